@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from converter.export_options import ExportOptions
     from converter.from_onnx.translation.context import Context
     from converter.from_onnx.translation.registry import onnx_op
-    from converter.language_models.convert import LanguageModel, convert_language_model
     from converter.language_models.export import ExportedLanguageModel, export_language_model
     from converter.optimization.optimize import Optimization, optimize
     from converter.optimization_options import OptimizationOptions
     from converter.options import ConversionOptions, SavingOptions
+    from converter.pipelines.convert import ConvertedFolder, LanguageModel, convert_folder, convert_language_model
     from converter.preprocessing.description import Postprocess, Preprocess
     from converter.round_trips import RoundTrip, round_trip
     from converter.states.stateless import make_stateless
@@ -52,6 +52,7 @@ __all__ = [
     "WeightCheck",
     "ConversionError",
     "ConversionOptions",
+    "ConvertedFolder",
     "ExportOptions",
     "ExportedLanguageModel",
     "InternalError",
@@ -67,6 +68,7 @@ __all__ = [
     "UnsupportedModelError",
     "VerificationError",
     "WeightCompression",
+    "convert_folder",
     "convert_language_model",
     "convert_many",
     "convert_model",
@@ -111,7 +113,10 @@ __getattr__, __dir__ = exports(
         "converter.preprocessing.description": ("Postprocess", "Preprocess"),
         "converter.round_trips": ("RoundTrip", "round_trip"),
         "converter.to_onnx.export": ("export_model", "save_onnx"),
-        "converter.language_models.convert": ("LanguageModel", "convert_language_model"),
+        "converter.pipelines.convert": (
+            *("ConvertedFolder", "LanguageModel"),
+            *("convert_folder", "convert_language_model"),
+        ),
         "converter.language_models.export": ("ExportedLanguageModel", "export_language_model"),
     },
 )

@@ -5,10 +5,12 @@ The objects of :mod:`converter.options`, which call these functions, are not imp
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -120,13 +122,39 @@ def check_verification(options: Any) -> dict[str, Any]:
         number = getattr(options, name)
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
             raise VerificationError(f"{name} must be a whole number from 0 on, but is {number!r}")
+    if options.device is not None and not (isinstance(options.device, str) and options.device.strip()):
+        raise VerificationError(f"device must be the name of a device of OpenVINO, but is {options.device!r}")
+    config = {} if options.config is None else read_config(options.config)
+    in_numpy = options.engine == "numpy"
+    if config and in_numpy and options.device is None:
+        raise VerificationError("config has properties of OpenVINO: give a device, or the engine openvino, with it")
     return {
+        "engine": "openvino-default" if in_numpy and options.device is not None else options.engine,
+        "device": options.device,
+        "config": config,
         "layers": None if options.layers is None else bool(options.layers),
         "stress": bool(options.stress),
         "accept_unproven": bool(options.accept_unproven),
         "weights": bool(options.weights),
         **{name: tolerance_of(name, getattr(options, name)) for name in ("rtol", "atol")},
     }
+
+
+@boundary("the configuration", reads=VerificationError)
+def read_config(config: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, Any]:
+    """Return properties of a device by name, of a mapping or a JSON file; raises :class:`VerificationError`."""
+    values: Any = config
+    if not isinstance(config, Mapping):
+        path = os.fspath(config)
+        try:
+            values = json.loads(Path(path).read_bytes())
+        except OSError as error:
+            raise VerificationError(f"the configuration {path} cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise VerificationError(f"the configuration {path} is no JSON: {error}") from error
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        raise VerificationError(f"a configuration is an object of properties by name, not {values!r}")
+    return dict(values)
 
 
 @boundary("the tolerance", reads=VerificationError)

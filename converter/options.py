@@ -84,6 +84,7 @@ def described(cls: type[T]) -> type[T]:
 
 
 _SHAPES, _LAYERS, _WEIGHTS, _STATES = "Inputs, outputs and shapes", "Layers", "Weights", "Language models"
+_FOLDERS = "Folders"
 _TRANSLATION = ("stateless", "folder")
 """Branches of ``convert`` that take a stateful IR or a folder, where no inputs and outputs can be chosen."""
 TEXT: Mapping[str, Any] = {"type": "string"}
@@ -346,6 +347,40 @@ class SavingOptions:
 
         with boundary("the arguments", error=OptionError, reads=OptionError):
             self.__dict__.update(check_saving(self))
+
+
+@described
+@record
+class FolderOptions:
+    """How to read a folder with models.
+
+    {options}
+    """
+
+    task: str | None = option(
+        None,
+        """What the models of a folder are for, where that cannot be told: "text-ranking", "feature-extraction".
+
+        ``onnx2ir inspect FOLDER`` shows the task that a folder is recognised for.
+        """,
+        "--task",
+        group=_FOLDERS,
+        unused_in=["stateless", "several", "model"],
+        schema=TEXT,
+        metavar="NAME",
+    )
+    variant: str | None = option(
+        None,
+        """Which variant of the files of a folder to take: "q4" for model_q4.onnx, "q4,vision_encoder=fp16" for each.
+
+        By default the file without an ending ("fp32"), or the only one.
+        """,
+        "--variant",
+        group=_FOLDERS,
+        unused_in=["stateless", "several", "model"],
+        schema=TEXT,
+        metavar="NAMES",
+    )
 
 
 def parameter_of(entry: Field[Any]) -> str:

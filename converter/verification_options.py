@@ -140,6 +140,32 @@ class VerificationOptions:
         group=_COMPARISON,
         schema={"enum": ["numpy", "openvino", "openvino-default"]},
     )
+    device: str | None = option(
+        None,
+        """A device of OpenVINO that runs the IR: GPU, NPU, AUTO:GPU,CPU, HETERO:GPU,CPU, BATCH:GPU ...
+
+        It computes in the precision that it chooses by itself, as the engine openvino-default; with the engine openvino
+        in float32.
+        """,
+        "--device",
+        group=_COMPARISON,
+        schema=TEXT,
+        metavar="NAME",
+    )
+    config: Mapping[str, Any] | str | os.PathLike[str] | None = option(
+        None,
+        """Properties of OpenVINO's device: KEY=VALUE, or a JSON file of them.
+
+        In Python a mapping or the path of such a file. A key that names a single device has a mapping of properties
+        for it.
+        """,
+        "--config",
+        parameter="configuration",
+        group=_COMPARISON,
+        schema={"type": "object"},
+        multiple=True,
+        metavar="FILE|KEY=VALUE",
+    )
     against: Model | str | os.PathLike[str] | None = option(
         None,
         "Another IR (.xml) that must have the same outputs.",
@@ -159,6 +185,33 @@ class VerificationOptions:
         "--accept-unproven",
         group=_COMPARISON,
         schema=SWITCH,
+    )
+    attest: str | os.PathLike[str] | None = option(
+        None,
+        """Write an in-toto statement about the files and the verdict.
+
+        It has the digests of both models, the options, versions, the verdict and the errors of each output. It is not
+        signed.
+        """,
+        "--attest",
+        group=_OUTPUT,
+        unused_in=["several", *_NOT_IN_STEPS],
+        schema=TEXT,
+        path="output",
+        metavar="FILE",
+    )
+    attestation: str | os.PathLike[str] | None = option(
+        None,
+        """Check such a statement: digests, options and the verdict have to be those of now.
+
+        Options of the statement hold where they are not given.
+        """,
+        "--attestation",
+        group=_COMPARISON,
+        unused_in=["several", *_NOT_IN_STEPS],
+        schema=TEXT,
+        path="input",
+        metavar="FILE",
     )
     minimise: str | os.PathLike[str] | None = option(
         None,
@@ -188,3 +241,8 @@ class VerificationOptions:
 
         with boundary("the arguments", error=VerificationError, reads=VerificationError):
             self.__dict__.update(check_verification(self))
+
+    @property
+    def running(self) -> dict[str, Any]:
+        """The device of OpenVINO and its properties, as keywords of what runs the IR."""
+        return {"device": self.device, "config": self.config}

@@ -23,6 +23,8 @@ import ir_runtime
 from converter.command_line import main
 from converter.from_onnx.support import MEASURED, supported_operators
 from converter.options import json_schema
+from converter.passes.registry import passes
+from converter.targets.registry import RULES
 from converter.to_onnx.registry import all_exporters
 
 ROOT = Path(__file__).parent.parent
@@ -89,6 +91,13 @@ def test_the_page_of_operations_has_every_exporter() -> None:
     text = (ROOT / "docs" / "operations.md").read_text()
     missing = {one.operation.type for one in all_exporters() if f"| {one.operation.type} |" not in text}
     assert not missing, "run docs/generate.py --page-only"
+
+
+def test_the_page_of_contracts_has_every_pass_and_rule() -> None:
+    text = (ROOT / "docs" / "contracts.md").read_text()
+    for name, contract in itertools.chain(*(one.contracts.items() for one in (passes, *RULES))):
+        row = f"| `{name}` | {contract.to_text()} | {contract.domain} | {contract.reason} |"
+        assert row in text, "run docs/generate.py --page-only"
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import click
@@ -24,6 +26,7 @@ from tests.converter.test_command_options import onnx2ir
 from tests.language_models.decoders import Decoder
 from tests.language_models.encoder_decoders import EncoderDecoder
 from tests.language_models.folders import write_folder
+from tests.pipelines.texts import text_encoder, write_text_folder
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -72,6 +75,9 @@ def _write_stateful_models(folder: Path) -> None:
     EncoderDecoder(speech=True).save(folder / "whisper-onnx")
     write_folder(folder / "llama-onnx", Decoder())
     converter.convert_language_model(folder / "llama-onnx", folder / "llama-ir")
+    write_text_folder(folder / "bge-onnx", text_encoder(), {"model_type": "bert"})
+    (folder / "bge-onnx/onnx/model_q4.onnx").write_bytes((folder / "bge-onnx/onnx/model.onnx").read_bytes())
+    write_text_folder(folder / "reranker-onnx", text_encoder("logits", labels=2), {"model_type": "bert"})
     for name, start, stop in (("prompt", 0, 5), ("token", 5, 6)):
         feeds = {"input_ids": np.arange(start, stop)[None] + 3, "attention_mask": np.ones((1, stop), np.int64)}
         feeds |= {"position_ids": np.arange(start, stop)[None], "beam_idx": np.zeros(1, np.int32)}
@@ -83,6 +89,17 @@ def _write_stateful_models(folder: Path) -> None:
     model = openvino.Model([result], [ops.assign(hidden, "hidden")], [x], "gru")
     openvino.save_model(model, folder / "gru.xml", compress_to_fp16=False)
     np.savez(folder / "frames.npz", frame=np.ones(2, np.float32))
+
+
+@functools.cache
+def a_statement() -> str:
+    """About model.onnx and model.xml, which have the same bytes in each folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        model, ir, path = (Path(folder) / name for name in ("model.onnx", "model.xml", "model.intoto.json"))
+        onnx.save(a_model(), model)
+        converter.save_model(converter.convert_model(a_model()), ir)
+        converter.verify(model, ir, attest=path)
+        return path.read_text()
 
 
 @pytest.fixture
@@ -103,6 +120,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("model", "other"):
         converter.save_model(converter.convert_model(a_model()), tmp_path / "ir" / f"{name}.xml")
     (tmp_path / "models.txt").write_text("# a path a line\nmodel.onnx\nzoo/a/model.onnx\n")
+    (tmp_path / "model.intoto.json").write_text(a_statement())
+    (tmp_path / "device.json").write_text('{"CPU": {"NUM_STREAMS": 1}}')
     (tmp_path / "my_ops.py").write_text("import converter\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path

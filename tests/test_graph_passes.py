@@ -18,8 +18,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
+from converter.pipelines.inputs import add_input, give_output_rank, take_input
 from converter.preprocessing.description import Preprocess
 from ir_runtime import InternalError, Model
+from ir_runtime.graph import element_types
 from ir_runtime.graph.node import Edits
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import PartialShape
@@ -95,6 +97,13 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "cut_outputs": lambda path: converter.convert_model(converter.convert_model(image_model()), output="c"),
     "decomposition": lambda path: converter.convert_model(inverse_model(), target="cpu@2023.3"),
     "folded_constants": lambda path: converter.optimize(image_model()),
+    "input_of_pipeline": lambda path: take_input(
+        converter.convert_model(image_model()), "x", element_types.u8, PartialShape([1, 3, 8, 8])
+    ),
+    "unread_input_of_pipeline": lambda path: add_input(
+        converter.convert_model(image_model()), "z", element_types.u8, PartialShape([1])
+    ),
+    "output_of_pipeline": lambda path: give_output_rank(converter.convert_model(image_model()), "y", 5),
     "fold_shapes": lambda path: converter.convert_model(converter.convert_model(image_model()), static=True),
 }
 """For each pass with arguments of the conversion, of saving and of exporting a call that runs it."""
@@ -107,8 +116,8 @@ OF_COMPARISONS = {
     "without_preprocessing",
 }
 """Passes over copies that only a comparison sees."""
-OF_LANGUAGE_MODELS = {"computed_once", "masks_of_new_tokens", "dimension_guards"}
-"""Passes that need a model of several parts; ``tests/language_models`` runs them."""
+OF_SEVERAL_PARTS = {"computed_once", "masks_of_new_tokens", "dimension_guards", "positions_of_patches"}
+"""Passes that need a model of several parts; ``tests/language_models`` and ``tests/pipelines`` run them."""
 
 
 def lose_an_output(model: Model) -> None:
@@ -141,7 +150,7 @@ for _package in (converter.__path__, ir_runtime.__path__):
 
 
 def test_every_pass_is_listed_here() -> None:
-    assert GRAPH_PASSES.keys() == CALLS.keys() | OF_COMPARISONS | OF_LANGUAGE_MODELS
+    assert GRAPH_PASSES.keys() == CALLS.keys() | OF_COMPARISONS | OF_SEVERAL_PARTS
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -86,4 +86,5 @@ def test_the_guides_code_and_rows(guide: str, tmp_path: Path) -> None:
 def _insertion(path: str, line: str) -> str:
     """Python that inserts the line of a guide into an order, before any pipeline has read it."""
     module = path.removesuffix(".py").replace("/", ".")
-    return f"from ir_runtime.rewriting.pipeline import Entry\nfrom {module} import ORDER\nORDER += [{line}]\n"
+    names = "from ir_runtime.rewriting.contracts import EXACT\nfrom ir_runtime.rewriting.pipeline import Entry\n"
+    return f"{names}from {module} import ORDER\nORDER += [{line}]\n"

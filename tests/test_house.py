@@ -65,6 +65,7 @@ for _room in (
     "optimization_options",
     "optimization",
     "language_models",
+    "pipelines",
     "equivalence",
     "workflow",
     "round_trips",

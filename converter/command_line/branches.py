@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from converter.command_line.options import CLASSES
-from converter.options import on_command_line, parameter_of
+from converter.options import FolderOptions, on_command_line, parameter_of
 from converter.verification_options import VerificationOptions
 
 
@@ -45,11 +45,16 @@ BRANCHES: dict[str, dict[str, Branch]] = {
     "convert": {
         "unverified": _branch("needs --verify", "inputs", "seed"),
         "uncompressed": _UNCOMPRESSED,
-        "several": _branch("cannot be used with several models", "inputs", "page", "stateless"),
+        "several": _branch(
+            "cannot be used with several models",
+            *("inputs", "page", "stateless"),
+            *_fields("several", FolderOptions),
+        ),
+        "model": _branch("needs a folder", *_fields("model", FolderOptions)),
         "stateless": _branch(
             "cannot be used with --stateless",
             *("check", "inputs", "seed", "page"),
-            *_fields("stateless", *CLASSES),
+            *_fields("stateless", *CLASSES, FolderOptions),
         ),
         "folder": _branch("cannot be used with a folder", "inputs", "page", *_fields("folder", *CLASSES)),
         "stateful_verified": _branch("cannot be used with --stateful --verify, which compares steps", "inputs"),

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.branches import refuse_unused
-from converter.command_line.convert_language_model import convert_folder, convert_to_stateless
+from converter.command_line.convert_folder import convert_folder, convert_to_stateless
 from converter.command_line.inspect import summary_of
 from converter.command_line.json_output import print_json
-from converter.command_line.options import CLASSES, conversion_options, field_options, saving_options
+from converter.command_line.options import CLASSES, conversion_options, field_options, read_fields, saving_options
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each, targets_of_several
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
+from converter.options import FolderOptions
 from converter.verification_options import VerificationOptions
 from ir_runtime.records import record
 from ir_runtime.report import size_text
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     metavar="PATH",
     help="The .xml to write, or the folder (existing, or ending in /); by default beside the model, by its name.",
 )
-@field_options(*CLASSES)
+@field_options(*CLASSES, FolderOptions)
 @click.option(
     "--stateless",
     is_flag=True,
@@ -67,7 +68,7 @@ def convert(
     as_json: bool,
     **values: Any,
 ) -> None:
-    """Convert MODEL (.onnx) to OpenVINO IR (.xml and .bin), or a folder with a language model to another folder.
+    """Convert MODEL (.onnx) to OpenVINO IR (.xml and .bin), or a folder with models to one for openvino-genai.
 
     MODEL may be an IR, too: shapes, outputs, target and compression are then those of the new one. Of several models
     each gets an IR of its own, beside it or in the folder of -o, and one that fails does not end the others.
@@ -81,7 +82,7 @@ def convert(
       onnx2ir convert model.onnx --input "image[1,3,?,?],rate=16000" --output logits
       onnx2ir convert model.onnx --input "image[u8]" --layout "nchw->nhwc" --mean-values "image[123.7,116.3,103.5]"
       onnx2ir convert model.onnx other.onnx -o ir/
-      onnx2ir convert llama-onnx/ --stateful --compress int4 -o llama-ir/
+      onnx2ir convert llama-onnx/ --compress int4 -o llama-ir/
       onnx2ir convert model.xml -o older.xml --target cpu@2024.6 --compress int8
       onnx2ir convert decoder.xml --stateless -o stateless.xml
     """
@@ -93,8 +94,9 @@ def convert(
         return
     options = conversion_options(values)
     checking = VerificationOptions(inputs=inputs, seed=seed, report=page) if check else None
-    if options.stateful and models[0].is_dir() and len(models) == 1:
-        convert_folder(state, models[0], output_model, as_json, seed if check else None, options, saving)
+    if models[0].is_dir() and len(models) == 1:
+        reading = FolderOptions(**read_fields(FolderOptions, values))
+        convert_folder(state, models[0], output_model, as_json, seed if check else None, reading, options, saving)
         return
     one = _One(state, options, saving, checking, page, as_json)
     if len(models) > 1:
@@ -126,10 +128,12 @@ def _branches(
         yield "several"
     elif stateless:
         yield "stateless"
-    elif stateful and models[0].is_dir():
+    elif models[0].is_dir():
         yield "folder"
-    elif stateful and check:
-        yield "stateful_verified"
+    else:
+        yield "model"
+        if stateful and check:
+            yield "stateful_verified"
     if not check:
         yield "unverified"
     if compress is None:

@@ -11,7 +11,7 @@ import click
 from converter.command_line.json_output import print_json, shape_list
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, OUTPUT_FILE, State, guarded
-from converter.report.commands import print_ir, print_onnx
+from converter.report.commands import print_ir, print_onnx, print_pipeline
 
 if TYPE_CHECKING:
     from ir_runtime import Port
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> None:
     """Show what is in FILE, an ONNX model or an IR (.xml): inputs, outputs, operators or layers, weights.
 
+    Of a folder: what it is recognised as, the models that ``convert`` reads, and the pipeline that runs them.
     Of an IR also the conversions that it was derived by, with their options, where it records them.
     Of an ONNX model also its opsets, producer, functions, metadata, and the multiplications (MACs) of products and
     convolutions.
@@ -35,9 +36,13 @@ def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> Non
       onnx2ir inspect model.xml
       onnx2ir inspect model.xml --report model.html
       onnx2ir inspect model.onnx --json
+      onnx2ir inspect llama-onnx/
     """
     from ir_runtime.files.file_kinds import IR, kind_of_path
 
+    if file.is_dir():
+        _inspect_folder(state, file, report, as_json)
+        return
     is_ir = file.suffix.lower() == ".xml" or kind_of_path(file) is IR
     if report is not None:
         _check_report(report, file, is_ir)
@@ -54,6 +59,18 @@ def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> Non
 
         write_inspection(read_model(file), report, file)
         state.inform(f"Wrote {report}")
+
+
+def _inspect_folder(state: State, folder: Path, report: Path | None, as_json: bool) -> None:
+    from converter.pipelines.recognition import recognise
+
+    if report is not None:
+        raise click.UsageError(f"--report is for an IR (.xml), and {folder} is a folder")
+    pipeline = recognise(folder)
+    if as_json:
+        print_json(state, pipeline.to_dict())
+    else:
+        print_pipeline(pipeline)
 
 
 def _check_report(report: Path, file: Path, is_ir: bool) -> None:

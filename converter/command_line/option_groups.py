@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from converter.command_line.options import CLASSES
-from converter.options import on_command_line, parameter_of
+from converter.options import FolderOptions, on_command_line, parameter_of
 from converter.verification_options import VerificationOptions
 
 
@@ -23,6 +23,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "convert": {
         "Output": ("output_model", *_fields("Output"), "page", "as_json"),
         **_FIELDS,
+        "Folders": _fields("Folders", classes=[FolderOptions]),
         "Language models": _fields("Language models", "stateless"),
         "Verification": ("check", "inputs", "seed"),
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,24 @@ def verification_options(values: Mapping[str, Any]) -> VerificationOptions:
     """Return the options of a comparison; raises :class:`ConversionError` and :class:`click.UsageError`."""
     read = read_fields(VerificationOptions, values)
     text = ",".join(text for text in values["input_texts"] if text.strip())
-    return VerificationOptions(**{**read, "input": text or None, "values": dict(map(_named, values["ranges"]))})
+    given = {"input": text or None, "values": dict(map(_named, values["ranges"]))}
+    return VerificationOptions(**{**read, **given, "config": _config(values["configuration"])})
+
+
+def _config(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the properties that ``--config`` gives, later ones instead of earlier ones; the name of a file first."""
+    from converter.option_values import read_config
+
+    properties: dict[str, Any] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or Path(text).is_file():
+            properties.update(read_config(text))
+        elif not name.strip():
+            raise click.UsageError(f"--config must be KEY=VALUE or a JSON file, not {text!r}")
+        else:
+            properties[name.strip()] = value.strip()
+    return properties
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -47,6 +47,7 @@ def verify_command(state: State, files: tuple[Path, ...], as_json: bool, steps: 
       onnx2ir verify model.onnx model.xml --inputs photo.npz --rtol 1e-4
       onnx2ir verify model.onnx model.xml --layers --json
       onnx2ir verify model.onnx model.xml --values "image=0..1" --stress --engine openvino
+      onnx2ir verify model.onnx model.xml --device AUTO --config PERFORMANCE_HINT=LATENCY
       onnx2ir verify model.onnx model.xml --minimise fault/ --report fault.html
       onnx2ir verify model.onnx ours.xml --against theirs.xml
       onnx2ir verify model.onnx model.xml before.xml after.xml
@@ -98,7 +99,7 @@ def _verify_one(
 ) -> Outcome:
     """Compare a pair; its JSON, which is not printed here, and the report."""
     if steps is not None:
-        names = ("rtol", "atol", "seed", "engine", "accept_unproven")
+        names = ("rtol", "atol", "seed", "engine", "device", "config", "accept_unproven")
         return _verify_steps(state, model, ir, as_json, steps=steps, **{name: getattr(options, name) for name in names})
     from converter.equivalence.verification import verify
 
@@ -112,12 +113,14 @@ def _verify_one(
         print_report(found)
     if options.report is not None and not found.unwritten:
         state.inform(f"Wrote {options.report}")
+    if found.statement:
+        state.inform(f"Wrote {found.statement}")
     return found.to_dict(), found
 
 
 def _verify_steps(state: State, model: Path, ir: Path, as_json: bool, **options: Any) -> Outcome:
     from converter.equivalence.steps import verify_steps
-    from converter.language_models.convert import MODEL
+    from converter.language_models.source import MODEL
 
     model = decoder_in(model, "--steps") if model.is_dir() else model
     ir = ir / MODEL if ir.is_dir() else ir
@@ -129,19 +132,25 @@ def _verify_steps(state: State, model: Path, ir: Path, as_json: bool, **options:
     return found.to_dict(), found
 
 
-def decoder_in(folder: Path, option: str) -> Path:
-    """The decoder in a folder, for ``option``, which compares it step by step; it must not need an encoder."""
-    from converter.language_models.convert import ENCODER
-    from converter.language_models.source import SourceFolder
+def decoder_in(folder: Path, option: str, task: str | None = None, variant: str | None = None) -> Path:
+    """The decoder in a folder, for ``option``, which compares it step by step; no other model can be."""
+    from converter.pipelines.language import ENCODER
+    from converter.pipelines.recognition import recognise
 
-    source = SourceFolder.open(folder)
-    if source.parts is not None:
+    pipeline = recognise(folder, task, variant)
+    if pipeline.is_decoder:
+        return pipeline.parts[0].source
+    first = pipeline.parts[0]
+    if first.target == ENCODER:
         raise click.UsageError(
             f"{option} cannot be used with {folder}: steps are of decoders alone, but this model has an encoder. "
-            f"Converting has compared the first call of the decoder; 'onnx2ir verify {source.parts.encoder.name} "
+            f"Converting has compared the first call of the decoder; 'onnx2ir verify {first.source.name} "
             f"{ENCODER}' compares the encoder"
         )
-    return source.model
+    raise click.UsageError(
+        f"{option} cannot be used with {folder}, which is for {pipeline.task}: steps are of decoders alone. "
+        f"'onnx2ir verify {first.source.relative_to(pipeline.path)} {first.target}' compares a part"
+    )
 
 
 def print_report(report: Printed | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -121,12 +121,21 @@ class OnnxDecoder:
 class IrDecoder:
     """The IR, which keeps its caches; each call is a step of a batch."""
 
-    def __init__(self, model: Model, engine: str, path: str | os.PathLike[str] | None, output: str) -> None:
+    def __init__(
+        self,
+        model: Model,
+        path: str | os.PathLike[str] | None,
+        output: str,
+        *,
+        engine: str = "numpy",
+        device: str | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
         self._inputs = {name for node in model.parameters for name in node.end_names}
         needed = [node.end_names[0] for node in model.parameters if not _is_known(node)]
         if needed:
             raise VerificationError(f"steps need a language model, but the IR has the inputs {', '.join(needed)}")
-        self._engine = session_in(engine, model, path)
+        self._engine = session_in(engine, model, path, device=device, config=config)
         self._output = output
 
     def __call__(self, tokens: Array, mask: Array, beams: Sequence[int] | None = None) -> Array:

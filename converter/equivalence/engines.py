@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from converter.equivalence.devices import Device
 from converter.errors import VerificationError
-from ir_runtime import CompiledModel, Model, ModelError, Port, compile_model, model_to_bytes
+from ir_runtime import CompiledModel, Model, ModelError, Port, compile_model
 from ir_runtime.boundary import boundary
 from ir_runtime.execution.ports import ports_of
-from ir_runtime.files.xml_writer import write_model
 from ir_runtime.graph import Array, Output
 from ir_runtime.records import record
 
@@ -39,21 +37,27 @@ class Engine:
     """Another model in the same engine, such as a part of this one; None for NumPy."""
 
 
-def engine_for(name: str, model: Model, path: str | os.PathLike[str] | None = None) -> Engine:
+def engine_for(
+    name: str,
+    model: Model,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    device: str | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Engine:
     """``model`` in the engine called ``name``; ``path`` is where it is stored, if it is.
 
-    ``numpy`` is our executor, ``openvino`` OpenVINO's CPU plug-in computing float32 as such, ``openvino-default``
-    the same in the precision that it chooses by itself. Raises :class:`VerificationError` for other names, and where
-    the engine does not take the model.
+    ``numpy`` is our executor, ``openvino`` OpenVINO's ``device`` (the CPU where it is None) computing float32 as such,
+    ``openvino-default`` the same in the precision that it chooses by itself; ``config`` has properties of the device.
+    Raises :class:`VerificationError` for other names, and where the engine does not take the model.
     """
     check_engine(name)
     _check_results(model)
     if name == "numpy":
         compiled = compile_model(model)
         return Engine("NumPy", model, compiled.inputs, compiled.outputs, lambda feeds: _run_here(compiled, feeds))
-    check_engine(name)
-    precision = None if name == "openvino-default" else "f32"
-    return replace(_openvino(model, path, precision), compile_part=lambda part: _openvino(part, None, precision))
+    chosen = Device(device, config or {}, in_float32=name == "openvino")
+    return replace(_openvino(model, path, chosen), compile_part=lambda part: _openvino(part, None, chosen))
 
 
 @boundary("the engine", reads=VerificationError)
@@ -109,34 +113,17 @@ def _run_here(compiled: CompiledModel, feeds: Mapping[str, Array]) -> list[Array
         raise VerificationError(f"the IR cannot be run on these inputs: {error}") from error
 
 
-def _openvino(model: Model, path: str | os.PathLike[str] | None, precision: str | None) -> Engine:
-    try:
-        import openvino
-    except ImportError as error:
-        raise VerificationError("the engine openvino is not installed: pip install openvino") from error
+def _openvino(model: Model, path: str | os.PathLike[str] | None, device: Device) -> Engine:
     inputs, outputs = ports_of(model)
-    core = openvino.Core()
-    settings = {} if precision is None else _settings(core, precision)
-
-    def compile_ir() -> Any:
-        try:
-            if path is not None:
-                return core.compile_model(core.read_model(os.fspath(path)), "CPU", settings)
-            # The compiled model no longer needs the files: their mapped pages stay readable.
-            with tempfile.TemporaryDirectory() as folder:
-                return core.compile_model(_stored(core, model, Path(folder)), "CPU", settings)
-        except RuntimeError as error:
-            raise VerificationError(f"OpenVINO does not take the IR: {error}") from error
-
-    compiled = compile_ir()
-    computed = str(compiled.get_property("INFERENCE_PRECISION_HINT").to_string())
+    compiled = device.compiled(model, path)
+    name, precision = device.described(compiled)
     known = [set(output.names) for output in compiled.outputs]
     places = [_place(port, index, known) for index, port in enumerate(outputs)]
 
     def run(feeds: Mapping[str, Array]) -> list[Array]:
         nonlocal compiled
         given = {index: feeds[port.name] for index, port in enumerate(inputs)}
-        compiled = compiled or compile_ir()
+        compiled = compiled or device.compiled(model, path)
         try:
             request = compiled.create_infer_request()
             request.infer(given)
@@ -149,25 +136,7 @@ def _openvino(model: Model, path: str | os.PathLike[str] | None, precision: str 
             compiled = None
             raise VerificationError(f"OpenVINO cannot run the IR on these inputs: {error}") from error
 
-    name = f"OpenVINO {openvino.__version__.partition('-')[0]} in {computed}"
-    return Engine(name, model, inputs, outputs, run, computed if computed in ("bf16", "f16") else "")
-
-
-_DYNAMIC_QUANTIZATION = "DYNAMIC_QUANTIZATION_GROUP_SIZE"
-
-
-def _settings(core: Any, precision: str) -> dict[str, str]:
-    """The plug-in's settings with which it computes everything in ``precision``."""
-    settings = {"INFERENCE_PRECISION_HINT": precision}
-    if _DYNAMIC_QUANTIZATION in core.get_property("CPU", "SUPPORTED_PROPERTIES"):
-        # Products with compressed weights round the data to 8 bits, whatever the hint is.
-        settings[_DYNAMIC_QUANTIZATION] = "0"
-    return settings
-
-
-def _stored(core: Any, model: Model, folder: Path) -> Any:
-    write_model(model, folder / "model.xml")
-    return core.read_model(str(folder / "model.xml"))
+    return Engine(name, model, inputs, outputs, run, precision)
 
 
 @record
@@ -179,20 +148,25 @@ class StepEngine:
     reset: Callable[[], None]
 
 
-def session_in(name: str, model: Model, path: str | os.PathLike[str] | None = None) -> StepEngine:
-    """A session of ``model`` in the engine called ``name``: see :func:`engine_for`. OpenVINO's caches are float32."""
+def session_in(
+    name: str,
+    model: Model,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    device: str | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> StepEngine:
+    """A session of ``model`` in the engine called ``name``: see :func:`engine_for`.
+
+    The caches of the engine ``openvino`` are float32.
+    """
     check_engine(name)
     if name == "numpy":
         session = compile_model(model).session()
         return StepEngine("NumPy", lambda feeds: dict(session(feeds)), session.reset)
-    try:
-        import openvino
-    except ImportError as error:
-        raise VerificationError("the engine openvino is not installed: pip install openvino") from error
-    core = openvino.Core()
-    settings = {} if name == "openvino-default" else {**_settings(core, "f32"), "KV_CACHE_PRECISION": "f32"}
-    read = core.read_model(path) if path is not None else core.read_model(*model_to_bytes(model))
-    request = core.compile_model(read, "CPU", settings).create_infer_request()
+    chosen = Device(device, config or {}, in_float32=name == "openvino")
+    compiled = chosen.compiled(model, path)
+    request = compiled.create_infer_request()
 
     def run(feeds: Mapping[str, Array]) -> dict[str, Array]:
         request.infer(dict(feeds))
@@ -200,4 +174,4 @@ def session_in(name: str, model: Model, path: str | os.PathLike[str] | None = No
             alias: np.array(request.get_tensor(port).data) for port in request.model_outputs for alias in port.names
         }
 
-    return StepEngine(f"OpenVINO {openvino.__version__.split('-')[0]}", run, request.reset_state)
+    return StepEngine(chosen.described(compiled)[0], run, request.reset_state)

@@ -16,6 +16,7 @@ import numpy as np
 from converter.equivalence.compare import Comparison, Errors, Tolerance, compare, errors_of
 from converter.equivalence.cost import byte_size, types_for_shapes
 from converter.equivalence.directed import DirectedValues
+from converter.equivalence.engine_faults import WrongLayer
 from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.exact_parts import exact_tensor
 from converter.equivalence.onnx_graph import OnnxGraph
@@ -139,6 +140,8 @@ class _Walk:
         self._right: dict[Output, Array] = dict(feeds)
         self._runners: dict[Node, Callable[..., Array | tuple[Array, ...]]] = {}
         self._found = Compared()
+        self._by_segment: dict[Output, Array] = {}
+        """What the engine computes of the tensors of a segment, from right values before it."""
         self._parts: dict[Output, list[Node]] = {}
         self._shown = {name for names in self._names.values() for name in names}
         self._last_use: dict[str, int] = {}
@@ -163,6 +166,7 @@ class _Walk:
         last_read = self._last_read(by_level)
         for level, part in enumerate(segments):
             self._run_oracle(level, part)
+            self._by_segment = self._run_segment(by_level[level])
             for node in by_level[level]:
                 self._run_layer(node)
             self._forget(level, last_read)
@@ -276,8 +280,11 @@ class _Walk:
         if output in self._own:
             whole = compare(name, expected, np.asarray(self._own[output]), allowed)
         local = _not_computed(name, expected, allowed)
+        layer, operation = output.node.name, output.node.op.type
         if output in self._right:
             local = self._local(name, expected, output, part)
+            wrong = None if local.passed else self._wrong_in_engine(expected, output, part)
+            layer, operation = wrong or (layer, operation)
         # Rounded weights differ from those of the ONNX nodes by more than the tolerance of a single layer.
         is_rounded = any(self._rounded.holds(node) for node in part)
         if not local.passed:
@@ -289,11 +296,8 @@ class _Walk:
         made_by = node_name(self._graph.nodes[self._graph.producer[name]])
         names = tuple(node.name for node in part if node.op.data is None)
         counted = histogram(expected, self._own.get(output)) if self._histograms else None
-        kind = output.node.op.type
         telling = is_telling(expected)
-        self._found.layers.append(
-            LayerDifference(output.node.name, kind, whole, local, made_by, names, counted, telling)
-        )
+        self._found.layers.append(LayerDifference(layer, operation, whole, local, made_by, names, counted, telling))
         # Later layers get the right values. Equal values stay one array, so that nothing is computed twice.
         right = self._right.get(output)
         if right is None or right.shape != expected.shape or not np.array_equal(expected, right):
@@ -304,7 +308,7 @@ class _Walk:
         plain = np.asarray(self._right[output])
         made_by = self._graph.nodes[self._graph.producer[name]].op_type
         strict = strict_tolerance(expected.dtype, made_by, [node.op.type for node in part], self._terms(expected, part))
-        by_engine = self._by_engine(output, part)
+        by_engine = self._by_engine(name, expected, output, part)
         if self._is_chosen or by_engine is not None:  # kernels of engines approximate functions
             strict = self._tolerance(expected)
         elif expected.dtype == np.float32 and not _is_larger_than(expected, _TIMES_ABSOLUTE * strict.absolute):
@@ -344,22 +348,58 @@ class _Walk:
             return None
         return errors_of(exact, actual[0], [expected])
 
-    def _by_engine(self, output: Output, part: Sequence[Node]) -> Array | None:
-        """What the engine computes of ``part`` from right inputs; None for NumPy, and where it cannot run it alone."""
-        sources = _sources(part)
-        if self._compile_part is None or not sources:
+    def _by_engine(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Array | None:
+        """What the engine computes of ``part`` from right inputs; None for NumPy, and where it cannot run it alone.
+
+        A tensor that is right in its segment needs no run of its own.
+        """
+        in_segment = self._by_segment.get(output)
+        if in_segment is not None and compare(name, expected, in_segment, self._tolerance(expected)).passed:
+            return in_segment
+        alone = self._run_in_engine([output], part)
+        if alone is None and self._compile_part is not None:
+            self._found.in_numpy.append(output.node.name)
+        return None if alone is None else alone[0]
+
+    def _run_segment(self, nodes: Sequence[Node]) -> dict[Output, Array]:
+        """The tensors of a segment that are compared, as the engine computes them in one run; none where it cannot."""
+        outputs = [output for node in nodes for output in node.outputs if output in self._names and node.inputs]
+        part = {node: None for output in outputs for node in self._parts[output]}
+        return dict(zip(outputs, self._run_in_engine(outputs, list(part)) or ()))
+
+    def _run_in_engine(self, outputs: Sequence[Output], part: Sequence[Node]) -> list[Array] | None:
+        """The ``outputs`` of these layers in the engine, from right inputs; None for NumPy, and where it cannot."""
+        if self._compile_part is None:
             return None
+        # Devices take weights as constants alone. Those that are wrong are named before the layers that read them.
+        sources = {source: port for source, port in _sources(part).items() if not self._is_its_own(source)}
         # With most operations on strings OpenVINO ends the process.
         values = (*sources, *(value for node in part for value in node.outputs))
-        if any(value.element_type is element_types.string for value in values):
-            self._found.in_numpy.append(output.node.name)
+        if not sources or any(value.element_type is element_types.string for value in values):
             return None
         try:
-            engine = self._compile_part(extract(self._model, sources, {output: "output"}))
-            return engine.run({name: np.asarray(self._right[source]) for source, name in sources.items()})[0]
-        except ModelError:
-            self._found.in_numpy.append(output.node.name)
+            names = {output: f"output{number}" for number, output in enumerate(outputs)}
+            engine = self._compile_part(extract(self._model, sources, names))
+            return engine.run({name: np.asarray(self._right[source]) for source, name in sources.items()})
+        except (ModelError, KeyError):
             return None
+
+    def _is_its_own(self, source: Output) -> bool:
+        """True for a constant with the values that the layers behind it are to get."""
+        data = source.node.op.data
+        return data is not None and np.array_equal(data.array(), self._right.get(source, ()))
+
+    def _wrong_in_engine(self, expected: Array, output: Output, part: Sequence[Node]) -> tuple[str, str] | None:
+        """The first of these layers that the engine alone computes wrongly, by its path and type; None for none.
+
+        ``part`` is right in NumPy, whose values inside it are those to compare with.
+        """
+        if (
+            self._compile_part is None
+            or not compare("", expected, self._right[output], self._tolerance(expected)).passed
+        ):
+            return None
+        return WrongLayer(self._compile_part, self._tolerance, self.run).of(self._model, part, self._right)
 
     def _terms(self, expected: Array, part: Sequence[Node]) -> int:
         """How many numbers the reductions among these layers join to one."""

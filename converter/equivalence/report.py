@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from converter.equivalence.compare import Comparison
+from converter.equivalence.contracts import AppliedContract
 from ir_runtime.displayed import Printed
 from ir_runtime.graph.model_difference import LayerChange
 from ir_runtime.records import record
@@ -156,6 +157,8 @@ class Report(Printed):
     """Where the values of the IR's constants come from; None where weights were not compared."""
     derivation: DerivationCheck = DerivationCheck(INAPPLICABLE, "the derivation was not repeated")
     """The IR beside its derivation."""
+    contracts: tuple[AppliedContract, ...] = ()
+    """The contracts of the recorded passes and rules: how far each may change results."""
     against: tuple[Comparison, ...] = ()
     """The comparisons with another IR."""
     notes: tuple[str, ...] = ()
@@ -172,6 +175,10 @@ class Report(Printed):
     """The errors of writing the page or the smallest part."""
     page: str = ""
     """The path of the page that was written."""
+    statement: str = ""
+    """The path of the statement that was written."""
+    attestation: tuple[str, ...] | None = None
+    """What a statement about these files has otherwise; None where none was checked."""
 
     @property
     def first_divergence(self) -> LayerDifference | None:
@@ -214,13 +221,14 @@ class Report(Printed):
 
     @property
     def passed(self) -> bool:
-        """True if both sides are shown to be equal, or if that is unproven and accepted."""
-        return self.verdict in (DERIVED, EQUAL) or (self.verdict == UNPROVEN and self.accept_unproven)
+        """True if both sides are shown to be equal, or if that is unproven and accepted, and a statement holds."""
+        is_accepted = self.verdict in (DERIVED, EQUAL) or (self.verdict == UNPROVEN and self.accept_unproven)
+        return is_accepted and not self.attestation
 
     @property
     def headline(self) -> str:
         """``PASSED``, ``FAILED`` or, where neither is shown, ``UNPROVEN``."""
-        return headline(self.verdict, self.passed)
+        return "FAILED" if self.attestation else headline(self.verdict, self.passed)
 
     @property
     def reason(self) -> str:

@@ -7,13 +7,14 @@ compared with rows by themselves.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
 from converter.equivalence.compare import Comparison, compare
+from converter.equivalence.contracts import contracts_of, contracts_text
 from converter.equivalence.decoders import POSITIONS, Feeds, IrDecoder, OnnxDecoder, caches_of
 from converter.equivalence.exact import exact_model, rounded_model
 from converter.equivalence.rederivation import check_derivation
@@ -35,10 +36,10 @@ from converter.equivalence.verification import verify
 from converter.errors import VerificationError
 from converter.from_onnx.input_forms import shown
 from converter.onnx_file.reader import ModelSource
-from converter.option_values import tolerance_of
 from converter.stages import inform, silent, stage, verbosely
 from converter.states.stateful import make_stateful
 from converter.states.stateless import make_stateless
+from converter.verification_options import VerificationOptions
 from ir_runtime import Model, ModelError, read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.displayed import Printed
@@ -152,6 +153,8 @@ def verify_steps(
     rtol: float | None = None,
     atol: float | None = None,
     engine: str = "numpy",
+    device: str | None = None,
+    config: Mapping[str, Any] | str | os.PathLike[str] | None = None,
     accept_unproven: bool = False,
     verbose: bool = False,
 ) -> StepsReport:
@@ -161,21 +164,23 @@ def verify_steps(
     after a reset; a prompt in two parts; a batch of prompts of different lengths, padded on the left, where a row
     may be that of the ONNX model with the padding, and is left out of recurrent models that padding changes; beams that
     go on with the past of other rows. ``rtol`` and ``atol`` replace the tolerance of the logits' type; ``engine``,
-    ``accept_unproven`` and ``verbose`` are those of :func:`verify`.
+    ``device``, ``config``, ``accept_unproven`` and ``verbose`` are those of :func:`verify`.
 
     Raises :class:`converter.VerificationError` where a side is no language model, or cannot be run.
     """
     for name, number, least in (("steps", steps, 1), ("seed", seed, 0)):
         if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < least:
             raise VerificationError(f"{name} must be a whole number of {least} or more, but is {shown(number)}")
-    rtol, atol = (tolerance_of(name, number) for name, number in (("rtol", rtol), ("atol", atol)))
+    chosen = VerificationOptions(rtol=rtol, atol=atol, engine=engine, device=device, config=config)
+    rtol, atol = chosen.rtol, chosen.atol
+    running = {"engine": chosen.engine, **chosen.running}
     stored = None if isinstance(ir, Model) else ir
     with stage("read"):
         model = ir if isinstance(ir, Model) else read_model(ir)
         reference = OnnxReference(onnx_model)
     caches = caches_of(reference, model)
     onnx_side = OnnxDecoder(reference, caches)
-    ir_side = _WithRounding(model, engine, stored, onnx_side)
+    ir_side = _WithRounding(model, running, stored, onnx_side)
     length = _prompt_length(model)
     done: list[Step] = []
     layer, problem, is_rounding = None, "", False
@@ -184,12 +189,15 @@ def verify_steps(
             done.append(step)
             if not step.comparison.passed and len([one for one in done if not one.comparison.passed]) == 1:
                 with stage("layers"), silent():
-                    layer, problem, is_rounding = _first_layer(onnx_model, model, feeds, rtol, atol)
+                    layer, problem, is_rounding = _first_layer(
+                        onnx_model, model, feeds, rtol=rtol, atol=atol, **running
+                    )
     if is_rounding:
         with stage("rounding"):
             ir_side.add_rounding(model, onnx_model)
             done = [step for step, _ in _Runs(onnx_side, ir_side, (rtol, atol), seed, length).all(steps)]
     derivation, _ = check_derivation(model, onnx_model, {})
+    inform("contracts: %s", contracts_text(contracts_of(model)))
     names = reference.name, ir_side.name
     report = StepsReport(*names, seed, tuple(done), layer, problem, derivation, bool(accept_unproven))
     inform("%s: %s", report.verdict, report.reason)
@@ -237,11 +245,13 @@ class _WithRounding:
     tell what rounding does: in recurrent models it adds up from token to token.
     """
 
-    def __init__(self, model: Model, engine: str, path: str | os.PathLike[str] | None, onnx_side: OnnxDecoder) -> None:
-        self._decoder = IrDecoder(model, engine, path, onnx_side.output)
+    def __init__(
+        self, model: Model, running: Mapping[str, Any], path: str | os.PathLike[str] | None, onnx_side: OnnxDecoder
+    ) -> None:
+        self._decoder = IrDecoder(model, path, onnx_side.output, **running)
         is_rounded = bool(RoundedWeights.of(model)) and not onnx_side.is_narrow
         copies = [perturbed_model(model, seed) for seed in range(RUNS if is_rounded else 0)]
-        self._copies = [IrDecoder(copy, "numpy", None, onnx_side.output) for copy in copies]
+        self._copies = [IrDecoder(copy, None, onnx_side.output) for copy in copies]
         self._exact: list[IrDecoder] = []
         self._output = onnx_side.output
         self.name = self._decoder.name
@@ -249,11 +259,11 @@ class _WithRounding:
     def add_rounding(self, model: Model, source: ModelSource) -> None:
         """Measure what rounding does, too."""
         copies = [rounded_model(model, seed) for seed in range(RUNS)]
-        self._copies += [IrDecoder(copy, "numpy", None, self._output) for copy in copies]
+        self._copies += [IrDecoder(copy, None, self._output) for copy in copies]
         try:
             exact = exact_model(source, {})
             make_stateful(exact)
-            self._exact = [IrDecoder(exact, "numpy", None, self._output)]
+            self._exact = [IrDecoder(exact, None, self._output)]
         except ModelError:  # some layer has no float64: the copies decide
             self._exact = []
 
@@ -388,7 +398,7 @@ class _Runs:
 
 
 def _first_layer(
-    onnx_model: ModelSource, model: Model, feeds: Feeds, rtol: float | None, atol: float | None
+    onnx_model: ModelSource, model: Model, feeds: Feeds, **options: Any
 ) -> tuple[LayerDifference | None, str, bool]:
     """The first layer that is wrong in a step, with the caches of the ONNX model; or why none is named.
 
@@ -403,7 +413,7 @@ def _first_layer(
         if POSITIONS in kinds and POSITIONS not in given:
             keys = next(value.shape[1] for name, value in feeds.items() if name == "attention_mask")
             _freeze(plain, POSITIONS, np.arange(keys - feeds["input_ids"].shape[1], keys)[None])
-        found = verify(onnx_model, plain, inputs=given, rtol=rtol, atol=atol, layers=True, weights=False)
+        found = verify(onnx_model, plain, inputs=given, layers=True, weights=False, **options)
     except ModelError as error:
         return None, str(error), False
     layer = found.first_fault or found.first_divergence

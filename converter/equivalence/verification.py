@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from converter.equivalence.contracts import contracts_of, contracts_text
 from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.findings import Findings
 from converter.equivalence.inputs import given_inputs
@@ -17,6 +18,7 @@ from converter.equivalence.references import Reference, reference_for
 from converter.equivalence.report import INAPPLICABLE, DerivationCheck, Report
 from converter.equivalence.runs import Runs
 from converter.equivalence.sides import Sides
+from converter.equivalence.statement import Statement, files_of, statement_of, write_statement
 from converter.equivalence.tolerances import chosen_by
 from converter.errors import VerificationError
 from converter.from_onnx.options import make_options
@@ -67,11 +69,16 @@ def verify(
     :class:`ir_runtime.ModelError` where the IR cannot be read.
     """
     chosen = options_from(VerificationOptions, options, keywords, "verify")
+    statement = None if chosen.attestation is None else Statement(chosen.attestation)
+    chosen = chosen if statement is None else statement.adopt(chosen)
     report, layers = chosen.report, chosen.layers
     if chosen.minimise is not None:
         check_folder(chosen.minimise)
-    if report is not None:
-        check_writable(report)
+    for path in (report, chosen.attest):
+        if path is not None:
+            check_writable(path)
+    if chosen.attest is not None or statement is not None:
+        files_of(*(side for side in (onnx_model, ir, chosen.inputs, chosen.against) if side is not None))
     if is_onnx(ir):
         _refuse_layers(chosen)
         layers = False
@@ -88,14 +95,14 @@ def verify(
         model = second.model if second is not None else ir if isinstance(ir, Model) else read_model(ir)
     if second is None:
         derivation, unrounded = check_derivation(model, onnx_model, {"input": chosen.input, "freeze": chosen.freeze})
-        states = _states_of(model, reference, bound.frozen, bound.outputs)
+        contracts, states = contracts_of(model), _states_of(model, reference, bound.frozen, bound.outputs)
     else:
         derivation, unrounded = DerivationCheck(INAPPLICABLE, "an ONNX model has no record of its derivation"), None
-        states = {}
+        contracts, states = (), {}
     if states:
         stored, model = None, _with_states_as_inputs(model, states)
         unrounded = None if unrounded is None else _with_states_as_inputs(unrounded, states)
-    running = second or engine_for(chosen.engine, model, stored)
+    running = second or engine_for(chosen.engine, model, stored, **chosen.running)
     sides = Sides(
         reference,
         model,
@@ -129,12 +136,15 @@ def verify(
         chosen.seed if chosen.inputs is None else None,
         layers=layers if layers is not None or report is None else True,
         weights=chosen.weights and second is None,
-        against=None if chosen.against is None else _other(chosen.against, chosen.engine),
+        against=None if chosen.against is None else _other(chosen.against, chosen),
         folder=None if chosen.minimise is None else Path(chosen.minimise),
         histograms=report is not None,
         directed=chosen.stress and layers is not False,
         accept_unproven=chosen.accept_unproven,
     )
+    found = replace(found, contracts=contracts)
+    if chosen.attest is not None or statement is not None:
+        found = _attested(found, chosen, statement, onnx_model, ir)
     if report is not None:
         title = f"{_name_of(onnx_model)} and {_name_of(ir)}"
         try:
@@ -143,6 +153,7 @@ def verify(
             found = replace(found, page=str(report))
         except FileError as error:  # the report must not be lost with the page
             found = replace(found, unwritten=(*found.unwritten, str(error)))
+    inform("contracts: %s", contracts_text(contracts))
     inform("%s: %s", found.verdict, found.reason)
     return found
 
@@ -152,6 +163,22 @@ def _refuse_layers(options: VerificationOptions) -> None:
     for name in ("layers", "minimise", "report", "against"):
         if getattr(options, name):
             raise VerificationError(f"{name} cannot be used with two ONNX models, of which outputs alone are compared")
+
+
+def _attested(found: Report, chosen: VerificationOptions, statement: Statement | None, *sides: object) -> Report:
+    """Return the report beside the ``statement``, once the one of now is written where that is asked for."""
+    with stage("statement"):
+        now = statement_of(found, chosen, *sides)
+    if statement is not None:
+        notes = (*found.notes, *statement.notes(now))
+        found = replace(found, attestation=statement.mismatches(now), notes=notes)
+    if chosen.attest is not None:
+        try:
+            write_statement(now, chosen.attest)
+            found = replace(found, statement=os.fspath(chosen.attest))
+        except FileError as error:  # the report must not be lost with the statement
+            found = replace(found, unwritten=(*found.unwritten, str(error)))
+    return found
 
 
 def _states_of(
@@ -184,7 +211,6 @@ def _name_of(side: object) -> str:
     return Path(side).name if isinstance(side, (str, os.PathLike)) else "the model"
 
 
-def _other(against: Model | str | os.PathLike[str], engine: str) -> Engine:
-    if isinstance(against, Model):
-        return engine_for(engine, against)
-    return engine_for(engine, read_model(against), against)
+def _other(against: Model | str | os.PathLike[str], chosen: VerificationOptions) -> Engine:
+    model, stored = (against, None) if isinstance(against, Model) else (read_model(against), against)
+    return engine_for(chosen.engine, model, stored, **chosen.running)

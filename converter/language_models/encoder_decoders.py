@@ -16,20 +16,22 @@ from pathlib import Path
 
 import numpy as np
 
-from converter.conversion import MakeStates, convert
+from converter.conversion import MakeStates
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.onnx_file.reader import open_model
 from converter.options import ConversionOptions
 from converter.states.computed_once import ComputedOnce, keep_computed
 from converter.states.masks_of_new_tokens import add_masks
-from converter.states.stateful import compute_in_float32, make_stateful
+from converter.states.stateful import make_stateful
 from ir_runtime.execution.executor import compile_model
 from ir_runtime.graph import Model, Node, PartialShape
 from ir_runtime.records import record
 
-_ENCODER = "encoder_model.onnx"
-_MERGED, _FIRST, _OTHERS = "decoder_model_merged.onnx", "decoder_model.onnx", "decoder_with_past_model.onnx"
-_BRANCH = "use_cache_branch"
+from .files import ModelFiles
+from .parts import convert_part, graph_names
+
+_ENCODER = "encoder_model"
+_MERGED, _FIRST, _OTHERS = "decoder_model_merged", "decoder_model", "decoder_with_past_model"
+BRANCH = "use_cache_branch"
 """The input of the merged decoder that chooses the calls with caches."""
 _STATES, _OF_ENCODER = "encoder_hidden_states", ".encoder."
 _PAST, _PRESENT = "past_key_values", "present"
@@ -52,26 +54,31 @@ class EncoderDecoder:
     """The decoder with caches; the same file where both are in one."""
 
     @classmethod
-    def found_in(cls, folder: Path) -> EncoderDecoder | None:
-        """The files in ``folder``; None where it has none of an encoder, and no decoder that needs one.
+    def found_in(cls, files: ModelFiles) -> EncoderDecoder | None:
+        """The files of a folder; None where it has none of an encoder, and no decoder that needs one.
 
         Raises :class:`ConversionError` where some of them are missing.
         """
-        here = {name for name in (_ENCODER, _MERGED, _FIRST, _OTHERS) if (folder / name).is_file()}
-        if _ENCODER not in here:
-            for name in sorted(here):
-                read = [value for value in _graph_names(folder / name)[0] if value == _STATES or _OF_ENCODER in value]
+        here = [name for name in (_MERGED, _FIRST, _OTHERS) if files.has(name)]
+        encoder = files.get(_ENCODER)
+        if encoder is None:
+            for path in (file for name in sorted(here) if (file := files.get(name)) is not None):
+                read = [value for value in graph_names(path)[0] if value == _STATES or _OF_ENCODER in value]
                 if read:
-                    raise ConversionError(f"{folder} has {name}, which reads '{read[0]}', but no {_ENCODER}")
+                    raise ConversionError(
+                        f"{files.path} has {path.name}, which reads '{read[0]}', but no {_ENCODER}.onnx"
+                    )
             return None
-        if {_FIRST, _OTHERS} <= here:
-            return cls(folder / _ENCODER, folder / _FIRST, folder / _OTHERS)
-        if _MERGED in here:
-            return cls(folder / _ENCODER, folder / _MERGED, folder / _MERGED)
-        decoders = " and ".join(sorted(here - {_ENCODER})) or "no decoder"
+        first, others = (files.get(name) for name in (_FIRST, _OTHERS))
+        if first is not None and others is not None:
+            return cls(encoder, first, others)
+        merged = files.get(_MERGED)
+        if merged is not None:
+            return cls(encoder, merged, merged)
+        decoders = " and ".join(f"{name}.onnx" for name in sorted(here)) or "no decoder"
         raise ConversionError(
-            f"{folder} has {_ENCODER} and {decoders}, but its decoder must be {_MERGED}, or {_FIRST} and {_OTHERS}: "
-            "Optimum writes them for the tasks that end in '-with-past'"
+            f"{files.path} has {_ENCODER}.onnx and {decoders}, but its decoder must be {_MERGED}.onnx, or "
+            f"{_FIRST}.onnx and {_OTHERS}.onnx: Optimum writes them for the tasks that end in '-with-past'"
         )
 
 
@@ -86,8 +93,8 @@ def convert_decoder(parts: EncoderDecoder, options: ConversionOptions) -> Model:
     Raises :class:`ConversionError` where the files do not belong together, :class:`UnsupportedModelError` where the
     decoder with caches is right for one token a call only.
     """
-    inputs, outputs = _graph_names(parts.others)
-    made = _graph_names(parts.first)[1]
+    inputs, outputs = graph_names(parts.others)
+    made = graph_names(parts.first)[1]
     given = {name: name.replace(_PAST, _PRESENT) for name in inputs if name.startswith(_PAST) and _OF_ENCODER in name}
     missing = [present for present in given.values() if present not in made]
     if missing or not given:
@@ -113,30 +120,16 @@ def _part(path: Path, outputs: Sequence[str], options: ConversionOptions) -> Mod
     return _converted(path, options, outputs, with_caches=False)
 
 
-def _no_states(model: Model, shapes: Mapping[str, PartialShape]) -> None:
-    """What runtimes expect of any part of a language model: float32."""
-    compute_in_float32(model)
-
-
-def _graph_names(path: Path) -> tuple[list[str], list[str]]:
-    """The names of inputs and outputs."""
-    graph = open_model(path).proto.graph
-    return [value.name for value in graph.input], [value.name for value in graph.output]
-
-
 def _converted(
     path: Path,
     options: ConversionOptions,
     outputs: Sequence[str] | None = None,
     *,
     with_caches: bool | None = None,
-    make_states: MakeStates = _no_states,
+    make_states: MakeStates | None = None,
 ) -> Model:
-    frozen = {_BRANCH: [with_caches]} if _BRANCH in _graph_names(path)[0] else None
-    model = convert(path, replace(options, freeze=frozen, output=outputs), make_states=make_states).model
-    for node in model.parameters:  # optimum-intel asks an input for any of its names
-        del node.outputs[0].names[1:]
-    return model
+    freeze = {BRANCH: [with_caches]} if BRANCH in graph_names(path)[0] else None
+    return convert_part(path, options, outputs, freeze=freeze, make_states=make_states)
 
 
 def _check(decoder: Model, first: Model, parts: EncoderDecoder, advice: str) -> None:

@@ -21,9 +21,8 @@ from ir_runtime import read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.records import record
 
-from .convert import MODEL
 from .settings import SEARCH, TOKENS
-from .source import CONFIGURATION, GENERATION, read_json
+from .source import CONFIGURATION, GENERATION, MODEL, read_json
 
 SETTINGS = "genai_config.json"
 """The file that onnxruntime-genai reads first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from converter.report.tables import new_table, out
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from converter.batch.rows import Row
     from converter.equivalence.rederivation import Rederivation
     from converter.from_onnx.support import NeededOperator, SupportedOperator
+    from converter.pipelines.pipeline import Pipeline
     from ir_runtime.execution.profile import Profile
     from ir_runtime.graph.model_difference import ModelDifference
 
@@ -65,6 +67,27 @@ def print_onnx(summary: dict[str, Any]) -> None:
     lines += [f"metadata: {key} = {_short(value)}" for key, value in summary["metadata"].items()]
     for line in lines:
         console.print(line, markup=False)
+
+
+def print_pipeline(pipeline: Pipeline) -> None:
+    """Print what a folder is recognised as."""
+    from rich.markup import escape
+
+    console = out()
+    console.print(f"{pipeline.task}, run by {pipeline.runtime}", markup=False)
+    table = new_table("part", "file", "becomes")
+    for part in pipeline.parts:
+        table.add_row(part.name, escape(str(part.source.relative_to(pipeline.path))), escape(part.target))
+    for tokenizer in pipeline.tokenizers:
+        source = str(tokenizer.source.relative_to(pipeline.path))
+        table.add_row(
+            "tokenizer", escape(f"{source}/"), escape(str(PurePath(tokenizer.target) / "openvino_tokenizer.xml"))
+        )
+    console.print(table)
+    if pipeline.call:
+        console.print(pipeline.call, markup=False)
+    if pipeline.other_tasks:
+        console.print(f"--task may also be {', '.join(pipeline.other_tasks)}", markup=False)
 
 
 def print_ports(summary: dict[str, Any]) -> None:

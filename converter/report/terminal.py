@@ -60,6 +60,10 @@ def draw_report(report: Report, console: Console) -> None:
     _print_layers(console, report)
     for note in report.notes:
         console.print(f"note: {escape(note)}")
+    if report.attestation is not None:
+        console.print("[red]the statement does not hold[/]:" if report.attestation else "the statement holds")
+        for mismatch in report.attestation:
+            console.print(f"  {escape(mismatch)}")
     if report.minimised:
         console.print(escape(report.minimised))
     inputs = "given inputs" if report.seed is None else f"{len(report.samples)} random inputs (seed {report.seed})"

@@ -55,7 +55,7 @@ def write_verification(report: Report, model: Model, title: str, path: Path, xml
 
 
 def _note_difference(graph: GraphData, found: LayerDifference) -> None:
-    places = graph.find(found.layer)
+    places = _places(graph, found)
     if not places:
         return
     layer = graph.layers[places[0]]
@@ -70,6 +70,11 @@ def _note_difference(graph: GraphData, found: LayerDifference) -> None:
     layer["o"] = found.node
     if found.histogram is not None:
         layer.setdefault("h", []).append([found.comparison.name, *found.histogram])
+
+
+def _places(graph: GraphData, found: LayerDifference) -> list[int]:
+    """The places of a wrong layer; of one in a body those of the layer that has the body."""
+    return graph.find(found.layer) or [place for name in found.part[-1:] for place in graph.find(name)]
 
 
 def _note_change(graph: GraphData, change: LayerChange) -> None:
@@ -94,6 +99,8 @@ def _note_weight(graph: GraphData, check: WeightCheck) -> None:
 
 
 def _sentence(report: Report) -> str:
+    if report.attestation:
+        return f"The statement does not hold: {report.attestation[0]}. Now: {report.verdict}, {report.reason}."
     if report.verdict in (UNPROVEN, DIFFERENT):
         return f"{report.verdict.capitalize()}: {report.reason}."
     runs, outputs = _counted(len(report.samples), "run"), _counted(len(report.outputs), "output")
@@ -118,7 +125,7 @@ def _findings(report: Report, graph: GraphData) -> list[Finding]:
     found: list[Finding] = []
     for one in report.layers:
         if not one.local.passed:
-            places = graph.find(one.layer)
+            places = _places(graph, one)
             text = f"Layer {one.layer} ({one.type}) is wrong although its inputs are right: {one.local.reason}"
             found.append(Finding(text, places[0] if places else None))
     for check in report.weights:
@@ -133,6 +140,7 @@ def _findings(report: Report, graph: GraphData) -> list[Finding]:
         found.append(Finding(f"Constant {name} is not accounted for", _first(graph.find(name))))
     for name in report.unproven:
         found.append(Finding(f"Output {name} proves nothing", _output_place(graph, name)))
+    found += [Finding(f"The statement does not hold: {mismatch}", None) for mismatch in report.attestation or ()]
     for output in (*report.outputs, *report.against):
         if not output.passed:
             found.append(Finding(f"Output {output.name}: {output.reason}", _output_place(graph, output.name)))
@@ -152,10 +160,12 @@ def _output_place(graph: GraphData, name: str) -> int | None:
 
 def _actions(report: Report) -> list[str]:
     """What a reader may do next."""
-    if report.verdict in (DERIVED, EQUAL):
+    if report.verdict in (DERIVED, EQUAL) and not report.attestation:
         return []
     fault = report.first_fault
     found = []
+    if report.attestation:
+        found.append("Compare the files that the statement is about, or have these attested (--attest).")
     if report.unproven:
         found.append("Give inputs (--inputs) or values (--values) for which these outputs are not always the same.")
     if report.derivation.differences:

@@ -32,7 +32,9 @@ from ir_runtime.rewriting.submodel import extract
 from ir_runtime.rewriting.type_updates import infer_stale
 
 NAME = "position_ids"
-_TOKENS, _MASK = "input_ids", "attention_mask"
+TOKENS = ("input_ids", "inputs_embeds")
+"""The input of new tokens, ``[batch, tokens]``, or of their embeddings, ``[batch, tokens, width]``."""
+_MASK = "attention_mask"
 _GATHERS = (Gather1, Gather7, Gather8)
 _ENDS = (MatMul1, Cos1, Sin1, *_GATHERS)
 """What positions are for: angles, or rows of a table."""
@@ -47,7 +49,7 @@ def add_position_ids(model: Model, caches: Mapping[Node, tuple[PartialShape, int
     ``caches`` has the inputs that are caches, each with its shape and the dimension that grows.
     """
     names = {name: node for node in model.parameters for name in node.end_names}
-    if NAME in names or _TOKENS not in names:
+    if NAME in names or names.keys().isdisjoint(TOKENS):
         return 0
     candidates = list(_computed_integers(model))
     found = set(candidates)
@@ -94,8 +96,9 @@ def _feeds(
     feeds: dict[str, Array] = {}
     for node in model.parameters:
         name, kind = node.end_names[0], node.outputs[0]
-        if name == _TOKENS:
-            shape: tuple[int, ...] = (1, count)
+        if name in TOKENS:
+            widths = list(kind.shape)[2:] if kind.shape.has_rank else []
+            shape: tuple[int, ...] = (1, count, *(dim.value if dim.is_static else 1 for dim in widths))
         elif name == _MASK:
             shape = (1, past + count)
         elif node in caches:

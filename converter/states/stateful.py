@@ -7,8 +7,9 @@ becomes
     shape of the tokens -> Broadcast(0) -> ReadValue -> Gather(beam_idx) -> Concat(past, new) -> Assign
 
 A variable starts with no keys, or as zeros where its shape is fixed. ``beam_idx`` ``[batch]`` is a new input: for each
-row of the batch the row whose past it goes on with. Recurrent models without ``input_ids``, such as those of speech,
-get none. This is what optimum-intel writes, and what the runtimes of language models expect.
+row of the batch the row whose past it goes on with. Recurrent models without tokens (``input_ids``, or
+``inputs_embeds`` where another model embeds them), such as those of speech, get none. This is what optimum-intel
+writes, and what the runtimes of language models expect.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ir_runtime.rewriting.shape_layers import concat_lists
 
 from .lengths import take_lengths
 from .pairs import Pair, pairs_of
-from .position_inputs import add_position_ids
+from .position_inputs import TOKENS, add_position_ids
 
 BEAMS = "beam_idx"
 _FLOAT_OPTIONS = RuntimeInfo(
@@ -87,7 +88,7 @@ def make_stateful(
     add_position_ids(model, {one.pair.past: (one.shape, one.growing_axis) for one in variables})
     unique = UniqueNames(model)
     builder, beams = Builder(unique), None
-    is_language_model = tokens is not None and "input_ids" in tokens.names
+    is_language_model = tokens is not None and _is_tokens(tokens)
     if any(one.growing_axis is not None or (is_language_model and one.has_open_batch) for one in variables):
         beams = _beams(model, unique)
     replaced: dict[Output, Output] = {}
@@ -120,7 +121,12 @@ def _tokens(model: Model, pairs: Sequence[Pair]) -> Output | None:
     """An input that tells the batch; None where no other has dimensions."""
     pasts = {pair.past for pair in pairs}
     others = [node.outputs[0] for node in model.parameters if node not in pasts]
-    return next((value for value in others if value.shape.has_rank and value.shape.rank), None)
+    ranked = [value for value in others if value.shape.has_rank and value.shape.rank]
+    return next((value for value in ranked if _is_tokens(value)), next(iter(ranked), None))
+
+
+def _is_tokens(value: Output) -> bool:
+    return any(name in TOKENS for name in value.names)
 
 
 def _variable(pair: Pair, tokens: Output | None, declared: Mapping[str, PartialShape]) -> _Variable:

@@ -21,7 +21,7 @@ from ir_runtime.rewriting.caches import variable_behind
 from ir_runtime.rewriting.submodel import extract
 
 _MASK, _POSITIONS = "attention_mask", "position_ids"
-_TOKENS, _ANY_ONE = ("input_ids",), ("beam_idx",)
+_TOKENS, _EMBEDDINGS, _ANY_ONE = ("input_ids",), ("inputs_embeds",), ("beam_idx",)
 _MASK_AT = 3
 _HIDDEN = -1e4
 """What is added to the scores of hidden keys is this or lower."""
@@ -143,9 +143,13 @@ def _step(part: Model, keys: int) -> dict[str, Array] | None:
         if _MASK in names:
             feeds[names[0]] = np.ones((1, keys), kind)
         elif _POSITIONS in names:
-            feeds[names[0]] = np.full((1, 1), keys - 1, kind)
+            shape = node.outputs[0].shape  # one row, or three of Qwen2-VL: time, height and width
+            sizes = [dim.value if dim.is_static else 1 for dim in shape] if shape.has_rank else [1, 1]
+            feeds[names[0]] = np.full(sizes, keys - 1, kind)
         elif any(name in names for name in _TOKENS):
             feeds[names[0]] = np.ones((1, 1), kind)
+        elif any(name in names for name in _EMBEDDINGS):
+            feeds[names[0]] = np.ones([dim.value if dim.is_static else 1 for dim in node.outputs[0].shape], kind)
         elif any(name in names for name in _ANY_ONE):
             feeds[names[0]] = np.zeros(1, kind)
         else:

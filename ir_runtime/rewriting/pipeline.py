@@ -21,6 +21,7 @@ from ir_runtime.lazy import import_modules_of
 from ir_runtime.records import record
 
 from .checks import Checks
+from .contracts import Contract
 from .replace_layers import Replace, replace_layers
 from .trace import PassTrace, Trace
 
@@ -49,7 +50,8 @@ class Entry:
     """A line in the order of a pipeline: which pass runs here, for which models, and why here.
 
     ``operations`` are the class names of the operations that the pass looks for, base classes included (``Binary``);
-    None for a pass that runs for every model. ``after`` names the passes that have to run earlier; the others may
+    None for a pass that runs for every model. ``contract`` says how far results may be from those before, which
+    ``tests/converter/test_contracts.py`` holds. ``after`` names the passes that have to run earlier; the others may
     run in any order, which ``tests/fuzz/test_pass_orders.py`` tries. ``module`` is the module in the package of the
     pipeline, by default the one called like the pass.
     """
@@ -58,6 +60,7 @@ class Entry:
     operations: Sequence[str] | None
     groups: Sequence[Group]
     reason: str
+    contract: Contract
     after: Sequence[str] = ()
     module: str = ""
 
@@ -76,6 +79,8 @@ class Entry:
             raise InternalError(f"the pass '{self.name}' must be of the groups {get_args(Group)}, not {self.groups}")
         if not self.reason:
             raise InternalError(f"the pass '{self.name}' has no reason for its place in the order")
+        if not isinstance(self.contract, Contract):
+            raise InternalError(f"the contract of the pass '{self.name}' must be a Contract, not {self.contract!r}")
         if self.name in earlier:
             raise InternalError(f"the pass '{self.name}' is listed twice")
         for name in self.after:
@@ -219,6 +224,11 @@ class Pipeline:
                     counts[entry.name] = count
                     classes = _classes_in(model).keys()
         return counts
+
+    @property
+    def contracts(self) -> dict[str, Contract]:
+        """The contract of each pass by its name, none of which is imported."""
+        return {entry.name: entry.contract for entry in self._entries.values()}
 
     @property
     def optional(self) -> list[str]:

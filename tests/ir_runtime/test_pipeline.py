@@ -21,6 +21,7 @@ from ir_runtime.operations.activation import ReLU1
 from ir_runtime.operations.elementwise import Abs1, Negative1
 from ir_runtime.operations.sorting import TopK11
 from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.contracts import EXACT
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.pipeline import Entry, Pipeline, release_of
 from ir_runtime.rewriting.replace_layers import Replacement
@@ -30,7 +31,7 @@ from tests.ir_runtime.test_uses import chain
 
 
 def entry(name: str, *operations: str, after: Sequence[str] = (), groups: Any = ("cleanup",)) -> Entry:
-    return Entry(name, operations or None, groups, after=after, reason="of the test")
+    return Entry(name, operations or None, groups, after=after, reason="of the test", contract=EXACT)
 
 
 def recording(*entries: Entry, **releases: dict[str, str]) -> tuple[Pipeline, list[str]]:
@@ -180,7 +181,9 @@ def test_a_pass_that_is_not_listed_is_a_fault_of_ours(package: Callable[..., Pip
 
 def test_a_pass_that_does_not_exist_is_a_fault_of_ours(package: Callable[..., Pipeline]) -> None:
     for modules in ((), ("absolute",)):
-        pipeline = package([Entry("other", ["Abs1"], ["cleanup"], module="absolute", reason="none")], *modules)
+        pipeline = package(
+            [Entry("other", ["Abs1"], ["cleanup"], module="absolute", reason="none", contract=EXACT)], *modules
+        )
         with pytest.raises(InternalError, match="'absolute' is registered, but not" if modules else "lists .*'other'"):
             pipeline.run(chain()[0])
     pipeline = Pipeline(None, [entry("other", "Abs1")])
@@ -201,11 +204,18 @@ def test_an_operation_that_does_not_exist_is_a_fault_of_ours(package: Callable[.
         ([entry("a"), entry("b", after=["frist"])], "the pass 'b' must run after 'frist', which is not listed before"),
         ([entry("a"), entry("b"), entry("a")], "the pass 'a' is listed twice"),
         ([entry("a"), entry("b", after="a")], "'after' of the pass 'b' must be a list, but is one string"),
-        ([Entry("a", "Abs1", ["cleanup"], reason="none")], "'operations' of the pass 'a' must be a list"),
+        (
+            [Entry("a", "Abs1", ["cleanup"], reason="none", contract=EXACT)],
+            "'operations' of the pass 'a' must be a list",
+        ),
         ([entry("a", groups="fusion")], "'groups' of the pass 'a' must be a list"),
         ([entry("a", groups=["fusions"])], "the pass 'a' must be of the groups"),
         ([entry("a", groups=[])], "the pass 'a' must be of the groups"),
-        ([Entry("a", None, ["cleanup"], reason="")], "the pass 'a' has no reason for its place"),
+        ([Entry("a", None, ["cleanup"], reason="", contract=EXACT)], "the pass 'a' has no reason for its place"),
+        (
+            [Entry("a", None, ["cleanup"], reason="none", contract="exact")],  # type: ignore[arg-type]
+            "the contract of the pass 'a' must be a Contract, not 'exact'",
+        ),
     ],
 )
 def test_an_order_that_is_wrong_is_a_fault_of_ours(order: list[Entry], message: str) -> None:

@@ -332,7 +332,7 @@ def test_decoders_of_another_model(tmp_path: Path) -> None:
 
 def test_options_of_single_models_are_refused(tmp_path: Path) -> None:
     MODELS["text"].save(tmp_path / "onnx")
-    with pytest.raises(converter.ConversionError, match="cannot be given for both at once"):
+    with pytest.raises(converter.ConversionError, match="cannot be given for all at once"):
         converter.convert_language_model(tmp_path / "onnx", tmp_path / "ir", input={"input_ids": [1, 4]})
 
 
@@ -342,8 +342,8 @@ def test_command(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
-    assert [Path(told[key]).name for key in ("encoder", "xml")] == [
-        "openvino_encoder_model.xml",
-        "openvino_decoder_model.xml",
+    assert [(model["part"], Path(model["xml"]).name) for model in told["models"]] == [
+        ("encoder", "openvino_encoder_model.xml"),
+        ("decoder", "openvino_decoder_model.xml"),
     ]
-    assert all(Path(told[key]).is_file() for key in ("encoder", "xml", "bin"))
+    assert all(Path(model[key]).is_file() for model in told["models"] for key in ("xml", "bin"))

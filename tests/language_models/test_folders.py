@@ -92,7 +92,8 @@ def test_json(tmp_path: Path) -> None:
         main, ["--quiet", "convert", str(tmp_path / "onnx"), "--stateful", "-o", str(tmp_path / "ir"), "--json"]
     )
     found = json.loads(result.stdout)
-    assert found["tokenizer"]["written"]
+    assert (found["task"], found["pipeline"]) == ("text-generation", "LLMPipeline")
+    assert [one["written"] for one in found["tokenizers"]] == [True]
     assert "softcap" in found["without_paged_attention"][0]
 
 
@@ -123,6 +124,13 @@ def _without(name: str, folder: Path) -> None:
     (folder / name).unlink()
 
 
+def _with_branches(folder: Path) -> None:
+    """The input of decoders that older exporters merged of two."""
+    model = onnx.load(folder / "model.onnx")
+    model.graph.input.append(onnx.helper.make_tensor_value_info("use_cache_branch", onnx.TensorProto.BOOL, [1]))
+    onnx.save(model, folder / "model.onnx")
+
+
 ERRORS = {
     "no model": (lambda folder: _without("model.onnx", folder), "names the model 'model.onnx', but there is no such"),
     "no settings": (
@@ -136,6 +144,7 @@ ERRORS = {
     "settings that are a list": (
         lambda folder: (folder / "config.json").write_text("[]"), "must hold a JSON object, but holds list"
     ),
+    "two branches": (_with_branches, "has one branch for the first call and one for the others"),
     "several parts": (
         lambda folder: (folder / "genai_config.json").write_text('{"model": {"decoder": {}, "vision": {}}}'),
         "a model of several parts, vision, decoder",
@@ -167,11 +176,12 @@ def test_wrong_usage(arguments: list[object], message: str, tmp_path: Path) -> N
     assert message in text
 
 
-def test_without_stateful_a_folder_is_no_model(tmp_path: Path) -> None:
+def test_a_decoder_is_stateful_without_the_option(tmp_path: Path) -> None:
     write_folder(tmp_path / "onnx", PLAIN)
     code, text = run("convert", tmp_path / "onnx", "-o", tmp_path / "ir")
-    assert code == 1
-    assert "is not an ONNX model, but a folder" in text
+    assert code == 0, text
+    assert "Recognised as text-generation, for LLMPipeline" in text
+    assert "ReadValue" in (tmp_path / "ir/openvino_model.xml").read_text()
 
 
 def test_the_output_is_another_folder(tmp_path: Path) -> None:

@@ -15,12 +15,15 @@ from ir_runtime.graph.invariants import PASSES
 from ir_runtime.graph.operation import Operation
 from ir_runtime.registry import Registry
 from ir_runtime.rewriting import Builder, NotMatched, PassTrace, fail, graph_pass
+from ir_runtime.rewriting.contracts import FUSED
 from ir_runtime.rewriting.expressions import Expression, NotExpressible
 from ir_runtime.rewriting.replace_layers import replace_layers
 
 Decompose = Callable[..., Union[Expression, Sequence[Expression]]]
 
 DECOMPOSITIONS = Registry[type[Operation], Decompose]("decomposition", __package__)
+CONTRACT = FUSED
+"""The contract of every decomposition."""
 
 
 def decomposes(*operations: type[Operation]) -> Callable[[Decompose], Decompose]:

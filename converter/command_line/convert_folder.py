@@ -1,4 +1,4 @@
-"""``onnx2ir convert`` for language models: a folder in and a folder out, and the way back from variables."""
+"""``onnx2ir convert`` for a folder in and a folder out, and the way back from variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from converter.options import STEPS
 from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
-    from converter.options import ConversionOptions, SavingOptions
+    from converter.options import ConversionOptions, FolderOptions, SavingOptions
 
 
 def convert_to_stateless(
@@ -48,33 +48,38 @@ def convert_folder(
     output: str | None,
     as_json: bool,
     check_seed: int | None,
+    reading: FolderOptions,
     options: ConversionOptions,
     saving: SavingOptions,
 ) -> None:
-    """Convert the language model in ``folder``."""
-    from converter.language_models.convert import convert_language_model
+    """Convert the models in ``folder``."""
+    from converter.pipelines.convert import convert_recognised
 
     if output is None:
         raise click.UsageError("the folder to write is required: -o FOLDER")
-    reference = None if check_seed is None else decoder_in(folder, "--verify")
+    reference = None if check_seed is None else decoder_in(folder, "--verify", reading.task, reading.variant)
     state.inform(f"Converting {folder}")
     with state.working(f"Converting {folder.name}"):
-        made = convert_language_model(folder, output, options=options, saving=saving)
-    report = None
+        written = convert_recognised(folder, output, reading, options, saving)
+    report, pipeline = None, written.pipeline
     if reference is not None and check_seed is not None:
         from converter.equivalence.steps import verify_steps
 
-        with state.working(f"Verifying {made.model.name}"):
-            report = verify_steps(reference, made.model, steps=STEPS, seed=check_seed)
-    weights = made.model.with_suffix(".bin")
+        with state.working(f"Verifying {written.models[-1].name}"):
+            report = verify_steps(reference, written.models[-1], steps=STEPS, seed=check_seed)
     if as_json:
         result: dict[str, Any] = {
-            "xml": str(made.model),
-            "bin": str(weights),
-            "encoder": None if made.encoder is None else str(made.encoder),
-            "files": [str(file) for file in made.files],
-            "tokenizer": {"written": made.tokenizers.written, "why_not": made.tokenizers.why_not},
-            "without_paged_attention": list(made.without_paged_attention),
+            "task": pipeline.task,
+            "pipeline": pipeline.runtime,
+            "models": [
+                {"part": part.name, "xml": str(xml), "bin": str(xml.with_suffix(".bin"))}
+                for part, xml in zip(pipeline.parts, written.models)
+            ],
+            "files": [str(file) for file in written.files],
+            "tokenizers": [
+                {"written": one.written, "why_not": one.why_not, "command": one.command} for one in written.tokenizers
+            ],
+            "without_paged_attention": list(written.without_paged_attention),
             "target": options.target,
         }
         if report is not None:
@@ -82,15 +87,19 @@ def convert_folder(
         print_json(state, result)
         exit_of(report)
         return
-    for xml in (made.encoder, made.model):
-        if xml is not None:
-            part = xml.with_suffix(".bin")
-            state.inform(f"Wrote {xml} and {part} ({size_text(part.stat().st_size)})")
-    for reason in made.without_paged_attention:
+    others = f"; --task may also be {', '.join(pipeline.other_tasks)}" if pipeline.other_tasks else ""
+    state.inform(f"Recognised as {pipeline.task}, for {pipeline.runtime}{others}")
+    for xml in written.models:
+        weights = xml.with_suffix(".bin")
+        state.inform(f"Wrote {xml} and {weights} ({size_text(weights.stat().st_size)})")
+    for reason in written.without_paged_attention:
         state.inform(f"Paged attention (ATTENTION_BACKEND=PA) cannot run the model: {reason}")
-    if not made.tokenizers.written:
-        state.inform(f"The tokenizer was not written: {made.tokenizers.why_not}")
-        if made.tokenizers.command:
-            state.inform(f"This command writes it: {made.tokenizers.command}")
+    for one in written.tokenizers:
+        if not one.written:
+            state.inform(f"The tokenizer was not written: {one.why_not}")
+            if one.command:
+                state.inform(f"This command writes it: {one.command}")
+    if pipeline.call:
+        state.inform(f"Python runs it with {pipeline.call.replace('FOLDER', repr(str(output)))}")
     print_report(report)
     exit_of(report)

@@ -1,0 +1,56 @@
+"""The contracts of the passes and rules that changed a model, added up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from converter.derivation import Derivation
+from converter.passes.decomposition.registry import CONTRACT
+from converter.passes.registry import passes
+from converter.targets.registry import RULES
+from ir_runtime import Model
+from ir_runtime.records import record
+from ir_runtime.rewriting.contracts import Contract
+
+
+@record
+class AppliedContract:
+    """The contract of a pass or rule that changed a model."""
+
+    name: str
+    layers: int
+    """How many layers it replaced."""
+    contract: Contract | None
+    """None for a pass that this version does not have."""
+
+
+def contracts_of(model: Model) -> tuple[AppliedContract, ...]:
+    """Return the contracts of what the record of ``model`` has; none where there is no record."""
+    known = {name: contract for pipeline in (passes, *RULES) for name, contract in pipeline.contracts.items()}
+    known["decomposition"] = CONTRACT
+    counts = Counter[str]()
+    for step in Derivation.of(model).steps:
+        for changed in (step.passes, step.rules):
+            counts.update(dict(changed))
+    return tuple(AppliedContract(name, count, known.get(name)) for name, count in counts.items())
+
+
+def contracts_text(applied: Sequence[AppliedContract]) -> str:
+    """Return the sum of contracts in one line: how many are exact, the others by name, and all of them together.
+
+    A result differs at most by the sum of what each pass allows at the values of the layers that it replaced or
+    emitted: at most by what the sum of all ulps allows at every value of the model.
+    """
+    if not applied:
+        return "no pass or rule is recorded"
+    exact = sum(one.contract is not None and one.contract.is_exact for one in applied)
+    inexact = [(one.name, one.contract) for one in applied if one.contract is not None and not one.contract.is_exact]
+    unknown = [one.name for one in applied if one.contract is None]
+    parts = [f"{exact} {'passes and rules are' if exact != 1 else 'pass or rule is'} exact"]
+    parts += [f"{name} is {contract.to_text()}" for name, contract in inexact]
+    if len(inexact) > 1:
+        total = Contract(sum(contract.ulps for _, contract in inexact))
+        parts.append(f"together {total.to_text()}")
+    parts += [f"no contract is known of {', '.join(unknown)}"] if unknown else []
+    return "; ".join(parts)

@@ -1,0 +1,208 @@
+"""Models of images and texts: an encoder of images, the embeddings of tokens, and a decoder of embeddings.
+
+transformers.js names the files ``vision_encoder.onnx``, ``embed_tokens.onnx`` and ``decoder_model_merged.onnx``. In
+folders for onnxruntime-genai ``genai_config.json`` names them, and the model of embeddings puts those of images among
+those of tokens. ``VLMPipeline`` does so itself, and prepares the images as ``preprocessor_config.json`` says, in a way
+that depends on ``model_type`` of ``config.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from converter.errors import ConversionError, UnsupportedModelError
+from converter.language_models.parts import convert_part, graph_names
+from converter.language_models.settings import configuration_of, generation_of
+from converter.language_models.source import CONFIGURATION, GENAI_SETTINGS, GENERATION, SourceFolder, read_json
+from converter.onnx_file.reader import open_model
+from converter.options import ConversionOptions
+from ir_runtime.graph import Model, PartialShape, element_types
+from ir_runtime.records import record
+
+from .inputs import add_input, give_output_rank, without_features
+from .language import convert_language_model
+from .patches import GRIDS, PATCHES, STATES, pass_on, take_positions
+from .pipeline import Part, Pipeline, TokenizerFiles
+from .settings import copied, missing_settings
+
+TASK = "image-text-to-text"
+PREPROCESSOR, _PROCESSOR = "preprocessor_config.json", "processor_config.json"
+"""The settings of images, alone and, since transformers 5, among others."""
+_FILES = {"vision_encoder": "vision", "embed_tokens": "embedding", "decoder_model_merged": "decoder"}
+"""Names of files, and of the parts of ``genai_config.json``."""
+_OUTPUT = "openvino_"
+_PIXELS, _TOKENS, _FEATURES, _EMBEDDED = "pixel_values", "input_ids", "image_features", "inputs_embeds"
+_SEGMENTS = "token_type_ids"
+
+
+@record
+class _Architecture:
+    """What ``VLMPipeline`` asks of the models of a type."""
+
+    name: str
+    """What it calls the type."""
+    has_segments: bool = False
+    """True if it gives the decoder ``token_type_ids``, which tell tokens of images from those of texts."""
+    is_square: bool = False
+    """True if it reads the size of images as ``size.shortest_edge``, where the preprocessor has ``size.height``."""
+    has_patches: bool = False
+    """True if images are rows of patches of any number, whose positions it computes."""
+
+
+_ARCHITECTURES: Mapping[str, _Architecture] = {
+    "gemma3": _Architecture("gemma3", has_segments=True),
+    "internvl": _Architecture("internvl_chat", is_square=True),
+    "internvl_chat": _Architecture("internvl_chat", is_square=True),
+    "llava": _Architecture("llava"),
+    "qwen2_vl": _Architecture("qwen2_vl", has_patches=True),
+}
+"""Types of models, as ``config.json`` calls them."""
+
+
+def recognise_vision_language(source: SourceFolder, task: str | None) -> Pipeline | None:
+    """A folder with an encoder of images, the embeddings of tokens and a decoder of embeddings."""
+    files = _files_of_settings(source) or {name: source.files.get(name) for name in _FILES if source.files.has(name)}
+    if task not in (None, TASK) or len(files) < 2:
+        return None
+    vision, embeddings, decoder = (_file(source, name, files) for name in _FILES)
+    configuration = source.configuration or configuration_of(source.settings)
+    architecture = _architecture_of(source, configuration)
+    preprocessor = _preprocessor_of(source)
+    _check_inputs(vision, [_PIXELS], [_PIXELS, *(GRIDS if architecture.has_patches else ())])
+    _check_inputs(embeddings, [_TOKENS], [_TOKENS, _FEATURES])
+    segments = [_SEGMENTS] if architecture.has_segments else []
+    _check_inputs(decoder, [_EMBEDDED, "attention_mask"], [_EMBEDDED, "attention_mask", "position_ids", *segments])
+    settings: Mapping[str, Mapping[str, Any]] = {
+        CONFIGURATION: {**configuration, "model_type": architecture.name},
+        PREPROCESSOR: _with_shortest_edge(source, preprocessor) if architecture.is_square else preprocessor,
+        **missing_settings(source, {GENERATION: generation_of(source.settings)}),
+    }
+    vision_parts = [Part("image encoder", vision, f"{_OUTPUT}vision_embeddings_model.xml", _convert_vision, "float16")]
+    if architecture.has_patches:
+        merger = partial(_convert_patches, merge_size=int(preprocessor.get("merge_size", 2)))
+        vision_parts = [
+            Part("patches", vision, f"{_OUTPUT}vision_embeddings_model.xml", _convert_no_patches, "float16"),
+            Part("image encoder", vision, f"{_OUTPUT}vision_embeddings_merger_model.xml", merger, "float16"),
+        ]
+    convert_decoder = _convert_with_segments if segments else convert_language_model
+    return Pipeline(
+        source.path,
+        TASK,
+        "VLMPipeline",
+        (
+            *vision_parts,
+            Part("token embeddings", embeddings, f"{_OUTPUT}text_embeddings_model.xml", _convert_embeddings, "int8"),
+            Part("language model", decoder, f"{_OUTPUT}language_model.xml", convert_decoder, is_decoder=True),
+        ),
+        (TokenizerFiles(source.path, pads_left=True),),
+        tuple(entry for entry in copied(source) if entry[1] not in settings),
+        settings,
+    )
+
+
+def _files_of_settings(source: SourceFolder) -> Mapping[str, Path | None]:
+    """The files that ``genai_config.json`` names; empty where it has no part for images."""
+    parts = source.settings.get("model", {})
+    parts = parts if isinstance(parts, dict) and "vision" in parts else {}
+    return {
+        name: source.path / str(parts[part]["filename"])
+        for name, part in _FILES.items()
+        if isinstance(parts.get(part), dict) and "filename" in parts[part]
+    }
+
+
+def _file(source: SourceFolder, name: str, files: Mapping[str, Path | None]) -> Path:
+    path = files.get(name)
+    if path is None:
+        others = " and ".join(other.name for other in files.values() if other is not None)
+        missing = f"'{_FILES[name]}' in {GENAI_SETTINGS}" if source.settings else f"{name}.onnx"
+        raise ConversionError(f"{source.path} has {others}, but no {missing}, which a model of images and texts needs")
+    if not path.is_file():
+        raise ConversionError(f"{source.path / GENAI_SETTINGS} names '{path.name}', but there is no such file")
+    return path
+
+
+def _architecture_of(source: SourceFolder, configuration: Mapping[str, Any]) -> _Architecture:
+    name = configuration.get("model_type")
+    if name is None:
+        raise ConversionError(f"{source.path / CONFIGURATION} must name the 'model_type', by which VLMPipeline works")
+    if name not in _ARCHITECTURES:
+        raise UnsupportedModelError(
+            f"{source.path} is of the type '{name}', but of those of VLMPipeline only {', '.join(_ARCHITECTURES)} can "
+            "be converted: convert the file of each part by itself"
+        )
+    return _ARCHITECTURES[name]
+
+
+def _preprocessor_of(source: SourceFolder) -> Mapping[str, Any]:
+    path = source.path / PREPROCESSOR
+    if path.is_file():
+        return read_json(path)
+    nested = read_json(source.path / _PROCESSOR).get("image_processor")
+    if not isinstance(nested, dict):
+        raise ConversionError(
+            f"{source.path} has no {PREPROCESSOR}, and no {_PROCESSOR} with an 'image_processor', by which VLMPipeline "
+            "prepares images"
+        )
+    return nested
+
+
+def _with_shortest_edge(source: SourceFolder, preprocessor: Mapping[str, Any]) -> Mapping[str, Any]:
+    size = preprocessor.get("size")
+    size = {"height": size} if isinstance(size, int) else size
+    if not isinstance(size, dict) or size.keys().isdisjoint(("height", "shortest_edge")):
+        raise ConversionError(
+            f"{source.path / PREPROCESSOR} must have a 'size' with 'height', the side of the images' tiles"
+        )
+    return {**preprocessor, "size": {"shortest_edge": size.get("height"), **size}}
+
+
+def _check_inputs(path: Path, needed: Sequence[str], known: Sequence[str]) -> None:
+    names = [name for name in graph_names(path)[0] if not name.startswith("past_key_values.")]
+    others = [name for name in names if name not in known]
+    missing = [name for name in needed if name not in names]
+    if others or missing:
+        problem = f"reads '{others[0]}', too" if others else f"has no input '{missing[0]}'"
+        raise UnsupportedModelError(f"{path} {problem}: VLMPipeline gives this model {', '.join(known)}")
+
+
+def _convert_vision(path: Path, options: ConversionOptions) -> Model:
+    """The images' states, ``[images, tokens, width]``: some exporters leave the first dimension out."""
+    features = graph_names(path)[1][0]
+    model = convert_part(path, options, [features], names={features: STATES})
+    give_output_rank(model, STATES, 3)
+    return model
+
+
+def _convert_patches(path: Path, options: ConversionOptions, merge_size: int) -> Model:
+    """The states of images as rows, from their patches as rows."""
+    features = graph_names(path)[1][0]
+    model = convert_part(path, options, [features], names={features: STATES, _PIXELS: PATCHES})
+    take_positions(model, merge_size)
+    return model
+
+
+def _convert_no_patches(path: Path, options: ConversionOptions) -> Model:
+    graph = open_model(path).proto.graph
+    dims = next(value.type.tensor_type.shape.dim for value in graph.input if value.name == _PIXELS)
+    if len(dims) != 2:
+        raise UnsupportedModelError(
+            f"{path} must read '{_PIXELS}' as rows, one for each patch, but reads {len(dims)}-D"
+        )
+    return pass_on(int(dims[1].dim_value) if dims[1].has("dim_value") else None)
+
+
+def _convert_embeddings(path: Path, options: ConversionOptions) -> Model:
+    """The embeddings of tokens alone."""
+    model = convert_part(path, options)
+    return model if len(model.parameters) == 1 else without_features(model, _TOKENS, _EMBEDDED)
+
+
+def _convert_with_segments(path: Path, options: ConversionOptions) -> Model:
+    """The decoder with ``token_type_ids``, which transformers.js leaves out: then nothing reads them."""
+    model = convert_language_model(path, options)
+    add_input(model, _SEGMENTS, element_types.i64, PartialShape([None, None]))
+    return model

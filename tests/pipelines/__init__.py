@@ -1,0 +1,1 @@
+"""Folders of other tasks than language models, and the pipelines that run them."""

@@ -1,0 +1,193 @@
+"""Folders with small diffusion models, as Optimum exports them: the interfaces of the real parts, few layers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from .graphs import HIDDEN, Graph
+from .texts import VOCABULARY, encode, write_json, write_pair_tokenizer
+
+LENGTH, CHANNELS, SIZE = 16, 4, 8
+"""Tokens of a text, channels of the latent image, and its height and width."""
+CONDITION = 8
+"""Numbers that tell a latent consistency model the guidance."""
+
+
+def text_encoder(*, pooled: str = "pooler_output", layers: bool = False, seed: int = 0) -> onnx.ModelProto:
+    """``layers`` returns the states behind each layer, too; ``text_embeds`` is the first output where it is pooled."""
+    graph, dims = Graph(seed), ["batch_size", "sequence_length"]
+    x = graph("Gather", graph.weight(VOCABULARY, HIDDEN, depth=1), "input_ids")
+    x = graph("Add", x, graph.weight(LENGTH, HIDDEN, depth=1))
+    states = [x]
+    for _ in range(2):
+        x = graph.layer(x, graph.causal_mask(LENGTH))
+        states.append(x)
+    first = (
+        pooled,
+        (graph.linear(graph("Gather", x, graph.constant(0, np.int64), axis=1), HIDDEN, HIDDEN), ["b", HIDDEN]),
+    )
+    last = ("last_hidden_state", (graph.normalized(x), [*dims, HIDDEN]))
+    ends = dict([first, last] if pooled == "text_embeds" else [last, first])
+    if layers:
+        ends |= {f"hidden_states.{index}": (value, [*dims, HIDDEN]) for index, value in enumerate(states)}
+    return graph.model({"input_ids": (np.int32 if layers else np.int64, dims)}, ends)
+
+
+def denoiser(kind: str) -> onnx.ModelProto:
+    """A convolution, attention to the texts and the time, and a convolution back."""
+    graph, large = Graph(seed=7), kind == "xl"
+    depth = 2 * HIDDEN if large else HIDDEN
+    inputs: dict[str, tuple[Any, list[int | str]]] = {
+        "sample": (np.float32, ["batch_size", CHANNELS, "height", "width"]),
+        "timestep": (np.float32, []),
+        "encoder_hidden_states": (np.float32, ["batch_size", "sequence_length", depth]),
+    }
+    waves = graph(
+        "Mul", graph("Unsqueeze", "timestep", graph.integers(0)), graph.constant(np.geomspace(1, 1e-3, HIDDEN))
+    )
+    condition = graph.linear(graph("Cos", waves), HIDDEN, HIDDEN)
+    if kind == "lcm":
+        inputs["timestep_cond"] = (np.float32, ["batch_size", CONDITION])
+        condition = graph("Add", condition, graph.linear("timestep_cond", CONDITION, HIDDEN))
+    if large:
+        inputs["text_embeds"] = (np.float32, ["batch_size", HIDDEN])
+        inputs["time_ids"] = (np.float32, ["batch_size", 6])
+        sizes = graph("Sin", graph.linear("time_ids", 6, HIDDEN))
+        condition = graph("Add", condition, graph("Add", sizes, graph.linear("text_embeds", HIDDEN, HIDDEN)))
+    x = graph.convolution("sample", CHANNELS, HIDDEN)
+    shape = graph("Shape", x)
+    flat = graph("Transpose", graph("Reshape", x, graph.integers(0, 0, -1)), perm=[0, 2, 1])
+    flat = graph("Add", flat, graph("Unsqueeze", condition, graph.integers(-2)))
+    flat = graph("Add", flat, graph.attention(graph.normalized(flat), "encoder_hidden_states", depth=depth))
+    x = graph("Reshape", graph("Transpose", flat, perm=[0, 2, 1]), shape)
+    noise = graph.convolution(graph("Mul", x, graph("Sigmoid", x)), HIDDEN, CHANNELS)
+    return graph.model(inputs, {"out_sample": (noise, ["batch_size", CHANNELS, "height", "width"])})
+
+
+def transformer(kind: str) -> onnx.ModelProto:
+    """The denoiser of Stable Diffusion 3 (``sd3``) and Flux: attention of the image to itself, the texts and the time."""
+    graph, is_flux = Graph(seed=17), kind == "flux"
+    inputs: dict[str, tuple[Any, list[int | str]]] = {
+        "hidden_states": (np.float32, ["b", "n", 4 * CHANNELS] if is_flux else ["b", CHANNELS, "h", "w"]),
+        "encoder_hidden_states": (np.float32, ["b", "s", 2 * HIDDEN]),
+        "pooled_projections": (np.float32, ["b", HIDDEN if is_flux else 2 * HIDDEN]),
+        "timestep": (np.float32, ["step"]),
+    }
+    time = graph(
+        "Mul", graph("Unsqueeze", "timestep", graph.integers(1)), graph.constant(np.geomspace(1, 1e-3, HIDDEN))
+    )
+    width = HIDDEN if is_flux else 2 * HIDDEN
+    condition = graph("Add", graph("Cos", time), graph.linear("pooled_projections", width, HIDDEN))
+    if is_flux:
+        inputs |= {"img_ids": (np.int64, ["n", 3]), "txt_ids": (np.int64, ["s", 3]), "guidance": (np.float32, ["b"])}
+        places = graph("Cast", "img_ids", to=onnx.TensorProto.FLOAT)
+        x = graph.linear("hidden_states", 4 * CHANNELS, HIDDEN)
+        x = graph("Add", x, graph("Sin", graph.linear(places, 3, HIDDEN)))
+        condition = graph("Add", condition, graph("Unsqueeze", graph("Sin", "guidance"), graph.integers(1)))
+    else:
+        x = graph.convolution("hidden_states", CHANNELS, HIDDEN)
+        shape = graph("Shape", x)
+        x = graph("Transpose", graph("Reshape", x, graph.integers(0, 0, -1)), perm=[0, 2, 1])
+    x = graph("Add", x, graph("Unsqueeze", condition, graph.integers(1)))
+    x = graph("Add", x, graph.attention(graph.normalized(x), "encoder_hidden_states", depth=2 * HIDDEN))
+    if is_flux:
+        noise, dims = graph.linear(x, HIDDEN, 4 * CHANNELS), inputs["hidden_states"][1]
+    else:
+        x = graph("Reshape", graph("Transpose", x, perm=[0, 2, 1]), shape)
+        noise, dims = graph.convolution(x, HIDDEN, CHANNELS), inputs["hidden_states"][1]
+    return graph.model(inputs, {"out_hidden_states": (noise, dims)})
+
+
+def text_states() -> onnx.ModelProto:
+    """T5's encoder, for texts of any length."""
+    graph, dims = Graph(seed=19), ["batch_size", "sequence_length"]
+    x = graph.layer(graph("Gather", graph.weight(VOCABULARY, HIDDEN, depth=1), "input_ids"))
+    x = graph.linear(x, HIDDEN, 2 * HIDDEN)
+    return graph.model({"input_ids": (np.int64, dims)}, {"last_hidden_state": (x, [*dims, 2 * HIDDEN])})
+
+
+def image_decoder() -> onnx.ModelProto:
+    graph = Graph(seed=8)
+    x = graph.convolution("latent_sample", CHANNELS, HIDDEN)
+    x = graph("Resize", x, "", graph.constant([1, 1, 2, 2]), mode="nearest")
+    x = graph.convolution(graph("Tanh", x), HIDDEN, 3)
+    return graph.model(
+        {"latent_sample": (np.float32, ["b", CHANNELS, "h", "w"])}, {"sample": (x, ["b", 3, "h * 2", "w * 2"])}
+    )
+
+
+def image_encoder() -> onnx.ModelProto:
+    graph = Graph(seed=9)
+    x = graph("Tanh", graph.convolution("sample", 3, HIDDEN, stride=2))
+    x = graph.convolution(x, HIDDEN, 2 * CHANNELS)
+    return graph.model(
+        {"sample": (np.float32, ["b", 3, "h", "w"])}, {"latent_parameters": (x, ["b", 8, "h / 2", "w / 2"])}
+    )
+
+
+CLASSES = {
+    "sd": "StableDiffusionPipeline",
+    "lcm": "LatentConsistencyModelPipeline",
+    "xl": "StableDiffusionXLPipeline",
+    "sd3": "StableDiffusion3Pipeline",
+    "flux": "FluxPipeline",
+}
+SCHEDULERS = {
+    "sd": "DDIMScheduler",
+    "lcm": "LCMScheduler",
+    "xl": "EulerDiscreteScheduler",
+    **dict.fromkeys(("sd3", "flux"), "FlowMatchEulerDiscreteScheduler"),
+}
+FLOWS = ("sd3", "flux")
+"""Kinds that follow a flow from noise to images, with a transformer."""
+
+
+def write_diffusion_folder(folder: Path, kind: str, *, prefix: str = "") -> None:
+    """``prefix`` is that of Optimum's own classes, which it writes when it saves a pipeline."""
+    encoders = {"text_encoder": text_encoder(layers=kind == "xl")}
+    if kind in ("xl", "sd3"):
+        encoders["text_encoder_2"] = text_encoder(pooled="text_embeds", layers=True, seed=1)
+    if kind == "sd3":
+        encoders["text_encoder"] = text_encoder(pooled="text_embeds", layers=True)
+        encoders["text_encoder_3"] = text_states()
+    if kind == "flux":
+        encoders["text_encoder_2"] = text_states()
+    part, library_class = ("transformer", "Transformer2DModel") if kind in FLOWS else ("unet", "UNet2DConditionModel")
+    models = {**encoders, part: transformer(kind) if kind in FLOWS else denoiser(kind)}
+    models |= {"vae_decoder": image_decoder(), "vae_encoder": image_encoder()}
+    for name, model in models.items():
+        (folder / name).mkdir(parents=True)
+        onnx.save(model, folder / name / "model.onnx")
+    for name in encoders:
+        settings = {"architectures": ["CLIPTextModel"], "max_position_embeddings": LENGTH, "num_hidden_layers": 2}
+        write_json(folder / name / "config.json", settings)
+        write_pair_tokenizer(folder / name.replace("text_encoder", "tokenizer"), segments=False)
+    condition = CONDITION if kind == "lcm" else None
+    settings = {"in_channels": 4 * CHANNELS if kind == "flux" else CHANNELS, "sample_size": SIZE}
+    settings |= {"time_cond_proj_dim": condition, "joint_attention_dim": 2 * HIDDEN, "guidance_embeds": kind == "flux"}
+    write_json(folder / part / "config.json", settings)
+    settings = {"latent_channels": CHANNELS, "block_out_channels": [HIDDEN, HIDDEN], "scaling_factor": 0.5}
+    for name in ("vae_decoder", "vae_encoder"):
+        write_json(folder / name / "config.json", {"_class_name": "AutoencoderKL", **settings})
+    betas = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
+    others = {"clip_sample": False, "set_alpha_to_one": False, "timestep_spacing": "leading"}
+    (folder / "scheduler").mkdir()
+    schedule = {"_class_name": SCHEDULERS[kind], **betas, **others, "original_inference_steps": 50}
+    schedule |= {"num_train_timesteps": 1000, "shift": 3.0}
+    write_json(folder / "scheduler/scheduler_config.json", schedule)
+    index: dict[str, object] = {name: ["transformers", f"{prefix}CLIPTextModel"] for name in encoders}
+    index |= {part: ["diffusers", f"{prefix}{library_class}"], "scheduler": ["diffusers", SCHEDULERS[kind]]}
+    index["vae"] = ["diffusers", f"{prefix}AutoencoderKL"]
+    write_json(folder / "model_index.json", {"_class_name": prefix + CLASSES[kind], **index})
+
+
+def encode_padded(folder: Path, tokenizer: str, text: str) -> np.ndarray:
+    """The tokens of a text, padded to :data:`LENGTH`."""
+    tokens = np.zeros((1, LENGTH), np.int64)
+    ids = encode(folder / tokenizer, text)["input_ids"][:, :LENGTH]
+    tokens[:, : ids.shape[1]] = ids
+    return tokens

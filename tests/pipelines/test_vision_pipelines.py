@@ -1,0 +1,243 @@
+"""Models of images and texts in openvino-genai: token by token what the parts say in onnxruntime."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openvino
+import openvino_genai
+import pytest
+
+import converter
+import ir_runtime
+from converter.errors import ConversionError, UnsupportedModelError
+from tests.language_models.decoders import Decoder
+
+from .texts import write_json
+from .vision import PATCH, SIDE, VisionLanguageModel, rename_for_genai, vision_encoder, write_vision_folder
+
+TOKENS = 32
+GREEDY = openvino_genai.GenerationConfig(
+    max_new_tokens=TOKENS, do_sample=False, ignore_eos=True, apply_chat_template=False
+)
+
+
+def images(count: int, shape: tuple[int, int]) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [random.integers(0, 256, (*shape, 3)).astype(np.uint8) for _ in range(count)]
+
+
+def pipeline(folder: Path, backend: str) -> openvino_genai.VLMPipeline:
+    return openvino_genai.VLMPipeline(
+        folder, "CPU", ATTENTION_BACKEND=backend, INFERENCE_PRECISION_HINT="f32", KV_CACHE_PRECISION="f32"
+    )
+
+
+@dataclass(frozen=True)
+class Family:
+    """Models of a type: how ``VLMPipeline`` writes an image of a prompt, and what is special in the folder."""
+
+    model_type: str
+    tokens: Sequence[str]
+    """The token of an image's states, and others."""
+    start: str = ""
+    end: str = ""
+    mark: str = ""
+    """What stands for an image in a prompt."""
+    size: object = None
+    rank: int = 3
+    shape: tuple[int, int] = (SIDE, SIDE)
+    """The height and width of images."""
+    count: int = (SIDE // PATCH) ** 2
+    """Tokens of an image."""
+    decoder: Decoder = field(default_factory=Decoder)
+    backends: Sequence[str] = ("SDPA", "PA")
+
+    @property
+    def image(self) -> str:
+        """The tokens of an image."""
+        return self.start + self.tokens[0] * self.count + self.end
+
+    def write(self, folder: Path) -> None:
+        """Write the folder."""
+        options = {"model_type": self.model_type, "tokens": self.tokens, "size": self.size, "rank": self.rank}
+        write_vision_folder(folder, self.decoder, **options)  # type: ignore[arg-type]
+
+
+SQUARE = {"height": SIDE, "width": SIDE}
+QWEN = ("<|image_pad|>", "<|vision_start|>", "<|vision_end|>", "<|video_pad|>")
+FAMILIES = {
+    "llava": Family("llava", ["<image>"], "", "\n", "<image>"),
+    "llava, without positions and images": Family(
+        "llava", ["<image>"], "", "\n", "<image>", rank=2, decoder=Decoder("onnx", positions=False)
+    ),
+    # With SDPA openvino-genai 2026.4 counts the positions of gemma3's prompts from 1 and those of new tokens from 0.
+    "gemma3": Family(
+        *("gemma3", ["<image_soft_token>"], "\n\n<start_of_image>", "<end_of_image>\n\n", "<start_of_image>"),
+        size=SQUARE,
+        backends=["PA"],
+    ),
+    "internvl": Family("internvl", ["<IMG_CONTEXT>"], "<img>", "</img>\n", "<image>\n", size=SQUARE),
+    "qwen2_vl": Family(
+        *("qwen2_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
+        shape=(4 * PATCH, 6 * PATCH),
+        count=6,
+        decoder=Decoder("onnx"),
+    ),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_tokens(tmp_path: Path, family: Family) -> None:
+    family.write(tmp_path / "onnx")
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert (written.pipeline.task, written.pipeline.runtime) == ("image-text-to-text", "VLMPipeline")
+    assert not written.without_paged_attention
+    reference = VisionLanguageModel(tmp_path / "onnx")
+    image, mark = family.image, family.mark
+    prompts = {
+        "what is it": ("what is it", 0),
+        f"{image}what is it": ("what is it", 1),
+        f"{image}and {image}what differs": (f"{mark}and {mark}what differs", 2),
+    }
+    expected = {
+        text: reference.generate(text, images(count, family.shape), TOKENS) for text, (_, count) in prompts.items()
+    }
+    assert len({token for row in expected.values() for token in row}) > 10, "few tokens prove little"
+    for backend in family.backends:
+        model = pipeline(tmp_path / "ir", backend)
+        for text, (prompt, count) in prompts.items():
+            parts = [openvino.Tensor(image[None]) for image in images(count, family.shape)]
+            result = model.generate(prompt, images=parts, generation_config=GREEDY)
+            assert result.texts == [reference.decode(expected[text])], (backend, text)
+
+
+def test_folder_for_onnxruntime_genai(tmp_path: Path) -> None:
+    FAMILIES["llava"].write(tmp_path / "onnx")
+    text, parts = f"{FAMILIES['llava'].image}what is it", images(1, (SIDE, SIDE))
+    reference = VisionLanguageModel(tmp_path / "onnx")
+    expected = reference.generate(text, parts, TOKENS)
+    rename_for_genai(tmp_path / "onnx")
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert [part.source.name for part in written.pipeline.parts] == [
+        *("tiny-vision.onnx", "tiny-embedding.onnx", "tiny-decoder.onnx")
+    ]
+    settings = json.loads((tmp_path / "ir/generation_config.json").read_text())
+    assert (settings["eos_token_id"], settings["max_length"]) == (2, 128)
+    result = pipeline(tmp_path / "ir", "PA").generate(
+        "what is it", images=[openvino.Tensor(image[None]) for image in parts], generation_config=GREEDY
+    )
+    assert result.texts == [reference.decode(expected)]
+
+
+def test_settings_of_images_among_others(tmp_path: Path) -> None:
+    FAMILIES["internvl"].write(tmp_path / "onnx")
+    alone = tmp_path / "onnx/preprocessor_config.json"
+    settings = json.loads(alone.read_text())
+    write_json(tmp_path / "onnx/processor_config.json", {"image_processor": settings, "processor_class": "Any"})
+    alone.unlink()
+    converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    written = json.loads((tmp_path / "ir/preprocessor_config.json").read_text())
+    assert written == {**settings, "size": {**settings["size"], "shortest_edge": SIDE}}
+
+
+def test_each_part_is_compressed_in_its_way(tmp_path: Path) -> None:
+    write_vision_folder(tmp_path / "onnx", Decoder(), ending="_fp16")
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", compress="int4")
+    types = {
+        path.name.removeprefix("openvino_").removesuffix("_model.xml"): {
+            node.op.data.element_type.name
+            for node in ir_runtime.read_model(path).nodes()
+            if node.op.data is not None and node.op.data.size >= 1024
+        }
+        for path in written.models
+    }
+    assert types["vision_embeddings"] == {"f16"}
+    assert types["text_embeddings"] == {"u8"}
+    assert "u4" in types["language"] or "i4" in types["language"]
+    pipeline(tmp_path / "ir", "SDPA").generate("what is it", generation_config=GREEDY)
+
+
+def _without(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def _type(name: str | None) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        settings = json.loads((folder / "config.json").read_text())
+        write_json(folder / "config.json", {**settings, "model_type": name})
+
+    return change
+
+
+def _decoder_alone(folder: Path) -> None:
+    for name in ("vision_encoder", "embed_tokens"):
+        (folder / f"onnx/{name}.onnx").unlink()
+
+
+def _internvl_without_size(folder: Path) -> None:
+    _type("internvl")(folder)
+    write_json(folder / "preprocessor_config.json", {"image_mean": [0, 0, 0]})
+
+
+def _reads_sizes(folder: Path) -> None:
+    onnx.save(vision_encoder(inputs=("pixel_values", "image_sizes")), folder / "onnx/vision_encoder.onnx")
+
+
+WRONG: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
+    "no embeddings": (_without("onnx/embed_tokens.onnx"), ConversionError,
+                      "has vision_encoder.onnx and decoder_model_merged.onnx, but no embed_tokens.onnx"),
+    "no decoder": (_without("onnx/decoder_model_merged.onnx"), ConversionError, "but no decoder_model_merged.onnx"),
+    "a decoder alone": (_decoder_alone, ConversionError, "reads 'inputs_embeds', but .* has no model of embeddings beside it"),
+    "no preprocessor": (_without("preprocessor_config.json"), ConversionError, "has no preprocessor_config.json, and no processor_config.json with an 'image_processor'"),
+    "no size": (_internvl_without_size, ConversionError, "must have a 'size' with 'height', the side of the images' tiles"),
+    "no encoder": (_without("onnx/vision_encoder.onnx"), ConversionError, "but no vision_encoder.onnx"),
+    "no type": (_type(None), ConversionError, "config.json must name the 'model_type'"),
+    "another type": (_type("idefics3"), UnsupportedModelError,
+                     "is of the type 'idefics3', but of those of VLMPipeline only gemma3, internvl, internvl_chat, llava, qwen2_vl can be"),
+    "another encoder": (_reads_sizes, UnsupportedModelError,
+                        "reads 'image_sizes', too: VLMPipeline gives this model pixel_values"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "error", "message"), WRONG.values(), ids=WRONG)
+def test_errors(tmp_path: Path, spoil: Callable[[Path], None], error: type[Exception], message: str) -> None:
+    write_vision_folder(tmp_path / "onnx", Decoder())
+    spoil(tmp_path / "onnx")
+    with pytest.raises(error, match=message):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert not (tmp_path / "ir").exists()
+
+
+def test_patches_in_another_order(tmp_path: Path) -> None:
+    FAMILIES["qwen2_vl"].write(tmp_path / "onnx")
+    path = tmp_path / "onnx/preprocessor_config.json"
+    write_json(path, {**json.loads(path.read_text()), "merge_size": 1})
+    with pytest.raises(UnsupportedModelError, match="positions of patches are others than openvino-genai computes"):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert not (tmp_path / "ir").exists()
+
+
+SETTINGS = {
+    "no embeddings": ({"vision": {}, "decoder": {}}, "but no 'embedding' in genai_config.json"),
+    "no file": ({"embedding": {"filename": "other.onnx"}}, "names 'other.onnx', but there is no such file"),
+}
+
+
+@pytest.mark.parametrize(("parts", "message"), SETTINGS.values(), ids=SETTINGS)
+def test_wrong_settings_of_onnxruntime_genai(tmp_path: Path, parts: dict[str, object], message: str) -> None:
+    FAMILIES["llava"].write(tmp_path / "onnx")
+    rename_for_genai(tmp_path / "onnx")
+    path = tmp_path / "onnx/genai_config.json"
+    model = json.loads(path.read_text())["model"]
+    merged = {**model, **{name: {**model[name], **part} for name, part in parts.items()}}  # type: ignore[dict-item]
+    if "embedding" not in parts:
+        del merged["embedding"]
+    write_json(path, {"model": merged})
+    with pytest.raises(ConversionError, match=message):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")

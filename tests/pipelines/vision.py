@@ -1,0 +1,322 @@
+"""Folders with small models of images and texts, as transformers.js has them, and their tokens in onnxruntime."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+from tokenizers import Tokenizer
+
+from tests.language_models.decoders import HIDDEN, SHARED, SIZE, VOCABULARY, Decoder
+from tests.language_models.decoders import LAYERS as DECODER_LAYERS
+from tests.language_models.folders import write_tokenizer
+
+from .graphs import HIDDEN as WIDTH
+from .graphs import SIZE as HEAD
+from .graphs import Graph
+from .texts import write_json
+
+SIDE, PATCH = 16, 8
+PATCH_NUMBERS = 2 * 3 * PATCH**2
+"""Numbers of a patch, which an image has twice, as if it were two moments."""
+IMAGE_ID = VOCABULARY - 1
+MEAN, DEVIATION = (0.5, 0.4, 0.3), (0.3, 0.25, 0.2)
+
+
+def vision_encoder(*, rank: int = 3, inputs: Sequence[str] = ("pixel_values",)) -> onnx.ModelProto:
+    """Patches, a layer of a transformer, and a projection to the width of the decoder."""
+    graph = Graph(seed=11)
+    patches = graph(
+        "Conv", "pixel_values", graph.weight(WIDTH, 3, PATCH, PATCH, depth=3 * PATCH**2), strides=[PATCH] * 2
+    )
+    x = graph("Transpose", graph("Reshape", patches, graph.integers(0, 0, -1)), perm=[0, 2, 1])
+    x = graph("Add", x, graph.weight((SIDE // PATCH) ** 2, WIDTH, depth=1))
+    x = graph.linear(graph.layer(x), WIDTH, HIDDEN)
+    dims = ["images", (SIDE // PATCH) ** 2, HIDDEN]
+    if rank == 2:
+        x, dims = graph("Reshape", x, graph.integers(-1, HIDDEN)), ["tokens", HIDDEN]
+    kinds = dict.fromkeys(inputs, (np.float32, ["images", 3, SIDE, SIDE]))
+    return graph.model(kinds, {"image_features": (x, dims)})
+
+
+MERGE, WAVES = 2, HEAD // 2
+"""The side of the squares of patches that become one token; angles of a patch."""
+
+
+def patch_encoder() -> onnx.ModelProto:
+    """Qwen2-VL's encoder, as it is traced for one image: the grid tells the positions of the patches, and a mask."""
+    graph = Graph(seed=13)
+    row = graph("Gather", "image_grid_thw", graph.constant(0, np.int64))
+    time, height, width = (graph("Gather", row, graph.constant(index, np.int64)) for index in range(3))
+    zero, one, side = (graph.constant(value, np.int64) for value in (0, 1, MERGE))
+    sides = [graph("Unsqueeze", value, graph.integers(0)) for value in (height, width)]
+    squares = [graph("Unsqueeze", graph("Div", value, side), graph.integers(0)) for value in (height, width)]
+    length = graph.integers(MERGE)
+    tiles = graph("Concat", squares[0], length, squares[1], length, axis=0)
+    places = []
+    for count, axis in ((height, 1), (width, 0)):
+        numbers = graph("Unsqueeze", graph("Range", zero, count, one), graph.integers(axis))
+        square = graph("Reshape", graph("Expand", numbers, graph("Concat", *sides, axis=0)), tiles)
+        flat = graph("Reshape", graph("Transpose", square, perm=[0, 2, 1, 3]), graph.integers(-1))
+        places.append(graph("Unsqueeze", flat, graph.integers(1)))
+    repeats = graph("Concat", graph("Unsqueeze", time, graph.integers(0)), graph.integers(1), axis=0)
+    numbers = graph("Tile", graph("Concat", *places, axis=1), repeats)
+    largest = graph("Cast", graph("Range", zero, graph("Max", height, width), one), to=TensorProto.FLOAT)
+    speeds = graph.constant(10000.0 ** (-np.arange(0, WAVES, 2) / WAVES)[None])
+    table = graph("MatMul", graph("Unsqueeze", largest, graph.integers(1)), speeds)
+    angles = graph("Reshape", graph("Gather", table, numbers), graph.integers(-1, WAVES))
+    angles = graph("Concat", angles, angles, axis=-1)
+    waves = [graph(name, angles) for name in ("Cos", "Sin")]
+    end = graph("Mul", time, graph("Mul", height, width))
+    count = graph("Gather", graph("Shape", "pixel_values"), zero)
+    seen = graph("Less", graph("Range", zero, count, one), end)
+    mask = graph("Where", seen, graph.constant(0), graph.constant(np.finfo(np.float32).min))
+
+    x = graph("Unsqueeze", graph("MatMul", "pixel_values", graph.weight(PATCH_NUMBERS, WIDTH)), graph.integers(0))
+    parts = [graph.heads(graph.linear(graph.normalized(x), WIDTH, WIDTH, scale=2)) for _ in range(3)]
+    q, k = (_turned(graph, part, waves) for part in parts[:2])
+    scores = graph("Mul", graph("MatMul", q, graph("Transpose", k, perm=[0, 1, 3, 2])), graph.constant(HEAD**-0.5))
+    output = graph("MatMul", graph("Softmax", graph("Add", scores, mask), axis=-1), parts[2])
+    output = graph("Reshape", graph("Transpose", output, perm=[0, 2, 1, 3]), graph.integers(0, 0, WIDTH))
+    x = graph("Add", x, graph.linear(output, WIDTH, WIDTH))
+    merged = graph("Reshape", x, graph.integers(-1, MERGE**2 * WIDTH))
+    states = graph.linear(merged, MERGE**2 * WIDTH, HIDDEN)
+    inputs: dict[str, tuple[Any, list[int | str]]] = {
+        "pixel_values": (np.float32, ["patches", PATCH_NUMBERS]),
+        "image_grid_thw": (np.int64, ["images", 3]),
+    }
+    return graph.model(inputs, {"image_features": (states, ["tokens", HIDDEN])})
+
+
+def _turned(graph: Graph, x: str, waves: Sequence[str]) -> str:
+    first, second = (
+        graph("Slice", x, graph.integers(at), graph.integers(at + WAVES), graph.integers(3)) for at in (0, WAVES)
+    )
+    other = graph("Concat", graph("Neg", second), first, axis=-1)
+    return graph("Add", graph("Mul", x, waves[0]), graph("Mul", other, waves[1]))
+
+
+def with_three_positions(decoder: onnx.ModelProto) -> onnx.ModelProto:
+    """The decoder with positions ``[3, batch, tokens]``: time, height and width, each for some of the angles."""
+    graph, nodes = decoder.graph, []
+    for node in graph.node:
+        if node.op_type != "Gather" or node.input[1] != "position_ids":
+            nodes.append(node)
+            continue
+        output = node.output[0]
+        nodes.append(helper.make_node("Gather", node.input, [f"{output}.all"]))
+        nodes.append(
+            helper.make_node("Split", [f"{output}.all", "sections"], [f"{output}.{i}" for i in "thw"], axis=-1)
+        )
+        for index, axis in enumerate("thw"):
+            nodes.append(helper.make_node("Gather", [f"{output}.{axis}", f"axis.{index}"], [f"{output}.{axis}.own"]))
+        nodes.append(helper.make_node("Concat", [f"{output}.{axis}.own" for axis in "thw"], [output], axis=-1))
+    del graph.node[:]
+    graph.node.extend(nodes)
+    graph.initializer.append(numpy_helper.from_array(np.array([2, 3, 3]), "sections"))
+    graph.initializer.extend(numpy_helper.from_array(np.array(index), f"axis.{index}") for index in range(3))
+    positions = next(value for value in graph.input if value.name == "position_ids")
+    dims = [3, "batch_size", "sequence_length"]
+    positions.CopyFrom(helper.make_tensor_value_info("position_ids", TensorProto.INT64, dims))
+    return decoder
+
+
+def split(decoder: Decoder) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """The embeddings of tokens, and the decoder that reads them."""
+    model = decoder.build()
+    graph = model.graph
+    lookup = next(node for node in graph.node if node.op_type == "Gather" and node.input[1] == "input_ids")
+    table = next(tensor for tensor in graph.initializer if tensor.name == lookup.input[0])
+    dims = ["batch_size", "sequence_length"]
+    embeddings = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Gather", [table.name, "input_ids"], ["inputs_embeds"])],
+            "embed_tokens",
+            [helper.make_tensor_value_info("input_ids", TensorProto.INT64, dims)],
+            [helper.make_tensor_value_info("inputs_embeds", TensorProto.FLOAT, [*dims, HIDDEN])],
+            [table],
+        ),
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=9,
+    )
+    for node in graph.node:
+        for index, name in enumerate(node.input):
+            if name in ("input_ids", lookup.output[0]):
+                node.input[index] = "inputs_embeds"
+    graph.node.remove(lookup)
+    graph.initializer.remove(table)
+    graph.input[0].CopyFrom(helper.make_tensor_value_info("inputs_embeds", TensorProto.FLOAT, [*dims, HIDDEN]))
+    return embeddings, model
+
+
+def write_vision_folder(
+    folder: Path,
+    decoder: Decoder,
+    *,
+    model_type: str = "llava",
+    tokens: Sequence[str] = ("<image>",),
+    size: object = None,
+    rank: int = 3,
+    ending: str = "",
+) -> None:
+    """The first of ``tokens`` stands for each state of an image; ``size`` is that of the preprocessor."""
+    has_patches = model_type == "qwen2_vl"
+    embeddings, language_model = split(decoder)
+    models = {
+        "vision_encoder": patch_encoder() if has_patches else vision_encoder(rank=rank),
+        "embed_tokens": embeddings,
+        "decoder_model_merged": with_three_positions(language_model) if has_patches else language_model,
+    }
+    (folder / "onnx").mkdir(parents=True)
+    for name, model in models.items():
+        onnx.save(model, folder / "onnx" / f"{name}{ending}.onnx")
+    _write_tokenizer(folder, tokens)
+    settings = {"hidden_size": HIDDEN, "vocab_size": VOCABULARY, "model_type": "llama"}
+    vision = {"patch_size": PATCH, "image_size": SIDE}
+    write_json(folder / "config.json", {"model_type": model_type, "text_config": settings, "vision_config": vision})
+    sizes = {"size": size or {"shortest_edge": SIDE}, "crop_size": {"height": SIDE, "width": SIDE}}
+    patches = {
+        "patch_size": PATCH,
+        "merge_size": MERGE,
+        "temporal_patch_size": 2,
+        "min_pixels": 64,
+        "max_pixels": 65536,
+    }
+    scaling = {"image_mean": MEAN, "image_std": DEVIATION}
+    write_json(folder / "preprocessor_config.json", {**(patches if has_patches else sizes), **scaling})
+
+
+def rename_for_genai(folder: Path) -> None:
+    """Make a folder for onnxruntime-genai of it: settings that name the files, and images among the embeddings."""
+    names = {"vision_encoder": "vision", "embed_tokens": "embedding", "decoder_model_merged": "decoder"}
+    parts = {part: {"filename": f"tiny-{part}.onnx"} for part in names.values()}
+    for name, part in names.items():
+        model = onnx.load(folder / "onnx" / f"{name}.onnx")
+        onnx.save(_among_embeddings(model) if part == "embedding" else model, folder / parts[part]["filename"])
+    shutil.rmtree(folder / "onnx")
+    (folder / "config.json").unlink()
+    settings = {"type": "llava", "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "vocab_size": VOCABULARY}
+    write_json(folder / "genai_config.json", {"model": {**settings, **parts}, "search": {"max_length": 128}})
+
+
+def _among_embeddings(embeddings: onnx.ModelProto) -> onnx.ModelProto:
+    """The embeddings of tokens, where image tokens have ``image_features``, one after the other."""
+    graph = embeddings.graph
+    graph.node[0].output[0] = "embeddings"
+    graph.initializer.extend(
+        numpy_helper.from_array(np.array(value), name)
+        for name, value in (("token", IMAGE_ID), ("axis", 1), ("one", 1), ("zero", 0), ("last", [-1]))
+    )
+    for op_type, inputs, output, attributes in (
+        ("Equal", ["input_ids", "token"], "is_image", {}),
+        ("Cast", ["is_image"], "counts", {"to": TensorProto.INT64}),
+        ("CumSum", ["counts", "axis"], "numbers", {}),
+        ("Sub", ["numbers", "one"], "below", {}),
+        ("Max", ["below", "zero"], "rows", {}),
+        ("Gather", ["image_features", "rows"], "features", {}),
+        ("Unsqueeze", ["is_image", "last"], "mask", {}),
+        ("Where", ["mask", "features", "embeddings"], "inputs_embeds", {}),
+    ):
+        graph.node.append(helper.make_node(op_type, inputs, [output], **attributes))
+    graph.input.append(helper.make_tensor_value_info("image_features", TensorProto.FLOAT, ["features", HIDDEN]))
+    return embeddings
+
+
+def _write_tokenizer(folder: Path, tokens: Sequence[str]) -> None:
+    """A tokenizer of single bytes whose last tokens are ``tokens``, the first of them :data:`IMAGE_ID`."""
+    write_tokenizer(folder)
+    path = folder / "tokenizer.json"
+    settings = json.loads(path.read_text())
+    words = settings["model"]["vocab"]
+    for word in [word for word, index in words.items() if index > VOCABULARY - 1 - len(tokens)]:
+        del words[word]
+    path.write_text(json.dumps(settings))
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.add_special_tokens([*tokens[1:], tokens[0]])
+    assert tokenizer.token_to_id(tokens[0]) == IMAGE_ID
+    tokenizer.save(str(path))
+
+
+class VisionLanguageModel:
+    """The parts of a folder in onnxruntime."""
+
+    def __init__(self, folder: Path) -> None:
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._sessions = {
+            path.stem: onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+            for path in (folder / "onnx").glob("*.onnx")
+        }
+        self._has_patches = len(self._sessions["vision_encoder"].get_inputs()) == 2
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, as openvino-genai returns it."""
+        return str(self._tokenizer.decode(list(tokens)))
+
+    def generate(self, text: str, images: Sequence[np.ndarray], count: int) -> list[int]:
+        """The next ``count`` tokens; ``text`` has an image token for each of the states of ``images``, ``[h, w, 3]``."""
+        tokens = np.array([self._tokenizer.encode(text).ids])
+        x, places = self._embedded(tokens), tokens == IMAGE_ID
+        if images:
+            states = np.concatenate([self._states(image) for image in images])
+            assert places.sum() == len(states)
+            x[places] = states
+        decoder, result = self._sessions["decoder_model_merged"], list[int]()
+        inputs = [port.name for port in decoder.get_inputs()]
+        outputs = [port.name for port in decoder.get_outputs()]
+        caches = [name for name in inputs if name.startswith("past_key_values.")]
+        assert len(caches) == 2 * DECODER_LAYERS
+        feeds = {name: np.zeros((1, SHARED, 0, SIZE), np.float32) for name in caches}
+        positions = self._positions(places[0], images)
+        length = 0
+        while len(result) < count:
+            length += x.shape[1]
+            feeds |= {"inputs_embeds": x, "attention_mask": np.ones((1, length), np.int64)}
+            if "position_ids" in inputs:
+                feeds["position_ids"] = positions if self._has_patches else positions[0]
+            values = dict(zip(outputs, decoder.run(None, feeds)))
+            feeds = {name: values[name.replace("past_key_values", "present")] for name in caches}
+            result.append(int(values["logits"][0, -1].argmax()))
+            x = self._embedded(np.array([result[-1:]]))
+            positions = np.full((3, 1, 1), positions.max() + 1)
+        return result
+
+    def _embedded(self, tokens: np.ndarray) -> np.ndarray:
+        return np.array(self._sessions["embed_tokens"].run(None, {"input_ids": tokens})[0])
+
+    def _states(self, image: np.ndarray) -> np.ndarray:
+        """The states of an image, ``[tokens, width]``."""
+        pixels = (image.astype(np.float32) / 255 - np.float32(MEAN)) / np.float32(DEVIATION)
+        pixels = pixels.transpose(2, 0, 1)
+        session = self._sessions["vision_encoder"]
+        if not self._has_patches:
+            return np.reshape(session.run(None, {"pixel_values": pixels[None]})[0], (-1, HIDDEN))
+        height, width = (side // PATCH for side in image.shape[:2])
+        twice = np.stack([pixels, pixels])
+        parts = twice.reshape(2, 3, height // MERGE, MERGE, PATCH, width // MERGE, MERGE, PATCH)
+        rows = parts.transpose(2, 5, 3, 6, 1, 0, 4, 7).reshape(height * width, PATCH_NUMBERS)
+        grid = np.array([[1, height, width]])
+        return np.array(session.run(None, {"pixel_values": rows, "image_grid_thw": grid})[0])
+
+    def _positions(self, places: np.ndarray, images: Sequence[np.ndarray]) -> np.ndarray:
+        """The positions of a prompt, ``[3, 1, tokens]``: those of Qwen2-VL count rows and columns of images."""
+        if not self._has_patches:
+            return np.broadcast_to(np.arange(len(places)), (3, 1, len(places)))
+        columns: list[tuple[int, int, int]] = []
+        index, next_image = 0, iter(images)
+        while index < len(places):
+            start = max((max(column) for column in columns), default=-1) + 1
+            if not places[index]:
+                columns.append((start, start, start))
+                index += 1
+                continue
+            height, width = (side // PATCH // MERGE for side in next(next_image).shape[:2])
+            columns += [(start, start + row, start + column) for row in range(height) for column in range(width)]
+            index += height * width
+        return np.array(columns).T[:, None]
