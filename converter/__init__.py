@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from converter.from_onnx.translation.context import Context
     from converter.from_onnx.translation.registry import onnx_op
     from converter.language_models.export import ExportedLanguageModel, export_language_model
+    from converter.optimization.optimize import Optimization, optimize
+    from converter.optimization_options import OptimizationOptions
     from converter.options import ConversionOptions, SavingOptions
     from converter.pipelines.convert import ConvertedFolder, LanguageModel, convert_folder, convert_language_model
     from converter.preprocessing.description import Postprocess, Preprocess
@@ -56,6 +58,8 @@ __all__ = [
     "InternalError",
     "InvalidModelError",
     "LanguageModel",
+    "Optimization",
+    "OptimizationOptions",
     "Postprocess",
     "Preprocess",
     "Rederivation",
@@ -73,6 +77,7 @@ __all__ = [
     "export_model",
     "onnx_op",
     "make_stateless",
+    "optimize",
     "round_trip",
     "save_model",
     "save_onnx",
@@ -101,6 +106,8 @@ __getattr__, __dir__ = exports(
         "converter.equivalence.steps": ("StepsReport", "verify_steps"),
         "converter.equivalence.verification": ("verify",),
         "converter.states.stateless": ("make_stateless",),
+        "converter.optimization.optimize": ("Optimization", "optimize"),
+        "converter.optimization_options": ("OptimizationOptions",),
         "converter.options": ("ConversionOptions", "SavingOptions"),
         "converter.verification_options": ("VerificationOptions",),
         "converter.preprocessing.description": ("Postprocess", "Preprocess"),

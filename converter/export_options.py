@@ -24,10 +24,11 @@ class ExportOptions:
         None,
         """The version of ONNX's operators [the lowest that is compact, from 13 on].
 
-        By default the lowest one that expresses the model compactly.
+        By default the lowest one that expresses the model compactly. From 7 on: what an older opset lacks is
+        expressed by its operators, or all layers that need a later one are listed.
         """,
         "--opset",
-        schema={"type": "integer", "minimum": 13},
+        schema={"type": "integer", "minimum": 7},
         type=int,
         metavar="N",
     )

@@ -91,6 +91,7 @@ OPTION_CLASSES = (
     converter.SavingOptions,
     converter.VerificationOptions,
     converter.ExportOptions,
+    converter.OptimizationOptions,
 )
 
 

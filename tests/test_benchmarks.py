@@ -37,6 +37,7 @@ IN_SHORT = {
     "node_suite": (["--step", "400"], r"node suite, openvino: [1-5] of 5"),
     "other_projects": (["FOLDER", "--jobs", "1"], r"random inputs \| openvino \| 1 \| 1 \|"),
     "openvino_speed": (["MODEL", "--seconds", "0.1"], r"model .*\d\.\d\d"),
+    "optimizers": (["MODEL", "--rounds", "1", "--input", "image[1,3,8,8]"], r"/model +5 +- +- +\d .*yes$"),
     "planted_edits": (
         ["--models", "shufflenet", "--each", "2", "--rights", "1"],
         r"2 edits, .* caught 2, with the layer named 2[\s\S]*1 right models: 1 derived",

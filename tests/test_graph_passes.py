@@ -96,6 +96,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "retype_input": lambda path: converter.convert_model(converter.convert_model(image_model()), input="x{f16}"),
     "cut_outputs": lambda path: converter.convert_model(converter.convert_model(image_model()), output="c"),
     "decomposition": lambda path: converter.convert_model(inverse_model(), target="cpu@2023.3"),
+    "folded_constants": lambda path: converter.optimize(image_model()),
     "input_of_pipeline": lambda path: take_input(
         converter.convert_model(image_model()), "x", element_types.u8, PartialShape([1, 3, 8, 8])
     ),

@@ -62,6 +62,8 @@ CONVERTER["converter.to_onnx"] = {
 for _room in (
     "from_ir",
     "conversion",
+    "optimization_options",
+    "optimization",
     "language_models",
     "pipelines",
     "equivalence",

@@ -68,6 +68,7 @@ BRANCHES: dict[str, dict[str, Branch]] = {
             *("check", "inputs", "seed", "page"),
         ),
     },
+    "optimize": {"unverified": _branch("needs --verify", "inputs", "seed")},
     "run": {
         "given": _branch("cannot be used with --inputs, which are not random", "seed"),
         "steps": _branch("executes calls that start anew, and cannot be combined with --steps", "repeat"),

@@ -6,15 +6,16 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from converter.equivalence.contracts import contracts_of, contracts_text
 from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.findings import Findings
 from converter.equivalence.inputs import given_inputs
+from converter.equivalence.onnx_engine import is_onnx, onnx_engine
 from converter.equivalence.rederivation import check_derivation
 from converter.equivalence.references import Reference, reference_for
-from converter.equivalence.report import Report
+from converter.equivalence.report import INAPPLICABLE, DerivationCheck, Report
 from converter.equivalence.runs import Runs
 from converter.equivalence.sides import Sides
 from converter.equivalence.statement import Statement, files_of, statement_of, write_statement
@@ -30,13 +31,16 @@ from ir_runtime.boundary import boundary
 from ir_runtime.displayed import display
 from ir_runtime.files.whole_files import check_folder, check_writable
 
+if TYPE_CHECKING:
+    import onnx
+
 
 @verbosely
 @boundary(error=VerificationError)
 @takes(VerificationOptions)
 def verify(
     onnx_model: ModelSource | Model,
-    ir: Model | str | os.PathLike[str],
+    ir: Model | str | os.PathLike[str] | onnx.ModelProto,
     *,
     options: VerificationOptions | None = None,
     verbose: bool = False,
@@ -44,7 +48,8 @@ def verify(
 ) -> Report:
     """Run both sides on the same inputs and compare every output by name.
 
-    ``onnx_model`` is the reference: an ONNX model, or another IR (``.xml``). ``options`` are
+    ``onnx_model`` is the reference: an ONNX model, or another IR (``.xml``). ``ir`` may be an ONNX model, too (a path
+    that ends in ``.onnx``, or an ``onnx.ModelProto``): then outputs alone are compared. ``options`` are
     :class:`converter.VerificationOptions`, or the keywords are their fields:
 
     {options}
@@ -74,22 +79,30 @@ def verify(
             check_writable(path)
     if chosen.attest is not None or statement is not None:
         files_of(*(side for side in (onnx_model, ir, chosen.inputs, chosen.against) if side is not None))
-    stored = None if isinstance(ir, Model) else ir
+    if is_onnx(ir):
+        _refuse_layers(chosen)
+        layers = False
+    stored = None if isinstance(ir, Model) or is_onnx(ir) else ir
     with stage("read"):
-        model = ir if isinstance(ir, Model) else read_model(ir)
         if isinstance(onnx_model, os.PathLike):
             onnx_model = os.fspath(onnx_model)
         elif hasattr(onnx_model, "read"):
             onnx_model = onnx_model.read()  # it may be needed more than once
         reference = reference_for(onnx_model)
-    bound = make_options(chosen.input, chosen.freeze, chosen.output, chosen.batch).bound(list(reference.input_names))
-    derivation, unrounded = check_derivation(model, onnx_model, {"input": chosen.input, "freeze": chosen.freeze})
-    contracts = contracts_of(model)
-    states = _states_of(model, reference, bound.frozen, bound.outputs)
+        given = make_options(chosen.input, chosen.freeze, chosen.output, chosen.batch)
+        bound = given.bound(list(reference.input_names))
+        second = onnx_engine(ir, bound.frozen) if is_onnx(ir) else None
+        model = second.model if second is not None else ir if isinstance(ir, Model) else read_model(ir)
+    if second is None:
+        derivation, unrounded = check_derivation(model, onnx_model, {"input": chosen.input, "freeze": chosen.freeze})
+        contracts, states = contracts_of(model), _states_of(model, reference, bound.frozen, bound.outputs)
+    else:
+        derivation, unrounded = DerivationCheck(INAPPLICABLE, "an ONNX model has no record of its derivation"), None
+        contracts, states = (), {}
     if states:
         stored, model = None, _with_states_as_inputs(model, states)
         unrounded = None if unrounded is None else _with_states_as_inputs(unrounded, states)
-    running = engine_for(chosen.engine, model, stored, **chosen.running)
+    running = second or engine_for(chosen.engine, model, stored, **chosen.running)
     sides = Sides(
         reference,
         model,
@@ -122,7 +135,7 @@ def verify(
     found = findings.report(
         chosen.seed if chosen.inputs is None else None,
         layers=layers if layers is not None or report is None else True,
-        weights=chosen.weights,
+        weights=chosen.weights and second is None,
         against=None if chosen.against is None else _other(chosen.against, chosen),
         folder=None if chosen.minimise is None else Path(chosen.minimise),
         histograms=report is not None,
@@ -143,6 +156,13 @@ def verify(
     inform("contracts: %s", contracts_text(contracts))
     inform("%s: %s", found.verdict, found.reason)
     return found
+
+
+def _refuse_layers(options: VerificationOptions) -> None:
+    """Raise :class:`VerificationError` where an option is set that has no meaning for two ONNX models."""
+    for name in ("layers", "minimise", "report", "against"):
+        if getattr(options, name):
+            raise VerificationError(f"{name} cannot be used with two ONNX models, of which outputs alone are compared")
 
 
 def _attested(found: Report, chosen: VerificationOptions, statement: Statement | None, *sides: object) -> Report:

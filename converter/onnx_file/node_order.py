@@ -24,15 +24,14 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
 def read_names(node: NodeProto) -> set[str]:
     """The names of all tensors that a node reads, those that its graphs read from outside included."""
     names = {name for name in node.input if name}
-    pending = list(subgraphs(node))
+    pending: list[tuple[GraphProto, frozenset[str]]] = [(graph, frozenset()) for graph in subgraphs(node)]
     while pending:
-        graph = pending.pop()
-        own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-        own |= {sparse.values.name for sparse in graph.sparse_initializer}
+        graph, around = pending.pop()
+        own = around.union((value.name for value in graph.input), (tensor.name for tensor in graph.initializer))
+        own = own.union((sparse.values.name for sparse in graph.sparse_initializer), *(n.output for n in graph.node))
         for inner in graph.node:
             names.update(name for name in inner.input if name and name not in own)
-            own.update(inner.output)
-            pending.extend(subgraphs(inner))
+            pending.extend((nested, own) for nested in subgraphs(inner))
         names.update(value.name for value in graph.output if value.name not in own)
     return names
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Union
 
@@ -44,6 +45,14 @@ class OnnxFile:
         """Whether files are mapped instead of read."""
         self._mapped: dict[Path, Array] = {}
         self._original: onnx.ModelProto | None = None
+        self._tensors: Mapping[str, Tensor] = {}
+
+    @classmethod
+    def of_parts(cls, model: onnx.ModelProto, tensors: Mapping[str, Tensor]) -> OnnxFile:
+        """Return a model in memory, of whose initializers ``tensors`` holds the data by name."""
+        file = cls(_of_onnx(model))
+        file._original, file._tensors = model, tensors
+        return file
 
     @property
     def name(self) -> str:
@@ -69,6 +78,12 @@ class OnnxFile:
     def data(self) -> Array:
         """The bytes of the file; none where the model was given as an object."""
         return np.empty(0, np.uint8) if self._embedded is None else self._embedded
+
+    def with_proto(self, proto: ModelProto, original: onnx.ModelProto | None = None) -> OnnxFile:
+        """Another model whose weights lie in the same files; ``original`` is the same as onnx's own messages."""
+        file = OnnxFile(proto, self.path, self._embedded, self._shares)
+        file._original, file._tensors = original, self._tensors
+        return file
 
     @property
     def external_files(self) -> tuple[Path, ...]:
@@ -113,6 +128,8 @@ class OnnxFile:
         Raises :class:`InvalidModelError` where data and shape contradict each other or the data
         lies where it may not.
         """
+        if proto.name in self._tensors and proto.data_location == TensorProto.EXTERNAL:
+            return self._tensors[proto.name]
         name = proto.name or "(unnamed)"
         kind = element_type_of(proto.data_type)
         shape = tuple(proto.dims)
@@ -123,7 +140,7 @@ class OnnxFile:
         count = 1
         for dimension in shape:
             count *= dimension
-        packed = self._packed(proto, name)
+        packed = self.packed(proto, name)
         if packed is None:
             return Tensor.from_array(_typed_data(proto, name, count).reshape(shape), kind)
         if kind is element_types.string:
@@ -135,8 +152,11 @@ class OnnxFile:
             )
         return Tensor.from_packed(packed, kind, shape)
 
-    def _packed(self, proto: TensorProto, name: str) -> Array | None:
+    def packed(self, proto: TensorProto, name: str) -> Array | None:
+        """The bytes of a tensor that has them as raw data, in whatever file; None where it has typed ones."""
         if proto.data_location == TensorProto.EXTERNAL:
+            if proto.name in self._tensors:
+                return np.frombuffer(b"".join(map(bytes, self._tensors[proto.name].chunks())), np.uint8)
             entries = {entry.key: entry.value for entry in proto.external_data}
             return _slice(self._external(entries.get("location", ""), name), entries, name)
         start, size = proto.raw_span

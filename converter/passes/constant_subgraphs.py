@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ir_runtime.graph import Model, Node, Output, Part, Tensor, element_types
-from ir_runtime.graph.invariants import allowed_growth, constant_bytes
+from ir_runtime.graph.invariants import PASSES, allowed_growth, constant_bytes
 from ir_runtime.graph.operation import TensorType
-from ir_runtime.rewriting import Builder, NotMatched, PassTrace, UniqueNames, fail
+from ir_runtime.rewriting import Builder, NotMatched, PassTrace, UniqueNames, fail, graph_pass
 from ir_runtime.rewriting.constant_folding import fold, is_decompression
 
 from .registry import passes
@@ -45,6 +45,15 @@ def constant_subgraphs(model: Model, trace: PassTrace) -> int:
     return _folded(model, trace, _is_of_known_size, min_layers=2)
 
 
+@graph_pass("folded_constants", PASSES)
+def fold_constants(model: Model) -> int:
+    """Put constants in the place of everything that layers compute from constants, as far as these may grow.
+
+    For a model that is not stored as an IR, where single layers are worth more than the bytes.
+    """
+    return _folded(model, PassTrace(), _is_of_known_size, min_layers=1, parts_of_growth=1)
+
+
 def _is_of_integers(value: Output) -> bool:
     return value.element_type in _INTEGERS and _is_of_known_size(value)
 
@@ -58,11 +67,17 @@ def _bytes(value: Output) -> int:
     return value.element_type.byte_size(value.shape.element_count().value)
 
 
-def _folded(model: Model, trace: PassTrace, is_wanted: Callable[[Output], bool], min_layers: int) -> int:
+def _folded(
+    model: Model,
+    trace: PassTrace,
+    is_wanted: Callable[[Output], bool],
+    min_layers: int,
+    parts_of_growth: int = _PARTS_OF_GROWTH,
+) -> int:
     candidates = [(part, _computable(part, is_wanted)) for part in model.parts()]
     if not any(known for _, known in candidates):
         return 0
-    folding = _Folding(model, trace, min_layers)
+    folding = _Folding(model, trace, min_layers, parts_of_growth)
     for part, known in candidates:
         if known:
             folding.run(part, known)
@@ -88,10 +103,10 @@ def _computable(part: Part, is_wanted: Callable[[Output], bool]) -> dict[Node, N
 class _Folding:
     """The layers of a model that give way to constants, as long as the constants do not grow too much."""
 
-    def __init__(self, model: Model, trace: PassTrace, min_layers: int) -> None:
+    def __init__(self, model: Model, trace: PassTrace, min_layers: int, parts_of_growth: int) -> None:
         self._trace = trace
         self._min_layers = min_layers
-        self._growth = allowed_growth(constant_bytes(model)) // _PARTS_OF_GROWTH
+        self._growth = allowed_growth(constant_bytes(model)) // parts_of_growth
         """How many bytes more there may be from now on."""
         self._holders = Counter(
             id(node.op.data) for part in model.parts() for node in part.nodes if node.op.data is not None

@@ -82,8 +82,14 @@ def ones_in_transpose(builder: Builder, node: Node) -> Replacement:
     target = before.inputs[1].type.constant
     if target is None:
         return fail("the shape before it is not constant")
-    old = target.reshape(-1).tolist()
-    return _reshaped(builder, before, [old[axis] for axis in order.reshape(-1).tolist()])
+    old, axes = target.reshape(-1).tolist(), order.reshape(-1).tolist()
+    sizes = [old[axis] for axis in axes]
+    if before.op.special_zero and any(not old[axis] and axis != place for place, axis in enumerate(axes)):
+        # A 0 would mean another dimension there: sizes take its place.
+        sizes = [size.value if size.is_static else -1 for size in node.outputs[0].shape]
+        if sizes.count(-1) > 1 or 0 in sizes:
+            return fail("the Reshape before it takes over a dimension that moves")
+    return builder.emit(before.op, before.inputs[0], builder.constant(sizes, before.inputs[1].element_type))
 
 
 def _reshaped(builder: Builder, reshape: Node, target: Sequence[int]) -> Replacement:

@@ -16,7 +16,8 @@ from ir_runtime.graph import Array, ElementType, PartialShape, Tensor, element_t
 from ir_runtime.graph.operation import TensorType
 
 from .graph import Call, Graph, Value
-from .opsets import Opsets
+from .older_forms import Replaced, older_form
+from .opsets import FORMS, Opsets
 
 if TYPE_CHECKING:
     from ir_runtime.analysis.polynomials import Polynomial
@@ -115,6 +116,11 @@ class Context:
         **attributes: Any,
     ) -> list[Value]:
         """As :meth:`emit`, with ``count`` outputs."""
+        if not domain and self.opset < FORMS:
+            try:
+                op_type, inputs, attributes = older_form(self, op_type, inputs, attributes, count)
+            except Replaced as replaced_by:
+                return [replaced_by.value]
         schema = schema_table.find(op_type, domain, self.opset)
         if schema is None and domain == "":
             known = schema_table.versions(op_type, domain)
@@ -145,6 +151,7 @@ class Context:
             inputs,
             {key: value for key, value in attributes.items() if value is not None},
             self.node.name,
+            "" if self.node.origin is None else self.node.origin.node,
         )
         self.graph.calls.append(call)
         outputs = []

@@ -32,10 +32,12 @@ from .file import write_onnx
 from .graph import Function, Graph
 from .messages import LeftOut, function_message, graph_message, imported_opsets
 from .names import name_model, used_parts
-from .opsets import OLDEST, Opsets
+from .opsets import FORMS, Opsets
 from .translation import Translation
 
 PRODUCER = "onnx2ir"
+_IR_VERSION_OF_CONSTANTS = 4
+"""The first version of ONNX files in which initializers are no inputs."""
 _IR_VERSION_OF_FUNCTIONS = 8
 """The first version of ONNX files that holds functions."""
 
@@ -129,7 +131,7 @@ class Exported:
             declared = replace(declared, dimensions={**ends, **declared.dimensions})
             _name_dimensions(prepared, declared.dimensions)
             record = Recorded.of(prepared)
-            opsets = chosen if chosen.is_chosen else Opsets.from_declared(declared.opsets.get("ai.onnx", OLDEST))
+            opsets = chosen if chosen.is_chosen else Opsets.from_declared(declared.opsets.get("ai.onnx", FORMS))
             translation, graph = _translated(prepared, opsets, options)
             opsets = translation.opsets
             used_parts(graph, opsets.version)
@@ -141,7 +143,7 @@ class Exported:
     def message(self, left_out: LeftOut | None = None) -> onnx.ModelProto:
         """The model's message; ``left_out`` takes large constants instead, where it is given."""
         imported = imported_opsets(self.graph, self.opset)
-        ir_version = helper.find_min_ir_version_for(imported, ignore_unknown=True)
+        ir_version = max(helper.find_min_ir_version_for(imported, ignore_unknown=True), _IR_VERSION_OF_CONSTANTS)
         values = self.declared.values
         model = onnx.ModelProto(
             ir_version=max(ir_version, _IR_VERSION_OF_FUNCTIONS) if self.functions else ir_version,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, Protocol
 
 import onnx
 
@@ -13,8 +13,14 @@ from ir_runtime.files.whole_files import check_target, write_pair, write_whole
 
 from .messages import LeftOut
 
-if TYPE_CHECKING:
-    from .export import Exported
+
+class Writable(Protocol):
+    """A model that is written."""
+
+    def message(self, left_out: LeftOut | None = None) -> onnx.ModelProto:
+        """The model's message; ``left_out`` takes large constants instead, where it is given."""
+        ...
+
 
 _MOST_BYTES = (1 << 31) - (1 << 24)
 """protobuf reads messages of less than 2 GB: beyond this size of all weights they go into a file of their own."""
@@ -31,7 +37,7 @@ def check_onnx_path(path: Path) -> None:
     check_target(path)
 
 
-def write_onnx(model: Exported, path: Path, external: bool | None) -> list[Path]:
+def write_onnx(model: Writable, path: Path, external: bool | None) -> list[Path]:
     """As :func:`converter.save_onnx`; the files that were written."""
     check_onnx_path(path)
     large: LeftOut = []

@@ -41,7 +41,7 @@ class Value:
 class Call:
     """A node: an operator, its inputs, its outputs and its attributes. Graphs among the attributes are its bodies."""
 
-    __slots__ = ("attributes", "domain", "inputs", "name", "op_type", "outputs")
+    __slots__ = ("attributes", "domain", "inputs", "name", "op_type", "origin", "outputs")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Call:
         inputs: Sequence[Value | None],
         attributes: Mapping[str, Any],
         name: str,
+        origin: str = "",
     ) -> None:
         self.op_type = op_type
         self.domain = domain
@@ -57,6 +58,8 @@ class Call:
         self.outputs: list[Value] = []
         self.attributes = dict(attributes)
         self.name = name
+        self.origin = origin
+        """The name of the ONNX node that the layer was made from; empty where it was made from none."""
 
 
 class Function:

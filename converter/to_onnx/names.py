@@ -10,10 +10,10 @@ from .graph import Call, Graph, Value
 
 
 class Names:
-    """Names that are not taken yet."""
+    """Names that are not taken yet; those that are taken become so in ``taken``."""
 
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
+    def __init__(self, taken: set[str] | None = None) -> None:
+        self._taken = set() if taken is None else taken
 
     def unique(self, name: str) -> str:
         """``name``, or with a number behind it where it is taken."""
@@ -64,7 +64,7 @@ def _ordered(calls: list[Call]) -> list[Call]:
         pending = [call]
         while pending:
             last = pending[-1]
-            missing = [one for value in _read_by(last) if (one := made.get(value)) is not None and one not in done]
+            missing = [one for value in read_by(last) if (one := made.get(value)) is not None and one not in done]
             if last in done or not missing:
                 done[pending.pop()] = None
             else:
@@ -72,12 +72,13 @@ def _ordered(calls: list[Call]) -> list[Call]:
     return list(done)
 
 
-def _read_by(call: Call) -> Iterator[Value]:
+def read_by(call: Call) -> Iterator[Value]:
+    """The values that a node and the nodes of its bodies read."""
     yield from (value for value in call.inputs if value is not None)
     for body in bodies_of(call):
         yield from body.outputs
         for inner in body.calls:
-            yield from _read_by(inner)
+            yield from read_by(inner)
 
 
 def bodies_of(call: Call) -> list[Graph]:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from converter.errors import ConversionError
 
-OLDEST = 13
-"""The first opset that can be written: from it on Squeeze, Unsqueeze and ReduceSum take their axes as inputs."""
-NEWEST = 25
-"""The last one; it must be one that released runtimes read."""
+OLDEST = 7
+"""The first opset that can be written: from it on operands are broadcast as today."""
+FORMS = 13
+"""The opset in whose forms exporters write; see :mod:`converter.to_onnx.older_forms`. The lowest that is chosen."""
+NEWEST = 28
+"""The last one that can be written."""
+RELEASED = 25
+"""The last one that is chosen where the caller does not: released runtimes read it."""
 
 
 class OpsetTooLow(Exception):
@@ -29,14 +33,14 @@ class Opsets:
         self.version = version
         self.is_chosen = is_chosen
         self.needed = version
-        self.most = NEWEST
+        self.most = RELEASED
         """The last opset in which the runtime has every operator that was used, if the caller leaves it open."""
 
     @classmethod
     def of(cls, opset: int | None) -> Opsets:
         """``opset`` is the caller's. Raises :class:`ConversionError` for one that cannot be written."""
         if opset is None:
-            return cls(OLDEST, is_chosen=False)
+            return cls(FORMS, is_chosen=False)
         if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= NEWEST:
             raise ConversionError(f"the opset must be a number from {OLDEST} to {NEWEST}, but is {opset!r}")
         return cls(opset, is_chosen=True)
@@ -44,7 +48,7 @@ class Opsets:
     @classmethod
     def from_declared(cls, version: int) -> Opsets:
         """That of the ONNX file that the IR was made from is the lowest one to be used."""
-        return cls(min(max(version, OLDEST), NEWEST), is_chosen=False)
+        return cls(min(max(version, FORMS), RELEASED), is_chosen=False)
 
     def at_least(self, version: int) -> bool:
         """Whether operators of that opset may be used; where the caller did not choose, they may."""

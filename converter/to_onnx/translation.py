@@ -17,7 +17,7 @@ from ir_runtime.rewriting import Builder, NotMatched
 from .context import Context
 from .functions import Functions
 from .graph import Call, Graph, Value
-from .opsets import Opsets, OpsetTooLow
+from .opsets import FORMS, Opsets, OpsetTooLow
 from .registry import find_exporter, find_idioms
 
 T = TypeVar("T")
@@ -121,7 +121,8 @@ class Translation:
         if made is not None:
             return _typed(ctx, made)
         given = [values[source] for source in node.inputs]
-        if self._is_decomposing or self.options.inline_functions or not exporter.is_local_function:
+        is_inlined = self.options.inline_functions or self.opsets.version < FORMS  # whose readers know no functions
+        if self._is_decomposing or is_inlined or not exporter.is_local_function:
             return _typed(ctx, exporter.function(ctx, node.op, *given))
         ctx = ctx.inside(Graph())
         results = _typed(ctx, exporter.function(ctx, node.op, *given))
@@ -138,6 +139,7 @@ class Translation:
             for one in builder.emitted:
                 # Constants get names of their own, as those of other exporters.
                 one.name = "" if one.op.data is not None else node.name
+                one.origin = node.origin
                 self._note(one, self._written(one, graph, inner), inner)
         finally:
             self._is_decomposing = is_within

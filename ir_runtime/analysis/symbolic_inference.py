@@ -92,10 +92,11 @@ def _sliced(shapes: SymbolicShapes, node: Node) -> PartialShape:
 
     The latter have what is smaller: the dimension or the stop.
     """
-    dims: list[Dimension] = list(node.outputs[0].shape)
-    before, lists = shapes.dims_of(node.inputs[0]), [shapes.elements(source) for source in node.inputs[1:]]
-    if before is None:
-        return node.outputs[0].shape
+    before, shape = shapes.dims_of(node.inputs[0]), node.outputs[0].shape
+    if before is None or not shape.has_rank:
+        return shape
+    dims: list[Dimension] = list(shape)
+    lists = [shapes.elements(source) for source in node.inputs[1:]]
     names = lists[3] if len(lists) > 3 else None
     axes = range(len(dims)) if len(lists) < 4 else () if names is None else [one.value for one in names.tolist()]
     sliced = {axis % len(dims) for axis in axes if axis is not None}

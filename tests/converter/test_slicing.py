@@ -9,6 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import converter
+import ir_runtime
 from ir_runtime.operations.inputs_outputs import Const1
 from tests.engines import check_node, node_model, schema_types
 
@@ -181,3 +182,22 @@ def centred(x: np.ndarray, dimension: int, axis: int) -> np.ndarray:
 def test_contradictions(opset: int, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(node_model("Slice", {"x": X}, opset=opset, **arguments))
+
+
+def test_a_slice_of_unknown_rank_between_shapes() -> None:
+    """Its rank depends on data, and shapes that follow from it are computed from others."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])
+    target = helper.make_tensor_value_info("target", TensorProto.INT64, ["rank"])
+    z = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
+    nodes = [
+        helper.make_node("Reshape", ["x", "target"], ["r"]),
+        helper.make_node("Slice", ["r", "zero", "one", "zero"], ["s"]),
+        helper.make_node("Shape", ["s"], ["dims"]),
+        helper.make_node("Reshape", ["s", "dims"], ["z"]),
+    ]
+    constants = [numpy_helper.from_array(ints(value), name) for name, value in (("zero", 0), ("one", 1))]
+    graph = helper.make_graph(nodes, "g", [x, target], [z], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    compiled = ir_runtime.compile_model(converter.convert_model(model))  # OpenVINO's CPU plug-in needs known ranks
+    result = compiled({"x": X[:, :, 0], "target": ints(2, 3, 2)})
+    assert np.array_equal(result["z"], X[:, :, 0].reshape(2, 3, 2)[:1])

@@ -222,3 +222,19 @@ def test_orders_that_are_not_constant(
     assert left in trace.of("transposes_in_a_row").reasons[f"input 1 of layer '{left}' is not constant"]
     (found,) = run(engine, ir_runtime.model_to_bytes(model), {"x": X, "order": np.array(SWAP)}, ["y"])
     np.testing.assert_array_equal(found, X.transpose(first or SWAP).transpose(second or SWAP))
+
+
+@pytest.mark.parametrize(
+    "shape", [[5, 1, 2, 3], [1, 5, 2, 3], ["n", 1, 2, 3], [1, "n", 2, 3], ["n", 1, "m", 3]], ids=str
+)
+@pytest.mark.parametrize("static", [True, False], ids=["static", "dynamic"])
+def test_a_reshape_takes_over_dimensions_that_a_transpose_moves(shape: Sequence[int | str], static: bool) -> None:
+    """A 0 in a shape means the dimension at its own place."""
+    nodes = [helper.make_node("Reshape", ["x", "target"], ["r"]), transpose("r", "y", [1, 0, 2])]
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("x", shape), ("y", None))]
+    constant = helper.make_tensor("target", TensorProto.INT64, [3], [0, 0, -1])
+    graph = helper.make_graph(nodes, "g", info[:1], info[1:], [constant])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    x = numbers(*(5 if size == "n" else 2 if size == "m" else size for size in shape))
+    result = ir_runtime.compile_model(converter.convert_model(model, target="any", static=static))({"x": x})
+    assert np.array_equal(result["y"], x.reshape(*x.shape[:2], 6).transpose(1, 0, 2))

@@ -13,7 +13,7 @@ import pytest
 
 from converter import UnsupportedModelError, export_model
 from converter.equivalence import ort_values
-from converter.to_onnx.opsets import OLDEST
+from converter.to_onnx.opsets import FORMS
 from converter.to_onnx.registry import REFUSALS, all_exporters, find_exporter
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Model
@@ -103,8 +103,8 @@ def test_the_lowest_opset(call: Call) -> None:
     if known:
         pytest.skip(known)
     model, feeds = model_of(call)
-    needed = _reason(call, NEEDED) or OLDEST
-    for opset in {OLDEST, needed - 1} - {needed, OLDEST - 1}:
+    needed = _reason(call, NEEDED) or FORMS
+    for opset in {FORMS, needed - 1} - {needed, FORMS - 1}:
         with pytest.raises(UnsupportedModelError, match=f"opset {opset}"):
             export_model(model, opset=opset)
     exported = export_model(model, opset=needed)

@@ -7,9 +7,10 @@ from typing import Any, Union
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, dimension, known_list, rank_of, reshape
-from converter.to_onnx.registry import ir_op
+from converter.to_onnx.registry import ir_idiom, ir_op
 from converter.to_onnx.windows import dilations_of, padding, spatial
 from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.convolution import (
     Convolution1,
     ConvolutionBackpropData1,
@@ -18,7 +19,9 @@ from ir_runtime.operations.convolution import (
     GroupConvolution1,
     GroupConvolutionBackpropData1,
 )
+from ir_runtime.operations.elementwise import Add1
 
+_CONVOLUTIONS = (Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1)
 _Backprop = Union[ConvolutionBackpropData1, GroupConvolutionBackpropData1]
 
 
@@ -41,6 +44,25 @@ def group_convolution(ctx: Context, op: GroupConvolution1, x: Value, weights: Va
     if groups is None or not groups.is_static:
         ctx.fail("the number of groups must be known")
     return ctx.emit("Conv", x, _joined(ctx, weights, 0), group=groups.value, **_attributes(ctx, op, x, weights, rank))
+
+
+@ir_idiom(Add1)
+def biased_convolution(ctx: Context, op: Operation) -> Value | None:
+    """Conv or ConvTranspose with a bias for each output channel"""
+    for product, bias in (ctx.node.inputs, ctx.node.inputs[::-1]):
+        if not isinstance(product.node.op, _CONVOLUTIONS) or len(product.uses) != 1 or bias.type.constant is None:
+            continue
+        call = ctx.value(product).made_by
+        if call is None or call.op_type not in ("Conv", "ConvTranspose") or len(call.inputs) != 2:
+            continue
+        channels = product.shape[1] if product.shape.has_rank else None
+        sizes = [1] * (product.shape.rank - bias.shape.rank) + list(bias.shape.static()) if channels else []
+        if channels is None or not channels.is_static or len(sizes) != product.shape.rank:
+            continue
+        if sizes == [channels.value if axis == 1 else 1 for axis in range(len(sizes))]:
+            vector = reshape(ctx, ctx.value(bias), [channels.value])
+            return ctx.emit(call.op_type, *call.inputs, vector, **call.attributes)
+    return None
 
 
 def _joined(ctx: Context, weights: Value, axis: int) -> Value:

@@ -9,9 +9,10 @@ from converter.to_onnx.compressed_weights import CompressedWeights, compressed_w
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import rank_of, transpose, unsqueeze
-from converter.to_onnx.registry import ir_op
+from converter.to_onnx.registry import ir_idiom, ir_op
 from ir_runtime.graph import Array, Node, Output, Tensor, element_types
-from ir_runtime.operations.elementwise import Convert1
+from ir_runtime.graph.operation import Operation
+from ir_runtime.operations.elementwise import Add1, Convert1
 from ir_runtime.operations.matmul import Einsum7, MatMul1
 
 _LEAST_BLOCK = 16
@@ -39,6 +40,24 @@ def matmul(ctx: Context, op: MatMul1, a: Value, b: Value) -> Value:
         _transposed(ctx, a) if op.transpose_a else a,
         (_stored_transposed(ctx) or _transposed(ctx, b)) if op.transpose_b else b,
     )
+
+
+@ir_idiom(Add1)
+def biased_product(ctx: Context, op: Operation) -> Value | None:
+    """Gemm: the product of two matrices, and a bias for each of its columns"""
+    for product, bias in (ctx.node.inputs, ctx.node.inputs[::-1]):
+        if not isinstance(product.node.op, MatMul1) or len(product.uses) != 1 or bias.type.constant is None:
+            continue
+        call = ctx.value(product).made_by
+        if call is None or call.op_type not in ("MatMul", "Gemm") or len(call.inputs) != 2:
+            continue
+        if not all(value is not None and value.shape.has_rank and value.shape.rank == 2 for value in call.inputs):
+            continue
+        columns, sizes = product.shape[1], list(bias.shape.static())
+        is_row = (bool(sizes) and sizes[-1] == 1) or (columns.is_static and sizes[-1:] == [columns.value])
+        if product.element_type.is_real and is_row and len(sizes) <= 2 and sizes[:-1] in ([], [1]):
+            return ctx.emit("Gemm", *call.inputs, ctx.value(bias), **call.attributes)
+    return None
 
 
 def _stored_transposed(ctx: Context) -> Value | None:

@@ -89,6 +89,12 @@ def squeeze_(ctx: Context, op: Squeeze1, x: Value, axes: Value | None = None) ->
         return squeeze(ctx, x, [axis for axis in chosen if dims[axis].is_static and dims[axis].value == 1])
     if axes is None or known == []:
         return ctx.emit("Squeeze", x)
+    before = x.made_by
+    if before is not None and before.op_type in ("ArgMax", "ArgMin") and before.attributes["keepdims"] and known:
+        (source,), axis = before.inputs, before.attributes["axis"]
+        is_same = x.shape.has_rank and known[0] % x.shape.rank == axis % x.shape.rank
+        if source is not None and len(known) == 1 and is_same and len(ctx.node.inputs[0].uses) == 1:
+            return ctx.emit(before.op_type, source, axis=axis, keepdims=0)
     return ctx.emit("Squeeze", x, int64_list(ctx, axes))
 
 

@@ -12,7 +12,11 @@ from ir_runtime.operations.sorting import TopK1, TopK3, TopK11, Unique10
 
 @ir_op(TopK1, TopK3, TopK11)
 def top_k(ctx: Context, op: TopK11, x: Value, k: Value) -> list[Value]:
-    """TopK; sorted by index with a second TopK of the indices"""
+    """TopK; sorted by index with a second TopK of the indices; ArgMax or ArgMin where the first index alone is read"""
+    uses = [output.is_used for output in ctx.node.outputs]  # nothing is used of a layer that is in no model yet
+    if known_list(ctx, k) == [1] and uses == [False, True]:
+        first = ctx.emit("ArgMax" if op.mode == "max" else "ArgMin", x, axis=op.axis, keepdims=1)
+        return [x, ctx.cast(first, op.index_element_type)]
     count = reshape(ctx, int64_list(ctx, k), [1])
     kinds = [x.element_type, element_types.i64]
     best, places = ctx.emit_many(

@@ -1,0 +1,100 @@
+"""``onnx2ir optimize``: from ONNX to ONNX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from converter.command_line.branches import refuse_unused
+from converter.command_line.json_output import print_json
+from converter.command_line.options import field_options, read_fields
+from converter.command_line.program import main
+from converter.command_line.state import INPUT_FILE, MODEL_FILE, State, guarded
+from converter.command_line.verify import exit_of, print_report
+from converter.export_options import ExternalData
+from converter.optimization_options import OptimizationOptions
+from converter.stages import stage
+from ir_runtime.report import size_text
+
+if TYPE_CHECKING:
+    from converter.equivalence.report import Report
+
+
+@main.command("optimize")
+@click.argument("model", type=MODEL_FILE)
+@click.option(
+    "-o",
+    "--output-model",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The .onnx to write, by default beside the model: model.optimized.onnx.",
+)
+@field_options(OptimizationOptions, ExternalData)
+@click.option("--verify", "check", is_flag=True, help="Compare both models in onnxruntime.")
+@click.option("--inputs", type=INPUT_FILE, help="With --verify: inputs as .npz or .npy instead of random ones.")
+@click.option("--seed", default=0, show_default=True, help="With --verify: seed of the random inputs.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@guarded
+def optimize_command(
+    state: State,
+    model: Path,
+    output_model: Path | None,
+    check: bool,
+    inputs: Path | None,
+    seed: int,
+    as_json: bool,
+    external_data: bool | None,
+    **values: Any,
+) -> None:
+    """Optimize the ONNX file MODEL: fewer nodes, or another opset, and the same results.
+
+    Nodes that the IR cannot carry stay as they are. The result has never more nodes than the file.
+
+    \b
+    Examples:
+      onnx2ir optimize model.onnx -o small.onnx --verify
+      onnx2ir optimize model.onnx --opset 13
+      onnx2ir optimize model.onnx --input "image[1,3,224,224]"
+      onnx2ir optimize model.onnx --target onnxruntime --json
+    """
+    from converter.errors import ConversionError
+    from converter.optimization.optimize import optimize
+    from converter.to_onnx.file import check_onnx_path
+    from ir_runtime.files.whole_files import check_writable
+
+    if not check:
+        refuse_unused("unverified")
+    target = output_model if output_model is not None else model.with_suffix(".optimized.onnx")
+    check_onnx_path(target)
+    if not target.parent.is_dir():
+        raise ConversionError(f"there is no folder '{target.parent}' to write '{target.name}' to")
+    if target.exists() and target.samefile(model):
+        raise ConversionError(f"'{target}' is the model that is read: write to another file")
+    check_writable(target)
+    text = ",".join(text for text in values["input_texts"] if text.strip())
+    options = OptimizationOptions(**{**read_fields(OptimizationOptions, values), "input": text or None})
+    with state.working(f"Optimizing {model.name}"):
+        result = optimize(model, options=options)
+        with stage("write"):
+            files = result.save(target, external_data=external_data)
+    report: Report | None = None
+    if check:
+        from converter.equivalence.verification import verify
+
+        with state.working(f"Verifying {target.name}"):
+            report = verify(model, target, input=options.input, batch=options.batch, inputs=inputs, seed=seed)
+    if as_json:
+        described: dict[str, Any] = {"onnx": str(target), **result.to_dict()}
+        described["files"] = {str(path): path.stat().st_size for path in files}
+        if report is not None:
+            described["verification"] = report.to_dict()
+        print_json(state, described)
+    else:
+        sizes = ", ".join(f"{path} ({size_text(path.stat().st_size)})" for path in files)
+        nodes = f"{result.nodes_before} nodes became {result.nodes}, of opset {result.opset}"
+        stay = f"; {len(result.kept)} stay as they are" if result.kept else ""
+        state.inform(f"Wrote {sizes}: {nodes}{stay}")
+        print_report(report)
+    exit_of(report)

@@ -1,0 +1,78 @@
+"""The second side of a comparison as an ONNX model, in what runs ONNX models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from converter.conversion import convert
+from converter.equivalence.engines import Engine
+from converter.equivalence.onnx_graph import OnnxGraph
+from converter.equivalence.oracle import Oracle
+from converter.errors import ConversionError, InternalError
+from converter.onnx_file.messages import ValueInfoProto
+from converter.onnx_file.model_info import declared_shape
+from converter.onnx_file.types import element_type_of
+from converter.options import ConversionOptions
+from ir_runtime import Model, Port
+from ir_runtime.graph import Array, ElementType, Node, element_types, make_node
+from ir_runtime.operations.inputs_outputs import Parameter1
+
+
+def is_onnx(model: object) -> bool:
+    """Whether the second side of a comparison is an ONNX model: a path that ends in ``.onnx``, or onnx's own object."""
+    if isinstance(model, (str, os.PathLike)):
+        return Path(model).suffix.lower() == ".onnx"
+    return type(model).__module__.startswith("onnx.") and type(model).__name__ == "ModelProto"
+
+
+def onnx_engine(source: object, frozen: Mapping[str, Any] = MappingProxyType({})) -> Engine:
+    """The ONNX model ready to run; ``frozen`` are the values of inputs that the caller does not give.
+
+    Its ``model`` is its IR, which tells what a run costs and which values the inputs take; where there is no IR, a
+    graph of the inputs alone.
+    """
+    graph = OnnxGraph(source)  # type: ignore[arg-type]
+    oracle = Oracle(graph)
+    constants = {
+        name: np.asarray(frozen[name], element_type_of(value.type.tensor_type.elem_type).dtype)
+        for name, value in graph.inputs.items()
+        if name in frozen
+    }
+    outputs = [_port(value, element_types.f32) for value in graph.proto.graph.output]
+
+    def run(feeds: Mapping[str, Array]) -> list[Array]:
+        results = oracle.run({**feeds, **constants})
+        return [np.asarray(results[port.name]) for port in outputs]
+
+    try:
+        model = convert(graph.file, ConversionOptions(target="any")).model
+    except InternalError:
+        raise
+    except ConversionError:
+        model = Model(parameters=[_parameter(value) for value in graph.inputs.values()])
+    inputs = [_port(value) for name, value in graph.inputs.items() if name not in frozen]
+    return Engine("onnxruntime", model, inputs, outputs, run)
+
+
+def _parameter(value: ValueInfoProto) -> Node:
+    op = Parameter1(shape=declared_shape(value.type), element_type=element_type_of(value.type.tensor_type.elem_type))
+    node = make_node(op, (), value.name)
+    node.outputs[0].add_name(value.name)
+    return node
+
+
+def _port(value: ValueInfoProto, default: ElementType | None = None) -> Port:
+    """The port of an input or output; ``default`` is the type of what is no tensor."""
+    is_tensor = value.type.has("tensor_type") and value.type.tensor_type.elem_type
+    element_type = (
+        default if default is not None and not is_tensor else element_type_of(value.type.tensor_type.elem_type)
+    )
+    shape = declared_shape(value.type)
+    sizes = tuple(one.value if one.is_static else None for one in shape) if shape.has_rank else None
+    return Port(value.name, (value.name,), sizes, element_type, shape)

@@ -1,0 +1,69 @@
+"""The types of a model's tensors, where a part of it begins: what the file declares, and what follows from that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import onnx
+
+from converter.onnx_file import schema_table
+from converter.onnx_file.domains import normalize_domain
+from converter.onnx_file.messages import TensorTypeProto, TypeProto, ValueInfoProto, from_onnx, to_onnx
+from converter.onnx_file.node_order import subgraphs
+from converter.onnx_file.types import of_spelling, onnx_number
+
+if TYPE_CHECKING:
+    from converter.optimization.source import Source
+
+
+def types_of(source: Source) -> Mapping[str, ValueInfoProto]:
+    """The types of tensors, by name; those of values that are no tensors are left out."""
+    model = onnx.ModelProto()
+    model.CopyFrom(source.original.as_onnx())
+    if source.file is not source.original:
+        graph = source.file.proto.graph
+        for field, values in (("input", graph.input), ("output", graph.output)):
+            model.graph.ClearField(field)
+            for value in values:
+                to_onnx(value, getattr(model.graph, field).add())
+        del model.graph.value_info[:]
+    try:
+        graph_proto = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
+    except onnx.shape_inference.InferenceError:
+        graph_proto = model.graph  # what the file declares is left
+    declared = [*graph_proto.value_info, *graph_proto.input, *graph_proto.output]
+    found = {one.name: one for value in declared if (one := from_onnx(value, ValueInfoProto)).type.has("tensor_type")}
+    found = {name: one for name, one in found.items() if one.type.tensor_type.elem_type}
+    _infer_from_readers(source, found)
+    return found
+
+
+def _infer_from_readers(source: Source, found: dict[str, ValueInfoProto]) -> None:
+    """Add element types of what unknown operators compute, where a reader takes no other type."""
+    numbers = {name: value.type.tensor_type.elem_type for name, value in found.items()}
+    numbers |= {name: tensor.data_type for name, tensor in source.initializers.items()}
+    before = -1
+    while before < len(numbers):  # what one node tells may be what another one needs
+        before = len(numbers)
+        _infer_once(source, numbers, found)
+
+
+def _infer_once(source: Source, numbers: dict[str, int], found: dict[str, ValueInfoProto]) -> None:
+    for node in reversed(source.nodes):
+        domain = normalize_domain(node.domain)
+        schema = schema_table.find(node.op_type, domain, source.opsets.get(domain, 0))
+        if schema is None or not schema.inputs or any(subgraphs(node)):
+            continue  # the inputs of bodies have types of their own
+        variables = [schema.inputs[min(place, len(schema.inputs) - 1)].type_str for place in range(len(node.input))]
+        ends = [*zip(variables, node.input), *zip(schema.output_types, node.output)]
+        bound = {variable: numbers[name] for variable, name in ends if name in numbers}
+        for variable, name in ends:
+            allowed = schema.allowed.get(variable, (variable,))
+            only = of_spelling(allowed[0]) if len(allowed) == 1 else None
+            number = bound.get(variable, 0) if only is None else onnx_number(only)
+            is_tensor = variable in bound or all(spelled.startswith("tensor(") for spelled in allowed)
+            if name and name not in numbers and number and is_tensor:
+                numbers[name] = number
+                tensor = TensorTypeProto(elem_type=number)
+                found[name] = ValueInfoProto(name=name, type=TypeProto(tensor_type=tensor))

@@ -1,0 +1,161 @@
+"""The names and the order of the nodes that a part of a model becomes: those of the file where these still exist."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from converter.onnx_file.node_order import node_name, subgraphs
+from converter.onnx_file.types import onnx_number
+from converter.to_onnx.graph import Call, Graph, Value
+from converter.to_onnx.names import Names, bodies_of, calls_of, read_by
+from ir_runtime.graph import Tensor
+
+if TYPE_CHECKING:
+    from converter.onnx_file.messages import GraphProto, NodeProto, TensorProto
+    from converter.optimization.source import Source
+
+NodeT = TypeVar("NodeT")
+
+SMALL_BYTES = 1 << 10
+"""Constants of up to this size are recognised by their contents; larger ones that are equal are written once."""
+
+
+class Naming:
+    """Names for the tensors and nodes of exported graphs, in place; the nodes in the order of the file.
+
+    ``free`` are names of the file that nothing has yet: they belong to the tensors of the same name. Values in ``done``
+    have their names.
+    """
+
+    def __init__(self, source: Source, names: Names, nodes: Names, free: set[str]) -> None:
+        self._source = source
+        self._names = names
+        self._nodes = nodes
+        self._free = free
+        in_file = sorted(range(len(source.nodes)), key=source.places_in_file.__getitem__)
+        names_in_file = dict.fromkeys(node_name(node) for place in in_file for node in source.within(place))
+        self._order = {name: number for number, name in enumerate(names_in_file)}
+        self._constants = _small_constants(source) if free else {}
+        self.done: set[Value] = set()
+
+    def name(self, graph: Graph) -> None:
+        """Name what a graph and its bodies hold and compute."""
+        self.done.update(ends_of(graph))
+        counts = Counter(call.origin for call in calls_of(graph))
+        for call in calls_of(graph):
+            if counts[call.origin] == 1 and call.origin:
+                call.name = call.origin
+        for call in graph.calls:
+            for body in bodies_of(call):
+                self._sort(body)
+        self._name_values(graph, "")
+
+    def _name_values(self, graph: Graph, around: str) -> None:
+        for value, tensor in graph.constants:
+            self._name_constant(value, tensor)
+        for call in graph.calls:
+            call.name = self._nodes.unique(call.name)
+            for body in bodies_of(call):
+                for value in body.inputs:
+                    self._name(value, f"{call.name}/")
+                self._name_values(body, f"{call.name}/")
+            for value in call.outputs:
+                self._name(value, around)
+
+    def _name(self, value: Value, around: str) -> None:
+        """Give a value its name; in the bodies of a node the IR puts the node's name, ``around``, before it."""
+        if value in self.done or not value.name:
+            return
+        self.done.add(value)
+        for name in (value.name, value.name.removeprefix(around)):
+            if name in self._free:
+                self._free.remove(name)
+                value.name = name
+                return
+        value.name = self._names.unique(value.name)
+
+    def _name_constant(self, value: Value, tensor: Tensor) -> None:
+        """Give a constant its name in the file, or else that of an equal constant that is not written any more."""
+        if value not in self.done and value.name not in self._free and tensor.byte_size <= SMALL_BYTES:
+            equal = [name for name in self._constants.get(_contents(tensor), ()) if name in self._free]
+            value.name = equal[0] if equal else value.name
+        self._name(value, "")
+
+    def places(self, graph: Graph) -> Mapping[Call, int]:
+        """The places in the file of the nodes that these come from; one without origin stands before its reader."""
+        found: dict[Call, int] = {}
+        latest = len(self._order)
+        for call in reversed(graph.calls):
+            latest = found[call] = self._order.get(call.origin, latest)
+        return found
+
+    def place_of(self, node: NodeProto) -> int:
+        """The place of a node of the file."""
+        return self._order[node_name(node)]
+
+    def _sort(self, graph: Graph) -> None:
+        places = self.places(graph)
+        for call in graph.calls:
+            for body in bodies_of(call):
+                self._sort(body)
+        graph.calls = sort_nodes([(call, places[call], set(read_by(call)), call.outputs) for call in graph.calls])
+        first = {value: place for place, call in reversed([*enumerate(graph.calls)]) for value in read_by(call)}
+        graph.constants.sort(key=lambda pair: first.get(pair[0], len(first)))
+
+
+def sort_nodes(nodes: Sequence[tuple[NodeT, int, Collection[Hashable], Collection[Hashable]]]) -> list[NodeT]:
+    """Return nodes behind those that they read, and otherwise by their places.
+
+    Each comes with its place, the values that it reads, and those that it computes.
+    """
+    producers = {value: number for number, (*_, written) in enumerate(nodes) for value in written}
+    missing: list[int] = []
+    readers: defaultdict[int, list[int]] = defaultdict(list)
+    for number, (_, _, read, _) in enumerate(nodes):
+        before = {producers[value] for value in read if value in producers} - {number}
+        missing.append(len(before))
+        for producer in before:
+            readers[producer].append(number)
+    ready = [(node[1], number) for number, node in enumerate(nodes) if not missing[number]]
+    heapq.heapify(ready)
+    done = []
+    while ready:
+        _, number = heapq.heappop(ready)
+        done.append(nodes[number][0])
+        for reader in readers[number]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, (nodes[reader][1], reader))
+    return done
+
+
+def ends_of(graph: Graph) -> Iterator[Value]:
+    """The inputs and outputs of a graph."""
+    yield from graph.inputs
+    yield from graph.outputs
+
+
+def _small_constants(source: Source) -> Mapping[tuple[object, ...], list[str]]:
+    """The names of the file's small constants by their contents."""
+    found: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
+    for name, proto in _tensors(source.file.proto.graph):
+        tensor = source.small_constant(proto)
+        if tensor is not None and tensor.byte_size <= SMALL_BYTES:
+            found[_contents(tensor)].append(name)
+    return found
+
+
+def _tensors(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:
+    yield from ((tensor.name, tensor) for tensor in graph.initializer)
+    for node in graph.node:
+        if node.op_type == "Constant":
+            yield from ((node.output[0], attribute.t) for attribute in node.attribute if attribute.has("t"))
+        for body in subgraphs(node):
+            yield from _tensors(body)
+
+
+def _contents(tensor: Tensor) -> tuple[object, ...]:
+    return onnx_number(tensor.element_type), tensor.shape, b"".join(map(bytes, tensor.chunks()))

@@ -1,0 +1,399 @@
+"""ONNX to ONNX: :func:`optimize`.
+
+The plain IR is the middle: what the passes of a conversion do to an IR, they do to the model. A node that the IR cannot
+carry, or that would become more nodes, stays as it is, and the parts around it are optimized.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from converter.conversion import Conversion, convert
+from converter.errors import ConversionError, InternalError, UnsupportedModelError
+from converter.export_options import ExportOptions
+from converter.from_onnx.options import Options
+from converter.onnx_file import schema_table
+from converter.onnx_file.domains import MICROSOFT, normalize_domain
+from converter.onnx_file.node_order import node_name, subgraphs
+from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
+from converter.optimization.assembly import Assembly
+from converter.optimization.source import Source
+from converter.optimization_options import OptimizationOptions
+from converter.options import ConversionOptions, options_from, takes
+from converter.passes.constant_subgraphs import fold_constants
+from converter.stages import about, stage
+from converter.to_onnx.export import Exported
+from converter.to_onnx.file import write_onnx
+from converter.to_onnx.graph import Graph
+from converter.to_onnx.names import bodies_of
+from converter.to_onnx.opsets import FORMS, NEWEST, OLDEST
+from ir_runtime.boundary import boundary
+from ir_runtime.graph import Model
+from ir_runtime.records import record
+
+if TYPE_CHECKING:
+    import onnx
+
+_MOST_ROUNDS = 3
+"""How often the nodes that became more nodes are looked for again."""
+_MOST_TRIES = 6
+"""Of how many operators it is tried to keep the nodes, where these became more nodes."""
+_OPERATORS = {
+    "attentions": "Attention",
+    "einsum_attentions": "Attention",
+    "gelus": "Gelu",
+    "group_normalizations": "GroupNormalization",
+    "layer_normalizations": "LayerNormalization",
+    "mishes": "Mish",
+    "swishes": "Swish",
+}
+"""Passes of fusion -> the operator that they lead to: in an opset without it the nodes would be spelled out again."""
+_DIFFER_IN_TYPES = {
+    "Bernoulli": 15,
+    "Dropout": 12,
+    "GRU": 7,
+    "Identity": 1,
+    "If": 11,
+    "LSTM": 7,
+    "Loop": 11,
+    "Multinomial": 7,
+    "RNN": 7,
+    "RandomNormal": 1,
+    "RandomNormalLike": 1,
+    "RandomUniform": 1,
+    "RandomUniformLike": 1,
+    "Scan": 11,
+}
+"""Operator -> the opset from which on its versions differ in nothing but types and attributes of their own."""
+_SMALLER = "it would become more nodes"
+_MOST_REPEATS = 4
+
+
+@record
+class Part:
+    """Nodes of the file, and what they became."""
+
+    places: Sequence[int]
+    exported: Exported
+    passes: Mapping[str, int]
+    copies: Mapping[str, str]
+    """Tensors that are inputs of the part as they are, and which of them."""
+
+    @property
+    def size(self) -> int:
+        return size_of(self.exported.graph)
+
+
+def size_of(graph: Graph) -> int:
+    """How many nodes a graph has, those of its bodies included."""
+    return sum(1 + sum(map(size_of, bodies_of(call))) for call in graph.calls)
+
+
+@record
+class Optimization:
+    """An optimized model: what :func:`optimize` returns."""
+
+    assembly: Assembly
+    """What is written."""
+    nodes_before: int
+    """How many nodes the file has, those of bodies and functions included, constants not."""
+    nodes: int
+    """How many nodes the result has, counted in the same way."""
+    kept: Mapping[str, str]
+    """Nodes that stay as they are, and why."""
+    passes: Mapping[str, int]
+    """How many layers each pass replaced."""
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's operators."""
+        return self.assembly.opset
+
+    def to_onnx(self) -> onnx.ModelProto:
+        """The model with its weights: up to 2 GB. :meth:`save` writes models of any size."""
+        return self.assembly.message()
+
+    @boundary(error=ConversionError)
+    def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> list[Path]:
+        """Write the model; weights go from file to file. The files that were written, all of them or none.
+
+        ``external_data`` writes the weights to a file of their own beside the model; by default from 2 GB on.
+        """
+        return write_onnx(self.assembly, Path(path), external_data)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "opset": self.opset,
+            "nodes_before": self.nodes_before,
+            "nodes": self.nodes,
+            "kept": dict(self.kept),
+            "passes": dict(self.passes),
+        }
+
+
+@boundary(error=ConversionError)
+@takes(OptimizationOptions)
+def optimize(model: ModelSource, *, options: OptimizationOptions | None = None, **keywords: Any) -> Optimization:
+    """Optimize an ONNX model: fewer nodes, another opset, the same results.
+
+    ``model`` is a path, the file's bytes, a binary file object or an ``onnx.ModelProto``; it stays as it is. Names of
+    inputs, outputs and tensors that still exist, metadata, and names of dimensions are kept. Nodes that the IR cannot
+    carry stay as they are, so that every valid model can be optimized; a result has never more nodes than the file.
+
+    ``options`` are :class:`converter.OptimizationOptions`, or the keywords are their fields:
+
+    {options}
+
+    Raises :class:`ConversionError` for a file that is no valid model, and where an opset is asked for in which nodes
+    cannot be expressed: it lists them all.
+    """
+    chosen = options_from(OptimizationOptions, options, keywords, "optimize")
+    source = os.fspath(model) if isinstance(model, os.PathLike) else model
+    with stage("read"):
+        file = open_model(source)
+    with about(file.name), stage("optimize"):
+        best = _optimized(Source(file, chosen.bindings().bindings), chosen)
+        again = replace(chosen, input=None, freeze=None, batch=None, opset=None)
+        for _ in range(_MOST_REPEATS):  # what one round makes of the graph may show more to the next
+            result = _optimized(Source(best.assembly.as_file(), Options()), again)
+            if result.nodes >= best.nodes:
+                break
+            passes = Counter(best.passes) + Counter(result.passes)
+            best = replace(result, nodes_before=best.nodes_before, passes=dict(passes))
+        return best
+
+
+def _optimized(source: Source, options: OptimizationOptions) -> Optimization:
+    return _Search(source, options, source.names()).result()
+
+
+class _Search:
+    """The nodes that stay, found by carrying the others through the IR."""
+
+    def __init__(self, source: Source, options: OptimizationOptions, taken: set[str]) -> None:
+        self.source = source
+        self.taken = taken
+        self.options = options
+        self.everything = frozenset(range(len(source.nodes))) - source.constants
+        self.imported = source.opsets.get("", FORMS)
+        self.opset = options.opset or self.imported
+        contrib = options.target == "onnxruntime" or MICROSOFT in source.domains(self.everything)
+        self.exporting = ExportOptions(contrib=contrib, inline_functions=True)
+        self.fixed = {value.name for value in source.outputs}.union(
+            *(reads.difference(node.input) for reads, node in zip(source.reads, source.nodes))
+        )
+        """The names that have to stay: those of outputs, and those that graphs of nodes read."""
+        self.reasons: dict[int, str] = {}
+        """Why a node cannot be carried."""
+        self._converted: dict[tuple[int, ...], Conversion] = {}
+        self._parts_done: dict[tuple[tuple[int, ...], int], Part] = {}
+
+    def result(self) -> Optimization:
+        """The model with the fewest nodes that was found."""
+        before = self._size([], self.everything)
+        opset = self.opset
+        is_written = OLDEST <= opset <= NEWEST
+        parts, kept = list[Part](), self.everything
+        if is_written:
+            parts, kept = self._fewest(opset)
+            if self._size(parts, kept) > before and opset == self.imported:
+                parts, kept = [], self.everything
+        self._check_opset(kept, opset)
+        bodies = self._bodies(kept, opset) if is_written else {}
+        inner = {place: [(number, index, body.assembly) for number, index, body in bodies[place]] for place in bodies}
+        graphs = {part.places[0]: part.exported.graph for part in parts}
+        passes, copies = Counter[str](), dict[str, str]()
+        for part in parts:
+            passes.update(part.passes)
+            copies.update(part.copies)
+        reason = _SMALLER if is_written else f"opsets from {OLDEST} to {NEWEST} are written, and it is of {opset}"
+        return Optimization(
+            Assembly(self.source, self.source.units(kept), graphs, opset, inner, copies, self.taken),
+            before,
+            self._size(parts, kept) - sum(b.nodes_before - b.nodes for found in bodies.values() for _, _, b in found),
+            {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in sorted(kept)},
+            dict(passes),
+        )
+
+    def _bodies(self, kept: Collection[int], opset: int) -> dict[int, list[tuple[int, int | None, Optimization]]]:
+        """The optimized graphs of the nodes that stay."""
+        options = replace(self.options, input=None, freeze=None, batch=None, opset=opset)
+        return {
+            place: [
+                (number, index, _Search(body, options, self.taken).result())
+                for number, index, body in self.source.bodies(place)
+            ]
+            for place in kept
+            if any(subgraphs(self.source.nodes[place]))
+        }
+
+    def _size(self, parts: Sequence[Part], kept: Collection[int]) -> int:
+        return sum(part.size for part in parts) + sum(map(self.source.size, kept))
+
+    def _fewest(self, opset: int) -> tuple[list[Part], frozenset[int]]:
+        """The parts, and the nodes between them: those that became more nodes are kept, where that makes fewer.
+
+        All of them are tried, then those of each operator, the one that grew most first.
+        """
+        best, kept = self._parts(frozenset(), opset)
+        for _ in range(_MOST_ROUNDS):
+            before, growth = self._size(best, kept), self._growth(best)
+            by_operator: dict[str, set[int]] = {}
+            for place in filter(partial(self._may_stay, opset=opset), growth):
+                by_operator.setdefault(self.source.nodes[place].op_type, set()).add(place)
+            grown = sorted(by_operator.values(), key=lambda places: -sum(growth[place] for place in places))
+            for places in ([set().union(*grown)] if len(grown) > 1 else []) + grown[:_MOST_TRIES]:
+                parts, all_kept = self._parts(kept | places, opset)
+                if self._size(parts, all_kept) < self._size(best, kept):
+                    best, kept = parts, all_kept
+            if self._size(best, kept) == before:
+                break
+        return best, kept
+
+    def _growth(self, parts: Sequence[Part]) -> dict[int, int]:
+        """How many more nodes each node became, of those that became more."""
+        found: dict[int, int] = {}
+        for part in parts:
+            sizes = Counter[str]()
+            for call in part.exported.graph.calls:
+                sizes[call.origin] += 1 + sum(map(size_of, bodies_of(call)))
+            for origin, size in sizes.items():
+                places = self.source.places.get(origin, ())
+                if len(places) == 1 and places[0] in part.places and size > self.source.size(places[0]):
+                    found[places[0]] = size - self.source.size(places[0])
+        return found
+
+    def _check_opset(self, kept: Collection[int], opset: int) -> None:
+        """Raise :class:`UnsupportedModelError` with all nodes that stay and mean nothing, or else, in that opset."""
+        lines = []
+        for place in sorted(kept):
+            if not self._may_stay(place, opset):
+                node = self.source.nodes[place]
+                why = self.reasons.get(place, f"{node.op_type} of opset {self.imported} is another one")
+                lines.append(f"  node '{node_name(node)}' ({node.op_type}): {why}")
+        if lines:
+            raise UnsupportedModelError(
+                f"nodes that cannot be expressed in opset {opset}: {len(lines)}\n" + "\n".join(lines)
+            )
+
+    def _may_stay(self, place: int, opset: int) -> bool:
+        """True if a node means the same in that opset as in the file's; its graphs are looked at for themselves."""
+        node = self.source.nodes[place]
+        if opset == self.imported or normalize_domain(node.domain) or ("", node.op_type) in self.source.functions:
+            return True
+        before, after = (schema_table.find(node.op_type, "", version) for version in (self.imported, opset))
+        if before is None or after is None or before.since_version == after.since_version:
+            return before is not None and after is not None
+        first = _DIFFER_IN_TYPES.get(node.op_type, NEWEST)
+        has_attributes = all(attribute.name in after.attribute_types for attribute in node.attribute)
+        return first <= min(before.since_version, after.since_version) and has_attributes
+
+    def _parts(self, kept: frozenset[int], opset: int) -> tuple[list[Part], frozenset[int]]:
+        """The parts between the nodes that stay: those of ``kept``, and those that cannot be carried."""
+        while True:
+            all_kept = kept | self.reasons.keys()
+            parts, is_complete = list[Part](), True
+            for unit in self.source.units(all_kept):
+                if unit[0] in all_kept:
+                    continue
+                part = self._part(tuple(unit), opset)
+                if isinstance(part, Part):
+                    parts.append(part)
+                else:
+                    self.reasons.update(part)
+                    is_complete = False
+            if is_complete:
+                return parts, frozenset(all_kept)
+
+    def _part(self, places: tuple[int, ...], opset: int) -> Part | dict[int, str]:
+        """A part as it is written, or the nodes that have to stay, and why."""
+        key = places, opset
+        if key not in self._parts_done:
+            try:
+                conversion = self._conversion(places)
+                if not isinstance(conversion, Conversion):
+                    return conversion
+                exporting = replace(self.exporting, opset=opset)
+                exported = Exported.of(conversion.model, exporting)
+            except InternalError:
+                raise
+            except ConversionError as error:
+                return self._culprits(places, error, opset)
+            copies = _drop_copies(exported.graph, self.fixed)
+            self._parts_done[key] = Part(places, exported, conversion.passes, copies)
+        return self._parts_done[key]
+
+    def _conversion(self, places: tuple[int, ...]) -> Conversion | dict[int, str]:
+        if places not in self._converted:
+            file = self.source.part(places)
+            if not isinstance(file, OnnxFile):
+                return dict.fromkeys(file, "the type of a tensor that it reads is not known")
+            conversion = self._converted[places] = convert(file, self._conversion_options(self.opset))
+            self.source.add_types(conversion.model)
+            fold_constants(conversion.model)
+        return self._converted[places]
+
+    def _conversion_options(self, opset: int) -> ConversionOptions:
+        late = {name for name, op in _OPERATORS.items() if schema_table.versions(op, "")[0].since_version > opset}
+        options = self.options.conversion()
+        if not late or not options.fuse:
+            return options
+        skipped = options.skip_passes
+        names = [one.strip() for one in skipped.split(",")] if isinstance(skipped, str) else list(skipped)
+        return replace(options, skip_passes=[*(name for name in names if name), *sorted(late)])
+
+    def _culprits(self, places: tuple[int, ...], error: ConversionError, opset: int) -> dict[int, str]:
+        """The nodes of a part that an error is about; where it names none, those that cannot be carried alone."""
+        conversion = self._converted.get(places)
+        layers = {} if conversion is None else _origins(conversion.model)
+        found: dict[int, str] = {}
+        for problem in error.problems:
+            named = self.source.places.get(layers.get(problem.node, problem.node), ())
+            named = [place for place in named if place in places]
+            if len(named) > 1:  # a name of several nodes, such as those of functions
+                named = [place for place in named if not isinstance(self._part((place,), opset), Part)] or named
+            found |= {place: problem.reason for place in named if place not in found}
+        if found or len(places) == 1:
+            return found or {places[0]: str(error)}
+        half = len(places) // 2
+        for part in (places[:half], places[half:]):
+            done = self._part(part, opset)
+            if not isinstance(done, Part):
+                found.update(done)
+        return found or dict.fromkeys(places, str(error))
+
+
+def _drop_copies(graph: Graph, fixed: Collection[str]) -> dict[str, str]:
+    """Remove outputs that are copies of inputs, constants or other outputs, except ``fixed`` ones.
+
+    Returns their names, and those of what they equal. A constant takes the name of the first output that copies it.
+    """
+    copies = {}
+    constants = {value for value, _ in graph.constants}
+    for call in list(graph.calls):
+        (copied, *_), (source, *_) = call.outputs, call.inputs or [None]
+        if call.op_type != "Identity" or source is None or copied not in graph.outputs or copied.name in fixed:
+            continue
+        if source in constants and source not in graph.outputs:
+            source.name = copied.name
+            graph.outputs[graph.outputs.index(copied)] = source
+        elif source in graph.inputs or source in graph.outputs:
+            copies[copied.name] = source.name
+            graph.outputs.remove(copied)
+        else:
+            continue
+        graph.calls.remove(call)
+    return copies
+
+
+def _origins(model: Model) -> dict[str, str]:
+    """The ONNX node of each layer, by the layer's name."""
+    nodes = [node for part in model.parts() for node in part.nodes]
+    return {node.name: node.origin.node for node in nodes if node.origin is not None}

@@ -1,0 +1,356 @@
+"""The model that is optimized: its nodes by name, what they read, and parts of it as models of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from converter.errors import ConversionError, InvalidModelError
+from converter.from_onnx.options import Options
+from converter.onnx_file.domains import normalize_domain
+from converter.onnx_file.functions import model_functions
+from converter.onnx_file.messages import (
+    AttributeProto,
+    DimensionProto,
+    GraphProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    TensorShapeProto,
+    TensorTypeProto,
+    TypeProto,
+    ValueInfoProto,
+    to_onnx,
+)
+from converter.onnx_file.model_info import declared_shape, model_opsets
+from converter.onnx_file.node_order import in_order, node_name, read_names, subgraphs
+from converter.onnx_file.reader import OnnxFile
+from converter.onnx_file.types import element_type_of, onnx_number
+from ir_runtime.graph import Model, PartialShape, Tensor, element_types
+
+if TYPE_CHECKING:
+    import onnx
+
+_CONSTANTS = ("Constant",)
+_SMALL_ELEMENTS = 1 << 10
+
+
+class Source:
+    """A model whose inputs have the shapes and values that the options gave them.
+
+    Nodes are known by their places in :attr:`nodes`, which are in the order of their evaluation. A graph in a node of
+    another model is a source, too: ``captured`` are the tensors that it reads from around it, which are inputs or
+    constants here.
+    """
+
+    def __init__(self, file: OnnxFile, options: Options, captured: Collection[str] = ()) -> None:
+        if not file.proto.has("graph"):
+            raise InvalidModelError("the model has no graph")
+        self.opsets = model_opsets(file)
+        self.functions = model_functions(file.proto)
+        self.captured = frozenset(captured)
+        self._inferred: dict[str, ValueInfoProto] = {}
+        self.original = file
+        self.file = _with_inputs(file, options)
+        graph = self.file.proto.graph
+        self.initializers: dict[str, TensorProto] = {tensor.name: tensor for tensor in graph.initializer}
+        self.sparse: dict[str, SparseTensorProto] = {one.values.name: one for one in graph.sparse_initializer}
+        self.inputs = [value for value in graph.input if value.name not in self.initializers]
+        self.outputs = list(graph.output)
+        known = {*self.initializers, *self.sparse, *(value.name for value in self.inputs)}
+        self.nodes: list[NodeProto] = _needed(in_order(graph.node, known), [value.name for value in graph.output])
+        self.reads = [read_names(node) for node in self.nodes]
+        self.producers = {name: place for place, node in enumerate(self.nodes) for name in node.output if name}
+        self._check_names({*known, *self.producers})
+        place_in_file = {id(node): place for place, node in enumerate(graph.node)}
+        self.places_in_file = [place_in_file[id(node)] for node in self.nodes]
+        self.constants = {
+            place
+            for place, node in enumerate(self.nodes)
+            if node.op_type in _CONSTANTS and not normalize_domain(node.domain)
+        }
+        """Constant nodes, which every part that reads one has for itself."""
+
+    def _check_names(self, known: Collection[str]) -> None:
+        """Raise :class:`InvalidModelError` for tensors that nothing computes."""
+        missing = [f"'{one.name}', an output," for one in self.outputs if one.name not in known]
+        for node, reads in zip(self.nodes, self.reads):
+            missing += [f"'{name}', which node '{node_name(node)}' reads," for name in sorted(reads.difference(known))]
+        if missing:
+            raise InvalidModelError("\n".join(f"{one} is computed by no node" for one in missing))
+
+    @cached_property
+    def places(self) -> Mapping[str, Sequence[int]]:
+        """The nodes that a name in an error or an origin may mean: their own, and those that hold or call its node."""
+        found: dict[str, list[int]] = {}
+        for place in range(len(self.nodes)):
+            for inner in dict.fromkeys(map(node_name, self.within(place))):
+                found.setdefault(inner, []).append(place)
+        return found
+
+    def within(self, place: int) -> Iterator[NodeProto]:
+        """A node, the nodes of its graphs, and those of the functions that they call."""
+        return self._within(self.nodes[place])
+
+    def _within(self, node: NodeProto, callers: frozenset[tuple[str, str]] = frozenset()) -> Iterator[NodeProto]:
+        yield node
+        for graph in subgraphs(node):
+            for inner in graph.node:
+                yield from self._within(inner, callers)
+        key = (normalize_domain(node.domain), node.op_type)
+        if key in self.functions and key not in callers:
+            for inner in self.functions[key].node:
+                yield from self._within(inner, callers | {key})
+
+    def called(self, places: Iterable[int]) -> set[tuple[str, str]]:
+        """The functions that these nodes call, and those that these call."""
+        nodes = (inner for place in places for inner in self.within(place))
+        return {key for node in nodes if (key := (normalize_domain(node.domain), node.op_type)) in self.functions}
+
+    def size(self, place: int) -> int:
+        """How many nodes a node is, those of its graphs and functions included, but no constants."""
+        inner = self.within(place)
+        return sum(
+            (normalize_domain(node.domain), node.op_type) not in self.functions and node.op_type not in _CONSTANTS
+            for node in inner
+        )
+
+    def names(self) -> set[str]:
+        """The names of all tensors, those in the graphs of nodes included."""
+        return names_of(self.file.proto.graph)
+
+    def small_constant(self, proto: TensorProto) -> Tensor | None:
+        """The constant of a message; None for a large one and for what the IR cannot hold."""
+        if math.prod(proto.dims) > _SMALL_ELEMENTS:
+            return None
+        try:
+            tensor = self.file.tensor(proto)
+        except ConversionError:
+            return None
+        return None if tensor.element_type is element_types.string else tensor
+
+    def in_graph(self, place: int) -> Iterator[NodeProto]:
+        """A node and the nodes of its graphs."""
+        pending = [self.nodes[place]]
+        while pending:
+            node = pending.pop()
+            yield node
+            pending += [inner for graph in subgraphs(node) for inner in graph.node]
+
+    def domains(self, places: Iterable[int]) -> set[str]:
+        """The domains of these nodes and of the nodes in their graphs."""
+        return {normalize_domain(node.domain) for place in places for node in self.in_graph(place)}
+
+    def units(self, kept: Collection[int]) -> list[list[int]]:
+        """The nodes in the order of their evaluation: each that stays alone, the others in as few parts as possible.
+
+        A part is what has the same number of changes, from a part to a node that stays, on the way to it: so no part
+        reads what is computed from itself.
+        """
+        changes: list[int] = []
+        stay: dict[int, list[list[int]]] = {}
+        parts: dict[int, list[int]] = {}
+        for place, reads in enumerate(self.reads):
+            before = [one for name in reads if (one := self.producers.get(name)) is not None]
+            before = [one for one in before if one not in self.constants]
+            if place in kept:
+                changes.append(max((changes[one] + (one not in kept) for one in before), default=0))
+                stay.setdefault(changes[-1], []).append([place])
+            else:
+                changes.append(max((changes[one] for one in before), default=0))
+                if place not in self.constants:
+                    parts.setdefault(changes[-1], []).append(place)
+        units: list[list[int]] = []
+        for number in sorted({*stay, *parts}):
+            units += stay.get(number, [])
+            units += [parts[number]] if number in parts else []
+        return units
+
+    def ends(self, part: Sequence[int]) -> tuple[list[str], list[str]]:
+        """The tensors that a part reads and that something outside reads of it; constants are not among them."""
+        inside = {*part, *self.constants}
+        known = {*self.initializers, *self.sparse}
+        read = [name for place in part for name in sorted(self.reads[place] - known)]
+        read = [name for name in read if self.producers.get(name) not in inside]
+        outside = {value.name for value in self.outputs}.union(
+            *(names for place, names in enumerate(self.reads) if place not in inside)
+        )
+        written = [name for place in part for name in self.nodes[place].output if name in outside]
+        return list(dict.fromkeys(read)), list(dict.fromkeys(written))
+
+    def bodies(self, place: int) -> Iterator[tuple[int, int | None, Source]]:
+        """The graphs of a node as sources: the place of the attribute, and that in its list of graphs."""
+        node, original = self.nodes[place], self.original.as_onnx()
+        copied = original.graph.node[self.places_in_file[place]]
+        for number, attribute in enumerate(node.attribute):
+            if attribute.has("g"):
+                yield number, None, self._body(attribute.g, copied.attribute[number].g)
+            for index, graph in enumerate(attribute.graphs):
+                yield number, index, self._body(graph, copied.attribute[number].graphs[index])
+
+    def _body(self, graph: GraphProto, copied: onnx.GraphProto) -> Source:
+        """A graph in a node as a model: what it reads from around it are inputs, or constants where they are known."""
+        inner = NodeProto(attribute=[AttributeProto(g=graph)])
+        captured = sorted(read_names(inner))
+        writers = {name: self.producers[name] for name in captured if name in self.producers}
+        constants = {name: self.nodes[place] for name, place in writers.items() if place in self.constants}
+        values = [self.initializers[name] for name in captured if name in self.initializers]
+        declared = {value.name: value for value in self.inputs}
+        others = [name for name in captured if name not in self.initializers and name not in constants]
+        inputs = [declared.get(name) or self.types.get(name) or ValueInfoProto(name=name) for name in others]
+        whole = graph.with_fields(
+            node=[*graph.node, *constants.values()],
+            initializer=[*graph.initializer, *values],
+            input=[*graph.input, *inputs],
+        )
+        original = onnx_model(self.original.as_onnx(), copied)
+        for value in inputs:
+            to_onnx(value, original.graph.input.add())
+        for tensor in values:
+            to_onnx(tensor, original.graph.initializer.add())
+        nodes = self.original.as_onnx().graph.node
+        for name in constants:
+            original.graph.node.add().CopyFrom(nodes[self.places_in_file[writers[name]]])
+        file = self.file.with_proto(self.file.proto.with_fields(graph=whole), original)
+        return Source(file, Options(), captured)
+
+    @cached_property
+    def types(self) -> dict[str, ValueInfoProto]:
+        """The types of tensors, by name, as far as the file and onnx's inference of shapes know them."""
+        from converter.optimization.declared_types import types_of  # few models have parts
+
+        declared = types_of(self)
+        return {**self._inferred, **{name: _merged(one, self._inferred.get(name)) for name, one in declared.items()}}
+
+    def add_types(self, model: Model) -> None:
+        """Add the types of what an IR of these nodes computes, which onnx may not know, as of ``com.microsoft``."""
+        types = self.__dict__.get("types", self._inferred)
+        for node in model.nodes():
+            for output in node.outputs if node.op.data is None else ():
+                tensor = TensorTypeProto(elem_type=onnx_number(output.element_type), **_dimensions(output.shape, ()))
+                for name in output.names:
+                    types.setdefault(name, ValueInfoProto(name=name, type=TypeProto(tensor_type=tensor)))
+
+    def part(self, places: Sequence[int]) -> OnnxFile | list[int]:
+        """A part as a model whose weights stay where they are; or the nodes that read what has no known type."""
+        graph = self.file.proto.graph
+        inputs, outputs = self.ends(places)
+        declared = {value.name: value for value in self.inputs}
+        returned = {value.name: value for value in self.outputs}
+        unknown = {name for name in inputs if name not in self.types and not _has_type(declared.get(name))}
+        if unknown:
+            return [place for place in places if self.reads[place] & unknown]
+        read = {name for place in places for name in self.reads[place]}
+        constants = {place for name in read if (place := self.producers.get(name, -1)) in self.constants}
+        part = graph.with_fields(
+            node=[self.nodes[place] for place in sorted({*places, *constants})],
+            initializer=[tensor for tensor in graph.initializer if tensor.name in read],
+            sparse_initializer=[one for one in graph.sparse_initializer if one.values.name in read],
+            input=[declared.get(name) or self.types[name] for name in inputs],
+            output=[returned.get(name) or ValueInfoProto(name=name) for name in outputs],
+            value_info=[],
+        )
+        return self.file.with_proto(self.file.proto.with_fields(graph=part))
+
+
+def names_of(graph: GraphProto) -> set[str]:
+    """The names of all tensors of a graph, those in the graphs of its nodes included."""
+    names = {value.name for value in (*graph.input, *graph.output)}
+    names.update(tensor.name for tensor in graph.initializer)
+    names.update(sparse.values.name for sparse in graph.sparse_initializer)
+    return names.union(*(names_in(node) | set(node.input) for node in graph.node))
+
+
+def names_in(node: NodeProto) -> set[str]:
+    """The names of a node's outputs and of all tensors of its graphs."""
+    return set(node.output).union(*map(names_of, subgraphs(node)))
+
+
+def _merged(declared: ValueInfoProto, inferred: ValueInfoProto | None) -> ValueInfoProto:
+    """The type of a tensor with the dimensions that either of its types knows."""
+    if inferred is None or not inferred.type.tensor_type.has("shape"):
+        return declared
+    kind, dims = declared.type.tensor_type, inferred.type.tensor_type.shape.dim
+    if kind.has("shape"):
+        if len(kind.shape.dim) != len(dims):
+            return declared
+        dims = [one if one.has("dim_value") else other for one, other in zip(dims, kind.shape.dim)]
+    merged = TensorTypeProto(elem_type=kind.elem_type, shape=TensorShapeProto(dim=dims))
+    return ValueInfoProto(name=declared.name, type=TypeProto(tensor_type=merged))
+
+
+def _has_type(value: ValueInfoProto | None) -> bool:
+    return value is not None and any(value.type.has(name) for name in vars(value.type))
+
+
+def onnx_model(model: onnx.ModelProto, graph: onnx.GraphProto) -> onnx.ModelProto:
+    """A model of the same opsets and functions with a copy of another graph."""
+    return type(model)(
+        ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions, graph=graph
+    )
+
+
+def _needed(nodes: Sequence[NodeProto], outputs: Sequence[str]) -> list[NodeProto]:
+    """The nodes that the outputs need, in their order."""
+    read, needed = set(outputs), []
+    for node in reversed(nodes):
+        if not read.isdisjoint(node.output):
+            read |= read_names(node)
+            needed.append(node)
+    return needed[::-1]
+
+
+def _with_inputs(file: OnnxFile, options: Options) -> OnnxFile:
+    """The model with the shapes, types and values that ``options`` give its inputs; itself where they give none."""
+    graph = file.proto.graph
+    defaults = {tensor.name for tensor in graph.initializer}
+    bound = options.bound([value.name for value in graph.input if value.name not in defaults])
+    if not bound.shapes and not bound.kinds and not bound.frozen and bound.batch is None:
+        return file
+    inputs, constants = list[ValueInfoProto](), list(graph.initializer)
+    for value in graph.input:
+        if value.name in defaults or not value.type.has("tensor_type"):
+            inputs.append(value)
+            continue
+        tensor = value.type.tensor_type
+        shape = declared_shape(value.type)
+        element_type = bound.kinds.get(value.name) or element_type_of(tensor.elem_type)
+        if value.name in bound.frozen:
+            constants.append(_constant(value.name, bound.frozen_tensor(value.name, element_type, shape)))
+            continue
+        dims = _dimensions(bound.shape_of(value.name, shape), tensor.shape.dim)
+        changed = TensorTypeProto(elem_type=onnx_number(element_type), **dims)
+        inputs.append(ValueInfoProto(name=value.name, type=TypeProto(tensor_type=changed)))
+    # Other shapes than the file declares follow.
+    outputs = [ValueInfoProto(name=value.name, type=_without_shape(value.type)) for value in graph.output]
+    changed_graph = graph.with_fields(input=inputs, initializer=constants, value_info=[], output=outputs)
+    return file.with_proto(file.proto.with_fields(graph=changed_graph))
+
+
+def _dimensions(shape: PartialShape, declared: Sequence[DimensionProto]) -> dict[str, TensorShapeProto]:
+    """The field of a shape; dynamic dimensions keep their names."""
+    if not shape.has_rank:
+        return {}
+    names = [one.dim_param for one in declared] if len(declared) == shape.rank else [""] * shape.rank
+    dims = [
+        DimensionProto(dim_value=dim.value)
+        if dim.is_static
+        else DimensionProto(**({"dim_param": name} if name else {}))
+        for dim, name in zip(shape, names)
+    ]
+    return {"shape": TensorShapeProto(dim=dims)}
+
+
+def _without_shape(declared: TypeProto) -> TypeProto:
+    if not declared.has("tensor_type"):
+        return declared
+    return TypeProto(tensor_type=TensorTypeProto(elem_type=declared.tensor_type.elem_type))
+
+
+def _constant(name: str, tensor: Tensor) -> TensorProto:
+    fields = {"name": name, "dims": tensor.shape, "data_type": onnx_number(tensor.element_type)}
+    if tensor.element_type is element_types.string:
+        return TensorProto(**fields, string_data=[str(value).encode() for value in tensor.array().reshape(-1)])
+    return TensorProto(**fields, raw_data=b"".join(map(bytes, tensor.chunks())))

@@ -1,0 +1,186 @@
+"""Nodes in the form that their operators had before opset 13: attributes in place of inputs, and operators of then.
+
+Exporters write the forms of opset 13. What an older opset cannot say raises
+:class:`converter.to_onnx.opsets.OpsetTooLow` with the first opset that can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from converter.onnx_file import schema_table
+
+from .graph import Value
+from .opsets import OpsetTooLow
+
+if TYPE_CHECKING:
+    from .context import Context
+
+_AS_ATTRIBUTES: Mapping[str, tuple[int, Mapping[int, str]]] = {
+    "Squeeze": (13, {1: "axes"}),
+    "Unsqueeze": (13, {1: "axes"}),
+    "ReduceSum": (13, {1: "axes"}),
+    "Split": (13, {1: "split"}),
+    "Clip": (11, {1: "min", 2: "max"}),
+    "Pad": (11, {1: "pads", 2: "value"}),
+    "Slice": (10, {1: "starts", 2: "ends", 3: "axes", 4: "steps"}),
+    "TopK": (10, {1: "k"}),
+}
+"""Operator -> the opset from which on inputs (by place) are what attributes were before."""
+_NUMBERS = frozenset({"min", "max", "value", "k"})
+"""Attributes that are one number; the others are lists."""
+_DEFAULTS: Mapping[str, Any] = {
+    "allowzero": 0,
+    "batch_dims": 0,
+    "ceil_mode": 0,
+    "largest": 1,
+    "layout": 0,
+    "noop_with_empty_axes": 0,
+    "select_last_index": 0,
+    "sorted": 1,
+    "storage_order": 0,
+}
+"""Values of attributes that mean what operators without them do."""
+_BROADCASTING = ("Max", "Min", "Sum", "Mean")
+"""Operators whose inputs had one shape before opset 8."""
+_NEGATIVE_AXES = 11
+"""The opset from which on axes may count from the end."""
+
+
+class Replaced(Exception):
+    """The node is written by others, which compute ``value``."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__()
+        self.value = value
+
+
+def older_form(
+    ctx: Context, op_type: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any], count: int
+) -> tuple[str, tuple[Value | None, ...], dict[str, Any]]:
+    """Return operator, inputs and attributes of a node in the model's opset, which is below 13.
+
+    ``count`` is the number of its outputs.
+
+    Raises :class:`Replaced` where other nodes take its place, and :class:`OpsetTooLow` where nothing does.
+    """
+    opset = ctx.opset
+    given, values = list(inputs), {key: value for key, value in attributes.items() if value is not None}
+    _replace(ctx, op_type, given, values)
+    if op_type == "ScatterElements" and opset < 11 and values.get("reduction", "none") == "none":
+        op_type = "Scatter"
+        values.pop("reduction", None)
+    if op_type in _AS_ATTRIBUTES and opset < _AS_ATTRIBUTES[op_type][0]:
+        _inputs_as_attributes(ctx, op_type, given, values)
+    scale = given[1] if op_type in ("QuantizeLinear", "DequantizeLinear") else None
+    if scale is not None and scale.shape.is_static and all(size == 1 for size in scale.shape.static()):
+        values.pop("axis", None)
+    if op_type == "Resize" and opset >= 11:  # regions and scales are empty where they are not used
+        nothing = np.zeros(0, np.float32)
+        given[1:3] = [ctx.constant(nothing) if value is None else value for value in given[1:3]]
+    if op_type == "Gemm" and opset < 11 and len(given) == 2 and given[0] is not None:
+        given.append(ctx.like(0, given[0]))
+    if opset < 8 and op_type in _BROADCASTING and len({str(one.shape) for one in given if one is not None}) > 1:
+        raise OpsetTooLow(8, f"{op_type} of tensors of different shapes")
+    if op_type == "If" and opset < 11:
+        pairs = zip(values["then_branch"].outputs, values["else_branch"].outputs)
+        if not all(a.shape.is_static and b.shape.is_static and a.shape.static() == b.shape.static() for a, b in pairs):
+            raise OpsetTooLow(11, "If with branches whose shapes may differ")
+    if opset < _NEGATIVE_AXES:
+        _count_axes_from_the_front(op_type, given, values)
+    schema = schema_table.find(op_type, "", opset)
+    if schema is not None:
+        for key in [key for key in values if key not in schema.attribute_types]:
+            value = values[key]
+            if _DEFAULTS.get(key, object()) == value or (key == "dilations" and set(value) == {1}):
+                del values[key]
+        _check(schema, given, values, count)
+    return op_type, tuple(given), values
+
+
+def _replace(ctx: Context, op_type: str, given: list[Value | None], values: dict[str, Any]) -> None:
+    """Raise :class:`Replaced` where an operator of today is several of then."""
+    opset, x = ctx.opset, given[0] if given else None
+    if op_type in ("LessOrEqual", "GreaterOrEqual") and opset < 12:
+        strict = ctx.emit(op_type.removesuffix("OrEqual"), *given)
+        raise Replaced(ctx.emit("Or", strict, ctx.emit("Equal", *given)))
+    if op_type in ("Softmax", "LogSoftmax") and x is not None:
+        # Before opset 13 the dimensions behind the axis are normalized together with it.
+        if not x.shape.has_rank:
+            raise OpsetTooLow(13, f"{op_type} of data of unknown rank")
+        rank, axis = x.shape.rank, values.get("axis", -1)
+        axis %= max(rank, 1)
+        values["axis"] = max(rank - 1, 0)
+        if axis < rank - 1:
+            order = list(range(rank))
+            order[axis], order[-1] = order[-1], order[axis]
+            moved = ctx.emit("Transpose", x, perm=order)
+            moved.type = type(x.type)(x.element_type, type(x.shape)([x.shape[place] for place in order]))
+            raise Replaced(ctx.emit("Transpose", ctx.emit(op_type, moved, axis=rank - 1), perm=order))
+    if op_type == "Resize" and opset < 11:
+        is_asymmetric = values.get("coordinate_transformation_mode") == "asymmetric"
+        is_floor = values.get("mode") != "nearest" or values.get("nearest_mode") == "floor"
+        scales = given[2] if len(given) == 3 else None
+        if scales is None or not is_asymmetric or not is_floor or values.get("mode") == "cubic":
+            raise OpsetTooLow(11, "Resize of this mode")
+        known = ctx.known(scales)
+        name = "Resize" if opset >= 10 else "Upsample"
+        if name == "Upsample" and (known is None or (known < 1).any()):
+            raise OpsetTooLow(10, "Resize to smaller dimensions")
+        attributes = {"mode": values["mode"]}
+        if opset < 9:
+            raise Replaced(ctx.emit(name, x, scales=[float(one) for one in known], **attributes))  # type: ignore[union-attr]
+        raise Replaced(ctx.emit(name, x, scales, **attributes))
+
+
+def _inputs_as_attributes(ctx: Context, op_type: str, given: list[Value | None], values: dict[str, Any]) -> None:
+    since, names = _AS_ATTRIBUTES[op_type]
+    for place in range(len(given) - 1, 0, -1):
+        value, name = given.pop(), names[place]
+        if value is None:
+            continue
+        known = ctx.known(value)
+        if known is None:
+            raise OpsetTooLow(since, f"{op_type} with {name} that are computed")
+        numbers = known.reshape(-1).tolist()
+        if name == "steps":
+            if any(number != 1 for number in numbers):
+                raise OpsetTooLow(since, "Slice with steps")
+        elif name in _NUMBERS:
+            values[name] = numbers[0] if name == "k" else float(numbers[0])
+        else:
+            values[name] = numbers
+
+
+def _count_axes_from_the_front(op_type: str, given: Sequence[Value | None], values: dict[str, Any]) -> None:
+    x, axes = given[0] if given else None, values.get("axes")
+    if x is None or not x.shape.has_rank:
+        return
+    rank = x.shape.rank
+    if isinstance(values.get("axis"), int) and values["axis"] < 0:
+        values["axis"] += rank
+    if isinstance(axes, (list, tuple)):
+        rank += len(axes) if op_type == "Unsqueeze" else 0
+        counted = [axis % rank for axis in axes]
+        values["axes"] = sorted(counted) if op_type in ("Squeeze", "Unsqueeze") else counted
+
+
+def _check(schema: schema_table.Schema, given: Sequence[Value | None], values: Mapping[str, Any], count: int) -> None:
+    """Raise :class:`OpsetTooLow` where the operator has no such inputs, outputs or attributes yet."""
+
+    def takes(one: schema_table.Schema) -> bool:
+        has_places = len(given) <= one.most_inputs and count <= one.most_outputs
+        return has_places and all(key in one.attribute_types for key in values)
+
+    if takes(schema):
+        return
+    later = [one for one in schema_table.versions(schema.name, "") if one.since_version > schema.since_version]
+    unknown = sorted(set(values) - set(schema.attribute_types))
+    needed = [one.since_version for one in later if takes(one)]
+    needed += [one.since_version for one in later if unknown and one.attribute_types.keys() >= set(unknown)]
+    if needed:
+        unknown = unknown or [f"{len(given)} inputs and {count} outputs"]
+        raise OpsetTooLow(needed[0], f"{schema.name} with {', '.join(unknown)}")

@@ -1,0 +1,130 @@
+"""What the IR cannot carry stays as it is, and everything around it is optimized."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import converter
+from tests.optimization.models import check, floats, operators, parse
+
+X = floats(2, 3)
+
+
+def test_strings() -> None:
+    text = """g (string[n] s, float[n] x) => (string[n] lower, float[n] y) {
+        lower = StringNormalizer<is_case_sensitive = 1, stopwords = ["C"]>(s)
+        a = Identity(x)
+        b = Transpose(a)
+        y = Relu(b)
+    }"""
+    feeds = {"s": np.array(["Ab", "C"], object), "x": floats(2)}
+    assert sorted(operators(check(parse(text), feeds).graph)) == ["Relu", "StringNormalizer"]
+
+
+def test_sequences_that_are_outputs() -> None:
+    text = """g (float[2,3] x) => (seq(float[a,b]) parts) {
+        a = Relu(x)
+        b = Identity(a)
+        parts = SplitToSequence<axis = 1>(b)
+    }"""
+    assert operators(check(parse(text), {"x": X}).graph) == ["Relu", "SplitToSequence"]
+
+
+def test_custom_operators() -> None:
+    """Their types are known from what the file declares, or from the nodes that read them."""
+    text = """g (float[2,3] x) => (float[a,b] y) {
+        a = Relu(x)
+        b = Identity(a)
+        [own] c = example.Twist<amount = 2>(b)
+        d = Relu(c)
+        e = Identity(d)
+        y = Add(e, ones)
+    }"""
+    model = parse(text, header=', "example" : 1', ones=np.ones(3, np.float32))
+    result = converter.optimize(model)
+    graph = result.to_onnx().graph
+    assert operators(graph) == ["Relu", "Twist", "Relu", "Add"]
+    assert [list(node.input) for node in graph.node] == [["x"], ["b"], ["c"], ["d", "ones"]]
+    assert graph.node[1].attribute == model.graph.node[2].attribute
+    assert "not supported" in result.kept["own"]
+    assert [(one.domain, one.version) for one in result.to_onnx().opset_import] == [("", 17), ("example", 1)]
+
+
+def test_custom_operators_in_a_row() -> None:
+    """Of values between them nothing is known."""
+    text = "g (float[2,3] x) => (float[2,3] y) { a = example.A(x)  b = example.B(a, w)  c = Abs(b)  y = example.C(c) }"
+    model = parse(text, header=', "example" : 1', w=floats(64, 64))
+    result = converter.optimize(model).to_onnx()
+    assert operators(result.graph) == ["A", "B", "Abs", "C"]
+    assert list(result.graph.initializer) == list(model.graph.initializer)
+
+
+def test_operators_of_microsoft() -> None:
+    text = """g (float[2,4] x) => (float[2,4] y) {
+        a = Identity(x)
+        b = com.microsoft.FastGelu(a)
+        c = Reshape(b, same)
+        y = com.microsoft.BiasGelu(c, bias)
+    }"""
+    model = parse(text, header=', "com.microsoft" : 1', same=np.array([2, 4]), bias=floats(4))
+    assert operators(check(model, {"x": floats(2, 4)}).graph) == ["FastGelu", "BiasGelu"]
+
+
+def test_functions_of_the_model() -> None:
+    """A call is replaced where its nodes become fewer, and stays together with the function where it cannot."""
+    text = """<ir_version: 8, opset_import: ["" : 17, "example" : 1]>
+        g (float[2,3] x) => (float[2,3] y, string[n] t) {
+            a = example.Twice(x)
+            y = Exp(a)
+            t = example.Shout(words)
+        }
+        <domain: "example", opset_import: ["" : 17]> Twice (x) => (y) { a = Transpose(x)  b = Transpose(a)  y = Relu(b) }
+        <domain: "example", opset_import: ["" : 17]>
+        Shout (x) => (y) { y = StringNormalizer<is_case_sensitive = 1, stopwords = ["a"]>(x) }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(onnx.helper.make_tensor("words", onnx.TensorProto.STRING, [2], ["a", "b"]))
+    result = check(model, {"x": X})
+    assert sorted(operators(result.graph)) == ["Exp", "Relu", "Shout"]
+    assert [function.name for function in result.functions] == ["Shout"]
+    assert converter.optimize(model).nodes_before == 5
+
+
+def test_nodes_that_would_become_more() -> None:
+    """A GRU of two outputs is five layers in the IR, and more nodes again."""
+    text = "g (float[3,1,4] x) => (float[3,1,1,5] y, float[1,1,5] h) { y, h = GRU<hidden_size = 5>(x, w, r) }"
+    result = check(parse(text, w=floats(1, 15, 4), r=floats(1, 15, 5)), {"x": floats(3, 1, 4)})
+    assert operators(result.graph) == ["GRU"]
+
+
+@pytest.mark.parametrize("opset", [13, 17, 21, 23])
+def test_quantized_nodes(opset: int) -> None:
+    """QuantizeLinear and DequantizeLinear stay two nodes, of the same scales: nothing is quantized again."""
+    text = """g (float[1,3,6,6] x) => (float[1,4,6,6] y) {
+        q = QuantizeLinear(x, s, z)
+        d = DequantizeLinear(q, s, z)
+        w = DequantizeLinear<axis = 0>(codes, ws, wz)
+        c = Conv<kernel_shape = [3, 3], pads = [1, 1, 1, 1]>(d, w)
+        p = QuantizeLinear(c, s, z)
+        y = DequantizeLinear(p, s, z)
+    }"""
+    codes = np.random.default_rng(0).integers(-127, 127, (4, 3, 3, 3)).astype(np.int8)
+    scales = {"s": np.float32(0.05), "ws": np.linspace(0.01, 0.02, 4).astype(np.float32)}
+    model = parse(text, opset, **scales, z=np.uint8(120), wz=np.zeros(4, np.int8), codes=codes)
+    result = check(model, {"x": floats(1, 3, 6, 6)})
+    assert operators(result.graph) == operators(model.graph)
+    stored = {tensor.name: tensor for tensor in result.graph.initializer}
+    assert np.array_equal(onnx.numpy_helper.to_array(stored["codes"]), codes)
+
+
+def test_a_model_of_an_opset_that_is_not_written_stays() -> None:
+    model = parse("g (float[2,3] x) => (float[2,3] y) { a = Identity(x)  y = Relu(a) }", opset=6)
+    result = converter.optimize(model)
+    assert operators(result.to_onnx().graph) == ["Identity", "Relu"]
+    assert "from 7 to" in next(iter(result.kept.values()))
+
+
+def test_nodes_that_nothing_reads_are_left_out() -> None:
+    text = "g (float[2,3] x, string[n] s) => (float[2,3] y) { y = Relu(x)  t = StringNormalizer(s) }"
+    assert operators(check(parse(text), {"x": X, "s": np.array(["a"], object)}).graph) == ["Relu"]

@@ -1,0 +1,118 @@
+"""A model in another opset, older or newer: the same results, or a list of what that opset cannot express."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import converter
+from converter import ConversionError, UnsupportedModelError
+from tests.fuzz.random_graphs import random_chain
+from tests.optimization.models import assert_equal, assert_valid, check, floats, operators, opset_of, parse, run
+
+X = floats(2, 3, 4)
+ROWS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "axes as inputs": ("float[2,1,4] y", "a = Unsqueeze(x, two)  b = ReduceSum(a, one)  y = Squeeze(b, one)", {}),
+    "Clip": ("float[2,3,4] y", "y = Clip(x, low, high)", {"low": np.float32(-1), "high": np.float32(0.5)}),
+    "Slice": ("float[2,3,1] y", "y = Slice(x, one, two, last)", {}),
+    "Pad": ("float[2,4,6] y", "y = Pad(x, pads)", {"pads": np.array([0, 1, 0, 0, 0, 2])}),
+    "Split": ("float[2,1,4] y, float[2,2,4] z", "y, z = Split<axis = 1>(x, sizes)", {"sizes": np.array([1, 2])}),
+    "TopK": ("float[2,3,2] y, int64[2,3,2] i", "y, i = TopK(x, two)", {}),
+    "Softmax": ("float[2,3,4] y", "y = Softmax<axis = 1>(x)", {}),
+    "LogSoftmax": ("float[2,3,4] y", "y = LogSoftmax<axis = 0>(x)", {}),
+    "LessOrEqual": ("float[2,3,4] y", "c = LessOrEqual(x, w)  y = Where(c, x, w)", {"w": floats(4)}),
+    "Gemm": ("float[2,5] y", "f = Flatten(x)  y = Gemm(f, w)", {"w": floats(12, 5)}),
+    "HardSwish": ("float[2,3,4] y", "y = HardSwish(x)", {}),
+    "Mish": ("float[2,3,4] y", "a = Softplus(x)  b = Tanh(a)  y = Mul(x, b)", {}),
+    "LayerNormalization": ("float[2,3,4] y", "y = LayerNormalization(x, w)", {"w": floats(4)}),
+    "QuantizeLinear": (
+        "float[2,3,4] y",
+        "q = QuantizeLinear<axis = 2>(x, s, z)  y = DequantizeLinear<axis = 2>(q, s, z)",
+        {"s": np.full(4, 0.1, np.float32), "z": np.zeros(4, np.uint8)},
+    ),
+    "Where": ("float[2,3,4] y", "c = IsNaN(x)  y = Where(c, one_, x)", {"one_": np.float32(1)}),
+    "Resize": ("float[2,3,8] y", "s = Identity(scales)  y = Resize(x, , s)", {"scales": np.float32([1, 1, 2])}),
+}
+NEEDED = {"LessOrEqual": 11, "QuantizeLinear": 11, "Where": 9, "Resize": 11}
+"""The first opset that has the operators of a row, where it is not 7."""
+CONSTANTS = {"one": np.array([1]), "two": np.array([2]), "last": np.array([-1])}
+
+
+@pytest.mark.parametrize("opset", [7, 8, 9, 10, 11, 12, 13, 16, 21, 24])
+@pytest.mark.parametrize("name", ROWS)
+def test_an_operator_in_an_opset(name: str, opset: int) -> None:
+    outputs, nodes, weights = ROWS[name]
+    model = parse(f"g (float[2,3,4] x) => ({outputs}) {{ {nodes} }}", **CONSTANTS, **weights)
+    if opset < NEEDED.get(name, 7):
+        with pytest.raises(UnsupportedModelError, match=f"cannot be expressed in opset {opset}"):
+            converter.optimize(model, opset=opset)
+        return
+    result = converter.optimize(model, opset=opset)
+    found = result.to_onnx()
+    assert opset_of(found) == result.opset == opset
+    assert_valid(found, model)
+    expected = run(model, {"x": X})
+    for key, value in run(found, {"x": X}).items():
+        assert_equal(value, expected[key])
+
+
+@pytest.mark.parametrize("opset", [11, 13, 17, 21, 24])
+@pytest.mark.parametrize("block", range(3))
+def test_random_graphs(block: int, opset: int) -> None:
+    for seed in range(block * 8, block * 8 + 8):
+        model, x = random_chain(seed)
+        found = converter.optimize(model, opset=opset).to_onnx()
+        assert_valid(found, model)
+        for name, value in run(model, {"x": x}).items():
+            assert_equal(run(found, {"x": x})[name], value)
+
+
+def test_all_nodes_that_an_opset_lacks_are_listed() -> None:
+    text = """g (float[1,2,4,4] x, float[1,3,3,2] grid) => (float[1,2,3,3] y, float[1,2,3,3] z) {
+        [first] y = GridSample(x, grid)
+        [second] z = GridSample<mode = "nearest">(x, grid)
+    }"""
+    with pytest.raises(UnsupportedModelError) as caught:
+        converter.optimize(parse(text), opset=13)
+    lines = str(caught.value).splitlines()
+    assert lines[0].endswith("nodes that cannot be expressed in opset 13: 2")
+    assert [line.split("'")[1] for line in lines[1:]] == ["first", "second"]
+
+
+def test_the_ir_version_follows() -> None:
+    model = parse("g (float[2,3,4] x) => (float[2,3,4] y) { y = Relu(x) }")
+    versions = {opset: converter.optimize(model, opset=opset).to_onnx().ir_version for opset in (7, 13, 17, 23)}
+    assert versions == {7: 4, 13: 7, 17: 8, 23: 11}
+
+
+def test_a_newer_opset_has_fewer_nodes() -> None:
+    text = """g (float[2,3,4] x) => (float[2,3,4] y) {
+        a = Div(x, root)  b = Erf(a)  c = Add(b, one_)  d = Mul(x, c)  y = Mul(d, half)
+    }"""
+    model = parse(text, root=np.float32(2**0.5), one_=np.float32(1), half=np.float32(0.5))
+    assert operators(check(model, {"x": X}, opset=20).graph) == ["Gelu"]
+    assert operators(check(model, {"x": X}).graph) == ["Div", "Erf", "Add", "Mul", "Mul"]
+
+
+@pytest.mark.parametrize("opset", [13, 16, 21])
+def test_a_branch_that_the_ir_cannot_carry(opset: int) -> None:
+    """If stays a node, of another version that differs in types alone; its graphs are written anew."""
+    text = """g (bool c, float[2,3,4] x) => (float[] y) {
+        y = If(c) <
+            then_branch = t () => (float[2,3,4] a) { a = LayerNormalization(x, w) },
+            else_branch = e () => (float[24] b) { b = Reshape(x, rest) }>
+    }"""
+    model = parse(text, 17, w=floats(4), rest=np.array([-1]))
+    found = converter.optimize(model, opset=opset).to_onnx()
+    assert_valid(found, model)
+    for c in (True, False):
+        feeds = {"c": np.array(c), "x": X}
+        assert_equal(run(found, feeds)["y"], run(model, feeds)["y"])
+
+
+@pytest.mark.parametrize("opset", [6, 29, 0, "17", True])
+def test_opsets_that_are_not_written(opset: object) -> None:
+    with pytest.raises(ConversionError, match=f"a number from 7 to 28, but is {opset!r}"):
+        converter.optimize(parse("g (float[2] x) => (float[2] y) { y = Relu(x) }"), opset=opset)

@@ -1,0 +1,142 @@
+"""What a model is called and says of itself stays; so do names and weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import converter
+from tests.optimization.models import check, floats, operators, parse
+
+X = floats(2, 3)
+
+
+def layer_norm() -> onnx.ModelProto:
+    """A linear layer and a LayerNormalization in nine nodes."""
+    text = """g (float[batch, 3] x) => (float[batch, 4] y) {
+        [linear] h = MatMul(x, w)
+        mean = ReduceMean<axes = [-1]>(h)
+        d = Sub(h, mean)
+        square = Pow(d, two)
+        variance = ReduceMean<axes = [-1]>(square)
+        shifted = Add(variance, epsilon)
+        root = Sqrt(shifted)
+        quotient = Div(d, root)
+        scaled = Mul(quotient, scale)
+        y = Add(scaled, bias)
+    }"""
+    weights = {"w": floats(3, 4), "scale": floats(4, seed=1), "bias": floats(4, seed=2)}
+    return parse(text, **weights, two=np.float32(2), epsilon=np.float32(1e-5))
+
+
+def test_nodes_become_fewer_and_names_stay() -> None:
+    result = check(layer_norm(), {"x": X})
+    assert operators(result.graph) == ["MatMul", "LayerNormalization"]
+    assert result.graph.node[0].name == "linear"
+    assert list(result.graph.node[0].output) == ["h"]
+    assert {tensor.name for tensor in result.graph.initializer} == {"w", "scale", "bias"}
+    assert [d.dim_param or d.dim_value for d in result.graph.input[0].type.tensor_type.shape.dim] == ["batch", 3]
+    assert [d.dim_param or d.dim_value for d in result.graph.output[0].type.tensor_type.shape.dim] == ["batch", 4]
+
+
+def test_what_the_model_says_of_itself_stays() -> None:
+    model = layer_norm()
+    model.producer_name, model.producer_version, model.domain = "trainer", "1.2", "example.org"
+    model.model_version, model.doc_string = 7, "a model"
+    model.graph.name, model.graph.doc_string = "net", "a graph"
+    model.graph.input[0].doc_string = "an input"
+    helper.set_model_props(model, {"labels": "a,b,c,d"})
+    result = check(model, {"x": X})
+    for field in ("producer_name", "producer_version", "domain", "model_version", "doc_string", "ir_version"):
+        assert getattr(result, field) == getattr(model, field)
+    assert {one.key: one.value for one in result.metadata_props} == {"labels": "a,b,c,d"}
+    assert (result.graph.name, result.graph.doc_string) == ("net", "a graph")
+    assert list(result.graph.input) == list(model.graph.input)
+    assert list(result.graph.output) == list(model.graph.output)
+
+
+def test_inputs_that_nothing_reads_stay() -> None:
+    model = parse("g (float[2,3] x, int64[n] unused) => (float[2,3] y) { y = Relu(x) }")
+    result = check(model, {"x": X, "unused": np.zeros(1, np.int64)})
+    assert [value.name for value in result.graph.input] == ["x", "unused"]
+
+
+def test_an_input_may_be_an_output() -> None:
+    model = parse("g (float[2,3] x) => (float[2,3] x, float[2,3] y) { y = Relu(x) }")
+    assert [value.name for value in check(model, {"x": X}).graph.output] == ["x", "y"]
+
+
+def test_equal_weights_are_written_once() -> None:
+    text = "g (float[2,32] x) => (float[2,32] z) { y = MatMul(x, a)  r = Relu(y)  z = MatMul(r, b) }"
+    result = check(parse(text, a=floats(32, 32), b=floats(32, 32)), {"x": floats(2, 32)})
+    assert [tensor.name for tensor in result.graph.initializer] == ["a"]
+
+
+def test_an_initializer_that_is_an_input_is_a_constant() -> None:
+    """Up to IR version 3 every initializer is an input, too: a default that hardly anybody overrides."""
+    model = parse("g (float[2,3] x, float[3] b) => (float[2,3] y) { y = Add(x, b) }", b=floats(3))
+    result = check(model, {"x": X})
+    assert [value.name for value in result.graph.input] == ["x"]
+
+
+def test_quantization_annotations_stay_with_their_tensors() -> None:
+    model = layer_norm()
+    for name in ("h", "quotient"):
+        model.graph.quantization_annotation.add(tensor_name=name)
+    result = check(model, {"x": X})
+    assert [one.tensor_name for one in result.graph.quantization_annotation] == ["h"]
+
+
+def test_nodes_come_in_the_order_of_the_file() -> None:
+    text = "g (float[2,3] x) => (float[2,3] c) { a = Relu(x)  b = Sin(x)  c = Add(b, a) }"
+    assert operators(check(parse(text), {"x": X}).graph) == ["Relu", "Sin", "Add"]
+
+
+def test_the_result_is_the_same_every_time_and_the_model_stays() -> None:
+    model = layer_norm()
+    before = model.SerializeToString(deterministic=True)
+    first, second = (converter.optimize(model).to_onnx().SerializeToString(deterministic=True) for _ in range(2))
+    assert first == second
+    assert model.SerializeToString(deterministic=True) == before
+
+
+def test_it_tells_what_was_done() -> None:
+    result = converter.optimize(layer_norm())
+    assert (result.nodes_before, result.nodes, result.opset, dict(result.kept)) == (10, 2, 17, {})
+    assert result.passes["layer_normalizations"] == 1
+    assert result.to_dict().keys() == {"opset", "nodes_before", "nodes", "kept", "passes"}
+
+
+@pytest.mark.parametrize("source", ["path", "bytes", "file", "object"])
+def test_sources(source: str, tmp_path: object) -> None:
+    path = f"{tmp_path}/m.onnx"
+    onnx.save(layer_norm(), path)
+    with open(path, "rb") as file:
+        forms = {"path": path, "bytes": layer_norm().SerializeToString(), "file": file, "object": layer_norm()}
+        assert converter.optimize(forms[source]).nodes == 2
+
+
+def test_passes_can_be_left_out() -> None:
+    assert converter.optimize(layer_norm(), fuse=False).nodes > 2
+    assert converter.optimize(layer_norm(), skip_passes="layer_normalizations").nodes > 2
+
+
+def test_inputs_get_shapes_and_values() -> None:
+    text = """g (float[n, c] x, int64[1] k) => (float[a, b] y) {
+        s = Shape(x)
+        m = Gather(s, k)
+        t = Concat<axis = 0>(m, rest)
+        y = Reshape(x, t)
+    }"""
+    model = parse(text, rest=np.array([-1]))
+    result = converter.optimize(model, input="x[4,6],k=[1]").to_onnx()
+    onnx.checker.check_model(result, full_check=True)
+    assert operators(result.graph) == ["Reshape"]
+    assert [value.name for value in result.graph.input] == ["x"]
+    assert [d.dim_value for d in result.graph.input[0].type.tensor_type.shape.dim] == [4, 6]
+    assert [d.dim_value for d in result.graph.output[0].type.tensor_type.shape.dim] == [6, 4]
+    result = converter.optimize(model, batch=4, freeze={"k": [1]}).to_onnx()
+    assert [value.name for value in result.graph.input] == ["x"]
+    assert result.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 4
