@@ -9,6 +9,7 @@ are DDIM, LCM, Euler and that of flows (Stable Diffusion 3, Flux). Needs openvin
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 from pathlib import Path
@@ -58,4 +59,6 @@ def difference(folder: Path) -> float:
 
 
 if __name__ == "__main__":
-    main([Path(argument) for argument in sys.argv[1:]])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
+    main(parser.parse_args().folders)

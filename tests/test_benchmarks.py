@@ -24,6 +24,10 @@ IN_SHORT = {
     "encoder_decoders": (["--help"], r"Encoder-decoders that Optimum exported"),  # by hand: it needs Optimum
     "execution": (["MODEL", "--seconds", "0.1"], r"model .*\d\.\d\d"),
     "growing_graphs": (["chain", "20", "FOLDER/chain.onnx"], r"^$"),
+    "image_pipelines": (
+        ["--help"],
+        r"Diffusion folders that Optimum exported",
+    ),  # by hand: its folders are exported with Optimum
     "injected_faults": (["MODEL", "--each", "2", "--input", "image[1,3,8,8],rate=2"], r"\b2\b"),
     "language_models": (
         ["speed", "FOLDER/llama-onnx", "FOLDER/llama-ir", "--prompt", "8", "--tokens", "3"],
