@@ -57,8 +57,9 @@ def account_for(
             unknown.append((path, node))
         else:
             values[CONVERSION] += held.size
-    shown = _shown_by(layers) if unknown and derivation.state == INAPPLICABLE else set()
-    known = KnownValues(model) if shown else None
+    is_shown_alone = bool(unknown) and derivation.state == INAPPLICABLE
+    shown = _shown_by(layers) if is_shown_alone else set()
+    known = KnownValues(model) if is_shown_alone else None
     for path, node in unknown:
         held = node.op.data
         assert held is not None
@@ -104,6 +105,8 @@ def _is_shown(node: Node, shown: Collection[str], known: KnownValues) -> bool:
         done.add(reader)
         if known.holds(reader):
             pending += [(output, user) for output in reader.outputs for user in output.uses]
+        elif reader.op.role == "result":
+            continue  # outputs are compared
         elif reader.name not in shown or (reader.op.movement and reader.inputs[0] is value):
             return False
     return bool(done)

@@ -197,6 +197,18 @@ def test_a_row_that_no_input_reaches_is_not_accounted_for(tmp_path: Path) -> Non
     assert f"the values of '{table.name}' are not accounted for" in report.reason
 
 
+def test_a_constant_that_is_returned_is_accounted_for(tmp_path: Path) -> None:
+    """The comparison of the output shows every value."""
+    values = np.random.default_rng(0).standard_normal((5, 7)).astype(F32)
+    nodes = [helper.make_node("Abs", ["c"], ["a"]), helper.make_node("Gather", ["a", "places"], ["y"])]
+    tensors = [numpy_helper.from_array(values, "c"), numpy_helper.from_array(np.array([3, 1]), "places")]
+    graph = helper.make_graph(nodes, "g", [], [onnx.ValueInfoProto(name="y")], tensors)
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    report = converter.verify(path, without_record(stored(path)))
+    assert (report.verdict, report.account and report.account.missing) == ("equal", ())
+
+
 def test_variables_are_compared_as_inputs_and_outputs(tmp_path: Path) -> None:
     """A call begins with the state of the ONNX model, and returns the next one."""
     nodes = [
