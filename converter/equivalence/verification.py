@@ -12,6 +12,7 @@ from converter.equivalence.contracts import contracts_of, contracts_text
 from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.findings import Findings
 from converter.equivalence.inputs import given_inputs
+from converter.equivalence.names_by_order import with_reference_names
 from converter.equivalence.onnx_engine import is_onnx, onnx_engine
 from converter.equivalence.rederivation import check_derivation
 from converter.equivalence.references import Reference, reference_for
@@ -102,6 +103,10 @@ def verify(
     if states:
         stored, model = None, _with_states_as_inputs(model, states)
         unrounded = None if unrounded is None else _with_states_as_inputs(unrounded, states)
+    notes: list[str] = []
+    if second is None:
+        named, notes = with_reference_names(model, reference, bound.frozen, bound.outputs)
+        stored, model = (stored, model) if named is model else (None, named)
     running = second or engine_for(chosen.engine, model, stored, **chosen.running)
     sides = Sides(
         reference,
@@ -113,6 +118,7 @@ def verify(
         wanted=bound.outputs,
         unrounded=unrounded,
     )
+    sides.notes += notes
     sides.check_inputs()
     if states:
         sides.notes.append(f"variables were compared as inputs and outputs: {', '.join(states)}")
