@@ -74,7 +74,6 @@ class State:
     @contextlib.contextmanager
     def working(self, task: str) -> Iterator[None]:
         """Show ``task`` and the time it takes on a terminal, where it takes more than :data:`PATIENCE`."""
-
         from ir_runtime import threads  # the commands' help needs no runtime
 
         if self.quiet or not sys.stderr.isatty() or not threads.are_available():

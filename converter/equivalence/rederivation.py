@@ -81,20 +81,12 @@ def derive(
 ) -> Rederivation:
     """Derive ``ir`` again from ``source`` with the recorded options, and compare both.
 
-    Parameters
-    ----------
-    ir
-        The path of an ``.xml`` file, or a model in memory.
-    source
-        What it was converted from: an ONNX model, or for the later steps of its record an IR.
-    input, freeze, extensions
-        As for :func:`converter.convert_model`. The record has the names of frozen inputs and of extensions, but neither
-        values nor folders: where it has such names, they are needed again.
+    ``ir`` is the path of an ``.xml`` file, or a model in memory; ``source`` what it was converted from: an ONNX model,
+    or for the later steps of its record an IR. ``input``, ``freeze`` and ``extensions`` are those of
+    :func:`converter.convert_model`. The record has the names of frozen inputs and of extensions, but neither values
+    nor folders: where it has such names, they are needed again.
 
-    Raises
-    ------
-    VerificationError
-        If the IR has no record, or a step cannot be repeated.
+    Raises :class:`converter.VerificationError` if the IR has no record, or a step cannot be repeated.
     """
     model = ir if isinstance(ir, Model) else read_model(ir)
     return _Repetition(model, source, {"input": input, "freeze": freeze, "extensions": extensions}).result()

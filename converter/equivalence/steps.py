@@ -404,7 +404,6 @@ def _first_layer(
 
     Also whether each layer was compared, and is right by itself.
     """
-
     plain = model.clone()
     try:
         make_stateless(plain)

@@ -125,7 +125,7 @@ def model_tables(model: Model, counts: Counter[str]) -> list[Table]:
 
 
 def counts_text(counts: Mapping[str, int]) -> str:
-    """``gelus (6), tile_dynamic (1)``"""
+    """Return ``gelus (6), tile_dynamic (1)``."""
     return ", ".join(f"{name} ({times})" for name, times in counts.items()) or "none"
 
 

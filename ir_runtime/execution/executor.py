@@ -73,8 +73,9 @@ class CompiledModel(Displayed):
 
     @boundary(error=ExecutionError)
     def profile(self, inputs: Any = None, *, repeat: int = 1) -> Profile:
-        """Execute the model ``repeat`` times, after one call that is not measured, and return the time of each layer
-        and of each type of layer. ``inputs`` are those of a call.
+        """Execute the model ``repeat`` times and return the time of each layer, and of each type of layer.
+
+        A first call is not measured. ``inputs`` are those of a call.
         """
         if repeat < 1:
             raise ExecutionError(f"repeat must be 1 or more, but is {repeat}")

@@ -13,8 +13,9 @@ from ..rewriting.constant_folding import fold
 
 
 def folded_graph(model: Model, *, refine_types: bool = False) -> tuple[list[Node], dict[Output, Array]]:
-    """The layers that remain once everything is computed that follows from constants and static dimensions, in order,
-    and the constants that they, or the results, read.
+    """Return the layers that depend on more than constants and static dimensions, in order, and their constants.
+
+    The constants are those that the layers, or the results, read.
 
     With ``refine_types`` the types of ``model`` become those that follow from these constants, which are tighter than
     types that follow from bounds. Raises :class:`ExecutionError` where the constants contradict a layer.

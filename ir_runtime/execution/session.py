@@ -53,9 +53,7 @@ class Session:
 
     @boundary(error=ExecutionError)
     def profile(self, steps: Iterable[Any]) -> Profile:
-        """Execute a step with each of the inputs in ``steps``, and return the mean time of each layer, and of each type
-        of layer.
-        """
+        """Execute a step with each of the inputs in ``steps``, and return mean times: of layers, and of their types."""
         clock = Clock()
         with self._used():
             for inputs in steps:

@@ -37,8 +37,10 @@ class Value:
 
 @dataclass
 class _Read:
-    """A ReadValue: its variable, and the model of its initial value with the places of its inputs among those of the
-    step; no model where it has no input."""
+    """A ReadValue: its variable, and the model of its initial value.
+
+    The model comes with the places of its inputs among those of the step; there is none where the layer has no input.
+    """
 
     node: Node
     variable: str

@@ -146,12 +146,8 @@ class Output:
 
         Layers that compute ``new`` from this value continue to read it. Nodes of which an input gets another type are
         inferred again at the end of the pass. With ``move_names`` the tensor names move to ``new``, which must then
-        be an equal value.
-
-        Returns
-        -------
-        list of Node
-            The nodes that left the graph because nothing uses them any more, constants excluded, inputs first.
+        be an equal value. Returns the nodes that left the graph because nothing uses them any more, constants excluded,
+        inputs first.
         """
         if new is self:
             return []

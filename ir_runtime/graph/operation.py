@@ -278,8 +278,7 @@ class Operation:
         result is the range of each element. Others get ranges of whole tensors. The result is that of exact
         arithmetic: the caller accounts for rounding and for integers that wrap, and has NaN apart.
 
-        Raises:
-            ArithmeticError, ValueError: The operation is not defined for such values.
+        Raises ArithmeticError or ValueError where the operation is not defined for such values.
         """
         moved = self.moved_inputs(len(inputs))
         if moved:

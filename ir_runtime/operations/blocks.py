@@ -33,8 +33,11 @@ def _check_spatial(op: str, shape: PartialShape) -> None:
 
 
 class _DepthAndSpace(Operation):
-    """Data ``[N, C, D1, ..., Dk]``. In a channel's number the position inside the block is the
-    outer part with ``mode`` ``blocks_first``, the inner part with ``depth_first``."""
+    """Data ``[N, C, D1, ..., Dk]``.
+
+    In a channel's number the position inside the block is the outer part with ``mode`` ``blocks_first``, the inner
+    part with ``depth_first``.
+    """
 
     inputs = (1, 1)
     movement = True

@@ -1,5 +1,4 @@
-"""Convolutions over the spatial dimensions of ``[N, C, D1, D2, ...]``, their transposes, and the
-deformable and binary ones.
+"""Convolutions over the spatial dimensions of ``[N, C, D1, D2, ...]``: plain, transposed, deformable, binary.
 
 https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/convolution/convolution-1.html
 """

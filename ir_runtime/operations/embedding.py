@@ -1,5 +1,4 @@
-"""Sums of table rows chosen by index, and beams traced back: EmbeddingBag*, EmbeddingSegmentsSum,
-SegmentMax, GatherTree.
+"""Sums of table rows chosen by index (EmbeddingBag*, EmbeddingSegmentsSum, SegmentMax), and beams (GatherTree).
 
 https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/sparse/embedding-bag-offsets-15.html
 """

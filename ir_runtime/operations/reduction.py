@@ -1,5 +1,6 @@
-"""Reductions: ReduceMean, ReduceSum, ReduceProd, ReduceMax, ReduceMin, ReduceL1, ReduceL2 and the
-logical ones. All take (data, axes) and drop or keep the reduced dimensions.
+"""ReduceMean, ReduceSum, ReduceProd, ReduceMax, ReduceMin, ReduceL1, ReduceL2 and the logical reductions.
+
+All take (data, axes), and drop or keep the reduced dimensions.
 
 https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/reduction/reduce-mean-1.html
 """

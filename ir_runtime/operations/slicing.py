@@ -218,8 +218,10 @@ class StridedSlice1(Operation):
     ellipsis_mask: Sequence[int] = integers(default=())
 
     def plan(self, rank: int, count: int) -> Iterator[tuple[str, int, int]]:
-        """The steps in order: (kind, dimension of data, position in begin); kinds are ``new``,
-        ``whole``, ``one`` and ``part``."""
+        """Return the steps in order: (kind, dimension of data, position in begin).
+
+        Kinds are ``new``, ``whole``, ``one`` and ``part``.
+        """
         if sum(map(bool, self.ellipsis_mask)) > 1:
             raise InferenceError("ellipsis_mask may hold a single 1")
         inserted = sum(

@@ -268,8 +268,10 @@ def _registered_translator(op_type: str, domain: str, opset: int) -> tuple[Trans
 
 @functools.cache
 def domain_of_operator(op_type: str, domain: str) -> str:
-    """The domain of a node: the one that it names; where it names none and ONNX has no such operator, the only domain
-    that has it."""
+    """Return the domain that a node names, or the only one that has its operator.
+
+    The latter where the node names none and ONNX has no such operator.
+    """
     domain = normalize_domain(domain)
     if domain or schema_table.versions(op_type, ""):
         return domain

@@ -45,8 +45,10 @@ def interpolated(
 
 
 def flat_index(first: Expression, *parts: tuple[Expression | np.ndarray, Expression | int]) -> Expression:
-    """The index of an element by its places, each but the first with the size of its dimension; the last one changes
-    fastest."""
+    """Return the index of an element by its places, of which the last changes fastest.
+
+    Each place but the first comes with the size of its dimension.
+    """
     index = first
     for place, size in parts:
         index = index * size + place

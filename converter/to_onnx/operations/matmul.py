@@ -25,7 +25,8 @@ _FLOAT32 = 1
 def matmul(ctx: Context, op: MatMul1, a: Value, b: Value) -> Value:
     """MatMul, with Transpose in front where an operand is transposed; Gemm for two matrices of which one is.
     Constant weights are stored as MatMul reads them. Compressed weights are read by DequantizeLinear; with contrib
-    operators the product is MatMulNBits"""
+    operators the product is MatMulNBits
+    """
     weights = compressed_weights(ctx.node.inputs[1])
     if weights is not None and op.transpose_b and not op.transpose_a and a.element_type is weights.kind:
         made = _by_codes(ctx, a, weights)

@@ -40,8 +40,11 @@ class _Windows:
 
 
 def _windows(ctx: Context, op: Pooling, x: Value) -> _Windows:
-    """onnxruntime takes no pads as large as the kernel; windows that are rounded up follow from pads, where the
-    dimensions are known, as releases of onnx and onnxruntime count them differently."""
+    """Return the windows in a form that every release reads in the same way.
+
+    onnxruntime takes no pads as large as the kernel. Windows that are rounded up follow from pads, where the dimensions
+    are known, as releases of onnx and onnxruntime count them differently.
+    """
     rank = len(op.kernel)
     sizes = spatial(x.shape.dims if x.shape.has_rank else (), rank)
     dilations = dilations_of(op, rank)

@@ -74,8 +74,11 @@ def _reshaping(node: Node) -> Callable[[Array, Array], Array]:
 
 
 def _groups(repeated: Array, target: Array, node: Node) -> tuple[Array, int] | None:
-    """The heads [..., heads, S, E] and how often each is repeated, where ``repeated`` [..., heads, repeats, S, E] is a
-    view that repeats them, and the Reshape to ``target`` merges these two dimensions; otherwise None."""
+    """Return the heads ``[..., heads, S, E]`` and how often each is repeated; None where they are not.
+
+    They are where ``repeated`` ``[..., heads, repeats, S, E]`` is a view that repeats them, and the Reshape to
+    ``target`` merges these two dimensions.
+    """
     if repeated.ndim < 4 or repeated.strides[-3] != 0 or not repeated.size:
         return None
     *lead, heads, repeats, rows, columns = repeated.shape

@@ -83,7 +83,7 @@ class _Convolution:
 
     @property
     def _matrix(self) -> Array:
-        """[G, M, kernel * channels]"""
+        """The weights, ``[G, M, kernel * channels]``."""
         if self._windowed is None:
             turned = self._weights.transpose(0, 1, 3, 4, 2)
             self._windowed = _packed(turned.reshape(self._groups, self._per_group, -1))
@@ -91,7 +91,7 @@ class _Convolution:
 
     @property
     def _rows(self) -> Array:
-        """[kernel's rows, G, M, kernel's columns * channels]"""
+        """The weights, ``[kernel's rows, G, M, kernel's columns * channels]``."""
         if self._by_row is None:
             turned = self._weights.transpose(3, 0, 1, 4, 2)
             self._by_row = _packed(turned.reshape(self._height, self._groups, self._per_group, -1))

@@ -253,7 +253,6 @@ def _prelu(op: Operation, constants: Constants) -> Formula | None:
 @_formula(normalization.BatchNormInference1, normalization.BatchNormInference5)
 def _batch_norm(op: Any, constants: Constants) -> Formula | None:
     """x factors + terms, which :func:`stand_ins` computes from the statistics."""
-
     at = 2 if isinstance(op, normalization.BatchNormInference1) else 0
     if any(value is None for index, value in enumerate(constants) if index != at):
         return None
@@ -287,8 +286,10 @@ _MAX_EXACT_LEVELS = 1 << 16
 
 @_formula(quantization.FakeQuantize1)
 def _fake_quantize(op: Any, constants: Constants) -> Formula | None:
-    """For constant scalar limits. Limits around zero are the scale and zero point of a QuantizeLinear: dividing by the
-    scale takes a third of the time of the general formula, and rounds as onnxruntime does.
+    """For constant scalar limits.
+
+    Limits around zero are the scale and zero point of a QuantizeLinear: dividing by the scale takes a third of the
+    time of the general formula, and rounds as onnxruntime does.
     """
     limits = [value for value in constants[1:] if value is not None and value.size == 1]
     if len(limits) < 4:

@@ -67,8 +67,11 @@ def product(node: Node, site: Site) -> Prepared | None:
 
 
 class _WithWeights:
-    """A product with a constant matrix. For few rows the transposed product is computed, with a transposed copy of the
-    matrix: the library's packing of the matrix would take most of the time."""
+    """A product with a constant matrix.
+
+    For few rows the transposed product is computed, with a transposed copy of the matrix: the library's packing of the
+    matrix would take most of the time.
+    """
 
     def __init__(self, op: Any, weights: Array, workers: Workers) -> None:
         self._swap_a = op.transpose_a

@@ -50,8 +50,11 @@ def exponentials_of_rows(scores: Array, out: Array) -> None:
 
 
 def exponentials(shifted: Array) -> None:
-    """e^x in place, for x up to zero. Results below 1e-37 become zero: products with denormal numbers, which masks of
-    -100 lead to, take a hundred times as long."""
+    """Compute e^x in place, for x up to zero.
+
+    Results below 1e-37 become zero: products with denormal numbers, which masks of -100 lead to, take a hundred times
+    as long.
+    """
     denormal = shifted.size > 0 and not shifted.min() > -80
     np.exp(shifted, out=shifted)
     if denormal:

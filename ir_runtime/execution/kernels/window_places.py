@@ -31,8 +31,10 @@ class Axis:
         return self.count + max(self.place(tap)[1] for tap in range(self.kernel))
 
     def source(self, offset: int, count: int) -> tuple[slice, slice, int, int]:
-        """For ``count`` elements, a stride apart from ``offset`` (padding included) on: the slice of the target that is
-        data, its slice of the source, and the number of elements of padding in front and behind."""
+        """Return the slice of the target that is data, its slice of the source, and the padding in front and behind.
+
+        The target has ``count`` elements, a stride apart from ``offset`` on, padding included.
+        """
         first = offset - self.begin
         front = min(count, max(0, -(first // self.stride)))
         stop = min(count, max(front, -((first - self.dimension) // self.stride)))
@@ -60,8 +62,10 @@ def place_taps(
 
 
 def windows_of(image: Array, y: Axis, x: Axis, start: int, count: int) -> Array:
-    """Every window of ``count`` rows of positions, as a view of a padded copy: [G, C, position, kernel, position,
-    kernel]."""
+    """Return every window of ``count`` rows of positions, as a view of a padded copy.
+
+    Its shape is ``[G, C, position, kernel, position, kernel]``.
+    """
     rows = (count - 1) * y.stride + (y.kernel - 1) * y.dilation + 1
     columns = (x.count - 1) * x.stride + (x.kernel - 1) * x.dilation + 1
     every = replace(y, stride=1), replace(x, stride=1)

@@ -72,8 +72,10 @@ def _has_channels_last(array: Array) -> bool:
 
 
 def padded(images: Array, windows: list[Window], calls: list[Call], b: Binding, value: float = 0) -> Array:
-    """``[N, ..., C]`` with the padding that the windows see; calls that fill it. The images themselves where there is
-    none."""
+    """Return ``[N, ..., C]`` with the padding that the windows see, and calls that fill it.
+
+    Without padding it is the images themselves.
+    """
     begins = [window.pads(dimension)[0] for window, dimension in zip(windows, images.shape[1:])]
     spans = [
         (window.count(dimension) - 1) * window.stride + window.span

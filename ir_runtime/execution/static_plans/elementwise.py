@@ -1,5 +1,7 @@
-"""Elementwise layers in a static plan: chains of float32 block by block, after a producer's parts or on their own, and
-single layers of other types.
+"""Elementwise layers in a static plan.
+
+Chains of float32 are computed block by block, after a producer's parts or on their own; layers of other types one by
+one.
 
 All arrays are seen in the shape of the output, with its axes in the order of memory and joined where they can be. A
 vector along the channels is repeated so that NumPy's inner loops, which run along the last axis, are long.

@@ -244,8 +244,10 @@ class StaticPlan:
 
 
 def _works(site: Site) -> list[_Work]:
-    """The groups of nodes to bind, in order. A chain, with a producer that only it reads, takes the place of its last
-    layer."""
+    """Return the groups of nodes to bind, in order.
+
+    A chain, with a producer that only it reads, takes the place of its last layer.
+    """
     roots: dict[Node, _Work] = {}
     taken: set[Node] = set()
     groups = {node: nodes for node in site.nodes if (nodes := reshaped_and_back(node, site)) is not None}

@@ -71,8 +71,10 @@ def _divide(sums: Array, window: Window, dimension: int, axis: int, exclude: boo
 
 
 def _unless_nan(op: Any, x: Array, out: Array) -> None:
-    """Let ``evaluate`` compute ``out`` where it has NaN: the maximum of a window with NaN depends on the order in which
-    its elements are compared."""
+    """Let ``evaluate`` compute ``out`` where it has NaN.
+
+    The maximum of a window with NaN depends on the order in which its elements are compared.
+    """
     if np.isnan(out.max()):
         np.copyto(out, op.evaluate(x)[0])
 

@@ -311,8 +311,10 @@ def tile_6(ctx: Context, data: Output, repeats: Output) -> Output:
 @onnx_op("DepthToSpace", versions=(1,), without=("mode",))
 @onnx_op("DepthToSpace", versions=(11, 13, 28))
 def depth_to_space(ctx: Context, data: Output, *, blocksize: int, mode: str = "DCR") -> Output:
-    """Channels become blocks of height and width; the block's place is the outer part of the channel (DCR), or the
-    inner one (CRD)."""
+    """Channels become blocks of height and width.
+
+    The place in the block is the outer part of the channel (DCR), or the inner one (CRD).
+    """
     order = _block_mode(ctx, data, blocksize, mode)
     return ctx.emit(blocks.DepthToSpace1(block_size=blocksize, mode=order), data)
 
@@ -320,8 +322,10 @@ def depth_to_space(ctx: Context, data: Output, *, blocksize: int, mode: str = "D
 @onnx_op("SpaceToDepth", versions=(1, 13), without=("mode",))
 @onnx_op("SpaceToDepth", versions=(28,))
 def space_to_depth(ctx: Context, data: Output, *, blocksize: int, mode: str = "DCR") -> Output:
-    """Blocks of height and width become channels; the block's place is the outer part of the channel (DCR), or the
-    inner one (CRD)."""
+    """Blocks of height and width become channels.
+
+    The place in the block is the outer part of the channel (DCR), or the inner one (CRD).
+    """
     order = _block_mode(ctx, data, blocksize, mode)
     return ctx.emit(blocks.SpaceToDepth1(block_size=blocksize, mode=order), data)
 

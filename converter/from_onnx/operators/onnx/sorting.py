@@ -36,8 +36,10 @@ def _top_k(ctx: Context, data: Output, k: Output, axis: int, largest: bool) -> l
 
 @onnx_op("Unique", versions=(11, 28))
 def unique(ctx: Context, data: Output, *, axis: int | None = None, sorted: int = 1) -> list[Output]:
-    """The different elements (or slices along ``axis``), where each stands first, which one each
-    element is, and how often each occurs; in ascending order, or as they came."""
+    """The different elements, or slices along ``axis``, in ascending order or as they came.
+
+    Also the place where each stands first, which of them each element is, and how often each occurs.
+    """
     op = sorting.Unique10(
         sorted=bool(sorted), index_element_type=element_types.i64, count_element_type=element_types.i64
     )
