@@ -85,7 +85,7 @@ def convert_folder(
     reading = FolderOptions(**{name: value for name, value in keywords.items() if name in names})
     rest = {name: value for name, value in keywords.items() if name not in names}
     options, saving = both_from(options, saving, rest, "convert_folder")
-    return convert_recognised(folder, output, reading, options, saving)
+    return convert_recognised(Path(folder), Path(output), reading, options, saving)
 
 
 @boundary(error=OptionError)
@@ -108,7 +108,7 @@ def convert_language_model(
     if options is None:
         keywords = {"stateful": True, **keywords}
     options, saving = both_from(options, saving, keywords, "convert_language_model")
-    written = convert_recognised(folder, output, FolderOptions(), options, saving)
+    written = convert_recognised(Path(folder), Path(output), FolderOptions(), options, saving)
     encoder = Path(output) / ENCODER
     return LanguageModel(
         written.models[-1],
@@ -120,14 +120,14 @@ def convert_language_model(
 
 
 def convert_recognised(
-    folder: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    folder: Path,
+    target: Path,
     reading: FolderOptions,
     options: ConversionOptions,
     saving: SavingOptions,
 ) -> ConvertedFolder:
     """As :func:`convert_folder`."""
-    pipeline, target = recognise(folder, reading.task, reading.variant), Path(output)
+    pipeline = recognise(folder, reading.task, reading.variant)
     if target.exists() and target.resolve() == pipeline.path.resolve():
         raise ConversionError(f"the output must be another folder than {pipeline.path}")
     refuse_unused(options, "folder", "a folder")
