@@ -60,7 +60,7 @@ def convert_folder(
     reference = None if check_seed is None else decoder_in(folder, "--verify", reading.task, reading.variant)
     state.inform(f"Converting {folder}")
     with state.working(f"Converting {folder.name}"):
-        written = convert_recognised(folder, output, reading, options, saving)
+        written = convert_recognised(folder, Path(output), reading, options, saving)
     report, pipeline = None, written.pipeline
     if reference is not None and check_seed is not None:
         from converter.equivalence.steps import verify_steps

@@ -17,10 +17,12 @@ from converter.language_models.tokenizers import Tokenizers, write_tokenizers
 from converter.options import ConversionOptions, FolderOptions, SavingOptions, both_from, refuse_unused, takes
 from converter.targets.paged_attention import obstacles
 from ir_runtime.boundary import boundary
+from ir_runtime.files.whole_files import whole_folder
+from ir_runtime.files.xml_writer import check_destination
 from ir_runtime.records import record
 
 from .language import ENCODER, LANGUAGE_TASKS
-from .pipeline import Part, Pipeline
+from .pipeline import Part, Pipeline, TokenizerFiles
 from .recognition import recognise
 
 
@@ -70,7 +72,8 @@ def convert_folder(
 
     The files tell the task: ``model_index.json``, ``genai_config.json``, the names of the ONNX files, and the inputs
     and outputs of a single model. ``output``, which is made where there is none, gets an IR for each part, each
-    tokenizer as IR (where openvino-tokenizers is installed), and the settings. Language models become stateful.
+    tokenizer as IR (where openvino-tokenizers is installed), and the settings: all files or, where one cannot be
+    written, none. Language models become stateful.
     ``options`` and ``saving`` are those of :func:`convert_model` and :func:`save_model`, or the keywords are their
     fields; ``stateful`` refuses folders that hold no language model.
 
@@ -82,7 +85,7 @@ def convert_folder(
     reading = FolderOptions(**{name: value for name, value in keywords.items() if name in names})
     rest = {name: value for name, value in keywords.items() if name not in names}
     options, saving = both_from(options, saving, rest, "convert_folder")
-    return convert_recognised(folder, output, reading, options, saving)
+    return convert_recognised(Path(folder), Path(output), reading, options, saving)
 
 
 @boundary(error=OptionError)
@@ -105,7 +108,7 @@ def convert_language_model(
     if options is None:
         keywords = {"stateful": True, **keywords}
     options, saving = both_from(options, saving, keywords, "convert_language_model")
-    written = convert_recognised(folder, output, FolderOptions(), options, saving)
+    written = convert_recognised(Path(folder), Path(output), FolderOptions(), options, saving)
     encoder = Path(output) / ENCODER
     return LanguageModel(
         written.models[-1],
@@ -117,14 +120,14 @@ def convert_language_model(
 
 
 def convert_recognised(
-    folder: str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    folder: Path,
+    target: Path,
     reading: FolderOptions,
     options: ConversionOptions,
     saving: SavingOptions,
 ) -> ConvertedFolder:
     """As :func:`convert_folder`."""
-    pipeline, target = recognise(folder, reading.task, reading.variant), Path(output)
+    pipeline = recognise(folder, reading.task, reading.variant)
     if target.exists() and target.resolve() == pipeline.path.resolve():
         raise ConversionError(f"the output must be another folder than {pipeline.path}")
     refuse_unused(options, "folder", "a folder")
@@ -137,18 +140,24 @@ def convert_recognised(
         )
     models = {part: part.convert(part.source, options) for part in pipeline.parts}
     limits = [reason for part, model in models.items() if part.is_decoder for reason in obstacles(model)]
-    paths = []
-    for part, model in models.items():
-        path = target / part.target
-        path.parent.mkdir(parents=True, exist_ok=True)
-        save(model, path, saving_of(part, saving))
-        paths.append(path)
-    files = _write_files(pipeline, target)
-    tokenizers = tuple(
-        write_tokenizers(entry.source, target / entry.target, pads_left=entry.pads_left)
-        for entry in pipeline.tokenizers
-    )
+    paths = [target / part.target for part in pipeline.parts]
+    for path, model in zip(paths, models.values(), strict=True):
+        check_destination(model, path)
+    with whole_folder(target) as folder_of_parts:
+        for part, model in models.items():
+            path = folder_of_parts / part.target
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save(model, path, saving_of(part, saving))
+        files = [target / name for name in _write_files(pipeline, folder_of_parts)]
+        tokenizers = tuple(_write_tokenizers(entry, folder_of_parts, target) for entry in pipeline.tokenizers)
     return ConvertedFolder(pipeline, tuple(paths), tokenizers, tuple(files), tuple(limits))
+
+
+def _write_tokenizers(entry: TokenizerFiles, folder: Path, target: Path) -> Tokenizers:
+    """Write them to ``folder``, whose files will be in ``target``: there the user runs a command that is missing."""
+    written = write_tokenizers(entry.source, folder / entry.target, pads_left=entry.pads_left)
+    why_not, command = (text.replace(str(folder), str(target)) for text in (written.why_not, written.command))
+    return replace(written, why_not=why_not, command=command)
 
 
 def saving_of(part: Part, saving: SavingOptions) -> SavingOptions:
@@ -160,14 +169,14 @@ def saving_of(part: Part, saving: SavingOptions) -> SavingOptions:
     return replace(saving, compress=None, group_size=None, symmetric=None, compress_to_fp16=True)
 
 
-def _write_files(pipeline: Pipeline, target: Path) -> list[Path]:
-    """Copy what stays as it is, and write the settings that are missing."""
+def _write_files(pipeline: Pipeline, target: Path) -> list[str]:
+    """Copy what stays as it is, and write the settings that are missing; the names of both."""
     written = []
     for file, name in pipeline.copies:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target / name)
-        written.append(target / name)
+        written.append(name)
     for name, settings in pipeline.settings.items():
         (target / name).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-        written.append(target / name)
+        written.append(name)
     return written

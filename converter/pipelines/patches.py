@@ -1,42 +1,58 @@
-"""Encoders of images as rows of patches, of any number of images: Qwen2-VL's.
+"""Encoders of images as rows of patches, of any number of images: Qwen2-VL's and Qwen2.5-VL's.
 
 An exporter leaves one model, which computes the positions of the patches and what each may see from the grids of the
 images (``image_grid_thw``). openvino-genai computes these itself, and gives them the model:
 
     grids -> angles of the positions -> Cos, Sin      becomes      rotary_pos_emb [patches, width] -> Cos, Sin
     grids -> mask of attention                        becomes      attention_mask [1, patches, patches]
+
+Qwen2.5-VL sorts the tokens, squares of patches, by windows of the image, which some layers see alone:
+
+    grids -> order of the tokens -> Gather            becomes      window_index [tokens] -> Gather
+    grids -> mask of attention in windows             becomes      window_attention_mask [1, patches, patches]
+
+There ``rotary_pos_emb`` has the order of the image, and is sorted by ``window_index``, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from converter.errors import UnsupportedModelError
+from ir_runtime.errors import ExecutionError
 from ir_runtime.execution.executor import compile_model
-from ir_runtime.graph import Array, Model, Node, Output, PartialShape, element_types, make_node
+from ir_runtime.graph import Array, ElementType, Model, Node, Output, PartialShape, element_types, make_node
 from ir_runtime.graph.invariants import OPTIONS
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Cos1, Sin1
+from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 from ir_runtime.operations.movement import Concat1
-from ir_runtime.rewriting import Builder, UniqueNames, graph_pass
+from ir_runtime.records import record
+from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers
 from ir_runtime.rewriting.submodel import extract
 from ir_runtime.rewriting.type_updates import infer_stale
 
 GRIDS = ("image_grid_thw", "grid_thw")
 """What exporters call the numbers of patches of each image: over time, from top to bottom, from left to right."""
 PATCHES, ANGLES, MASK, STATES = "hidden_states", "rotary_pos_emb", "attention_mask", "last_hidden_state"
+ORDER, WINDOW_MASK = "window_index", "window_attention_mask"
 _MASK_AT = 3
-_GRID = (1, 4, 6)
 _BASE = 10000.0
+_HIDDEN = -1e4
+"""What an additive mask has at most where it hides a patch."""
 
 
 @graph_pass("positions_of_patches", OPTIONS)
-def take_positions(model: Model, merge_size: int) -> None:
+def take_positions(model: Model, merge_size: int, window: int | None = None) -> None:
     """Let the model's angles and masks be inputs, and drop that of the grids, in place.
 
-    ``merge_size`` is the side of the squares of patches that become one token. Raises :class:`UnsupportedModelError`
-    where positions or masks are others than openvino-genai computes, or grids are read for more than these.
+    ``merge_size`` is the side of the squares of patches that become one token, ``window`` the side of the windows of
+    tokens where there are some; then the order of the tokens becomes an input, too. Raises
+    :class:`UnsupportedModelError` where positions, masks or the order are others than openvino-genai computes, or grids
+    are read for more than these.
     """
     grids = next((node for node in model.parameters if any(name in GRIDS for name in node.end_names)), None)
     if grids is None:
@@ -46,15 +62,27 @@ def take_positions(model: Model, merge_size: int) -> None:
     if not attentions:
         raise UnsupportedModelError("the encoder of images has no attention that is one layer: a mask has no place")
     masks = list(dict.fromkeys(node.inputs[_MASK_AT] for node in attentions if len(node.inputs) > _MASK_AT))
-    _check(model, grids, angles, masks, merge_size)
+    orders = [] if window is None else _orders(model, grids)
+    own = _Image(merge_size, window)
+    masks_of_windows, orders = _compared(model, grids, own, angles, masks, orders)
     copies = 2 if _is_doubled(angles) else 1
-    new_angles = _input(model, ANGLES, PartialShape([None, angles.shape[1].value // copies]))
-    new_mask = _input(model, MASK, PartialShape([1, None, None]))
+    width = angles.shape[1].value // copies
+    new_angles = _input(model, ANGLES, PartialShape([None, width]))
+    new_masks = {is_window: _input(model, name, PartialShape([1, None, None])) for is_window, name in own.masks.items()}
     for attention in attentions:
-        inputs = [*attention.inputs[:_MASK_AT], new_mask, *attention.inputs[_MASK_AT + 1 :]]
-        attention.replace_inputs(inputs)
+        mask = new_masks[len(attention.inputs) > _MASK_AT and attention.inputs[_MASK_AT] in masks_of_windows]
+        attention.replace_inputs([*attention.inputs[:_MASK_AT], mask, *attention.inputs[_MASK_AT + 1 :]])
     builder = Builder(UniqueNames(model))
     builder.begin(angles.node)
+    if window is not None:
+        new_order = _input(model, ORDER, PartialShape([None]), element_types.i64)
+        for order in orders:
+            builder.begin(order.node)
+            order.replace_by(layers.in_type(builder, new_order, order.element_type), move_names=False)
+        builder.begin(angles.node)
+        squares = layers.reshape(builder, new_angles, [-1, merge_size**2, width])
+        squares = builder.emit(Gather8(), squares, new_order, builder.constant(0))
+        new_angles = layers.reshape(builder, squares, [-1, width])
     new_angles = builder.emit(Concat1(axis=1), new_angles, new_angles) if copies == 2 else new_angles
     angles.replace_by(new_angles, move_names=False)
     infer_stale(model)
@@ -67,12 +95,70 @@ def take_positions(model: Model, merge_size: int) -> None:
     model.parameters = [node for node in model.parameters if node is not grids]
 
 
-def _angles(model: Model, grids: Node) -> Output:
-    """The angles ``[patches, width]`` whose cosines and sines are taken."""
-    derived = {grids.outputs[0]}
+@record
+class _Image:
+    """An image whose positions are compared, and what openvino-genai computes for it."""
+
+    merge_size: int
+    window: int | None
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """The numbers of patches, over time, from top to bottom, from left to right: more than one window of each."""
+        rows, columns = (4, 6) if self.window is None else (self.window + 1, 2 * self.window + 1)
+        return 1, rows * self.merge_size, columns * self.merge_size
+
+    @property
+    def windows(self) -> Array:
+        """The number of each token's window."""
+        rows, columns = (side // self.merge_size for side in self.grid[1:])
+        if self.window is None:
+            return np.zeros(rows * columns, np.int64)
+        places = np.arange(rows)[:, None] // self.window, np.arange(columns)[None] // self.window
+        return (places[0] * columns + places[1]).ravel()
+
+    @property
+    def order(self) -> Array:
+        """The tokens, one window after the other."""
+        return np.argsort(self.windows, kind="stable")
+
+    @property
+    def masks(self) -> Mapping[bool, str]:
+        """The names of masks, by whether they are of windows."""
+        return {False: MASK} if self.window is None else {False: MASK, True: WINDOW_MASK}
+
+    @property
+    def patches_of_windows(self) -> Array:
+        """Whether two patches are of one window, ``[patches, patches]``, in the order of the windows."""
+        numbers = np.repeat(self.windows[self.order], self.merge_size**2)
+        return numbers[:, None] == numbers
+
+    def angles(self, width: int) -> Array:
+        """The angles ``[patches, width]``, in the order of the windows."""
+        squares = angles_of(self.grid, self.merge_size, width).reshape(-1, self.merge_size**2, width)
+        return squares[self.order].reshape(-1, width)
+
+
+def _derived(model: Model, source: Output) -> set[Output]:
+    """The values that depend on ``source``."""
+    derived = {source}
     for node in model.nodes():
         if any(value in derived for value in node.inputs):
             derived.update(node.outputs)
+    return derived
+
+
+def _orders(model: Model, grids: Node) -> list[Output]:
+    """The values by which others are sorted, that may be the order of the tokens."""
+    derived = _derived(model, grids.outputs[0])
+    gathers = (node for node in model.nodes() if isinstance(node.op, Gather8))
+    orders = dict.fromkeys(node.inputs[1] for node in gathers if node.inputs[1] in derived)
+    return [value for value in orders if value.shape.has_rank and value.shape.rank == 1]
+
+
+def _angles(model: Model, grids: Node) -> Output:
+    """The angles ``[patches, width]`` whose cosines and sines are taken."""
+    derived = _derived(model, grids.outputs[0])
     waves = [node for node in model.nodes() if isinstance(node.op, (Cos1, Sin1))]
     values = {node.inputs[0] for node in waves if node.inputs[0] in derived}
     if len(values) != 1:
@@ -92,29 +178,63 @@ def _is_doubled(angles: Output) -> bool:
     return is_last and len(parts) % 2 == 0 and parts[:middle] == parts[middle:]
 
 
-def _check(model: Model, grids: Node, angles: Output, masks: list[Output], merge_size: int) -> None:
-    """Compute angles and masks of one image, and compare them with openvino-genai's."""
-    names = {angles: "angles", **{mask: f"mask {index}" for index, mask in enumerate(masks)}}
+def _compared(
+    model: Model, grids: Node, image: _Image, angles: Output, masks: list[Output], orders: list[Output]
+) -> tuple[set[Output], list[Output]]:
+    """Compute angles, masks and orders of one image, and compare them with openvino-genai's.
+
+    Returns those of ``masks`` that are of windows, and those of ``orders`` that are the order of the tokens.
+    """
+    values = [angles, *masks, *orders]
+    results = _computed(model, grids, image.grid, values)
+    orders = [order for order in orders if np.array_equal(results[order], image.order)]
+    if image.window is not None and not orders:
+        raise UnsupportedModelError(
+            "the order of the tokens is another than openvino-genai computes from the 'window_size'"
+        )
+    copies = 2 if _is_doubled(angles) else 1
+    expected = np.tile(image.angles(angles.shape[1].value // copies), copies)
+    own = results[angles]
+    if own.shape != expected.shape or not np.allclose(own, expected, atol=1e-4):
+        raise UnsupportedModelError("the positions of patches are others than openvino-genai computes")
+    of_windows = set()
+    for mask in masks:
+        value = results[mask]
+        seen = value if value.dtype == bool else value > _HIDDEN
+        if not (value.dtype == bool or (value[seen] == 0).all()):
+            raise UnsupportedModelError("the mask of attention adds other numbers than 0 to what patches see")
+        if seen.all():
+            continue
+        if image.window is None or not np.array_equal(np.squeeze(seen), image.patches_of_windows):
+            raise UnsupportedModelError(
+                "the mask of attention hides patches of the same image, in another way than openvino-genai"
+            )
+        of_windows.add(mask)
+    return of_windows, orders
+
+
+def _computed(
+    model: Model, grids: Node, grid: tuple[int, int, int], values: Sequence[Output]
+) -> Mapping[Output, Array]:
+    """Compute values for an image, which do not depend on its patches."""
+    names = {value: f"value {index}" for index, value in enumerate(values)}
     part = extract(model, {}, names)
-    count = int(np.prod(_GRID))
+    count = int(np.prod(grid))
     feeds: dict[str, Array] = {}
     for node in part.parameters:
         name, value = node.end_names[0], node.outputs[0]
         if name in grids.end_names:
-            feeds[name] = np.array([_GRID], value.element_type.dtype)
+            feeds[name] = np.array([grid], value.element_type.dtype)
             continue
         dims = list(value.shape)[1:]
         feeds[name] = np.zeros((count, *(dim.value if dim.is_static else 1 for dim in dims)), value.element_type.dtype)
-    results = compile_model(part, optimize=False)(feeds)
-    copies = 2 if _is_doubled(angles) else 1
-    expected = np.tile(angles_of(_GRID, merge_size, angles.shape[1].value // copies), copies)
-    own = np.asarray(results["angles"])
-    if own.shape != expected.shape or not np.allclose(own, expected, atol=1e-4):
-        raise UnsupportedModelError("the positions of patches are others than openvino-genai computes")
-    for index in range(len(masks)):
-        mask = np.asarray(results[f"mask {index}"])
-        if not (mask if mask.dtype == bool else mask == 0).all():
-            raise UnsupportedModelError("the mask of attention hides patches of the same image, as windows do")
+    try:
+        results = compile_model(part, optimize=False)(feeds)
+    except ExecutionError as error:
+        raise UnsupportedModelError(
+            f"the encoder computes no positions for an image of {grid[1]} by {grid[2]} patches: {error}"
+        ) from error
+    return {value: np.asarray(results[name]) for value, name in names.items()}
 
 
 def angles_of(grid: tuple[int, int, int], merge_size: int, width: int) -> Array:
@@ -127,8 +247,8 @@ def angles_of(grid: tuple[int, int, int], merge_size: int, width: int) -> Array:
     return np.tile(np.concatenate([np.outer(place, speeds) for place in places], axis=1), (time, 1))
 
 
-def _input(model: Model, name: str, shape: PartialShape) -> Output:
-    node = make_node(Parameter1(shape=shape, element_type=element_types.f32), (), UniqueNames(model)(name))
+def _input(model: Model, name: str, shape: PartialShape, element_type: ElementType = element_types.f32) -> Output:
+    node = make_node(Parameter1(shape=shape, element_type=element_type), (), UniqueNames(model)(name))
     node.outputs[0].add_name(name)
     model.parameters = (*model.parameters, node)
     return node.outputs[0]

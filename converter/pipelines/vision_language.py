@@ -50,6 +50,8 @@ class _Architecture:
     """True if it reads the size of images as ``size.shortest_edge``, where the preprocessor has ``size.height``."""
     has_patches: bool = False
     """True if images are rows of patches of any number, whose positions it computes."""
+    has_windows: bool = False
+    """True if some layers of the encoder see windows of an image alone, whose order it computes."""
 
 
 _ARCHITECTURES: Mapping[str, _Architecture] = {
@@ -57,6 +59,7 @@ _ARCHITECTURES: Mapping[str, _Architecture] = {
     "internvl": _Architecture("internvl_chat", is_square=True),
     "internvl_chat": _Architecture("internvl_chat", is_square=True),
     "llava": _Architecture("llava"),
+    "qwen2_5_vl": _Architecture("qwen2_5_vl", has_patches=True, has_windows=True),
     "qwen2_vl": _Architecture("qwen2_vl", has_patches=True),
 }
 """Types of models, as ``config.json`` calls them."""
@@ -82,7 +85,9 @@ def recognise_vision_language(source: SourceFolder, task: str | None) -> Pipelin
     }
     vision_parts = [Part("image encoder", vision, f"{_OUTPUT}vision_embeddings_model.xml", _convert_vision, "float16")]
     if architecture.has_patches:
-        merger = partial(_convert_patches, merge_size=int(preprocessor.get("merge_size", 2)))
+        merge_size = int(preprocessor.get("merge_size", 2))
+        window = _window_of(configuration, merge_size) if architecture.has_windows else None
+        merger = partial(_convert_patches, merge_size=merge_size, window=window)
         vision_parts = [
             Part("patches", vision, f"{_OUTPUT}vision_embeddings_model.xml", _convert_no_patches, "float16"),
             Part("image encoder", vision, f"{_OUTPUT}vision_embeddings_merger_model.xml", merger, "float16"),
@@ -177,11 +182,23 @@ def _convert_vision(path: Path, options: ConversionOptions) -> Model:
     return model
 
 
-def _convert_patches(path: Path, options: ConversionOptions, merge_size: int) -> Model:
+def _window_of(configuration: Mapping[str, Any], merge_size: int) -> int:
+    """The side of windows in tokens, from the settings and defaults of openvino-genai."""
+    vision = configuration.get("vision_config", {})
+    window = int(vision.get("window_size", 112)) // merge_size // int(vision.get("patch_size", 14))
+    if window < 1:
+        raise ConversionError(
+            f"'window_size' in 'vision_config' of {CONFIGURATION} must be at least the side of a token, "
+            f"{merge_size} patches, but is {vision.get('window_size', 112)}"
+        )
+    return window
+
+
+def _convert_patches(path: Path, options: ConversionOptions, merge_size: int, window: int | None) -> Model:
     """The states of images as rows, from their patches as rows."""
     features = graph_names(path)[1][0]
     model = convert_part(path, options, [features], names={features: STATES, _PIXELS: PATCHES})
-    take_positions(model, merge_size)
+    take_positions(model, merge_size, window)
     return model
 
 

@@ -103,6 +103,75 @@ def write_pair(second: Path, text: Callable[[], Iterable[bytes]], first: Path, w
         _sync_folder(second.parent)
 
 
+@contextlib.contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A folder to write in; at the end its files become those of ``target``, all of them or none.
+
+    ``target`` is created where there is none, and gone where that fails; its files of other names stay. Raises
+    :class:`FileError`, which names the file in ``target``.
+    """
+    from shutil import rmtree  # single files need none of it
+
+    with contextlib.ExitStack() as folders:
+        with _refusals_name(target):
+            _make_folder(target, folders)
+            aside = target / f".{os.urandom(6).hex()}.part"
+            _make_folder(aside / "new", folders)
+        new = aside / "new"
+        try:
+            try:
+                yield new
+            except OSError as error:  # named as what was to be written
+                shown = FileError.of(error, error.filename2 or error.filename or target, "written")
+                renamed = FileError(str(shown).replace(str(new), str(target)))
+                renamed.errno = shown.errno
+                raise renamed from error
+            files = sorted(path.relative_to(new) for path in new.rglob("*") if not path.is_dir())
+            for file in files:
+                check_target(target / file)
+            with _refusals_name(target), _alone_in(target):
+                _move(files, new, target, aside, folders)
+                for number in range(len(files)):
+                    (aside / str(number)).unlink(missing_ok=True)
+            _sync_folder(target)
+        finally:
+            rmtree(new, ignore_errors=True)
+
+
+def _make_folder(folder: Path, made: contextlib.ExitStack) -> None:
+    """Create a folder and those above it where they are missing; at the end of ``made`` the empty ones are removed."""
+    if not folder.is_dir():
+        if folder.parent != folder:
+            _make_folder(folder.parent, made)
+        made.callback(_remove_empty, folder)
+        folder.mkdir(exist_ok=True)
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _move(files: list[Path], new: Path, target: Path, aside: Path, folders: contextlib.ExitStack) -> None:
+    """Move files from ``new`` to ``target``, and those that they replace to ``aside``, by number; or move nothing."""
+    with contextlib.ExitStack() as undo:
+        # No old file must be beside a new one that it belongs to, and weights come before their .xml.
+        for number, file in enumerate(files):
+            if os.path.lexists(target / file):
+                undo.callback(_move_back, aside / str(number), target / file)
+                os.replace(target / file, aside / str(number))
+        for file in files:
+            _make_folder((target / file).parent, folders)
+            undo.callback(_move_back, target / file, new / file)
+            os.replace(new / file, target / file)
+        undo.pop_all()
+
+
+def _move_back(source: Path, target: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):  # interrupted before it was moved
+        os.replace(source, target)
+
+
 class _Aside:
     """A context that runs ``work`` in a thread of its own; at the end it waits, and raises what ``work`` raised.
 

@@ -83,6 +83,12 @@ FAMILIES = {
         backends=["PA"],
     ),
     "internvl": Family("internvl", ["<IMG_CONTEXT>"], "<img>", "</img>\n", "<image>\n", size=SQUARE),
+    "qwen2_5_vl": Family(
+        *("qwen2_5_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
+        shape=(6 * PATCH, 10 * PATCH),
+        count=15,
+        decoder=Decoder("onnx"),
+    ),
     "qwen2_vl": Family(
         *("qwen2_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
         shape=(4 * PATCH, 6 * PATCH),
@@ -199,7 +205,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
     "no encoder": (_without("onnx/vision_encoder.onnx"), ConversionError, "but no vision_encoder.onnx"),
     "no type": (_type(None), ConversionError, "config.json must name the 'model_type'"),
     "another type": (_type("idefics3"), UnsupportedModelError,
-                     "is of the type 'idefics3', but of those of VLMPipeline only gemma3, internvl, internvl_chat, llava, qwen2_vl can be"),
+                     "is of the type 'idefics3', but of those of VLMPipeline only gemma3, internvl, internvl_chat, llava, qwen2_5_vl, qwen2_vl can be"),
     "another encoder": (_reads_sizes, UnsupportedModelError,
                         "reads 'image_sizes', too: VLMPipeline gives this model pixel_values"),
 }  # fmt: skip
@@ -221,6 +227,58 @@ def test_patches_in_another_order(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModelError, match="positions of patches are others than openvino-genai computes"):
         converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
     assert not (tmp_path / "ir").exists()
+
+
+WINDOWS = {
+    "other windows": ("qwen2_5_vl", 96, "the order of the tokens is another than openvino-genai computes"),
+    "no windows": ("qwen2_5_vl", 8, "'window_size' .* must be at least the side of a token, 2 patches, but is 8"),
+    "windows of another type": ("qwen2_vl", 32, "the positions of patches are others|is read by .* for more than"),
+}
+
+
+@pytest.mark.parametrize(("model_type", "size", "message"), WINDOWS.values(), ids=WINDOWS)
+def test_other_windows(tmp_path: Path, model_type: str, size: int, message: str) -> None:
+    FAMILIES["qwen2_5_vl"].write(tmp_path / "onnx")
+    path = tmp_path / "onnx/config.json"
+    settings = json.loads(path.read_text())
+    vision = {**settings["vision_config"], "window_size": size}
+    write_json(path, {**settings, "model_type": model_type, "vision_config": vision})
+    with pytest.raises(ConversionError, match=message):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert not (tmp_path / "ir").exists()
+
+
+def _equal_to_less(graph: onnx.GraphProto) -> None:
+    next(node for node in graph.node if node.op_type == "Equal").op_type = "Less"
+
+
+def _swap_shown_and_hidden(graph: onnx.GraphProto) -> None:
+    node = next(node for node in graph.node if node.op_type == "Where")
+    node.input[1], node.input[2] = node.input[2], node.input[1]
+
+
+def _add_to_scores(graph: onnx.GraphProto) -> None:
+    name = next(node for node in graph.node if node.op_type == "Where").input[1]
+    value = next(tensor for tensor in graph.initializer if tensor.name == name)
+    value.CopyFrom(onnx.numpy_helper.from_array(np.float32(1), name))
+
+
+MASKS = {
+    "triangles": (_equal_to_less, "the mask of attention hides patches of the same image, in another way"),
+    "what is outside": (_swap_shown_and_hidden, "the mask of attention hides patches of the same image"),
+    "numbers": (_add_to_scores, "the mask of attention adds other numbers than 0 to what patches see"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "message"), MASKS.values(), ids=MASKS)
+def test_other_masks(tmp_path: Path, spoil: Callable[[onnx.GraphProto], None], message: str) -> None:
+    FAMILIES["qwen2_5_vl"].write(tmp_path / "onnx")
+    path = tmp_path / "onnx/onnx/vision_encoder.onnx"
+    model = onnx.load(path)
+    spoil(model.graph)
+    onnx.save(model, path)
+    with pytest.raises(UnsupportedModelError, match=message):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
 
 
 SETTINGS = {

@@ -48,10 +48,15 @@ def vision_encoder(*, rank: int = 3, inputs: Sequence[str] = ("pixel_values",)) 
 
 MERGE, WAVES = 2, HEAD // 2
 """The side of the squares of patches that become one token; angles of a patch."""
+WINDOW = 2
+"""The side of Qwen2.5-VL's windows in tokens."""
 
 
-def patch_encoder() -> onnx.ModelProto:
-    """Qwen2-VL's encoder, as it is traced for one image: the grid tells the positions of the patches, and a mask."""
+def patch_encoder(window: int | None = None) -> onnx.ModelProto:
+    """Qwen2-VL's encoder, as it is traced for one image: the grid tells the positions of the patches, and a mask.
+
+    With ``window`` that of Qwen2.5-VL: tokens are sorted by windows of so many rows and columns, which a layer sees alone.
+    """
     graph = Graph(seed=13)
     row = graph("Gather", "image_grid_thw", graph.constant(0, np.int64))
     time, height, width = (graph("Gather", row, graph.constant(index, np.int64)) for index in range(3))
@@ -72,27 +77,63 @@ def patch_encoder() -> onnx.ModelProto:
     speeds = graph.constant(10000.0 ** (-np.arange(0, WAVES, 2) / WAVES)[None])
     table = graph("MatMul", graph("Unsqueeze", largest, graph.integers(1)), speeds)
     angles = graph("Reshape", graph("Gather", table, numbers), graph.integers(-1, WAVES))
+    x = graph("MatMul", "pixel_values", graph.weight(PATCH_NUMBERS, WIDTH))
+    masks, reverse = [], ""
+    if window is not None:
+        order, reverse, mask = _windows(graph, squares, window)
+        x, angles = (
+            graph(
+                "Reshape",
+                graph("Gather", graph("Reshape", value, graph.integers(-1, MERGE**2, width)), order),
+                graph.integers(-1, width),
+            )
+            for value, width in ((x, WIDTH), (angles, WAVES))
+        )
+        masks.append(mask)
     angles = graph("Concat", angles, angles, axis=-1)
     waves = [graph(name, angles) for name in ("Cos", "Sin")]
     end = graph("Mul", time, graph("Mul", height, width))
     count = graph("Gather", graph("Shape", "pixel_values"), zero)
     seen = graph("Less", graph("Range", zero, count, one), end)
-    mask = graph("Where", seen, graph.constant(0), graph.constant(np.finfo(np.float32).min))
+    masks.append(graph("Where", seen, graph.constant(0), graph.constant(np.finfo(np.float32).min)))
 
-    x = graph("Unsqueeze", graph("MatMul", "pixel_values", graph.weight(PATCH_NUMBERS, WIDTH)), graph.integers(0))
-    parts = [graph.heads(graph.linear(graph.normalized(x), WIDTH, WIDTH, scale=2)) for _ in range(3)]
-    q, k = (_turned(graph, part, waves) for part in parts[:2])
-    scores = graph("Mul", graph("MatMul", q, graph("Transpose", k, perm=[0, 1, 3, 2])), graph.constant(HEAD**-0.5))
-    output = graph("MatMul", graph("Softmax", graph("Add", scores, mask), axis=-1), parts[2])
-    output = graph("Reshape", graph("Transpose", output, perm=[0, 2, 1, 3]), graph.integers(0, 0, WIDTH))
-    x = graph("Add", x, graph.linear(output, WIDTH, WIDTH))
+    x = graph("Unsqueeze", x, graph.integers(0))
+    for mask in masks:
+        parts = [graph.heads(graph.linear(graph.normalized(x), WIDTH, WIDTH, scale=2)) for _ in range(3)]
+        q, k = (_turned(graph, part, waves) for part in parts[:2])
+        scores = graph("Mul", graph("MatMul", q, graph("Transpose", k, perm=[0, 1, 3, 2])), graph.constant(HEAD**-0.5))
+        output = graph("MatMul", graph("Softmax", graph("Add", scores, mask), axis=-1), parts[2])
+        output = graph("Reshape", graph("Transpose", output, perm=[0, 2, 1, 3]), graph.integers(0, 0, WIDTH))
+        x = graph("Add", x, graph.linear(output, WIDTH, WIDTH))
     merged = graph("Reshape", x, graph.integers(-1, MERGE**2 * WIDTH))
     states = graph.linear(merged, MERGE**2 * WIDTH, HIDDEN)
+    states = graph("Gather", states, reverse) if reverse else states
     inputs: dict[str, tuple[Any, list[int | str]]] = {
         "pixel_values": (np.float32, ["patches", PATCH_NUMBERS]),
         "image_grid_thw": (np.int64, ["images", 3]),
     }
     return graph.model(inputs, {"image_features": (states, ["tokens", HIDDEN])})
+
+
+def _windows(graph: Graph, sides: Sequence[str], window: int) -> tuple[str, str, str]:
+    """The order of tokens by windows, the order back, and the mask of patches; ``sides`` are ``[rows]``, ``[columns]``."""
+    columns, length = sides[1], graph.constant(window, np.int64)
+    count = graph("Squeeze", graph("Mul", *sides))
+    zero, one = (graph.constant(value, np.int64) for value in (0, 1))
+    numbers = graph("Range", zero, count, one)
+    row = graph("Div", numbers, columns)
+    column = graph("Sub", numbers, graph("Mul", row, columns))
+    windows = graph("Add", graph("Mul", graph("Div", row, length), columns), graph("Div", column, length))
+    keys = graph("Add", graph("Mul", windows, count), numbers)
+    below = graph("Less", graph("Unsqueeze", keys, graph.integers(0)), graph("Unsqueeze", keys, graph.integers(1)))
+    ranks = graph("ReduceSum", graph("Cast", below, to=TensorProto.INT64), graph.integers(1), keepdims=0)
+    order = graph("ScatterElements", numbers, ranks, numbers)
+    tokens = graph("Unsqueeze", graph("Gather", windows, order), graph.integers(1))
+    patches = graph("Reshape", graph("Tile", tokens, graph.integers(1, MERGE**2)), graph.integers(-1))
+    both = (graph("Unsqueeze", patches, graph.integers(axis)) for axis in (0, 1))
+    mask = graph("Where", graph("Equal", *both), graph.constant(0), graph.constant(-np.inf))
+    own = graph("Range", zero, graph("Squeeze", graph("Shape", order)), one)
+    return order, graph("ScatterElements", own, order, own), mask
 
 
 def _turned(graph: Graph, x: str, waves: Sequence[str]) -> str:
@@ -167,10 +208,10 @@ def write_vision_folder(
     ending: str = "",
 ) -> None:
     """The first of ``tokens`` stands for each state of an image; ``size`` is that of the preprocessor."""
-    has_patches = model_type == "qwen2_vl"
+    has_patches, has_windows = model_type.startswith("qwen2"), model_type == "qwen2_5_vl"
     embeddings, language_model = split(decoder)
     models = {
-        "vision_encoder": patch_encoder() if has_patches else vision_encoder(rank=rank),
+        "vision_encoder": patch_encoder(WINDOW if has_windows else None) if has_patches else vision_encoder(rank=rank),
         "embed_tokens": embeddings,
         "decoder_model_merged": with_three_positions(language_model) if has_patches else language_model,
     }
@@ -179,7 +220,7 @@ def write_vision_folder(
         onnx.save(model, folder / "onnx" / f"{name}{ending}.onnx")
     _write_tokenizer(folder, tokens)
     settings = {"hidden_size": HIDDEN, "vocab_size": VOCABULARY, "model_type": "llama"}
-    vision = {"patch_size": PATCH, "image_size": SIDE}
+    vision = {"patch_size": PATCH, "image_size": SIDE, "window_size": WINDOW * MERGE * PATCH}
     write_json(folder / "config.json", {"model_type": model_type, "text_config": settings, "vision_config": vision})
     sizes = {"size": size or {"shortest_edge": SIDE}, "crop_size": {"height": SIDE, "width": SIDE}}
     patches = {
