@@ -54,7 +54,9 @@ def convert_folder(
 ) -> None:
     """Convert the models in ``folder``."""
     from converter.pipelines.convert import convert_recognised
+    from converter.pipelines.recognition import recognise
 
+    recognise(folder, reading.task, reading.variant)
     if output is None:
         raise click.UsageError("the folder to write is required: -o FOLDER")
     reference = None if check_seed is None else decoder_in(folder, "--verify", reading.task, reading.variant)

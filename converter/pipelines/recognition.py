@@ -10,6 +10,7 @@ from converter.errors import ConversionError
 from converter.from_onnx.options import suggestions
 from converter.language_models.files import all_files, listed
 from converter.language_models.source import SourceFolder
+from ir_runtime.files.file_kinds import kind_of_folder
 
 from .diffusion import TASK as DIFFUSION_TASK
 from .diffusion import recognise_diffusion
@@ -45,6 +46,9 @@ def recognise(folder: str | os.PathLike[str], task: str | None = None, variant: 
     """
     if task is not None and task not in TASKS:
         raise ConversionError(f"there is no task {task!r}{suggestions(task, TASKS)}; tasks are {', '.join(TASKS)}")
+    kind = kind_of_folder(Path(folder))
+    if kind is not None and kind.what != "a folder":
+        raise ConversionError(f"{os.fspath(folder)} is not an ONNX model, but {kind}")
     source = SourceFolder.open(Path(folder), variant)
     for recognition in RECOGNITIONS:
         pipeline = recognition(source, task)
@@ -55,7 +59,8 @@ def recognise(folder: str | os.PathLike[str], task: str | None = None, variant: 
         own = _task_of(source)
         beside = f", but {own}" if own else ""
         raise ConversionError(f"{source.path} is not recognised as {task}{beside}; it has {contents}")
-    raise ConversionError(f"{source.path} is not recognised: it has {contents}, but none of {_SOUGHT}")
+    hint = "" if kind is None else f"; for a single model {kind.advice}"
+    raise ConversionError(f"{source.path} is not recognised: it has {contents}, but none of {_SOUGHT}{hint}")
 
 
 def _task_of(source: SourceFolder) -> str:
