@@ -51,7 +51,7 @@ def dequantize_linear(ctx: Context, op: Operation) -> Value | None:
         zero = None
         if isinstance(difference.node.op, Subtract1):
             difference, zero = difference.node.inputs
-        if not isinstance(difference.node.op, Convert1) or scale.type.constant is None:
+        if not isinstance(difference.node.op, Convert1) or _constant(scale) is None:
             continue
         codes = difference.node.inputs[0]
         if codes.node.op.role == "parameter" or not _is_written(ctx, codes.element_type, difference.element_type):
@@ -72,8 +72,8 @@ def _write(
     ctx: Context, operator: str, x: Output, scale: Output, zero: Output | None, codes: ElementType, type: ElementType
 ) -> Value | None:
     """The operator of a constant scale and zero point; None where these are others than one for all, or of an axis."""
-    factors, shape = scale.type.constant, ctx.node.outputs[0].shape
-    points = np.zeros((), np.int64) if zero is None else zero.type.constant
+    factors, shape = _constant(scale), ctx.node.outputs[0].shape
+    points = np.zeros((), np.int64) if zero is None else _constant(zero)
     if factors is None or points is None or str(shape) != str(x.shape):
         return None
     low, high = codes.limits
@@ -90,6 +90,15 @@ def _write(
     )
     along = axis if axis >= 0 else None
     return ctx.emit(operator, ctx.value(x), ctx.constant(step, scale.element_type), zeros, type=type, axis=along)
+
+
+def _constant(value: Output) -> Array | None:
+    """The elements of a constant, which may be stored in another type; None for what is computed at run time."""
+    known = value.type.constant
+    if known is not None or not isinstance(value.node.op, Convert1):
+        return known
+    stored = value.node.inputs[0].type.constant
+    return None if stored is None else stored.astype(value.element_type.dtype)
 
 
 def _axis(shape: PartialShape, *values: Array) -> int | None:

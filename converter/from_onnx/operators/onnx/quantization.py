@@ -117,6 +117,13 @@ def _is_in_whole_blocks(x: Output, scale: Output, axis: int, block_size: int) ->
     return whole and tuple(dimensions) == scale.shape.static()
 
 
+def _is_one_block(x: Output, scale: Output, axis: int, block_size: int) -> bool:
+    """True for a matrix with a single block along the axis."""
+    if not _is_in_whole_blocks(x, scale, axis, block_size):
+        return False
+    return x.shape.rank == 2 and scale.shape.static()[normalize_axis(axis, 2)] == 1
+
+
 def _dequantized_blocks(
     ctx: Context,
     x: Output,
@@ -206,6 +213,11 @@ def dequantize(
     # Differences of 8 bits are exact in float16 and float32, others in float32 alone.
     narrow = kind is element_types.f16 and x_scale.element_type is kind and x.element_type.bits <= 8
     work = element_types.f16 if narrow and x.element_type.is_integral else _F32
+    if block_size and _is_one_block(x, x_scale, axis, block_size):
+        # Scales of a matrix along its other axis.
+        x_scale = layers.reshape(ctx, x_scale, [-1])
+        x_zero_point = None if x_zero_point is None else layers.reshape(ctx, x_zero_point, [-1])
+        axis, block_size = 1 - normalize_axis(axis, 2), 0
     if block_size and _is_in_whole_blocks(x, x_scale, axis, block_size):
         return _dequantized_blocks(
             ctx, x, x_scale, x_zero_point, normalize_axis(axis, x.shape.rank), block_size, work, kind
