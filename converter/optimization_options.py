@@ -81,11 +81,13 @@ class OptimizationOptions:
         return {e.name: value for e in fields(self) if (value := getattr(self, e.name)) is not e.default}
 
     def __post_init__(self) -> None:
-        from converter.errors import ConversionError
+        from converter.from_onnx.input_forms import OptionError, shown
         from converter.to_onnx.opsets import Opsets
+        from ir_runtime.boundary import boundary
 
-        if self.target not in TARGETS:
-            raise ConversionError(f"target must be one of {', '.join(TARGETS)}, but is {self.target!r}")
-        Opsets.of(self.opset)
-        self.bindings()
-        self.conversion()
+        with boundary("the arguments", error=OptionError, reads=OptionError):
+            if not isinstance(self.target, str) or self.target not in TARGETS:
+                raise OptionError(f"target must be one of {', '.join(TARGETS)}, but is {shown(self.target)}")
+            Opsets.of(self.opset)
+            self.bindings()
+            self.conversion()

@@ -382,6 +382,13 @@ class FolderOptions:
         metavar="NAMES",
     )
 
+    def __post_init__(self) -> None:
+        from converter.from_onnx.input_forms import OptionError, shown
+
+        for name, value in (("task", self.task), ("variant", self.variant)):
+            if value is not None and not isinstance(value, str):
+                raise OptionError(f"{name} must be a text, but is {shown(value)}")
+
 
 def parameter_of(entry: Field[Any]) -> str:
     """Return the name that the command line's parameter for a field has."""

@@ -175,6 +175,17 @@ def calls(files: Path) -> Calls:
                 "compress_to_fp16": False, "fuse": True, "exact": False, "target": "cpu", "stateful": True,
             },
         ),
+        "convert_folder": (
+            converter.convert_folder,
+            {"folder": files / "decoder", "output": files / "ir", "task": None, "variant": None, "fuse": True},
+        ),
+        "optimize": (
+            converter.optimize,
+            {
+                "model": files / "m.onnx", "input": None, "freeze": None, "batch": None, "opset": None,
+                "target": "plain", "fuse": True, "exact": False, "skip_passes": "",
+            },
+        ),
         "make_stateless": (converter.make_stateless, {"model": ir_runtime.read_model(files / "decoder.xml")}),
         "verify_steps": (
             converter.verify_steps,

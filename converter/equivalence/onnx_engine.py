@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -26,7 +25,7 @@ from ir_runtime.operations.inputs_outputs import Parameter1
 
 def is_onnx(model: object) -> bool:
     """Whether the second side of a comparison is an ONNX model: a path that ends in ``.onnx``, or onnx's own object."""
-    if isinstance(model, (str, os.PathLike)):
+    if isinstance(model, str):
         return Path(model).suffix.lower() == ".onnx"
     return type(model).__module__.startswith("onnx.") and type(model).__name__ == "ModelProto"
 

@@ -80,6 +80,7 @@ def verify(
             check_writable(path)
     if chosen.attest is not None or statement is not None:
         files_of(*(side for side in (onnx_model, ir, chosen.inputs, chosen.against) if side is not None))
+    ir = os.fspath(ir) if isinstance(ir, os.PathLike) else ir
     if is_onnx(ir):
         _refuse_layers(chosen)
         layers = False
