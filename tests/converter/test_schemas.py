@@ -85,7 +85,7 @@ INTERNAL_DOMAINS = {"com.ms.internal.nhwc", "com.microsoft.nchwc"}
 
 NOT_TRANSLATED = {
     # Attention in forms that come with one execution provider, and what goes with it.
-    *("AttnLSTM", "DecoderAttention", "DecoderMaskedSelfAttention"),
+    *("DecoderAttention", "DecoderMaskedSelfAttention"),
     *("DynamicSparseAttention", "GatedRelativePositionBias"),
     *("LongformerAttention", "PackedAttention", "PackedMultiHeadAttention", "PackedSparseAttentionIndexer"),
     *("PackedSparseAttentionIndexerMerge", "RMSNormRotary"),
