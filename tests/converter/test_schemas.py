@@ -91,28 +91,22 @@ NOT_TRANSLATED = {
     *("PackedSparseAttentionIndexerMerge", "RMSNormRotary"),
     *("PagedAttention", "RelativePositionBias", "RemovePadding", "RestorePadding"),
     *("SparseAttentionIndexer", "SparsePagedAttention"),
-    "GemmaRotaryEmbedding",
     # Fused layers of single models.
-    *("BiasSoftmax", "BiasSplitGelu"),
-    *("FusedMatMulActivation", "GemmFastGelu"),
     *("HyperConnectionLowRankMix", "Mamba2Verify"),
-    *("NhwcFusedConv", "RouterGateUpProj", "SwiGLU"),
+    "NhwcFusedConv",
     # Steps of guessed tokens that are taken back.
     *("ConvStateReplay", "GatedDeltaNetStateReplay", "SpeculativePrefixCommit"),
     # Numbers in packings of their own.
     *("DequantizeBFP", "DequantizeWithOrder", "GemmFloat8", "MatMulBlockQuantizedFp4Weight"),
     "MatMulBlockQuantizedFp8Weight",
-    *("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MatMulPacked", "MoEPacked", "MulInteger"),
+    *("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MatMulPacked", "MoEPacked"),
     *("QOrderedAttention", "QOrderedGelu"),
     *("QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul", "QuantizeBFP"),
-    *("QuantizeWithOrder", "ReduceSumInteger"),
+    "QuantizeWithOrder",
     # Training.
-    *("BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "IsAllFinite"),
+    *("BitmaskBiasDropout", "BitmaskDropout"),
     # Programs that are compiled for one engine.
     *("EPContext", "Snpe"),
-    # What later came to ONNX in other words, and the rest.
-    *("ComplexMul", "ComplexMulConj", "Irfft", "Rfft"),
-    "TorchEmbedding",
 }
 """Operators of com.microsoft that converting refuses as not supported, without a reason of their own."""
 

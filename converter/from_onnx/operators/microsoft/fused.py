@@ -62,7 +62,7 @@ def fused_mat_mul(
     return y if alpha == 1 else layers.multiply(ctx, y, ctx.like(alpha, y))
 
 
-def _activated(ctx: Context, x: Output, name: str | None, parameters: Sequence[float]) -> Output:
+def activated(ctx: Context, x: Output, name: str | None, parameters: Sequence[float]) -> Output:
     """The activation that a fused operator names; ``parameters`` are its attributes in ONNX's order."""
     given = list(parameters)
     if not name:
@@ -102,7 +102,7 @@ def fused_gemm(
     """A Gemm and an activation of its result."""
     y = gemm(ctx, a, b, c, **attributes)
     parameters = [value for value in (activation_alpha, activation_beta, activation_gamma) if value is not None]
-    return _activated(ctx, y, activation, parameters)
+    return activated(ctx, y, activation, parameters)
 
 
 @onnx_op("FusedConv", domain=MICROSOFT, versions=(1,))
@@ -120,7 +120,7 @@ def fused_conv(
 ) -> Output:
     """A convolution, ``z`` added to its result, and an activation of that."""
     y = conv(ctx, x, w, b, **attributes)
-    return _activated(ctx, _add(ctx, y, z), activation, activation_params or ())
+    return activated(ctx, _add(ctx, y, z), activation, activation_params or ())
 
 
 # --- Gelu and its relatives ---
