@@ -52,7 +52,7 @@ ROWS: dict[str, tuple[Callable[[ir_runtime.Model], Any], str]] = {
     "no such input": (lambda model: model.reshape({"q": [2]}), r"no input 'q'; its inputs are \['x', 'w'\]"),
     "missing": (lambda model: ir_runtime.compile_model(model)({"x": X}), r"no value was given for the inputs \['w'\]"),
     "saving": (lambda model: converter.save_model("m", "m.xml"), "save_model needs a model.*but got 'm'"),
-    "opset": (lambda model: converter.export_model(model, opset="17"), "from 13 to .* but is '17'"),
+    "opset": (lambda model: converter.export_model(model, opset="17"), "from 7 to .* but is '17'"),
     "fp16": (lambda model: converter.export_model(model, fp16="no"), "one of keep, model, unfold, but is 'no'"),
     "target": (lambda model: converter.convert_model("m.onnx", target="gpu"), "there is no target"),
 }
