@@ -54,10 +54,11 @@ def convert_folder(
 ) -> None:
     """Convert the models in ``folder``."""
     from converter.pipelines.convert import convert_recognised
-    from converter.pipelines.recognition import recognise
 
-    recognise(folder, reading.task, reading.variant)
     if output is None:
+        from converter.pipelines.recognition import recognise
+
+        recognise(folder, reading.task, reading.variant)  # whose error says more where nothing can be converted
         raise click.UsageError("the folder to write is required: -o FOLDER")
     reference = None if check_seed is None else decoder_in(folder, "--verify", reading.task, reading.variant)
     state.inform(f"Converting {folder}")

@@ -64,18 +64,18 @@ def attention_lstm(
         mask = positions(m.size(1)) < memory_seq_lens.as_type("i64").unsqueeze(1)
     results = []
     for number, is_backward in enumerate(backwards):
-
-        def own(value: Expression | None, number: int = number) -> Expression | None:
-            """The part of a direction."""
-            return None if value is None else value.gather(number)
-
-        cell = _Cell(w.gather(number), r.gather(number), own(b), own(p), bool(input_forget))
-        attention = _Attention(qw.gather(number), mw.gather(number), v.gather(number), m, mask, own(aw), cell.hidden)
+        # The parts of a direction.
+        own_w, own_r, own_qw, own_mw, own_v = (value.gather(number) for value in (w, r, qw, mw, v))
+        own_b, own_p, own_aw, h, c = (
+            None if value is None else value.gather(number) for value in (b, p, aw, initial_h, initial_c)
+        )
+        cell = _Cell(own_w, own_r, own_b, own_p, bool(input_forget))
+        attention = _Attention(own_qw, own_mw, own_v, m, mask, own_aw, cell.hidden)
         order = None if not is_backward else _backwards(x, lengths)
         steps = x if order is None else _ordered(x, order)
-        hidden, state, last = _run(steps, cell, attention, own(initial_h), own(initial_c), lengths)
+        hidden, state, last = _run(steps, cell, attention, h, c, lengths)
         results.append([hidden if order is None else _ordered(hidden, order), state, last])
-    return [concat([one.unsqueeze(axis) for one in parts], axis) for parts, axis in zip(zip(*results), (1, 0, 0))]
+    return [concat([part.unsqueeze(axis) for part in parts], axis) for parts, axis in zip(zip(*results), (1, 0, 0))]
 
 
 class _Cell:
