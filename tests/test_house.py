@@ -72,6 +72,7 @@ for _room in (
     "batch",
     "report",
     "command_line",
+    "browser",
 ):
     CONVERTER[f"converter.{_room}"] = {"ir_runtime", *CONVERTER}  # those before it
 CONVERTER["converter.batch"].add("converter")  # the version

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @main.command()
 @click.argument("file", type=MODEL_FILE)
-@click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Of an IR: write an HTML page with its graph.")
+@click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Write an HTML page; that of an IR has its graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @guarded
 def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> None:
@@ -45,7 +45,7 @@ def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> Non
         return
     is_ir = file.suffix.lower() == ".xml" or kind_of_path(file) is IR
     if report is not None:
-        _check_report(report, file, is_ir)
+        _check_report(report, file)
     summary = {**summary_of(file), **_derivation_of(file)} if is_ir else _summary_of_onnx(file)
     if as_json:
         print_json(state, summary)
@@ -54,10 +54,13 @@ def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> Non
     else:
         print_onnx(summary)
     if report is not None:
-        from converter.report.inspections import write_inspection
+        from converter.report.inspections import write_inspection, write_onnx_inspection
         from ir_runtime import read_model
 
-        write_inspection(read_model(file), report, file)
+        if is_ir:
+            write_inspection(read_model(file), report, file)
+        else:
+            write_onnx_inspection(summary, report, file)
         state.inform(f"Wrote {report}")
 
 
@@ -65,7 +68,7 @@ def _inspect_folder(state: State, folder: Path, report: Path | None, as_json: bo
     from converter.pipelines.recognition import recognise
 
     if report is not None:
-        raise click.UsageError(f"--report is for an IR (.xml), and {folder} is a folder")
+        raise click.UsageError(f"--report is for a model, and {folder} is a folder")
     pipeline = recognise(folder)
     if as_json:
         print_json(state, pipeline.to_dict())
@@ -73,11 +76,9 @@ def _inspect_folder(state: State, folder: Path, report: Path | None, as_json: bo
         print_pipeline(pipeline)
 
 
-def _check_report(report: Path, file: Path, is_ir: bool) -> None:
+def _check_report(report: Path, file: Path) -> None:
     from ir_runtime.files.whole_files import check_writable
 
-    if not is_ir:
-        raise click.UsageError(f"--report is for an IR (.xml), and {file} is an ONNX model: convert has a --report")
     if report.resolve() in (file.resolve(), file.with_suffix(".bin").resolve()):
         raise click.UsageError(f"--report would overwrite the model {file}")
     check_writable(report)

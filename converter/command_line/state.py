@@ -35,6 +35,8 @@ class State:
 
     owns_process = False
     """Whether the process runs one command alone, and ends with it."""
+    show_task: Callable[[str], object] | None = None
+    """Shows a task where there is no terminal, as in a web page."""
 
     def __init__(self) -> None:
         self.quiet = False
@@ -75,6 +77,9 @@ class State:
     def working(self, task: str) -> Iterator[None]:
         """Show ``task`` and the time it takes on a terminal, where it takes more than :data:`PATIENCE`."""
         from ir_runtime import threads  # the commands' help needs no runtime
+
+        if self.show_task is not None:
+            self.show_task(task)
 
         if self.quiet or not sys.stderr.isatty() or not threads.are_available():
             yield

@@ -167,8 +167,18 @@ def test_inspect_writes_the_page_of_an_ir(image: Path, tmp_path: Path) -> None:
     assert {entry["t"] for entry in data_of(tmp_path / "page.html")["layers"]} >= {"Convolution", "ReLU", "Result"}
 
 
+def test_inspect_writes_the_page_of_an_onnx_model(image: Path, tmp_path: Path) -> None:
+    code, _, messages = onnx2ir("inspect", str(image), "--report", str(tmp_path / "page.html"))
+    assert code == 0, messages
+    text = text_in(tmp_path / "page.html")
+    nodes = onnx.load(image).graph.node
+    assert f"2 inputs, 1 output, {len(nodes)} nodes" in verdict_in(text)
+    assert ["x", "input", "f32", "[1,3,32,32]"] in rows_of(text, "Inputs and outputs")
+    assert ["Conv", str(sum(node.op_type == "Conv" for node in nodes))] in rows_of(text, "Nodes by operator")
+
+
 @pytest.mark.parametrize(
-    "command", ["convert m.onnx", "convert m.onnx --verify", "verify m.onnx m.xml", "inspect m.xml"]
+    "command", ["convert m.onnx", "convert m.onnx --verify", "verify m.onnx m.xml", "inspect m.xml", "inspect m.onnx"]
 )
 def test_the_folder_of_a_page_is_created(
     image: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
@@ -184,7 +194,7 @@ def test_the_folder_of_a_page_is_created(
 @pytest.mark.parametrize(
     ("file", "report", "message"),
     [
-        ("m.onnx", "page.html", "--report is for an IR"),
+        ("m.onnx", "m.onnx", "would overwrite"),
         ("m.xml", "m.bin", "would overwrite"),
         ("m.xml", "m.bin/page.html", "m.bin"),
     ],
