@@ -95,7 +95,7 @@ def build_site(target: Path) -> Path:
         place = folder / "vendor"
         script.place(place, lock, packages, wheels, fetched / "pyodide", fetched / "onnxruntime-web/package/dist")
         manifest = json.loads((place / "manifest.json").read_text())
-        manifest["packages"] = [wheel.name.partition("-")[0] for wheel in wheels]
+        manifest["packages"] = [wheel.name.partition("-")[0].replace("_", "-") for wheel in wheels]
         (place / "manifest.json").write_text(json.dumps(manifest))
         script.assemble(target, place)
     return target

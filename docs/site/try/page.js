@@ -83,7 +83,7 @@ function setBusy(text, canCancel = false) {
 }
 
 function idle(text) {
-  isBusy = false;
+  isBusy = !forms.length;
   $("progress").hidden = $("cancel").hidden = true;
   $("run").disabled = !models.length;
   tell(text);

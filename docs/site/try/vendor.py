@@ -163,7 +163,7 @@ def place(
     for wheel in wheels:
         shutil.copy(wheel, target)
         made = entry_of(wheel, names)
-        entries[made["name"]] = made
+        entries[made["name"].replace("_", "-").lower()] = made
     for name in RUNTIME:
         if runtime is not None and (runtime / name).exists():
             shutil.copy(runtime / name, target)
