@@ -16,6 +16,7 @@ class _Element(list):
     def __init__(self, tag: str, attrib: dict[str, str], line: int) -> None:
         super().__init__()
         self.tag, self.attrib, self.sourceline = tag, attrib, line
+        self.text: str | None = None
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -50,7 +51,12 @@ def fromstring(document: bytes, parser: XMLParser) -> _Element:
         (elements[-1] if elements else roots).append(element)
         elements.append(element)
 
+    def text(data: str) -> None:
+        if not len(elements[-1]):  # text before the first child
+            elements[-1].text = (elements[-1].text or "") + data
+
     reader.StartElementHandler = start
+    reader.CharacterDataHandler = text
     reader.EndElementHandler = lambda tag: elements.pop()
     if target is not None:
         reader.StartDoctypeDeclHandler = lambda name, system, public, internal: target.doctype(name, public, system)
