@@ -25,6 +25,7 @@ import numpy as np
 from converter.command_line import main
 from converter.command_line.option_groups import GROUPS
 from converter.command_line.state import State
+from converter.onnx_file.reader import open_model
 from ir_runtime.report import size_text
 
 COMMANDS = {"inspect": 1, "convert": 1, "verify": 2, "diff": 2, "export": 1, "optimize": 1}
@@ -254,7 +255,8 @@ def use_onnxruntime(
         def __init__(self, source: str | bytes, options: SessionOptions, providers: Sequence[str]) -> None:
             folder = options.entries.pop(_FOLDER, None)
             path = Path(source) if isinstance(source, str) else None
-            files = _beside(folder or (path and path.parent), path)
+            root = Path(folder) if folder is not None else path.parent if path is not None else None
+            files = [] if root is None else _external_files(source, root)
             described = {
                 "graphOptimizationLevel": options.graph_optimization_level,
                 "logSeverityLevel": options.log_severity_level,
@@ -305,13 +307,18 @@ def use_onnxruntime(
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
 
-def _beside(folder: Any, model: Path | None) -> list[tuple[str, bytes]]:
-    """Return the files of external weights: all in the folder of a model that are no models, by relative paths."""
-    if folder is None:
-        return []
-    root = Path(folder)
-    others = (path for path in _files(root) if path.suffix.lower() not in (".onnx", ".xml", ".html", ".json"))
-    return [(path.relative_to(root).as_posix(), path.read_bytes()) for path in others if path != model]
+def _external_files(source: str | bytes, folder: Path) -> list[tuple[str, bytes]]:
+    """Return the files in which a model has weights, by the paths that it names; those that do not exist are left out."""
+    pending = [open_model(source).proto.graph]
+    locations: dict[str, None] = {}
+    while pending:
+        graph = pending.pop()
+        attributes = [attribute for node in graph.node for attribute in node.attribute]
+        pending += [inner for attribute in attributes for inner in (attribute.g, *attribute.graphs) if inner.node]
+        tensors = (*graph.initializer, *(one for attribute in attributes for one in (attribute.t, *attribute.tensors)))
+        entries = (entry for tensor in tensors for entry in tensor.external_data)
+        locations.update((entry.value, None) for entry in entries if entry.key == "location")
+    return [(name, path.read_bytes()) for name in locations if (path := folder / name).is_file()]
 
 
 def _array(entry: Mapping[str, Any], buffers: Iterator[Any]) -> Any:

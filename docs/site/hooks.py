@@ -1,8 +1,10 @@
-"""What the pages of the Python reference need beyond mkdocstrings."""
+"""What the pages of the Python reference need beyond mkdocstrings, and the page that runs in the browser."""
 
 from __future__ import annotations
 
+import importlib.util
 import re
+from pathlib import Path
 from typing import Any
 
 import markdown
@@ -30,3 +32,13 @@ def _options_of(name: str) -> str:
     documented = getattr(converter, name)
     text = reference(*getattr(documented, "option_classes", (documented,)))
     return markdown.markdown(text.replace("``", "`"))
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Called by MkDocs at the end: adds the page that runs in the browser, where ``try/vendor.py`` fetched its packages."""
+    spec = importlib.util.spec_from_file_location("vendor", Path(__file__).parent / "try" / "vendor.py")
+    assert spec is not None
+    assert spec.loader is not None
+    vendor = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(vendor)
+    vendor.assemble(Path(config["site_dir"]) / "try")

@@ -80,7 +80,9 @@ class Browser:
             data = data[os.write(self._write, data) :]
         return self._number
 
-    def send(self, method: str, *, session: str | None = None, seconds: float = 60, **parameters: Any) -> dict[str, Any]:
+    def send(
+        self, method: str, *, session: str | None = None, seconds: float = 60, **parameters: Any
+    ) -> dict[str, Any]:
         """Call a method; its result. Raises :class:`RuntimeError` for an error and :class:`TimeoutError`."""
         number, end = self._post(method, parameters, session), time.monotonic() + seconds
         while number not in self._answers:
@@ -206,4 +208,6 @@ def served(folder: Path) -> Iterator[str]:
 
 def hosts_of(requests: list[str]) -> set[str]:
     """The hosts of addresses; ``blob:`` and ``data:`` have none."""
-    return {urlsplit(address).netloc for address in requests if urlsplit(address).scheme not in ("blob", "data", "about")}
+    return {
+        urlsplit(address).netloc for address in requests if urlsplit(address).scheme not in ("blob", "data", "about")
+    }

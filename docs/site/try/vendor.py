@@ -55,6 +55,13 @@ POLICY = (
 """What the page may load. ``{script}`` is the digest of the script in the pages of ``--report``, which stand in it."""
 
 
+_NOT_FETCHED = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Try onnx2ir in the browser</title></head><body>
+<p>This copy of the site was built without the packages that the page runs on:
+run <code>python docs/site/try/vendor.py</code>, and build the site again.</p></body></html>
+"""
+
+
 def main() -> None:
     """Fetch what is needed, and assemble the page where an output is named."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -124,7 +131,9 @@ def entry_of(wheel: Path, depends: Iterable[str]) -> dict[str, Any]:
     """Return the entry of a lock for a wheel."""
     name, version = wheel.name.split("-")[:2]
     with zipfile.ZipFile(wheel) as archive:
-        imports = {entry.partition("/")[0].removesuffix(".py") for entry in archive.namelist() if ".dist-info" not in entry}
+        imports = {
+            entry.partition("/")[0].removesuffix(".py") for entry in archive.namelist() if ".dist-info" not in entry
+        }
     return {
         "name": name,
         "version": version,
@@ -182,15 +191,23 @@ def place(
         "runtime": DISTRIBUTION if runtime is None else "vendor/pyodide/",
         "lock": "vendor/pyodide/pyodide-lock.json",
         "packages": ["onnx2ir"],
-        "onnxruntime": {"version": ONNXRUNTIME, "folder": SESSIONS_AT_CDN if sessions is None else "vendor/onnxruntime/"},
+        "onnxruntime": {
+            "version": ONNXRUNTIME,
+            "folder": SESSIONS_AT_CDN if sessions is None else "vendor/onnxruntime/",
+        },
         "files": [f"vendor/{path.relative_to(folder).as_posix()}" for path in placed] + away,
     }
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1))
 
 
 def assemble(target: Path, vendor: Path = VENDOR) -> None:
-    """Write the page into ``target``, with the policy for what is in ``vendor``; nothing where that is not there."""
+    """Write the page into ``target``, with the policy for what is in ``vendor``.
+
+    Where nothing was fetched the page says how to fetch it.
+    """
     if not (vendor / "manifest.json").exists():
+        target.mkdir(parents=True, exist_ok=True)
+        (target / "index.html").write_text(_NOT_FETCHED, encoding="utf-8")
         return
     sys.path.insert(0, str(ROOT))
     from converter.report.page import asset, script
