@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from converter.report.changes import fusions_drawing
-from converter.report.conversions import layer_counts, model_tables
 from converter.report.commands import shape_text
+from converter.report.conversions import layer_counts, model_tables
 from converter.report.graph_data import GraphData
 from converter.report.markup import Table
 from converter.report.page import Page, size_facts

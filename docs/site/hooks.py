@@ -35,7 +35,7 @@ def _options_of(name: str) -> str:
 
 
 def on_post_build(config: Any, **_: Any) -> None:
-    """Called by MkDocs at the end: adds the page that runs in the browser, where ``try/vendor.py`` fetched its packages."""
+    """Called by MkDocs at the end: adds the page that runs in the browser."""
     spec = importlib.util.spec_from_file_location("vendor", Path(__file__).parent / "try" / "vendor.py")
     assert spec is not None
     assert spec.loader is not None

@@ -44,6 +44,8 @@ function send(name, ...values) {
   });
 }
 
+globalThis.sendToPython = send; // for tests and for the console
+
 function finish({ id, result, error }) {
   const { resolve, reject } = pending.get(id);
   pending.delete(id);
