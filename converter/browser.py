@@ -308,7 +308,7 @@ _FOLDER = "session.model_external_initializers_file_folder_path"
 
 
 def _external_files(source: str | bytes, folder: Path) -> list[tuple[str, bytes]]:
-    """Return the files in which a model has weights, by the paths that it names; those that do not exist are left out."""
+    """Return the files in which a model has weights, by the paths that it names, where these exist."""
     pending = [open_model(source).proto.graph]
     locations: dict[str, None] = {}
     while pending:

@@ -79,10 +79,10 @@ def mobilenet_v3() -> onnx.ModelProto:
 
 
 def large(size: int) -> onnx.ModelProto:
-    """A chain of matrix multiplications with ``size`` bytes of weights."""
+    """A chain of matrix multiplications with ``size`` bytes of weights or more."""
     network, width = _Network(), 4096
     x = "x"
-    for _ in range(size // (width * width * 4)):
+    for _ in range(-(-size // (width * width * 4))):
         x = network.emit("Tanh", network.emit("MatMul", x, network.weight(width, width)))
     ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", width]) for name in ("x", x)]
     graph = helper.make_graph(network.nodes, "large", ports[:1], ports[1:], network.weights)
