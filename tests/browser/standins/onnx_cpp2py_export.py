@@ -1,6 +1,6 @@
 """The compiled part of onnx, for a Pyodide that no wheel of onnx is built for: names without functions.
 
-onnx's messages need protobuf alone; shape inference, the checker and schemas raise.
+onnx's messages need protobuf alone; shape inference adds nothing, the checker and schemas raise.
 """
 
 from __future__ import annotations
@@ -42,3 +42,4 @@ def _absent(name: str) -> Any:
 for _name in ("checker", "defs", "inliner", "parser", "printer", "shape_inference", "version_converter"):
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _Module(f"{__name__}.{_name}")
 defs.schema_version_map = lambda: OPSETS  # type: ignore[name-defined]  # noqa: F821
+shape_inference.infer_shapes = lambda model, *options: model  # type: ignore[name-defined]  # noqa: F821  # infers nothing
