@@ -172,7 +172,7 @@ def run(
     State.show_task = staticmethod(lambda task: show("task", task))
     exit_code = 0
     try:
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(messages):  # type: ignore[type-var]
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(messages):
             main.main(arguments, prog_name="onnx2ir")
     except SystemExit as end:
         exit_code = end.code if isinstance(end.code, int) else 1
@@ -335,7 +335,7 @@ def call(name: str, arguments: str, show: Callable[[str, str], object]) -> str:
         "models": models,
         "refusal_of": refusal_of,
         "write_zip": write_zip,
-        "run": lambda *values: run(*values, show),
+        "run": lambda command, files, values: run(command, files, values, show),
     }
     return json.dumps(functions[name](*json.loads(arguments)))
 
