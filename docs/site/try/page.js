@@ -190,17 +190,7 @@ function choose(name, model) {
   }));
   const form = forms.find((one) => one.name === name);
   $("help").textContent = form.help;
-  const before = [...$("chosen").querySelectorAll("select")].map((select) => select.value);
-  if (model) before[0] = model;
-  if (name === "verify" && before[0] === before[1]) before[1] = undefined;
-  $("chosen").replaceChildren(...Array.from({ length: form.files }, (_, index) => {
-    const id = `file-${index}`;
-    const select = element("select", { id }, ...models.map((path) => element("option", { value: path }, path)));
-    select.value = models.includes(before[index]) ? before[index] : models[Math.min(index, models.length - 1)];
-    select.addEventListener("change", showWords);
-    const label = form.files === 1 ? "Model" : ["First model", "Second model"][index];
-    return element("div", { className: "field" }, element("label", { htmlFor: id }, label), select);
-  }));
+  showChosen(model);
   const groups = new Map();
   for (const option of form.options) {
     if (!groups.has(option.group)) groups.set(option.group, []);
@@ -210,6 +200,22 @@ function choose(name, model) {
     element("details", {}, element("summary", {}, group), element("div", { className: "group" }, ...fields))));
   showWords();
   document.querySelector("#commands input:checked")?.focus({ preventScroll: true });
+}
+
+// The files that the command is to have; what is chosen stays chosen.
+function showChosen(model) {
+  const form = forms.find((one) => one.name === command);
+  const before = filesOf();
+  if (model) before[0] = model;
+  if (command === "verify" && before[0] === before[1]) before[1] = undefined;
+  $("chosen").replaceChildren(...Array.from({ length: form.files }, (_, index) => {
+    const id = `file-${index}`;
+    const select = element("select", { id }, ...models.map((path) => element("option", { value: path }, path)));
+    select.value = models.includes(before[index]) ? before[index] : models[Math.min(index, models.length - 1)];
+    select.addEventListener("change", showWords);
+    const label = form.files === 1 ? "Model" : ["First model", "Second model"][index];
+    return element("div", { className: "field" }, element("label", { htmlFor: id }, label), select);
+  }));
 }
 
 function fieldOf(option) {
@@ -281,7 +287,7 @@ async function run(name, files, values) {
     models = await send("call", "models");
     showResult(result);
     idle(`${name}: ${result.exit_code ? "not done" : "done"} in ${secondsSince()}`);
-    if (name !== "inspect") choose(command);
+    showChosen();
   } catch (error) {
     fail(/memory|allocation/i.test(error.message) ? `There is not enough memory for ${files.join(", ")}` : error.message);
   }
