@@ -40,7 +40,9 @@ class Page:
         self.driver.wait_for(READY)
 
     def add(self, *files: Path, selector: str = "#files") -> None:
+        self.driver.run("document.querySelector('#status').textContent = ''")
         self.driver.choose_files(selector, *files)
+        self.driver.wait_for("document.querySelector('#status').textContent !== ''")  # a folder is listed first
         self.done()
 
     def choose(self, command: str, **values: str) -> None:
@@ -137,6 +139,7 @@ def test_exported_models_have_the_bytes_of_cpython_and_are_verified(page: Page, 
     for name in sources:
         values = {} if name in TOO_LONG else {"check": True}
         result = page.call("call", "run", "convert", [f"zoo/{name}.onnx"], values, seconds=240)
+        assert result["exit_code"] == 0, (name, result, page.driver.run("document.querySelector('#text').textContent"))
         lines = result["output"].splitlines()
         passed = next((line for line in lines if line.startswith("PASSED against")), str(result["output"]))
         verdicts[name] = passed if values else f"converted: {result['exit_code']}"

@@ -137,7 +137,7 @@ self.onmessage = async ({ data: { id, name, values } }) => {
   try {
     send({ id, result: await functions[name](...values) });
   } catch (error) {
-    send({ id, error: String(error && error.message ? error.message : error) });
+    send({ id, error: error?.message || `${error?.name ?? error} ${error?.errno ?? ""}`.trim() });
   }
 };
 send({ loaded: true });
