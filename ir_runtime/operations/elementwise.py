@@ -496,7 +496,7 @@ def _to_integers(x: Array, target: ElementType) -> Array:
                 return np.where(x < 0, x.astype(np.int64).astype(np.uint64), x.astype(np.uint64))
             return x.astype(target.dtype)
         wrapped = x.astype(np.int64) & ((1 << target.bits) - 1)
-    if target.kind == "signed":
+    if target.category == "signed":
         half = 1 << (target.bits - 1)
         wrapped = (wrapped ^ half) - half
     return wrapped.astype(target.dtype)

@@ -75,7 +75,7 @@ def _has_a_count_for_each_dimension(node: Node) -> bool:
 
 def _nothing(data: Output) -> object:
     """An element that is repeated no times."""
-    return "" if data.element_type.kind == "string" else 0
+    return "" if data.element_type.category == "string" else 0
 
 
 def _in_steps(builder: Builder, data: Output, axes: list[int], repeats: Output, known: Array | None) -> Output:

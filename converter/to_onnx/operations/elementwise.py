@@ -117,7 +117,7 @@ def divide(ctx: Context, op: Divide1, a: Value, b: Value) -> Value:
     """Div, which rounds integers towards zero; one less where the rest is not 0 and has another sign than b"""
     a, b = aligned(ctx, op.auto_broadcast, a, b)
     quotient = ctx.emit("Div", a, b)
-    if a.element_type.kind != "signed" or not op.m_pythondiv or (_is_positive(a) and _is_positive(b)):
+    if a.element_type.category != "signed" or not op.m_pythondiv or (_is_positive(a) and _is_positive(b)):
         return quotient
     rest = ctx.emit("Mod", a, b, fmod=1)
     zero = ctx.like(0, a)
@@ -171,7 +171,7 @@ def bitwise_not(ctx: Context, op: Unary, x: Value) -> Value:
         return ctx.emit("Not", x)
     if ctx.at_least(18):
         return ctx.emit("BitwiseNot", x)
-    return ctx.emit("Sub", ctx.like(-1 if x.element_type.kind == "signed" else x.element_type.limits[1], x), x)
+    return ctx.emit("Sub", ctx.like(-1 if x.element_type.category == "signed" else x.element_type.limits[1], x), x)
 
 
 _WORD = 32
@@ -192,7 +192,7 @@ def _of_bits(ctx: Context, kind: ElementType, bits: Value) -> Value:
     for first in reversed(range(0, kind.bits, _WORD)):
         weights = np.zeros(kind.bits, np.int64)
         weights[first : first + _WORD] = 1 << np.arange(min(_WORD, kind.bits - first))
-        if kind.kind == "signed" and first + _WORD >= kind.bits:
+        if kind.category == "signed" and first + _WORD >= kind.bits:
             weights[-1] = -weights[-1]  # two's complement
         parts = ctx.emit("Where", bits, ctx.constant(weights), ctx.constant(0))
         word = ctx.emit("ReduceSum", parts, ctx.constant([-1]), keepdims=0)
@@ -206,7 +206,7 @@ def left_shift(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
     """BitShift of the bits as an unsigned type"""
     a, b = aligned(ctx, op.auto_broadcast, a, b)
     kind = a.element_type
-    unsigned = element_types.element_type(f"u{kind.bits}") if kind.kind == "signed" else kind
+    unsigned = element_types.element_type(f"u{kind.bits}") if kind.category == "signed" else kind
     shifted = ctx.emit("BitShift", ctx.cast(a, unsigned), ctx.cast(b, unsigned), direction="LEFT")
     return ctx.cast(shifted, kind)
 
@@ -216,7 +216,7 @@ def right_shift(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
     """BitShift; of signed types, whose sign is shifted in, ~(~a >> b) where a is negative"""
     a, b = aligned(ctx, op.auto_broadcast, a, b)
     kind = a.element_type
-    if kind.kind == "unsigned":
+    if kind.category == "unsigned":
         return ctx.emit("BitShift", a, b, direction="RIGHT")
     unsigned = element_types.element_type(f"u{kind.bits}")
     is_negative = ctx.emit("Less", a, ctx.like(0, a))

@@ -142,7 +142,7 @@ def _n_bits(ctx: Context, a: Value, weights: CompressedWeights, block: int, coun
     rows, columns = weights.shape
     kind = weights.codes.element_type
     bits = kind.bits
-    shift = 1 << (bits - 1) if kind.kind == "signed" else 0
+    shift = 1 << (bits - 1) if kind.category == "signed" else 0
     codes: Array = (weights.codes.array().astype(np.int16) + shift).astype(np.uint8).reshape(rows, count, block)
     zero: Array = np.full((rows, count), shift, np.uint8)
     if weights.zero is not None:
@@ -152,7 +152,7 @@ def _n_bits(ctx: Context, a: Value, weights: CompressedWeights, block: int, coun
         if count % 2:
             zero = np.concatenate([zero, np.zeros((rows, 1), np.uint8)], 1)
         zero = zero[:, 0::2] | (zero[:, 1::2] << 4)
-    is_default = weights.zero is None and kind.kind == "signed"
+    is_default = weights.zero is None and kind.category == "signed"
     return ctx.emit(
         "MatMulNBits",
         a,

@@ -119,7 +119,7 @@ def _of_words(words: Expression, wanted: ElementType) -> Expression:
     if wanted.is_real:
         table = unpack(np.frombuffer(_all_codes(wanted), np.uint8), wanted, (1 << wanted.bits,))
         return low.of(table, wanted).gather(low)
-    if wanted.kind == "signed":
+    if wanted.category == "signed":
         half = 1 << (wanted.bits - 1)
         low = where(low.greater_equal(half), low - 2 * half, low)
     return low.as_type(wanted)

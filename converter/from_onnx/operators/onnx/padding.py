@@ -79,7 +79,7 @@ def _in_mode(ctx: Context, data: Output, before: Output, after: Output, value: O
 
 
 def _zero(data: Output) -> object:
-    return "" if data.element_type.kind == "string" else 0
+    return "" if data.element_type.category == "string" else 0
 
 
 def _both_sides(ctx: Context, data: Output, pads: Output, axes: Output | None) -> tuple[Output, Output]:

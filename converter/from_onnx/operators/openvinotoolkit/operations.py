@@ -69,7 +69,7 @@ def _openvino_op(
     """
     defaults = defaults or {}
     converters: dict[str, Callable[[Any], Any]] = dict(convert or {})
-    converters.update((name, bool) for name, declared in operation.declared.items() if declared.kind == "boolean")
+    converters.update((name, bool) for name, declared in operation.declared.items() if declared.value_type == "boolean")
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         def translate(ctx: Context, *inputs: Output, **values: Any) -> Any:
