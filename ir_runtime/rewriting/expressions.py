@@ -121,8 +121,8 @@ class Expression:
 
     def emit_all(self, op: Operation, *others: Expression) -> list[Expression]:
         """Emit a layer, whose first input this expression is."""
-        builder = max((self.builder, *(one.builder for one in others)), key=_depth)
-        outputs = builder.emit_all(op, self.value, *(one.value for one in others))
+        builder = max((self.builder, *(other.builder for other in others)), key=_depth)
+        outputs = builder.emit_all(op, self.value, *(other.value for other in others))
         return [Expression(builder, output) for output in outputs]
 
     # --- arithmetic ---
@@ -229,7 +229,7 @@ class Expression:
         """The part from ``start`` up to ``stop``, or to the end, along one axis."""
         end = np.iinfo(np.int64).max if stop is None else stop
         bounds = (start, end, step, axis)
-        lists = (one.reshape(1) if isinstance(one, Expression) else self.of([one], "i64") for one in bounds)
+        lists = (bound.reshape(1) if isinstance(bound, Expression) else self.of([bound], "i64") for bound in bounds)
         return self.emit(slicing.Slice8(), *lists)
 
     def split(self, count: int, axis: int) -> list[Expression]:
@@ -311,13 +311,13 @@ def loop(
     What it returns beyond them is stacked along a new first dimension. The states keep their shapes; other values are
     read as they are. Returns the last states, and what was stacked.
     """
-    body = _Body(1 + max(_depth(one.builder) for one in (count, *states)))
+    body = _Body(1 + max(_depth(state.builder) for state in (count, *states)))
     types = [TensorType(element_types.i64, PartialShape(())), TensorType(element_types.boolean, PartialShape(()))]
-    parameters = [_parameter(type) for type in (*types, *(one.value.type for one in states))]
+    parameters = [_parameter(type) for type in (*types, *(state.value.type for state in states))]
     number, _, *inner = (Expression(body, node.outputs[0]) for node in parameters)
     results = step(number, *inner)
     more = range(len(states), len(results))
-    ends = [body.constant(True, "boolean"), *(one.value for one in results[: len(states)])]
+    ends = [body.constant(True, "boolean"), *(result.value for result in results[: len(states)])]
     ends += [results[place].unsqueeze(0).value for place in more]
     own = {*parameters, *body.emitted}
     outside = dict.fromkeys(source for node in body.emitted for source in node.inputs if source.node not in own)
