@@ -88,9 +88,9 @@ def _rule(
     if name not in _RULES:
         raise ctx.invalid(f"update_rule must be one of {', '.join(_RULES)}, but is {name!r}")
     decays, retrieves = _RULES[name]
-    for needed, value, what in ((decays, decay, "decay"), (retrieves, beta, "beta")):
+    for needed, value, role in ((decays, decay, "decay"), (retrieves, beta, "beta")):
         if needed and value is None:
-            raise ctx.invalid(f"the update rule {name!r} requires the input {what}, which is missing")
+            raise ctx.invalid(f"the update rule {name!r} requires the input {role}, which is missing")
     return decay if decays else None, beta if retrieves else None
 
 
@@ -140,7 +140,7 @@ def linear_attention(
     """The attention of heads packed into the last dimension ``[b, l, n k]``, and the last state ``[b, h, k, v]``."""
     if state_window:
         raise ctx.unsupported("the states of several steps (state_window) are not supported")
-    kind, heads = query.element_type, kv_num_heads
+    element_type, heads = query.element_type, kv_num_heads
     for name, values, count in (("q_num_heads", query, q_num_heads), ("kv_num_heads", key, heads)):
         if count < 1 or (values.value.shape[2].is_static and values.value.shape[2].value % count):
             raise ctx.invalid(f"{name} must divide the last dimension of {values.value.shape}, but is {count}")
@@ -162,13 +162,13 @@ def linear_attention(
     )
     _, batches, _, width = keys.sizes()
     if past_state is None:
-        state, state_type = keys.of(0.0).broadcast(batches, heads, width, values.size(3)), kind
+        state, state_type = keys.of(0.0).broadcast(batches, heads, width, values.size(3)), element_type
     else:
         state, state_type = past_state.as_type("f32"), past_state.element_type
     outputs, last = _recurrence(rows, state, _scale(scale, queries))
     length = queries.size(0)
     packed = outputs.transpose(1, 0, 2, 3, 4).reshape(batches, length, max(q_num_heads, heads) * values.size(3))
-    return [packed.as_type(kind), last.as_type(state_type)]
+    return [packed.as_type(element_type), last.as_type(state_type)]
 
 
 @onnx_op("GatedDeltaNet", versions=(1,), domain=MICROSOFT)
@@ -201,16 +201,16 @@ def gated_delta_net(
     ``state_update_capacity`` also what the first steps of each sequence did to the state: decays, keys and what they
     were multiplied with.
     """
-    kind = query.element_type
+    element_type = query.element_type
     if key is None or value is None:
         query, key, value = _unpacked(ctx, query, initial_state)
     outer, heads = value.sizes()[:-2], value.size(-2)
     decay, beta = _rule(ctx, update_rule, decay, beta)
     if beta_activation not in ("none", "sigmoid"):
         raise ctx.invalid(f"beta_activation must be none or sigmoid, but is {beta_activation!r}")
-    tokens = [one.as_type("f32").reshape(-1, *one.sizes()[-2:]) for one in (query, key, value)]
+    tokens = [value_.as_type("f32").reshape(-1, *value_.sizes()[-2:]) for value_ in (query, key, value)]
     if qk_l2_norm:
-        tokens[:2] = [one / ((one * one).sum(-1, keep_dims=True) + 1e-6).sqrt() for one in tokens[:2]]
+        tokens[:2] = [value_ / ((value_ * value_).sum(-1, keep_dims=True) + 1e-6).sqrt() for value_ in tokens[:2]]
     if beta is not None:
         rate = beta.as_type("f32").reshape(-1, heads, 1)
         beta = rate.sigmoid() if beta_activation == "sigmoid" else rate
@@ -220,8 +220,8 @@ def gated_delta_net(
     rows = Rows.of(ctx, tokens[2], cu_seqlens, initial_state)
     query, key, value = map(rows.split, tokens)
     times, own_key = heads // key.size(2), key
-    query, key = (one.unsqueeze(3).broadcast(*one.sizes()[:3], times, one.size(3)) for one in (query, key))
-    query, key = (one.reshape(*one.sizes()[:2], heads, one.size(4)) for one in (query, key))
+    query, key = (value_.unsqueeze(3).broadcast(*value_.sizes()[:3], times, value_.size(3)) for value_ in (query, key))
+    query, key = (value_.reshape(*value_.sizes()[:2], heads, value_.size(4)) for value_ in (query, key))
     steps = _Steps(
         query=query.unsqueeze(3),
         key=key,
@@ -235,8 +235,8 @@ def gated_delta_net(
     else:
         state = initial_state.transpose(0, 1, 3, 2)
     outputs, last, *updates = _recurrence(steps, state, _scale(scale, key), with_updates=state_update_capacity > 0)
-    made = rows.join(outputs.squeeze(3)).reshape(*outer, heads, value.size(3))
-    results = [made.as_type(kind), last.transpose(0, 1, 3, 2)]
+    joined = rows.join(outputs.squeeze(3)).reshape(*outer, heads, value.size(3))
+    results = [joined.as_type(element_type), last.transpose(0, 1, 3, 2)]
     if not state_update_capacity:
         return results
     if capture_count is None:

@@ -116,7 +116,7 @@ def gemma_rotary_embedding(
     ctx: Context, emb: Expression, q: Expression, q_rot: Expression, k: Expression, k_rot: Expression
 ) -> list[Expression]:
     """Queries and keys ``[b, n, s, d]`` rotated by the angles ``emb`` ``[b, s, d]``; ``q_rot`` has swapped halves."""
-    cos, sin = (one.as_type(q.element_type).unsqueeze(1) for one in (emb.cos(), emb.sin()))
+    cos, sin = (part.as_type(q.element_type).unsqueeze(1) for part in (emb.cos(), emb.sin()))
     return [q * cos + q_rot * sin, k * cos + k_rot * sin]
 
 
@@ -235,5 +235,5 @@ def is_all_finite(ctx: Context, *input: Output, isinf_only: int = 0, isnan_only:
         raise ctx.invalid("isinf_only and isnan_only exclude each other, but are both 1")
     refused = [] if isinf_only else [elementwise.IsNaN10()]
     refused += [] if isnan_only else [elementwise.IsInf10()]
-    wide = [Expression(ctx, one).at_least_float32() for one in input]
-    return concat([~one.emit(op).reshape(-1) for one in wide for op in refused], 0).all(0).value
+    wide = [Expression(ctx, tensor).at_least_float32() for tensor in input]
+    return concat([~value.emit(op).reshape(-1) for value in wide for op in refused], 0).all(0).value
