@@ -53,13 +53,13 @@ def write_onnx(model: Writable, path: Path, external: bool | None) -> list[Path]
     data = path.with_name(f"{path.name}.data")
     check_target(data)
     place = 0
-    for one, tensor in large:
+    for stored, tensor in large:
         place += -place % _ALIGNMENT
-        one.data_location = onnx.TensorProto.EXTERNAL
+        stored.data_location = onnx.TensorProto.EXTERNAL
         for key, value in (("location", data.name), ("offset", place), ("length", tensor.byte_size)):
-            one.external_data.add(key=key, value=str(value))
+            stored.external_data.add(key=key, value=str(value))
         place += tensor.byte_size
-    message.graph.initializer.extend(one for one, _ in large)
+    message.graph.initializer.extend(tensor_message for tensor_message, _ in large)
     write_pair(path, lambda: [message.SerializeToString(deterministic=True)], data, lambda file: _write(file, large))
     return [path, data]
 
@@ -78,8 +78,8 @@ def _in_one_piece(message: onnx.ModelProto, large: LeftOut) -> Iterator[bytes | 
     graph = message.graph.SerializeToString(deterministic=True)
     message.ClearField("graph")
     heads = []
-    for one, tensor in large:
-        head = one.SerializeToString(deterministic=True) + _begin(_RAW_DATA, tensor.byte_size)
+    for stored, tensor in large:
+        head = stored.SerializeToString(deterministic=True) + _begin(_RAW_DATA, tensor.byte_size)
         heads.append(_begin(_INITIALIZER, len(head) + tensor.byte_size) + head)
     size = len(graph) + sum(len(head) + tensor.byte_size for head, (_, tensor) in zip(heads, large))
     yield message.SerializeToString(deterministic=True) + _begin(_GRAPH, size)
@@ -91,9 +91,9 @@ def _in_one_piece(message: onnx.ModelProto, large: LeftOut) -> Iterator[bytes | 
 
 def _begin(field: int, size: int) -> bytes:
     """The tag of a field of ``size`` bytes, and the size as a varint."""
-    made = bytearray([field << 3 | 2])
+    encoded = bytearray([field << 3 | 2])
     while size > 127:
-        made.append(size & 127 | 128)
+        encoded.append(size & 127 | 128)
         size >>= 7
-    made.append(size)
-    return bytes(made)
+    encoded.append(size)
+    return bytes(encoded)
