@@ -31,7 +31,7 @@ class InputSpec:
 
     name: str | None
     shape: PartialShape | None = None
-    kind: ElementType | None = None
+    element_type: ElementType | None = None
     value: Array | None = None
     """The constant that takes the input's place."""
 

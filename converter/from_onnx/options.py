@@ -49,7 +49,7 @@ class Options:
             )
         taken = list(zip(free, self.unnamed))
         shapes = {name: spec.shape for name, spec in taken if spec.shape is not None}
-        kinds = {name: spec.kind for name, spec in taken if spec.kind is not None}
+        kinds = {name: spec.element_type for name, spec in taken if spec.element_type is not None}
         return replace(self, shapes={**self.shapes, **shapes}, kinds={**self.kinds, **kinds}, unnamed=())
 
     def shape_of(self, name: str, declared: PartialShape) -> PartialShape:
@@ -111,8 +111,8 @@ def make_options(
         named.append(spec.name)
         if spec.shape is not None:
             shapes[spec.name] = spec.shape
-        if spec.kind is not None:
-            kinds[spec.name] = spec.kind
+        if spec.element_type is not None:
+            kinds[spec.name] = spec.element_type
         if spec.value is not None:
             if spec.name in frozen:
                 raise OptionError(f"input '{spec.name}' is given two values")

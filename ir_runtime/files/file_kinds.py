@@ -18,11 +18,11 @@ _HEAD_BYTES = 4096
 class FileKind:
     """A kind of file, as the middle of a sentence, and what to do with such a file, as its end."""
 
-    what: str
+    description: str
     advice: str
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.advice}"
+        return f"{self.description}: {self.advice}"
 
 
 _EXPORT_TORCH = "export the model from PyTorch with torch.onnx.export and give the .onnx file"
