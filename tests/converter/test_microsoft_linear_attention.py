@@ -57,7 +57,9 @@ def test_linear_attention_gate_without_what_beta_needs() -> None:
 BATCH, STEPS, KEY, VALUE = 2, 5, 3, 4
 
 
-def attended(rule: str, queries: int, heads: int, past: bool, per_key: bool) -> tuple[Any, dict[str, np.ndarray]]:
+def attended(
+    rule: str, queries: int, heads: int, past: bool, per_key: bool, **options: Any
+) -> tuple[Any, dict[str, np.ndarray]]:
     inputs = {
         "q": f(BATCH, STEPS, queries * KEY),
         "k": f(BATCH, STEPS, heads * KEY),
@@ -72,7 +74,8 @@ def attended(rule: str, queries: int, heads: int, past: bool, per_key: bool) -> 
     while not order[-1]:
         order.pop()
     attributes = {"update_rule": rule, "q_num_heads": queries, "kv_num_heads": heads}
-    return node_model("LinearAttention", inputs, **OPTIONS, order=order, outputs=2, attributes=attributes), inputs
+    options = {**OPTIONS, **options}
+    return node_model("LinearAttention", inputs, **options, order=order, outputs=2, attributes=attributes), inputs
 
 
 @pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
@@ -83,6 +86,12 @@ def test_linear_attention(rule: str, queries: int, heads: int, past: bool, per_k
     model, inputs = attended(rule, queries, heads, past, per_key)
     check_node(model, inputs)
     check_node(opened(model), inputs)
+
+
+@pytest.mark.parametrize("rule", ["linear", "gated", "delta", "gated_delta"])
+def test_linear_attention_of_onnx(rule: str) -> None:
+    model, inputs = attended(rule, 2, 2, True, False, opset=27, domain="")
+    check_node(model, inputs)
 
 
 def test_linear_attention_of_nothing_and_of_one_step() -> None:
@@ -163,6 +172,8 @@ def delta_net(
         {"starts": [0, 2, 6], "left_out": ("state",)},
         {"per_key": True},
         {"qk_l2_norm": 1},
+        {"scale": 0.3},
+        {"scale": 3**-0.5},
         {"beta_activation": "sigmoid"},
         {"update_rule": "gated", "left_out": ("beta",), "scale": 0.3},
         {"update_rule": "delta", "left_out": ("decay",)},
