@@ -54,7 +54,7 @@ def apply_options(model: Model, options: Options, *, static: bool) -> Mapping[st
     for name, kind in bound.kinds.items():
         _retype(model, inputs[name], kind)
     if bound.outputs is not None:
-        _cut(model, bound.outputs)
+        cut_outputs(model, bound.outputs)
     if static:
         _fold_shapes(model)
     return {name: node.outputs[0].shape for name, node in inputs.items()}
@@ -123,9 +123,8 @@ def _retype(model: Model, node: Node, kind: ElementType) -> None:
     output.replace_by(converted.outputs[0], move_names=False)
 
 
-@graph_pass("cut_outputs", OPTIONS)
-def _cut(model: Model, outputs: tuple[str, ...]) -> None:
-    """Return these tensors in place of the model's outputs."""
+def known_tensors(model: Model) -> dict[str, Output]:
+    """The tensors by their names, and by those of layers of one output."""
     known: dict[str, Output] = {}
     for node in model.nodes():
         for output in node.outputs:
@@ -134,6 +133,13 @@ def _cut(model: Model, outputs: tuple[str, ...]) -> None:
                 known.setdefault(node.name, output)
     for node in model.results:
         known.update(dict.fromkeys(node.end_names, node.inputs[0]))
+    return known
+
+
+@graph_pass("cut_outputs", OPTIONS)
+def cut_outputs(model: Model, outputs: tuple[str, ...]) -> None:
+    """Return these tensors in place of the model's outputs."""
+    known = known_tensors(model)
     missing = [name for name in outputs if name not in known]
     if missing:
         raise OptionError(f"the model has no tensor '{missing[0]}'{suggestions(missing[0], known)}")

@@ -228,10 +228,22 @@ def _repeated(steps: Sequence[Step], source: Any, processing: Recorded | None, g
             from converter.states.stateless import make_stateless
 
             make_stateless(model)
+        elif step.action == "edit":
+            model = _edited(model, step.options)
         else:
             saving = SavingOptions(**step.options)
             model = compressed(model, saving.compression, saving.compress_to_fp16).model
     return model
+
+
+def _edited(model: Model, options: Mapping[str, Any]) -> Model:
+    """Return the model with recorded edits; a record opens no file, so that weights and other models are refused."""
+    from converter.editing.edit import edit
+
+    needed = [name for name in ("merge", "replace_weight") if name in options]
+    if needed:
+        raise VerificationError(f"the record has an edit with {', '.join(needed)}, which cannot be repeated")
+    return edit(model, **options).to_ir()
 
 
 def _options(step: Step, processing: Recorded | None, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -166,8 +166,8 @@ _TENSORS: Mapping[str, Mapping[str, bool]] = {
     "FunctionProto": {"node": True},
     "NodeProto": {"attribute": True},
     "AttributeProto": {
-        **{"t": False, "g": False, "sparse_tensor": False},
-        **{"tensors": True, "graphs": True, "sparse_tensors": True},
+        **dict.fromkeys(("t", "g", "sparse_tensor"), False),
+        **dict.fromkeys(("tensors", "graphs", "sparse_tensors"), True),
     },
     "SparseTensorProto": {"values": False, "indices": False},
 }

@@ -1,0 +1,75 @@
+"""Values that options of editing have: weights and dimensions."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from converter.editing_options import plain, split
+from converter.from_onnx.input_forms import OptionError, shown
+from ir_runtime.graph import ElementType, Tensor, element_types
+
+
+def weight_of(name: str, value: Any, kind: ElementType, shape: tuple[int, ...], *, cast: bool) -> Tensor:
+    """Return the array, or that of an .npy file, as a weight of this type and shape; the file stays mapped.
+
+    Raises :class:`OptionError` for another shape, and for another type unless ``cast`` is set.
+    """
+    array = value
+    if isinstance(value, (str, os.PathLike)):
+        try:
+            array = np.load(value, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise OptionError(f"replace_weight: {value} cannot be read as .npy: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise OptionError(
+            f"replace_weight: '{name}' must be an array or the path of an .npy file, but is {shown(value)}"
+        )
+    if array.shape != shape:
+        raise OptionError(f"replace_weight: '{name}' has the shape {list(shape)}, but the value {list(array.shape)}")
+    if array.dtype.kind == "V" and array.dtype.itemsize == kind.dtype.itemsize and kind.dtype.kind != "V":
+        array = array.view(kind.dtype)  # .npy files name no types beyond NumPy's own
+    if array.dtype != kind.dtype:
+        if not cast:
+            raise OptionError(
+                f"replace_weight: '{name}' is {kind}, but the value {array.dtype}: cast_weights (--cast-weights) "
+                "converts it"
+            )
+        with np.errstate(all="ignore"):
+            array = array.astype(kind.dtype)
+    return Tensor.from_array(array, kind)
+
+
+def input_of(value: Any, kind: ElementType | None) -> Tensor:
+    """Return a further input of an operator: a number of the type of the first, a list of integers as int64."""
+    try:
+        array = np.array(value)
+        is_index = array.dtype.kind == "i" and array.ndim == 1  # axes, shapes and the like
+        chosen = element_types.i64 if is_index or kind is None else kind
+        return Tensor.from_array(array.astype(chosen.dtype), chosen)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise OptionError(f"insert_after: {value!r} is no value of an input") from error
+
+
+def split_dimension(text: str) -> tuple[str, int | None]:
+    """Return the input and the axis of ``input:axis``; of a name of a dimension the name and None."""
+    sides = split(text, ":")
+    if len(sides) > 2 or (len(sides) == 2 and not sides[1].strip().lstrip("-").isdigit()):
+        raise OptionError(f"set_dim must be INPUT:AXIS=VALUE or NAME=VALUE, but is {text!r}: \\: is a colon in a name")
+    return plain(sides[0]), int(sides[1]) if len(sides) == 2 else None
+
+
+def dimension_of(name: str, value: Any) -> int | str | None:
+    """Return a dimension: a number, a name, or None for ``?``; raises :class:`OptionError`."""
+    text = str(value).strip()
+    if text in ("?", "-1"):
+        return None
+    if text.isdigit():
+        if len(text) > 18:
+            raise OptionError(f"set_dim: '{name}' cannot be {text}")
+        return int(text)
+    if isinstance(value, str) and text and text[0].isalpha() and "=" not in text:
+        return text
+    raise OptionError(f"set_dim: '{name}' must be a number, a name or ?, but is {shown(value)}")
