@@ -13,7 +13,7 @@ from onnx import helper
 from converter.conversion import convert_model
 from converter.derivation import TAG
 from converter.editing.operators import OperatorText
-from converter.editing.values import dimension_of, input_of, split_dimension, weight_of
+from converter.editing.values import dimension_of, input_of, listed, open_cut, split_dimension, weight_of
 from converter.from_ir import apply_options, cut_outputs, is_ir, known_tensors, read_ir
 from converter.from_onnx.input_forms import OptionError
 from converter.from_onnx.options import suggestions
@@ -62,16 +62,16 @@ def cut(model: Model, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         reached = _dependents(model, starts)
         outputs = [node.end_names[0] for node in model.results if node.inputs[0] in reached - starts.keys()]
         if not outputs:
-            raise OptionError(f"cut: no output follows from {_listed(inputs)}")
+            raise OptionError(f"cut: no output follows from {listed(inputs)}")
         ends = [_tensor(model, name, "cut") for name in outputs]
     unread = {name for value, name in starts.items() if not _dependents(model, [value]) & set(ends)}
     if unread:
-        raise OptionError(f"cut: {_listed(outputs)} does not follow from {_listed(sorted(unread))}")
+        raise OptionError(f"cut: {listed(outputs)} does not follow from {listed(sorted(unread))}")
     open_inputs = [node.end_names[0] for node in _reached_parameters(model, ends, starts)]
     if inputs and open_inputs:
-        raise OptionError(f"cut: {_listed(outputs)} also needs the model's input {_listed(open_inputs)}: name it, too")
+        raise OptionError(open_cut(inputs, outputs, open_inputs))
     if any(not value.node.inputs for value in ends):
-        raise OptionError(f"cut: of {_listed(outputs)} one is an input or a constant, which nothing computes")
+        raise OptionError(f"cut: of {listed(outputs)} one is an input or a constant, which nothing computes")
     if inputs:
         _cut_inputs(model, starts, tuple(outputs))
     else:
@@ -325,7 +325,3 @@ def set_metadata(model: Model, values: Mapping[str, str]) -> None:
             known = [info.tag for info in model.runtime_info]
             raise OptionError(f"metadata: the model has no property '{key}'{suggestions(key, known)}")
         model.runtime_info = (*others, RuntimeInfo(key, (("value", str(value)),))) if value else others
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(f"'{name}'" for name in names)

@@ -19,7 +19,7 @@ from converter.editing.onnx_model import (
     rename_reads,
 )
 from converter.editing.operators import OperatorText
-from converter.editing.values import dimension_of, input_of, split_dimension, weight_of
+from converter.editing.values import dimension_of, input_of, listed, open_cut, split_dimension, weight_of
 from converter.errors import InvalidModelError
 from converter.from_onnx.input_forms import OptionError
 from converter.from_onnx.options import suggestions
@@ -37,7 +37,7 @@ def cut(model: OnnxModel, inputs: Sequence[str], outputs: Sequence[str]) -> None
         reached = model.dependents(inputs) - set(inputs)
         outputs = [name for name in model.outputs if name in reached]
         if not outputs:
-            raise OptionError(f"cut: no output follows from {_listed(inputs)}")
+            raise OptionError(f"cut: no output follows from {listed(inputs)}")
     given = set(inputs)
     writers = model.writers()
     computed_by_nothing = [name for name in outputs if name not in writers]
@@ -46,14 +46,11 @@ def cut(model: OnnxModel, inputs: Sequence[str], outputs: Sequence[str]) -> None
     _, read = model.needed(outputs, given)
     unread = [name for name in inputs if name not in read]
     if unread:
-        raise OptionError(f"cut: {_listed(outputs)} does not follow from '{unread[0]}'")
+        raise OptionError(f"cut: {listed(outputs)} does not follow from '{unread[0]}'")
     declared = {value.name: value for value in graph.input}
     open_inputs = [name for name in model.inputs if name in read - given]
     if inputs and open_inputs:
-        raise OptionError(
-            f"cut: {_listed(outputs)} also needs the model's input {_listed(open_inputs)}: name it, too, or tensors "
-            "between"
-        )
+        raise OptionError(open_cut(inputs, outputs, open_inputs))
     ends = list(inputs or open_inputs)
     types = model.types([*ends, *(name for name in outputs if name not in model.outputs)])
     weights = [declared[name] for name in initializers_of(graph) if name in declared and name in read - given]
@@ -247,7 +244,7 @@ def merge(model: OnnxModel, path: Any, pairs: Mapping[str, str]) -> None:
         other.check_tensor(name, "connect", [value.name for value in other.graph.input], "input of the other model")
         _check_types(output, types[output], name, there[name])
     if len(set(pairs.values())) < len(pairs):
-        raise OptionError(f"connect feeds one input twice: {_listed(pairs.values())}")
+        raise OptionError(f"connect feeds one input twice: {listed(pairs.values())}")
     _join_opsets(model.proto, other.proto)
     own = {*defined_in(model.graph), *model.inner_names()}
     inner = other.inner_names()
@@ -257,7 +254,7 @@ def merge(model: OnnxModel, path: Any, pairs: Mapping[str, str]) -> None:
         prefix = f"{label}_{prefix}"
     renamed = {name: f"{prefix}{name}" for name in collisions}
     if renamed:
-        shown = _listed(collisions[:5]) + (" ..." if len(collisions) > 5 else "")
+        shown = listed(collisions[:5]) + (" ..." if len(collisions) > 5 else "")
         model.notes.append(f"names of both models have the prefix '{prefix}' in the other one: {shown}")
     _rename_everywhere(other, {**renamed, **{name: output for output, name in pairs.items()}})
     _rename_nodes_and_functions(model.proto, other.proto, prefix)
@@ -418,10 +415,6 @@ def set_metadata(model: OnnxModel, values: Mapping[str, str]) -> None:
         del proto.metadata_props[:]
         for name, text in pairs:
             proto.metadata_props.add(key=name, value=text)
-
-
-def _listed(names: Any) -> str:
-    return ", ".join(f"'{name}'" for name in names)
 
 
 def check_edited(model: OnnxModel, before: onnx.ModelProto) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,18 @@ import numpy as np
 from converter.editing_options import plain, split
 from converter.from_onnx.input_forms import OptionError, shown
 from ir_runtime.graph import ElementType, Tensor, element_types
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names for a message."""
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def open_cut(inputs: Sequence[str], outputs: Sequence[str], others: Sequence[str]) -> str:
+    """Return the message for a cut that leaves other inputs of the model."""
+    sides = [",".join(re.sub(r"([:,=\\])", r"\\\1", name) for name in side) for side in ((*inputs, *others), outputs)]
+    needed, text = listed(others), ":".join(sides)
+    return f'cut: {listed(outputs)} also needs {needed} of the model: name it, too, such as in "{text}"'
 
 
 def weight_of(name: str, value: Any, kind: ElementType, shape: tuple[int, ...], *, cast: bool) -> Tensor:
