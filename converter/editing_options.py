@@ -151,7 +151,7 @@ class EditOptions:
             values = self.__dict__
             for name, form in _PAIRS.items():
                 values[name] = _pairs(name, values[name], form)
-            for name in ("remove_output", "add_output", "strip"):
+            for name in LISTS:
                 values[name] = _list(name, values[name])
             values["cut"] = None if self.cut is None else _ends(self.cut)
             unknown = [name for name in self.strip if name not in STRIPPED]
@@ -165,6 +165,8 @@ class EditOptions:
                 raise OptionError("cast_weights needs replace_weight")
 
 
+LISTS = ("remove_output", "add_output", "strip")
+"""Options of names."""
 _PAIRS = {
     "connect": "OUTPUT=INPUT",
     "insert_after": "TENSOR=OPERATOR(...)",

@@ -11,7 +11,7 @@ from converter.command_line.json_output import print_json
 from converter.command_line.options import field_options
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, State, guarded
-from converter.editing_options import EditOptions, SplitData
+from converter.editing_options import LISTS, EditOptions, SplitData
 from converter.export_options import ExternalData
 from converter.options import on_command_line, parameter_of
 from converter.stages import stage
@@ -46,11 +46,11 @@ def edit_command(
 
     \b
     Examples:
-      onnx2ir edit model.onnx --cut :embedding -o head.onnx
-      onnx2ir edit model.onnx --set-dim image:0=batch --rename image=pixels
+      onnx2ir edit model.onnx --cut :hidden -o backbone.onnx
+      onnx2ir edit model.onnx --set-dim n=1 --rename image=pixels
       onnx2ir edit model.onnx --insert-after "logits=Softmax(axis=-1)"
-      onnx2ir edit pre.onnx --merge model.onnx --connect image=input
       onnx2ir edit model.onnx --split-size 1GB
+      onnx2ir edit model.xml --add-output hidden
     """
     from converter.editing.edit import edit
     from converter.errors import ConversionError
@@ -62,7 +62,8 @@ def edit_command(
     if target.exists() and target.samefile(model):
         raise ConversionError(f"'{target}' is the model that is read: write to another file")
     check_writable(target)
-    options = EditOptions(**{entry.name: values[parameter_of(entry)] for entry in on_command_line(EditOptions)})
+    read = {entry.name: values[parameter_of(entry)] for entry in on_command_line(EditOptions)}
+    options = EditOptions(**{**read, **{name: ",".join(read[name]) if read[name] else () for name in LISTS}})
     with state.working(f"Editing {model.name}"):
         result = edit(model, options=options)
         with stage("write"):

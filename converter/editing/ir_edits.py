@@ -140,7 +140,7 @@ def add_output(model: Model, name: str) -> None:
 def insert_after(model: Model, name: str, text: str) -> None:
     """Let the layers of an operator compute what the readers of a tensor read."""
     value, operator = _tensor(model, name, "insert_after"), OperatorText.read(text)
-    schema = operator.check(_OPSET if not operator.domain else 1, spelling(value.element_type))
+    attributes = operator.checked(_OPSET if not operator.domain else 1, spelling(value.element_type))
     after = _dependents(model, [value]) - {value}
     further = []
     for place, one in enumerate(operator.inputs):
@@ -148,7 +148,7 @@ def insert_after(model: Model, name: str, text: str) -> None:
         if source in after:
             raise OptionError(f"insert_after: '{one}' follows from '{name}', which would follow from it")
         further.append((f"input{place}", one, source))
-    part = convert_model(_model_of(operator, value, further, operator.typed(schema)), target="any")
+    part = convert_model(_model_of(operator, value, further, attributes), target="any")
     sources = {"x": value, **{label: source for label, _, source in further if source is not None}}
     unique = UniqueNames(model)
     readers = [(node, place) for node in value.uses for place, one in enumerate(node.inputs) if one is value]

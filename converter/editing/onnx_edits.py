@@ -99,8 +99,9 @@ def insert_after(model: OnnxModel, name: str, text: str) -> None:
     tensor_type = model.types([name])[name].type.tensor_type
     element_type = element_type_of(tensor_type.elem_type) if tensor_type.elem_type else None
     opsets = {normalize_domain(one.domain): one.version for one in model.proto.opset_import}
-    schema = operator.check(opsets.get(operator.domain, 1), None if element_type is None else spelling(element_type))
-    attributes = operator.typed(schema)
+    attributes = operator.checked(
+        opsets.get(operator.domain, 1), None if element_type is None else spelling(element_type)
+    )
     names = model.unique()
     is_computed = name in model.writers()
     other = names.unique(f"{name}/before_{operator.op_type}" if is_computed else f"{name}/{operator.op_type}")

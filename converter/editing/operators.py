@@ -43,12 +43,17 @@ class OperatorText:
         attributes = {str(entry.arg): _value(entry.value, text) for entry in call.keywords}
         return cls(op_type, normalize_domain(domain), tuple(_value(one, text) for one in call.args), attributes)
 
-    def schema(self, opset: int) -> Schema:
-        """Return the operator's schema; raises :class:`OptionError` where that opset of its domain has none."""
+    def schema(self, opset: int) -> Schema | None:
+        """Return the operator's schema, None in a domain without schemas.
+
+        Raises :class:`OptionError` where that opset of its domain has no such operator.
+        """
         schema = schema_table.find(self.op_type, self.domain, opset)
         if schema is not None and not schema.deprecated:
             return schema
         known = sorted({one.name for one in schema_table.all_schemas() if one.domain == self.domain})
+        if not known:
+            return None
         where = f"opset {opset}" + (f" of {self.domain}" if self.domain else "")
         later = schema_table.versions(self.op_type, self.domain)
         if later and later[0].since_version > opset:
@@ -57,9 +62,14 @@ class OperatorText:
             )
         raise OptionError(f"insert_after: {where} has no operator {self.op_type}{suggestions(self.op_type, known)}")
 
-    def check(self, opset: int, spelled_type: str | None) -> Schema:
-        """Return the schema, which takes these attributes and inputs, the first of a type as schemas spell it."""
+    def checked(self, opset: int, spelled_type: str | None) -> dict[str, Any]:
+        """Return the attributes as the operator's schema wants them; the first input has a type as schemas spell it.
+
+        Raises :class:`OptionError` for attributes, inputs and types that it does not have.
+        """
         schema, count = self.schema(opset), len(self.inputs) + 1
+        if schema is None:
+            return dict(self.attributes)
         unknown = [name for name in self.attributes if name not in schema.attribute_types]
         if unknown:
             near = suggestions(unknown[0], schema.attribute_types)
@@ -77,10 +87,9 @@ class OperatorText:
             raise OptionError(
                 f"insert_after: {self.op_type} takes {', '.join(allowed)}, but the tensor is {spelled_type}"
             )
-        return schema
+        return self._typed(schema)
 
-    def typed(self, schema: Schema) -> dict[str, Any]:
-        """Return the attributes with the values that the schema's types want; raises :class:`OptionError`."""
+    def _typed(self, schema: Schema) -> dict[str, Any]:
         values = {}
         for name, value in self.attributes.items():
             wanted = schema.attribute_types[name]
