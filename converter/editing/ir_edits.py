@@ -293,6 +293,7 @@ def _join(model: Model, other: Model, sources: Mapping[str, Output], returned: s
     kept = [node for node in model.results if not returned & {node.name, *node.end_names}]
     model.results, model.sinks = (*kept, *results), (*model.sinks, *sinks)
     model.parameters = (*model.parameters, *parameters)
+    other.parameters, other.results, other.sinks = (), (), ()
 
 
 @graph_pass("strip", OPTIONS)
