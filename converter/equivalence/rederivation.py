@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from converter.conversion import compressed, convert_model
+from converter.conversion import compressed, convert, convert_model
 from converter.derivation import TAG, Derivation, Step, digest_of, digest_of_ir
 from converter.equivalence.report import DERIVED, DIFFERENT, EQUIVALENT, INAPPLICABLE, DerivationCheck
 from converter.errors import VerificationError
@@ -90,6 +90,14 @@ def derive(
     """
     model = ir if isinstance(ir, Model) else read_model(ir)
     return _Repetition(model, source, {"input": input, "freeze": freeze, "extensions": extensions}).result()
+
+
+def derived_like(ir: Model, source: ModelSource | Model) -> Model:
+    """Return what the recorded steps of an IR make of ``source``; without a record what default options make of it."""
+    try:
+        return _Repetition(ir, source, {}).derived
+    except VerificationError:
+        return convert(source).model
 
 
 class _Repetition:
