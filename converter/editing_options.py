@@ -220,7 +220,7 @@ def _pairs(name: str, value: Any, form: str) -> dict[str, Any]:
         if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
             raise OptionError(f"{name} must be {form}, several of these or a mapping, but is {shown(value)}")
         pairs = []
-        for text in texts if name in _WHOLE else [pair for one in texts for pair in split(one, ",")]:
+        for text in texts if name in _WHOLE else [pair for entry in texts for pair in split(entry, ",")]:
             key, *rest = split(text, "=", 1)
             key, right = key if name == "set_dim" else plain(key), "".join(rest)
             if not key.strip() or not rest or not (right.strip() or name == "metadata"):

@@ -125,26 +125,26 @@ def _retype(model: Model, node: Node, kind: ElementType) -> None:
 
 def known_tensors(model: Model) -> dict[str, Output]:
     """The tensors by their names, and by those of layers of one output."""
-    known: dict[str, Output] = {}
+    tensors: dict[str, Output] = {}
     for node in model.nodes():
         for output in node.outputs:
-            known.update(dict.fromkeys(output.names, output))
+            tensors.update(dict.fromkeys(output.names, output))
             if len(node.outputs) == 1:
-                known.setdefault(node.name, output)
+                tensors.setdefault(node.name, output)
     for node in model.results:
-        known.update(dict.fromkeys(node.end_names, node.inputs[0]))
-    return known
+        tensors.update(dict.fromkeys(node.end_names, node.inputs[0]))
+    return tensors
 
 
 @graph_pass("cut_outputs", OPTIONS)
 def cut_outputs(model: Model, outputs: tuple[str, ...]) -> None:
     """Return these tensors in place of the model's outputs."""
-    known = known_tensors(model)
-    missing = [name for name in outputs if name not in known]
+    tensors = known_tensors(model)
+    missing = [name for name in outputs if name not in tensors]
     if missing:
-        raise OptionError(f"the model has no tensor '{missing[0]}'{suggestions(missing[0], known)}")
+        raise OptionError(f"the model has no tensor '{missing[0]}'{suggestions(missing[0], tensors)}")
     unique = UniqueNames(model)
-    results = [make_node(Result1(), [known[name]], unique(f"{name}/result")) for name in outputs]
+    results = [make_node(Result1(), [tensors[name]], unique(f"{name}/result")) for name in outputs]
     for name, result in zip(outputs, results):
         result.output_names = [name]
     model.results = results

@@ -43,9 +43,9 @@ class Edited:
             raise OptionError("to_ir: the model is ONNX; converter.convert_model makes an IR of it")
         return self.model
 
-    def _onnx(self, what: str) -> OnnxModel:
+    def _onnx(self, function: str) -> OnnxModel:
         if isinstance(self.model, Model):
-            raise OptionError(f"{what}: the model is an IR, which has no such thing")
+            raise OptionError(f"{function}: the model is an IR, which has no such thing")
         return self.model
 
     @boundary(error=ConversionError)

@@ -44,11 +44,11 @@ def _ends(nodes: Sequence[Node]) -> dict[str, Node]:
     return {name: node for node in nodes for name in (*node.end_names, node.name)}
 
 
-def _end(nodes: Sequence[Node], name: str, option: str, what: str) -> Node:
+def _end(nodes: Sequence[Node], name: str, option: str, noun: str) -> Node:
     """Return the parameter or result of that name."""
     ends = _ends(nodes)
     if name not in ends:
-        raise OptionError(f"{option}: the model has no {what} '{name}'{suggestions(name, ends)}")
+        raise OptionError(f"{option}: the model has no {noun} '{name}'{suggestions(name, ends)}")
     return ends[name]
 
 
@@ -143,15 +143,15 @@ def insert_after(model: Model, name: str, text: str) -> None:
     attributes = operator.checked(_OPSET if not operator.domain else 1, spelling(value.element_type))
     after = _dependents(model, [value]) - {value}
     further = []
-    for place, one in enumerate(operator.inputs):
-        source = _tensor(model, one, "insert_after") if isinstance(one, str) else None
+    for place, entry in enumerate(operator.inputs):
+        source = _tensor(model, entry, "insert_after") if isinstance(entry, str) else None
         if source in after:
-            raise OptionError(f"insert_after: '{one}' follows from '{name}', which would follow from it")
-        further.append((f"input{place}", one, source))
+            raise OptionError(f"insert_after: '{entry}' follows from '{name}', which would follow from it")
+        further.append((f"input{place}", entry, source))
     part = convert_model(_model_of(operator, value, further, attributes), target="any")
     sources = {"x": value, **{label: source for label, _, source in further if source is not None}}
     unique = UniqueNames(model)
-    readers = [(node, place) for node in value.uses for place, one in enumerate(node.inputs) if one is value]
+    readers = [(node, place) for node in value.uses for place, entry in enumerate(node.inputs) if entry is value]
     for node in part.nodes():
         node.name = unique(f"{name}/{node.name}" if node.op.data is None else f"{name}/{operator.op_type}/constant")
         for output in node.outputs if node.op.role != "parameter" else ():
@@ -171,11 +171,11 @@ def _model_of(
 ) -> onnx.ModelProto:
     """Return a model of one node."""
     inputs, weights = [("x", value)], []
-    for label, one, source in further:
+    for label, entry, source in further:
         if source is not None:
             inputs.append((label, source))
         else:
-            tensor = input_of(one, value.element_type)
+            tensor = input_of(entry, value.element_type)
             weights.append(
                 onnx.TensorProto(
                     name=label,
@@ -188,9 +188,9 @@ def _model_of(
         operator.op_type, ["x", *(label for label, _, _ in further)], ["y"], domain=operator.domain, **attributes
     )
     ends = []
-    for label, one in inputs:
-        shape = [dim.value if dim.is_static else None for dim in one.shape] if one.shape.has_rank else None
-        ends.append(helper.make_tensor_value_info(label, onnx_number(one.element_type), shape))
+    for label, entry in inputs:
+        shape = [dim.value if dim.is_static else None for dim in entry.shape] if entry.shape.has_rank else None
+        ends.append(helper.make_tensor_value_info(label, onnx_number(entry.element_type), shape))
     opsets = [helper.make_opsetid("", _OPSET)]
     opsets += [helper.make_opsetid(operator.domain, 1)] if operator.domain else []
     graph = helper.make_graph([node], operator.op_type, ends, [onnx.ValueInfoProto(name="y")], weights)
@@ -213,12 +213,12 @@ def replace_weight(model: Model, name: str, value: Any, *, cast: bool) -> None:
         for node in part.nodes:
             for label in {node.name, *node.outputs[0].names} if node.op.data is not None else ():
                 constants.setdefault(label, []).append(node)
-    found = constants.get(name, [])
-    if not found:
+    matches = constants.get(name, [])
+    if not matches:
         raise OptionError(f"replace_weight: the model has no weight '{name}'{suggestions(name, constants)}")
-    if len(found) > 1:
-        raise OptionError(f"replace_weight: {len(found)} graphs have a weight '{name}'")
-    (old,), held = found, found[0].op.data
+    if len(matches) > 1:
+        raise OptionError(f"replace_weight: {len(matches)} graphs have a weight '{name}'")
+    (old,), held = matches, matches[0].op.data
     assert held is not None
     tensor = weight_of(name, value, held.element_type, held.shape, cast=cast)
     new = make_node(Const1(value=tensor), (), old.name)
@@ -297,21 +297,21 @@ def _join(model: Model, other: Model, sources: Mapping[str, Output], returned: s
 
 
 @graph_pass("strip", OPTIONS)
-def strip(model: Model, what: Sequence[str]) -> None:
+def strip(model: Model, parts: Sequence[str]) -> None:
     """Leave out names of layers and inner tensors, and metadata; an IR has no descriptions."""
     ends = {*model.parameters, *model.results}
     kept = {name for node in ends for name in (node.end_names if node.inputs else [*node.end_names, node.name])}
     for part in model.parts():
         for number, node in enumerate(part.nodes):
-            if "names" in what:
+            if "names" in parts:
                 node.name = node.name if node in ends or node.name in kept else f"layer{number}"
                 for output in node.outputs:
                     output.names = [name for name in output.names if name in kept]
-            if "metadata" in what:
+            if "metadata" in parts:
                 node.runtime_info = ()
                 for output in node.outputs:
                     output.runtime_info = ()
-    if "metadata" in what:
+    if "metadata" in parts:
         model.runtime_info = ()
 
 
@@ -323,6 +323,6 @@ def set_metadata(model: Model, values: Mapping[str, str]) -> None:
             raise OptionError(f"metadata: '{key}' cannot be an element of rt_info: letters, digits, '_', '-' and '.'")
         others = tuple(info for info in model.runtime_info if info.tag != key)
         if not value and len(others) == len(model.runtime_info):
-            known = [info.tag for info in model.runtime_info]
-            raise OptionError(f"metadata: the model has no property '{key}'{suggestions(key, known)}")
+            tags = [info.tag for info in model.runtime_info]
+            raise OptionError(f"metadata: the model has no property '{key}'{suggestions(key, tags)}")
         model.runtime_info = (*others, RuntimeInfo(key, (("value", str(value)),))) if value else others

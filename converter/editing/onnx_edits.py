@@ -38,22 +38,22 @@ def cut(model: OnnxModel, inputs: Sequence[str], outputs: Sequence[str]) -> None
         outputs = [name for name in model.outputs if name in reached]
         if not outputs:
             raise OptionError(f"cut: no output follows from {listed(inputs)}")
-    given = set(inputs)
+    starts = set(inputs)
     writers = model.writers()
     computed_by_nothing = [name for name in outputs if name not in writers]
     if computed_by_nothing:
         raise OptionError(f"cut: '{computed_by_nothing[0]}' is an input or a weight, which nothing computes")
-    _, read = model.needed(outputs, given)
+    _, read = model.needed(outputs, starts)
     unread = [name for name in inputs if name not in read]
     if unread:
         raise OptionError(f"cut: {listed(outputs)} does not follow from '{unread[0]}'")
     declared = {value.name: value for value in graph.input}
-    open_inputs = [name for name in model.inputs if name in read - given]
+    open_inputs = [name for name in model.inputs if name in read - starts]
     if inputs and open_inputs:
         raise OptionError(open_cut(inputs, outputs, open_inputs))
     ends = list(inputs or open_inputs)
     types = model.types([*ends, *(name for name in outputs if name not in model.outputs)])
-    weights = [declared[name] for name in initializers_of(graph) if name in declared and name in read - given]
+    weights = [declared[name] for name in initializers_of(graph) if name in declared and name in read - starts]
     kept = {value.name: value for value in graph.output}
     returned = [_declared(kept.get(name, types[name]), name) for name in outputs]
     values = [_declared(declared.get(name, types.get(name)), name) for name in ends]
@@ -98,22 +98,22 @@ def insert_after(model: OnnxModel, name: str, text: str) -> None:
     graph, operator = model.graph, OperatorText.read(text)
     tensor_type = model.types([name])[name].type.tensor_type
     element_type = element_type_of(tensor_type.elem_type) if tensor_type.elem_type else None
-    opsets = {normalize_domain(one.domain): one.version for one in model.proto.opset_import}
+    opsets = {normalize_domain(entry.domain): entry.version for entry in model.proto.opset_import}
     attributes = operator.checked(
         opsets.get(operator.domain, 1), None if element_type is None else spelling(element_type)
     )
     names = model.unique()
     is_computed = name in model.writers()
     other = names.unique(f"{name}/before_{operator.op_type}" if is_computed else f"{name}/{operator.op_type}")
-    further = [_further_input(model, names.unique, name, one, element_type) for one in operator.inputs]
-    further = [other if one == name and is_computed else one for one in further]
+    further = [_further_input(model, names.unique, name, entry, element_type) for entry in operator.inputs]
+    further = [other if entry == name and is_computed else entry for entry in further]
     node = helper.make_node(
         operator.op_type, [], [], f"{name}/{operator.op_type}", domain=operator.domain, **attributes
     )
     if is_computed:  # the result has the tensor's name, so that an output keeps its own
         place = model.writers()[name] + 1
         writer = graph.node[place - 1]
-        writer.output[:] = [other if one == name else one for one in writer.output]
+        writer.output[:] = [other if entry == name else entry for entry in writer.output]
         node.input[:], node.output[:] = [other, *further], [name]
     else:
         place = 0
@@ -143,7 +143,7 @@ def _further_input(model: OnnxModel, unique: Any, name: str, value: Any, element
     return proto.name
 
 
-def _sort(model: OnnxModel, what: str) -> None:
+def _sort(model: OnnxModel, edit: str) -> None:
     """Bring the nodes into an order in which each comes behind those that it reads from."""
     graph, writers = model.graph, model.writers()
     waiting = [{writers[name] for name in reads_of(node) if name in writers} for node in graph.node]
@@ -153,7 +153,7 @@ def _sort(model: OnnxModel, what: str) -> None:
     while len(order) < len(waiting):
         ready = [place for place, sources in enumerate(waiting) if place not in done and sources <= done]
         if not ready:
-            raise OptionError(f"{what} would make a cycle")
+            raise OptionError(f"{edit} would make a cycle")
         done.update(ready)
         order += ready
     nodes = [onnx.NodeProto.FromString(graph.node[place].SerializeToString()) for place in order]
@@ -165,12 +165,12 @@ def replace_weight(model: OnnxModel, name: str, value: Any, *, cast: bool) -> No
     """Give an initializer, of a body too, or the result of a Constant node another value of its type and shape."""
     weights: dict[str, list[onnx.TensorProto]] = {}
     _collect_weights(model.graph, weights)
-    found = weights.get(name, [])
-    if not found:
+    matches = weights.get(name, [])
+    if not matches:
         raise OptionError(f"replace_weight: the model has no weight '{name}'{suggestions(name, weights)}")
-    if len(found) > 1:
-        raise OptionError(f"replace_weight: {len(found)} graphs have a weight '{name}': rename it in the file first")
-    (proto,) = found
+    if len(matches) > 1:
+        raise OptionError(f"replace_weight: {len(matches)} graphs have a weight '{name}': rename it in the file first")
+    (proto,) = matches
     tensor = weight_of(name, value, element_type_of(proto.data_type), tuple(proto.dims), cast=cast)
     for field in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
         proto.ClearField(field)
@@ -181,7 +181,7 @@ def _collect_weights(graph: onnx.GraphProto, weights: dict[str, list[onnx.Tensor
     for tensor in graph.initializer:
         weights.setdefault(tensor.name, []).append(tensor)
     for node in graph.node:
-        values = [one.t for one in node.attribute if one.name == "value"]
+        values = [entry.t for entry in node.attribute if entry.name == "value"]
         if node.op_type == "Constant" and not normalize_domain(node.domain) and values:
             weights.setdefault(node.output[0], []).append(values[0])
         for body in bodies_of(node):
@@ -195,7 +195,7 @@ def set_dim(model: OnnxModel, dimension: str, size: Any) -> None:
     graph = model.graph
     if axis is not None:
         model.check_tensor(name, "set_dim", model.inputs, "input")
-        declared = next(one for one in graph.input if one.name == name)
+        declared = next(entry for entry in graph.input if entry.name == name)
         dims = declared.type.tensor_type.shape.dim
         if not -len(dims) <= axis < len(dims):
             raise OptionError(f"set_dim: the input '{name}' has {len(dims)} dimensions, but {axis} is asked for")
@@ -203,17 +203,17 @@ def set_dim(model: OnnxModel, dimension: str, size: Any) -> None:
         model.infer_again([name])
         return
     values = [*graph.input, *graph.output, *graph.value_info]
-    named = [dim for one in values for dim in one.type.tensor_type.shape.dim if dim.dim_param]
+    named = [dim for entry in values for dim in entry.type.tensor_type.shape.dim if dim.dim_param]
     if all(dim.dim_param != name for dim in named):
-        known = {dim.dim_param for dim in named}
+        present = {dim.dim_param for dim in named}
         more = "" if name not in model.inputs else f": for the input write '{name}:AXIS'"
-        raise OptionError(f"set_dim: the model has no dimension '{name}'{more or suggestions(name, known)}")
+        raise OptionError(f"set_dim: the model has no dimension '{name}'{more or suggestions(name, present)}")
     for dim in named:
         if dim.dim_param == name:
             _set(dim, value)
     if not isinstance(value, str):
         model.infer_again(
-            one.name for one in graph.input if any(dim in one.type.tensor_type.shape.dim for dim in named)
+            entry.name for entry in graph.input if any(dim in entry.type.tensor_type.shape.dim for dim in named)
         )
 
 
@@ -265,10 +265,10 @@ def merge(model: OnnxModel, path: Any, pairs: Mapping[str, str]) -> None:
 def _check_types(output: str, ours: onnx.ValueInfoProto, name: str, theirs: onnx.ValueInfoProto) -> None:
     first, second = ours.type.tensor_type, theirs.type.tensor_type
     if ours.type.WhichOneof("value") != theirs.type.WhichOneof("value") or first.elem_type != second.elem_type:
-        kinds = [onnx.TensorProto.DataType.Name(one.elem_type) for one in (first, second)]
+        kinds = [onnx.TensorProto.DataType.Name(entry.elem_type) for entry in (first, second)]
         raise OptionError(f"connect: '{output}' is {kinds[0]}, but '{name}' is {kinds[1]}: insert_after has Cast")
     if first.HasField("shape") and second.HasField("shape"):
-        shapes = [[dim.dim_value or dim.dim_param or "?" for dim in one.shape.dim] for one in (first, second)]
+        shapes = [[dim.dim_value or dim.dim_param or "?" for dim in entry.shape.dim] for entry in (first, second)]
         fits = len(shapes[0]) == len(shapes[1]) and all(
             a == b or isinstance(a, str) or isinstance(b, str) for a, b in zip(*shapes)
         )
@@ -277,16 +277,16 @@ def _check_types(output: str, ours: onnx.ValueInfoProto, name: str, theirs: onnx
 
 
 def _join_opsets(model: onnx.ModelProto, other: onnx.ModelProto) -> None:
-    opsets = {normalize_domain(one.domain): one.version for one in model.opset_import}
-    for one in other.opset_import:
-        domain = normalize_domain(one.domain)
+    opsets = {normalize_domain(entry.domain): entry.version for entry in model.opset_import}
+    for entry in other.opset_import:
+        domain = normalize_domain(entry.domain)
         if domain not in opsets:
-            model.opset_import.add(domain=domain, version=one.version)
-        elif opsets[domain] != one.version:
-            newest = max(opsets[domain], one.version)
+            model.opset_import.add(domain=domain, version=entry.version)
+        elif opsets[domain] != entry.version:
+            newest = max(opsets[domain], entry.version)
             raise OptionError(
-                f"merge: the models have the opsets {opsets[domain]} and {one.version} of {domain or 'ai.onnx'}: bring "
-                f"both to one, such as with 'onnx2ir optimize MODEL --opset {newest}'"
+                f"merge: the models have the opsets {opsets[domain]} and {entry.version} of {domain or 'ai.onnx'}: "
+                f"bring both to one, such as with 'onnx2ir optimize MODEL --opset {newest}'"
             )
 
 
@@ -316,12 +316,12 @@ def _rename_nodes_and_functions(model: onnx.ModelProto, other: onnx.ModelProto, 
     for node in other.graph.node:
         if node.name and node.name in nodes:
             node.name = f"{prefix}{node.name}"
-    functions = {(one.domain, one.name): one.SerializeToString(deterministic=True) for one in model.functions}
-    keys = [(one.domain, one.name) for one in other.functions]
+    functions = {(entry.domain, entry.name): entry.SerializeToString(deterministic=True) for entry in model.functions}
+    keys = [(entry.domain, entry.name) for entry in other.functions]
     differing = {
         key
-        for key, one in zip(keys, other.functions)
-        if functions.get(key, text := one.SerializeToString(deterministic=True)) != text
+        for key, entry in zip(keys, other.functions)
+        if functions.get(key, text := entry.SerializeToString(deterministic=True)) != text
     }
     for function in other.functions:
         _rename_calls(function.node, differing, prefix)
@@ -361,22 +361,22 @@ def _append(model: OnnxModel, other: OnnxModel, pairs: Mapping[str, str]) -> Non
     graph.output.extend(added.output)
     graph.input.extend(value for value in added.input if value.name not in pairs)
     graph.value_info.extend(added.value_info)
-    graph.initializer.extend(one for one in added.initializer if one.name not in pairs)
+    graph.initializer.extend(entry for entry in added.initializer if entry.name not in pairs)
     graph.sparse_initializer.extend(added.sparse_initializer)
     graph.quantization_annotation.extend(added.quantization_annotation)
     graph.node.extend(added.node)
     model.proto.ir_version = max(model.proto.ir_version, other.proto.ir_version)
-    known = {entry.key for entry in model.proto.metadata_props}
-    model.proto.metadata_props.extend(entry for entry in other.proto.metadata_props if entry.key not in known)
+    present = {entry.key for entry in model.proto.metadata_props}
+    model.proto.metadata_props.extend(entry for entry in other.proto.metadata_props if entry.key not in present)
     model.infer_again(pairs)
 
 
-def strip(model: OnnxModel, what: Sequence[str]) -> None:
+def strip(model: OnnxModel, parts: Sequence[str]) -> None:
     """Leave out names of nodes and inner tensors, descriptions, and metadata."""
-    fields = [field for name, field in (("docs", "doc_string"), ("metadata", "metadata_props")) if name in what]
+    fields = [field for name, field in (("docs", "doc_string"), ("metadata", "metadata_props")) if name in parts]
     if fields:
         _clear(model.proto, fields)
-    if "names" in what:
+    if "names" in parts:
         stay = {*(value.name for value in model.graph.input), *model.outputs}
         inner = sorted(model.inner_names())
         own = [name for node in model.graph.node for name in node.output if name and name not in stay]
@@ -387,7 +387,7 @@ def strip(model: OnnxModel, what: Sequence[str]) -> None:
                 number += 1
             names[name], number = f"t{number}", number + 1
         _rename_everywhere(model, names)
-        nodes = [*model.graph.node, *(node for one in model.proto.functions for node in one.node)]
+        nodes = [*model.graph.node, *(node for entry in model.proto.functions for node in entry.node)]
         while nodes:
             node = nodes.pop()
             node.ClearField("name")
@@ -400,8 +400,8 @@ def _clear(message: Any, fields: Sequence[str]) -> None:
         if field.name in fields:
             message.ClearField(field.name)
         elif field.message_type is not None:
-            for one in [value] if hasattr(value, "ListFields") else value:
-                _clear(one, fields)
+            for entry in [value] if hasattr(value, "ListFields") else value:
+                _clear(entry, fields)
 
 
 def set_metadata(model: OnnxModel, values: Mapping[str, str]) -> None:
@@ -410,8 +410,8 @@ def set_metadata(model: OnnxModel, values: Mapping[str, str]) -> None:
     for key, value in values.items():
         others = [entry for entry in proto.metadata_props if entry.key != key]
         if not value and len(others) == len(proto.metadata_props):
-            known = [entry.key for entry in proto.metadata_props]
-            raise OptionError(f"metadata: the model has no property '{key}'{suggestions(key, known)}")
+            present = [entry.key for entry in proto.metadata_props]
+            raise OptionError(f"metadata: the model has no property '{key}'{suggestions(key, present)}")
         pairs = [(entry.key, entry.value) for entry in others] + ([(key, str(value))] if value else [])
         del proto.metadata_props[:]
         for name, text in pairs:

@@ -55,9 +55,9 @@ class OnnxModel:
             start = int(entries["offset"])
             packed = file.data[start : start + int(entries["length"])]
         elif is_external:
-            found = file.packed(messages.from_onnx(proto, messages.TensorProto), proto.name or "(unnamed)")
-            assert found is not None
-            packed, self.has_external_data = found, True
+            external = file.packed(messages.from_onnx(proto, messages.TensorProto), proto.name or "(unnamed)")
+            assert external is not None
+            packed, self.has_external_data = external, True
         elif len(proto.raw_data) > _SMALL_BYTES:
             packed = np.frombuffer(proto.raw_data, np.uint8)
         else:
@@ -131,15 +131,15 @@ class OnnxModel:
         """Return a source of names that no tensor of the model has."""
         return Names({*defined_in(self.graph), *self.inner_names()})
 
-    def check_tensor(self, name: str, option: str, known: Collection[str] = (), what: str = "tensor") -> None:
-        """Raise :class:`OptionError` where the main graph, or ``known``, has no such tensor, with near names."""
-        names = known or defined_in(self.graph)
+    def check_tensor(self, name: str, option: str, among: Collection[str] = (), noun: str = "tensor") -> None:
+        """Raise :class:`OptionError` where the main graph, or ``among``, has no such tensor, with near names."""
+        names = among or defined_in(self.graph)
         if name in names:
             return
         inner = self.inner_names().get(name)
         if inner is not None:
             raise OptionError(f"{option}: the tensor '{name}' is inside {inner}, where only its nodes read it")
-        raise OptionError(f"{option}: the model has no {what} '{name}'{suggestions(name, names)}")
+        raise OptionError(f"{option}: the model has no {noun} '{name}'{suggestions(name, names)}")
 
     def writers(self) -> dict[str, int]:
         """The places of nodes of the main graph by the names of their outputs."""
@@ -163,10 +163,10 @@ class OnnxModel:
                 pending += [output for node in readers.get(name, ()) for output in node.output if output]
         return reached
 
-    def needed(self, outputs: Iterable[str], given: Collection[str] = ()) -> tuple[list[onnx.NodeProto], set[str]]:
+    def needed(self, outputs: Iterable[str], starts: Collection[str] = ()) -> tuple[list[onnx.NodeProto], set[str]]:
         """Return the nodes that compute these tensors, in their order, and the names that they read.
 
-        What lies before tensors that are ``given`` is not needed.
+        What lies before tensors that are ``starts`` is not needed.
         """
         writers, read, pending = self.writers(), set[str](), list(outputs)
         places = set[int]()
@@ -175,7 +175,7 @@ class OnnxModel:
             if name in read:
                 continue
             read.add(name)
-            place = writers.get(name) if name not in given else None
+            place = writers.get(name) if name not in starts else None
             if place is not None and place not in places:
                 places.add(place)
                 pending += reads_of(self.graph.node[place])
@@ -185,27 +185,31 @@ class OnnxModel:
         """Leave out nodes, weights, inputs and functions that no output needs; ``inputs`` replace the inputs."""
         graph = self.graph
         before = set().union(*map(reads_of, graph.node), self.outputs)
-        given = None if inputs is None else list(inputs)
-        ends = set() if given is None else {value.name for value in given}
+        starts = None if inputs is None else list(inputs)
+        ends = set() if starts is None else {value.name for value in starts}
         nodes, read = self.needed(self.outputs, ends)
         kept = [
             value
             for value in graph.input
-            if (value.name in read or value.name not in before) and value.name not in ends and given is None
+            if (value.name in read or value.name not in before) and value.name not in ends and starts is None
         ]
         gone = [name for name in self.inputs if name not in ends and all(value.name != name for value in kept)]
-        if gone and given is None:
+        if gone and starts is None:
             self.notes.append(f"inputs that nothing reads any more are gone: {', '.join(gone)}")
-        _replace(graph.input, kept if given is None else given)
+        _replace(graph.input, kept if starts is None else starts)
         _replace(graph.node, nodes)
-        _replace(graph.initializer, [one for one in graph.initializer if one.name in read - ends])
-        _replace(graph.sparse_initializer, [one for one in graph.sparse_initializer if one.values.name in read - ends])
+        _replace(graph.initializer, [entry for entry in graph.initializer if entry.name in read - ends])
+        _replace(
+            graph.sparse_initializer, [entry for entry in graph.sparse_initializer if entry.values.name in read - ends]
+        )
         left = defined_in(graph)
         ends = {value.name for value in (*graph.input, *graph.output)}
-        _replace(graph.value_info, [one for one in graph.value_info if one.name in left - ends])
+        _replace(graph.value_info, [entry for entry in graph.value_info if entry.name in left - ends])
         _replace(graph.quantization_annotation, [e for e in graph.quantization_annotation if e.tensor_name in left])
-        called = _called(graph.node, {(one.domain, one.name): one for one in self.proto.functions})
-        _replace(self.proto.functions, [one for one in self.proto.functions if (one.domain, one.name) in called])
+        called = _called(graph.node, {(entry.domain, entry.name): entry for entry in self.proto.functions})
+        _replace(
+            self.proto.functions, [entry for entry in self.proto.functions if (entry.domain, entry.name) in called]
+        )
 
     def types(self, names: Iterable[str]) -> dict[str, onnx.ValueInfoProto]:
         """Return the types of tensors: as the file declares them, as onnx infers them, and as the IR has them.
@@ -239,9 +243,9 @@ class OnnxModel:
             model = convert(self.as_source(), options).model
         except ConversionError:
             return
-        found = types_in_ir(model).get(name)
-        if found is not None:
-            types[name] = to_onnx(found, onnx.ValueInfoProto())
+        value = types_in_ir(model).get(name)
+        if value is not None:
+            types[name] = to_onnx(value, onnx.ValueInfoProto())
 
     def as_source(self) -> OnnxFile:
         """Return the model for a conversion: its weights are views."""
@@ -268,7 +272,7 @@ class OnnxModel:
         """Infer the types of outputs that follow from changed tensors anew; declared inner types of these are gone."""
         affected = self.dependents(changed)
         graph = self.graph
-        _replace(graph.value_info, [one for one in graph.value_info if one.name not in affected])
+        _replace(graph.value_info, [entry for entry in graph.value_info if entry.name not in affected])
         for node in graph.node:
             for body in bodies_of(node):
                 if affected & reads_of(node):
@@ -279,12 +283,12 @@ class OnnxModel:
             value.ClearField("type")
         if not stale:
             return
-        found = {value.name: value for value in self.inferred().output}
-        missing = [value.name for value in stale if _lacks(found.get(value.name), shape=True)]
+        inferred = {value.name: value for value in self.inferred().output}
+        missing = [value.name for value in stale if _lacks(inferred.get(value.name), shape=True)]
         for name in missing:
-            self._type_by_conversion(name, found)
+            self._type_by_conversion(name, inferred)
         for value in stale:
-            better = found.get(value.name)
+            better = inferred.get(value.name)
             value.type.CopyFrom(before[value.name].type if better is None or _lacks(better) else better.type)
             if better is not None and _lacks(better, shape=True):
                 value.type.CopyFrom(before[value.name].type)
@@ -326,7 +330,7 @@ def bodies_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
 
 def initializers_of(graph: onnx.GraphProto) -> list[str]:
     """Return the names of a graph's initializers."""
-    return [*(one.name for one in graph.initializer), *(one.values.name for one in graph.sparse_initializer)]
+    return [*(entry.name for entry in graph.initializer), *(entry.values.name for entry in graph.sparse_initializer)]
 
 
 def defined_in(graph: onnx.GraphProto) -> set[str]:
@@ -393,7 +397,7 @@ def _lacks(value: onnx.ValueInfoProto | None, *, shape: bool = False) -> bool:
 def _replace(field: Any, values: Iterable[Any]) -> None:
     """Let a repeated field have these messages, which may be among its own."""
     values = list(values)
-    if len(values) == len(field) and all(one is other for one, other in zip(values, field)):
+    if len(values) == len(field) and all(entry is other for entry, other in zip(values, field)):
         return
     copies = [type(value).FromString(value.SerializeToString()) for value in values]
     del field[:]

@@ -41,7 +41,7 @@ class OperatorText:
             raise OptionError(f"insert_after must be {_FORM}, but is {text!r}")
         domain, _, op_type = ast.unparse(call.func).rpartition(".")
         attributes = {str(entry.arg): _value(entry.value, text) for entry in call.keywords}
-        return cls(op_type, normalize_domain(domain), tuple(_value(one, text) for one in call.args), attributes)
+        return cls(op_type, normalize_domain(domain), tuple(_value(entry, text) for entry in call.args), attributes)
 
     def schema(self, opset: int) -> Schema | None:
         """Return the operator's schema, None in a domain without schemas.
@@ -51,8 +51,8 @@ class OperatorText:
         schema = schema_table.find(self.op_type, self.domain, opset)
         if schema is not None and not schema.deprecated:
             return schema
-        known = sorted({one.name for one in schema_table.all_schemas() if one.domain == self.domain})
-        if not known:
+        names = sorted({entry.name for entry in schema_table.all_schemas() if entry.domain == self.domain})
+        if not names:
             return None
         where = f"opset {opset}" + (f" of {self.domain}" if self.domain else "")
         later = schema_table.versions(self.op_type, self.domain)
@@ -60,7 +60,7 @@ class OperatorText:
             raise OptionError(
                 f"insert_after: {self.op_type} needs opset {later[0].since_version}, the file has {where}"
             )
-        raise OptionError(f"insert_after: {where} has no operator {self.op_type}{suggestions(self.op_type, known)}")
+        raise OptionError(f"insert_after: {where} has no operator {self.op_type}{suggestions(self.op_type, names)}")
 
     def checked(self, opset: int, spelled_type: str | None) -> dict[str, Any]:
         """Return the attributes as the operator's schema wants them; the first input has a type as schemas spell it.
@@ -92,10 +92,10 @@ class OperatorText:
     def _typed(self, schema: Schema) -> dict[str, Any]:
         values = {}
         for name, value in self.attributes.items():
-            wanted = schema.attribute_types[name]
-            converted = _FORMS[wanted](value) if wanted in _FORMS else None
+            type_name = schema.attribute_types[name]
+            converted = _FORMS[type_name](value) if type_name in _FORMS else None
             if converted is None:
-                raise OptionError(f"insert_after: '{name}' of {self.op_type} must be {wanted}, but is {value!r}")
+                raise OptionError(f"insert_after: '{name}' of {self.op_type} must be {type_name}, but is {value!r}")
             values[name] = converted
         return values
 
@@ -114,9 +114,9 @@ def _value(node: ast.expr, text: str) -> Any:
 
 def _integer(value: Any) -> int | None:
     if isinstance(value, str):  # a type, as of Cast
-        known = {name.lower(): number for name, number in DATA_TYPES.items()}
+        names = {name.lower(): number for name, number in DATA_TYPES.items()}
         try:
-            return known.get(value.lower()) or onnx_number(element_types.element_type(value.lower())) or None
+            return names.get(value.lower()) or onnx_number(element_types.element_type(value.lower())) or None
         except ModelError:
             return None
     return int(value) if isinstance(value, int) else None

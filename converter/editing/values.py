@@ -26,7 +26,7 @@ def open_cut(inputs: Sequence[str], outputs: Sequence[str], others: Sequence[str
     return f'cut: {listed(outputs)} also needs {needed} of the model: name it, too, such as in "{text}"'
 
 
-def weight_of(name: str, value: Any, kind: ElementType, shape: tuple[int, ...], *, cast: bool) -> Tensor:
+def weight_of(name: str, value: Any, element_type: ElementType, shape: tuple[int, ...], *, cast: bool) -> Tensor:
     """Return the array, or that of an .npy file, as a weight of this type and shape; the file stays mapped.
 
     Raises :class:`OptionError` for another shape, and for another type unless ``cast`` is set.
@@ -43,25 +43,25 @@ def weight_of(name: str, value: Any, kind: ElementType, shape: tuple[int, ...], 
         )
     if array.shape != shape:
         raise OptionError(f"replace_weight: '{name}' has the shape {list(shape)}, but the value {list(array.shape)}")
-    if array.dtype.kind == "V" and array.dtype.itemsize == kind.dtype.itemsize and kind.dtype.kind != "V":
-        array = array.view(kind.dtype)  # .npy files name no types beyond NumPy's own
-    if array.dtype != kind.dtype:
+    if array.dtype.type is np.void and array.dtype.itemsize == element_type.dtype.itemsize:
+        array = array.view(element_type.dtype)  # .npy files name no types beyond NumPy's own
+    if array.dtype != element_type.dtype:
         if not cast:
             raise OptionError(
-                f"replace_weight: '{name}' is {kind}, but the value {array.dtype}: cast_weights (--cast-weights) "
-                "converts it"
+                f"replace_weight: '{name}' is {element_type}, but the value {array.dtype}: cast_weights "
+                "(--cast-weights) converts it"
             )
         with np.errstate(all="ignore"):
-            array = array.astype(kind.dtype)
-    return Tensor.from_array(array, kind)
+            array = array.astype(element_type.dtype)
+    return Tensor.from_array(array, element_type)
 
 
-def input_of(value: Any, kind: ElementType | None) -> Tensor:
+def input_of(value: Any, element_type: ElementType | None) -> Tensor:
     """Return a further input of an operator: a number of the type of the first, a list of integers as int64."""
     try:
         array = np.array(value)
-        is_index = array.dtype.kind == "i" and array.ndim == 1  # axes, shapes and the like
-        chosen = element_types.i64 if is_index or kind is None else kind
+        is_index = np.issubdtype(array.dtype, np.integer) and array.ndim == 1  # axes, shapes and the like
+        chosen = element_types.i64 if is_index or element_type is None else element_type
         return Tensor.from_array(array.astype(chosen.dtype), chosen)
     except (TypeError, ValueError, OverflowError) as error:
         raise OptionError(f"insert_after: {value!r} is no value of an input") from error

@@ -25,9 +25,9 @@ def compare_files(first: Path, second: Path) -> tuple[ModelDifference, Model]:
     if sides[0] is None and sides[1] is None:
         models = [as_model(open_model(path)) for path in (first, second)]
         difference = compare_models(*models)
-        what = tuple(_of_headers(*models))
-        if what:
-            difference.changed.insert(0, LayerChange(models[0].name, models[1].name, "model", what))
+        changes = tuple(_of_headers(*models))
+        if changes:
+            difference.changed.insert(0, LayerChange(models[0].name, models[1].name, "model", changes))
         return difference, models[0]
     left, right = sides
     if left is None and right is not None:

@@ -126,9 +126,9 @@ class _Reader:
                 raise
             data = None
         shape = PartialShape(proto.dims)
-        kind = data.element_type if data is not None else element_types.dynamic
+        element_type = data.element_type if data is not None else element_types.dynamic
         attributes = {} if data is not None else {"data": "not here"}
-        node = Node(OnnxOperator(_CONSTANT, 0, attributes, data=data), (), [TensorType(kind, shape)], name)
+        node = Node(OnnxOperator(_CONSTANT, 0, attributes, data=data), (), [TensorType(element_type, shape)], name)
         node.outputs[0].names = [name]
         return node.outputs[0]
 
@@ -145,7 +145,7 @@ class _Reader:
     def _add(self, node: NodeProto, values: dict[str, Output]) -> None:
         """Add a node to the graph whose tensors are ``values``."""
         domain = normalize_domain(node.domain)
-        value = next((one for one in node.attribute if one.name == "value" and one.has("t")), None)
+        value = next((entry for entry in node.attribute if entry.name == "value" and entry.has("t")), None)
         if node.op_type == _CONSTANT and not domain and value is not None and node.output:
             values[node.output[0]] = self._constant(value.t, node.output[0])
             return
@@ -155,7 +155,7 @@ class _Reader:
         missing = [name for name in (*node.input, *around) if name and name not in values]
         if missing:
             raise InvalidModelError(f"'{missing[0]}', which node '{node_name(node)}' reads, is computed by no node")
-        attributes = {one.name: self._text(one) for one in node.attribute if not (one.has("g") or one.graphs)}
+        attributes = {entry.name: self._text(entry) for entry in node.attribute if not (entry.has("g") or entry.graphs)}
         absent = [str(place) for place, name in enumerate(node.input) if not name and any(node.input[place:])]
         if absent:
             attributes["absent inputs"] = ",".join(absent)
@@ -190,7 +190,7 @@ class _Reader:
             tensor = self._tensor(value)
             digest = hashlib.sha256(b"".join(tensor.chunks())).hexdigest()[:16]
             return f"{tensor.element_type}{list(tensor.shape)} sha256:{digest}"
-        if isinstance(value, Message) or (isinstance(value, list) and any(isinstance(one, Message) for one in value)):
+        if isinstance(value, Message) or (isinstance(value, list) and value and isinstance(value[0], Message)):
             return "(a message)"
         return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
@@ -198,13 +198,13 @@ class _Reader:
 def _type_text(value: ValueInfoProto) -> dict[str, str]:
     """Return the declared type of an input or output as an attribute; none where nothing is declared."""
     if not value.type.has("tensor_type"):
-        kind = next((name for name in ("sequence_type", "map_type", "optional_type") if value.type.has(name)), "")
-        return {"type": kind} if kind else {}
+        category = next((name for name in ("sequence_type", "map_type", "optional_type") if value.type.has(name)), "")
+        return {"type": category} if category else {}
     try:
-        kind = str(element_type_of(value.type.tensor_type.elem_type))
+        category = str(element_type_of(value.type.tensor_type.elem_type))
     except ConversionError:
-        kind = f"type {value.type.tensor_type.elem_type}"
+        category = f"type {value.type.tensor_type.elem_type}"
     names = [dim.dim_param for dim in value.type.tensor_type.shape.dim]
     shape = declared_shape(value.type)
     dims = ",".join(name or str(dim) for name, dim in zip(names, shape)) if shape.has_rank else "..."
-    return {"type": f"{kind}[{dims}]"}
+    return {"type": f"{category}[{dims}]"}
