@@ -116,7 +116,10 @@ class Derivation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return steps and weights as plain values."""
-        weights = {name: {"sources": one.names, "steps": one.steps} for name, one in (self.weights or {}).items()}
+        weights = {
+            name: {"sources": provenance.names, "steps": provenance.steps}
+            for name, provenance in (self.weights or {}).items()
+        }
         return {"derivation": [step.to_dict() for step in self.steps], "computed_weights": weights}
 
     @classmethod

@@ -51,8 +51,8 @@ def apply_options(model: Model, options: Options, *, static: bool) -> Mapping[st
     _reshape(model, inputs, bound)
     for name in bound.frozen:
         _freeze(model, inputs.pop(name), bound, name)
-    for name, kind in bound.kinds.items():
-        _retype(model, inputs[name], kind)
+    for name, element_type in bound.kinds.items():
+        _retype(model, inputs[name], element_type)
     if bound.outputs is not None:
         cut_outputs(model, bound.outputs)
     if static:
@@ -63,8 +63,8 @@ def apply_options(model: Model, options: Options, *, static: bool) -> Mapping[st
 def _with_first_names(options: Options, names: Mapping[str, str]) -> Options:
     """The options with each input by its first name."""
 
-    def renamed(given: Mapping[str, Any]) -> dict[str, Any]:
-        return {names.get(name, name): value for name, value in given.items()}
+    def renamed(values_by_name: Mapping[str, Any]) -> dict[str, Any]:
+        return {names.get(name, name): value for name, value in values_by_name.items()}
 
     return Options(
         renamed(options.shapes),
@@ -84,9 +84,9 @@ def _reshape(model: Model, inputs: Mapping[str, Node], options: Options) -> None
     for name, node in inputs.items():
         if name not in options.frozen:
             declared = node.outputs[0].shape
-            wanted = options.shape_of(name, declared)
-            if wanted != declared:
-                shapes[node] = TensorType(node.outputs[0].element_type, wanted)
+            requested = options.shape_of(name, declared)
+            if requested != declared:
+                shapes[node] = TensorType(node.outputs[0].element_type, requested)
     try:
         infer_again(model.nodes(), shapes)
     except InferenceError as error:
@@ -107,12 +107,12 @@ def _freeze(model: Model, node: Node, options: Options, name: str) -> None:
 
 
 @graph_pass("retype_input", OPTIONS)
-def _retype(model: Model, node: Node, kind: ElementType) -> None:
+def _retype(model: Model, node: Node, element_type: ElementType) -> None:
     """Let an input have another element type, converted to the one that the layers want."""
     (output,) = node.outputs
-    if output.element_type is kind:
+    if output.element_type is element_type:
         return
-    parameter = make_node(Parameter1(shape=output.shape, element_type=kind), (), node.name)
+    parameter = make_node(Parameter1(shape=output.shape, element_type=element_type), (), node.name)
     unique = UniqueNames(model)
     node.name = unique(node.name)
     converted = make_node(
