@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from converter.options import SWITCH, TEXT, TEXTS, described, option
@@ -215,6 +216,10 @@ def _pairs(name: str, value: Any, form: str) -> dict[str, Any]:
         pairs = list(value.items())
         if not all(isinstance(key, str) and key for key, _ in pairs):
             raise OptionError(f"{name} must map names, but is {shown(value)}")
+        types = {"replace_weight": (object,), "set_dim": (str, Integral)}.get(name, (str,))
+        odd = [right for _, right in pairs if not isinstance(right, types)]
+        if odd:
+            raise OptionError(f"{name} must be {form}, but has the value {shown(odd[0])}")
     else:
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
