@@ -135,7 +135,7 @@ def _page(command: str) -> Path:
 
 def _has_page(command: str, files: Sequence[str], values: Mapping[str, Any]) -> bool:
     """True if a command writes an HTML page for these files and values."""
-    if any(Path(name).is_dir() for name in files) or values.get("steps"):
+    if any(Path(name).is_dir() for name in files) or values.get("steps") or values.get("nodes"):
         return False
     return command != "export" or bool(values.get("check"))
 

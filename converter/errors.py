@@ -48,13 +48,13 @@ def error_of(problems: Sequence[Problem]) -> ConversionError:
     """One error for all problems of a model: unsupported only where every problem is, ours where any is."""
     causes = [p.cause for p in problems if p.cause is not None]
     fault = next((cause for cause in causes if not isinstance(cause, EXHAUSTED)), None)
-    kind: type[ConversionError] = InternalError if fault is not None else InvalidModelError
+    error_class: type[ConversionError] = InternalError if fault is not None else InvalidModelError
     if all(p.unsupported for p in problems):
-        kind = UnsupportedModelError
+        error_class = UnsupportedModelError
     if len(problems) == 1:
-        error = kind(str(problems[0]), problems)
+        error = error_class(str(problems[0]), problems)
     else:
         lines = "\n".join(f"  {problem}" for problem in problems)
-        error = kind(f"the model has {len(problems)} problems:\n{lines}", problems)
+        error = error_class(f"the model has {len(problems)} problems:\n{lines}", problems)
     error.__cause__ = fault or next(iter(causes), None)
     return error

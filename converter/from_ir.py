@@ -51,10 +51,10 @@ def apply_options(model: Model, options: Options, *, static: bool) -> Mapping[st
     _reshape(model, inputs, bound)
     for name in bound.frozen:
         _freeze(model, inputs.pop(name), bound, name)
-    for name, kind in bound.kinds.items():
-        _retype(model, inputs[name], kind)
+    for name, element_type in bound.kinds.items():
+        _retype(model, inputs[name], element_type)
     if bound.outputs is not None:
-        _cut(model, bound.outputs)
+        cut_outputs(model, bound.outputs)
     if static:
         _fold_shapes(model)
     return {name: node.outputs[0].shape for name, node in inputs.items()}
@@ -63,8 +63,8 @@ def apply_options(model: Model, options: Options, *, static: bool) -> Mapping[st
 def _with_first_names(options: Options, names: Mapping[str, str]) -> Options:
     """The options with each input by its first name."""
 
-    def renamed(given: Mapping[str, Any]) -> dict[str, Any]:
-        return {names.get(name, name): value for name, value in given.items()}
+    def renamed(values_by_name: Mapping[str, Any]) -> dict[str, Any]:
+        return {names.get(name, name): value for name, value in values_by_name.items()}
 
     return Options(
         renamed(options.shapes),
@@ -84,9 +84,9 @@ def _reshape(model: Model, inputs: Mapping[str, Node], options: Options) -> None
     for name, node in inputs.items():
         if name not in options.frozen:
             declared = node.outputs[0].shape
-            wanted = options.shape_of(name, declared)
-            if wanted != declared:
-                shapes[node] = TensorType(node.outputs[0].element_type, wanted)
+            requested = options.shape_of(name, declared)
+            if requested != declared:
+                shapes[node] = TensorType(node.outputs[0].element_type, requested)
     try:
         infer_again(model.nodes(), shapes)
     except InferenceError as error:
@@ -107,12 +107,12 @@ def _freeze(model: Model, node: Node, options: Options, name: str) -> None:
 
 
 @graph_pass("retype_input", OPTIONS)
-def _retype(model: Model, node: Node, kind: ElementType) -> None:
+def _retype(model: Model, node: Node, element_type: ElementType) -> None:
     """Let an input have another element type, converted to the one that the layers want."""
     (output,) = node.outputs
-    if output.element_type is kind:
+    if output.element_type is element_type:
         return
-    parameter = make_node(Parameter1(shape=output.shape, element_type=kind), (), node.name)
+    parameter = make_node(Parameter1(shape=output.shape, element_type=element_type), (), node.name)
     unique = UniqueNames(model)
     node.name = unique(node.name)
     converted = make_node(
@@ -123,22 +123,28 @@ def _retype(model: Model, node: Node, kind: ElementType) -> None:
     output.replace_by(converted.outputs[0], move_names=False)
 
 
-@graph_pass("cut_outputs", OPTIONS)
-def _cut(model: Model, outputs: tuple[str, ...]) -> None:
-    """Return these tensors in place of the model's outputs."""
-    known: dict[str, Output] = {}
+def known_tensors(model: Model) -> dict[str, Output]:
+    """The tensors by their names, and by those of layers of one output."""
+    tensors: dict[str, Output] = {}
     for node in model.nodes():
         for output in node.outputs:
-            known.update(dict.fromkeys(output.names, output))
+            tensors.update(dict.fromkeys(output.names, output))
             if len(node.outputs) == 1:
-                known.setdefault(node.name, output)
+                tensors.setdefault(node.name, output)
     for node in model.results:
-        known.update(dict.fromkeys(node.end_names, node.inputs[0]))
-    missing = [name for name in outputs if name not in known]
+        tensors.update(dict.fromkeys(node.end_names, node.inputs[0]))
+    return tensors
+
+
+@graph_pass("cut_outputs", OPTIONS)
+def cut_outputs(model: Model, outputs: tuple[str, ...]) -> None:
+    """Return these tensors in place of the model's outputs."""
+    tensors = known_tensors(model)
+    missing = [name for name in outputs if name not in tensors]
     if missing:
-        raise OptionError(f"the model has no tensor '{missing[0]}'{suggestions(missing[0], known)}")
+        raise OptionError(f"the model has no tensor '{missing[0]}'{suggestions(missing[0], tensors)}")
     unique = UniqueNames(model)
-    results = [make_node(Result1(), [known[name]], unique(f"{name}/result")) for name in outputs]
+    results = [make_node(Result1(), [tensors[name]], unique(f"{name}/result")) for name in outputs]
     for name, result in zip(outputs, results):
         result.output_names = [name]
     model.results = results

@@ -194,5 +194,5 @@ def as_json(options: Any) -> dict[str, Any]:
 
 def _spec_text(spec: InputSpec) -> str:
     shape = "" if spec.shape is None else str(spec.shape)
-    kind = "" if spec.kind is None else f"{{{spec.kind}}}"
-    return f"{spec.name or ''}{shape}{kind}" + ("" if spec.value is None else "=...")
+    type_text = "" if spec.element_type is None else f"{{{spec.element_type}}}"
+    return f"{spec.name or ''}{shape}{type_text}" + ("" if spec.value is None else "=...")

@@ -437,13 +437,13 @@ def both_from(
     )
 
 
-def refuse_unused(options: ConversionOptions, branch: str, what: str) -> None:
-    """Raise :class:`ConversionError` where an option is set that ``branch`` (``what``) has no use for."""
+def refuse_unused(options: ConversionOptions, branch: str, reason: str) -> None:
+    """Raise :class:`ConversionError` where an option is set that ``branch`` (``reason``) has no use for."""
     from converter.from_onnx.input_forms import OptionError
 
     refused = {entry.name for entry in fields(ConversionOptions) if branch in entry.metadata["unused_in"]}
     for name in refused.intersection(options.to_dict()):
-        raise OptionError(f"{name} cannot be used with {what}")
+        raise OptionError(f"{name} cannot be used with {reason}")
 
 
 def takes(*classes: type) -> Callable[[Call], Call]:
@@ -454,9 +454,9 @@ def takes(*classes: type) -> Callable[[Call], Call]:
 
     def derive(function: Call) -> Call:
         signature = inspect.signature(function)
-        own = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
         entries = [entry for cls in classes for entry in fields(cls)]
-        names = {one.name for one in own}
+        names = {parameter.name for parameter in own}
         own += [
             inspect.Parameter(entry.name, inspect.Parameter.KEYWORD_ONLY, default=entry.default, annotation=entry.type)
             for entry in entries
@@ -464,7 +464,7 @@ def takes(*classes: type) -> Callable[[Call], Call]:
         ]
         function.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
         function.option_classes = classes  # type: ignore[attr-defined]
-        function.accepted_keywords = frozenset(one.name for one in own)  # type: ignore[attr-defined]
+        function.accepted_keywords = frozenset(parameter.name for parameter in own)  # type: ignore[attr-defined]
         if function.__doc__:  # python -OO has none
             function.__doc__ = inspect.cleandoc(function.__doc__).replace("{options}", reference(*classes))
         return function

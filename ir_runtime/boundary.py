@@ -74,7 +74,7 @@ class boundary(ContextDecorator):  # noqa: N801, used as contextlib's own contex
         pass
 
     def __exit__(
-        self, kind: type[BaseException] | None, cause: BaseException | None, traceback: TracebackType | None
+        self, error_type: type[BaseException] | None, cause: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if isinstance(cause, Exception):
             error = self.expected(cause, traceback)

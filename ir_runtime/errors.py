@@ -26,9 +26,9 @@ class FileError(ModelError, OSError):
         reason = cause.strerror or str(cause) or type(cause).__name__
         text = str(named) if named is not None else ""
         text = text if len(text) <= 500 else f"{text[:500]}..."
-        made = cls(f"{text!r} cannot be {done}: {reason}" if text else reason)
-        made.errno = cause.errno
-        return made
+        error = cls(f"{text!r} cannot be {done}: {reason}" if text else reason)
+        error.errno = cause.errno
+        return error
 
 
 class AttributeValueError(ModelError):

@@ -27,18 +27,18 @@ T = TypeVar("T")
 def record(cls: type[T]) -> type[T]:
     """Class decorator: as ``dataclass(frozen=True)``, with the functions that the class does not define itself."""
     own = vars(cls)
-    made = dataclass(init=False, repr=False, eq=False)(cls)
-    found: Any = made
-    found._names = tuple(entry.name for entry in fields(found))
-    found._compared = tuple(entry.name for entry in fields(found) if entry.compare)
-    found._defaults = {entry.name: entry.default for entry in fields(found) if entry.default is not MISSING}
-    found._factories = {
-        entry.name: entry.default_factory for entry in fields(found) if entry.default_factory is not MISSING
+    record_class = dataclass(init=False, repr=False, eq=False)(cls)
+    untyped: Any = record_class
+    untyped._names = tuple(entry.name for entry in fields(untyped))
+    untyped._compared = tuple(entry.name for entry in fields(untyped) if entry.compare)
+    untyped._defaults = {entry.name: entry.default for entry in fields(untyped) if entry.default is not MISSING}
+    untyped._factories = {
+        entry.name: entry.default_factory for entry in fields(untyped) if entry.default_factory is not MISSING
     }
     for name, function in _SHARED.items():
         if name not in own:
-            setattr(made, name, function)
-    return made
+            setattr(record_class, name, function)
+    return record_class
 
 
 def _init(self: Any, *values: Any, **named: Any) -> None:

@@ -26,16 +26,16 @@ def cell(text: object, style: str = "") -> Cell:
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table; what is no :data:`Cell` is a text."""
-    found = [[one if isinstance(one, tuple) else cell(one) for one in row] for row in rows]
+    cells = [[entry if isinstance(entry, tuple) else cell(entry) for entry in row] for row in rows]
     head = "".join(f'<th style="{_CELL}">{escape(heading)}</th>' for heading in headings)
-    lines = "".join(f"<tr>{''.join(map(_td, row))}</tr>" for row in found[:MOST_ROWS])
-    left = len(found) - MOST_ROWS
+    lines = "".join(f"<tr>{''.join(map(_td, row))}</tr>" for row in cells[:MOST_ROWS])
+    left = len(cells) - MOST_ROWS
     more = f"<p>... and {left} more</p>" if left > 0 else ""
     return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>{more}"
 
 
-def _td(one: Cell) -> str:
-    html, style = one
+def _td(entry: Cell) -> str:
+    html, style = entry
     return f'<td style="{_CELL}{f";{style}" if style else ""}">{html}</td>'
 
 

@@ -49,7 +49,7 @@ def jobs_for(sources: Sequence[Source], output: Path, settings: Settings) -> lis
 
     Raises :class:`ConversionError` where two models would have the same IR, or an IR would replace a model.
     """
-    made: dict[str, Job] = {}
+    jobs: dict[str, Job] = {}
     output = Path(os.path.abspath(output))
     models = {str(source.path.resolve()): source for source in sources}
     for source in sources:
@@ -58,11 +58,11 @@ def jobs_for(sources: Sequence[Source], output: Path, settings: Settings) -> lis
         replaced = next((models[path] for path in written if path in models), None)
         if replaced is not None:
             raise ConversionError(f"the IR of {source.path} would overwrite the model {replaced.path}")
-        first = made.get(written[0])
+        first = jobs.get(written[0])
         if first is not None:
             raise ConversionError(
                 f"{first.model} and {source.path} would both become {xml}: "
                 "give the folder above both, or convert them in runs of their own"
             )
-        made[written[0]] = Job(str(source.path), source.name, str(xml), settings)
-    return list(made.values())
+        jobs[written[0]] = Job(str(source.path), source.name, str(xml), settings)
+    return list(jobs.values())

@@ -58,12 +58,12 @@ def convert_many(
 
     Raises :class:`ConversionError` where there are no models, two would become the same IR, or an option is wrong.
     """
-    for what, limit in (("time_limit", time_limit), ("memory_limit", memory_limit), ("jobs", jobs)):
+    for argument, limit in (("time_limit", time_limit), ("memory_limit", memory_limit), ("jobs", jobs)):
         if limit is not None and not limit > 0:
-            raise ConversionError(f"{what} must be more than 0, but is {limit!r}")
+            raise ConversionError(f"{argument} must be more than 0, but is {limit!r}")
     if executor is not None and jobs is not None:
         raise ConversionError("jobs is for runs without an executor, which has workers of its own")
-    given = [models] if isinstance(models, (str, os.PathLike)) else list(models)
+    sources = [models] if isinstance(models, (str, os.PathLike)) else list(models)
     settings = settings_for(
         *both_from(options, saving, keywords, "convert_many"),
         verify=bool(verify),
@@ -72,9 +72,9 @@ def convert_many(
         memory=memory_limit,
         again=bool(again),
     )
-    made = jobs_for(find_models(given), Path(folder), settings)
-    rows: list[Row | None] = [None] * len(made)
-    for index, row in results(made, executor=executor, workers=jobs):
+    jobs_to_run = jobs_for(find_models(sources), Path(folder), settings)
+    rows: list[Row | None] = [None] * len(jobs_to_run)
+    for index, row in results(jobs_to_run, executor=executor, workers=jobs):
         rows[index] = row
         if each is not None:
             each(row)

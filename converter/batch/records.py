@@ -80,8 +80,8 @@ def _version(name: str) -> str:
 
 
 def _hash(path: Path) -> str:
-    found = blake2b()
+    digest = blake2b()
     with path.open("rb") as file:
         while part := file.read(1 << 20):
-            found.update(part)
-    return found.hexdigest()
+            digest.update(part)
+    return digest.hexdigest()

@@ -100,16 +100,16 @@ class Row:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Row:
         """The row of :meth:`to_dict`. Raises :class:`TypeError` where fields are missing."""
-        known = {field.name for field in fields(cls)}
-        given: dict[str, Any] = {
+        field_names = {field.name for field in fields(cls)}
+        entries: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
         }
-        return cls(**{name: value for name, value in given.items() if name in known})
+        return cls(**{name: value for name, value in entries.items() if name in field_names})
 
 
 def counts(rows: Iterable[Row]) -> dict[str, int]:
     """How many rows have which verdict, those without any left out."""
-    found = dict.fromkeys(VERDICTS, 0)
+    counted = dict.fromkeys(VERDICTS, 0)
     for row in rows:
-        found[row.verdict] += 1
-    return {verdict: count for verdict, count in found.items() if count}
+        counted[row.verdict] += 1
+    return {verdict: count for verdict, count in counted.items() if count}

@@ -23,30 +23,30 @@ class Source:
     name: str
 
 
-def find_models(given: Sequence[str | os.PathLike[str]]) -> list[Source]:
-    """The models that ``given`` names, in order, each once.
+def find_models(patterns: Sequence[str | os.PathLike[str]]) -> list[Source]:
+    """The models that ``patterns`` names, in order, each once.
 
     * a folder: every ``.onnx`` below it, sorted; names are paths below the folder;
     * a pattern with ``*``, ``?`` or ``[...]`` (``**`` for any depth): names are paths below its fixed part;
     * an ``.onnx`` or ``.xml`` file: its name is the path below the deepest folder that such files have in common;
     * any other file: a list, a path a line, relative to the current folder; ``#`` begins a comment. ``-`` is stdin.
 
-    Raises :class:`ConversionError` where one of ``given`` does not exist, or where there is no model at all. A path of
-    a list that does not exist is left to its row.
+    Raises :class:`ConversionError` where one of ``patterns`` does not exist, or where there is no model at all. A
+    path of a list that does not exist is left to its row.
     """
-    found: list[tuple[Path, Path | None]] = []
-    texts = [os.fspath(one) for one in given]
+    paths_and_roots: list[tuple[Path, Path | None]] = []
+    texts = [os.fspath(pattern) for pattern in patterns]
     for text in texts:
-        found += _found(text)
-    if not found:
+        paths_and_roots += _found(text)
+    if not paths_and_roots:
         raise ConversionError(f"there is no .onnx file in {', '.join(texts) or 'an empty list'}")
-    loose = [Path(os.path.abspath(path)) for path, root in found if root is None]
+    loose = [Path(os.path.abspath(path)) for path, root in paths_and_roots if root is None]
     common = _common_folder(loose) if loose else Path()
-    made: dict[Path, Source] = {}
-    for path, root in found:
+    sources_by_path: dict[Path, Source] = {}
+    for path, root in paths_and_roots:
         place = Path(os.path.abspath(path))
-        made.setdefault(place, Source(place, place.relative_to(root or common).as_posix()))
-    return list(made.values())
+        sources_by_path.setdefault(place, Source(place, place.relative_to(root or common).as_posix()))
+    return list(sources_by_path.values())
 
 
 def _found(text: str) -> list[tuple[Path, Path | None]]:
@@ -65,14 +65,14 @@ def _found(text: str) -> list[tuple[Path, Path | None]]:
             raise ConversionError(f"{path} is neither a model (.onnx) nor a list of models, which is text") from error
     if glob.has_magic(text):
         root = _fixed_part(text)
-        models = sorted(Path(one) for one in glob.glob(text, recursive=True))
+        models = sorted(Path(match) for match in glob.glob(text, recursive=True))
         return [(model, root) for model in models if model.is_file() and model.suffix.lower() in _MODEL_ENDINGS]
     raise ConversionError(f"there is no file, folder or pattern '{text}'")
 
 
 def _below(folder: Path) -> list[Path]:
-    found = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
-    return sorted(path for path in found if path.suffix.lower() == ".onnx")
+    paths = (Path(place, name) for place, _, names in os.walk(folder) for name in names)
+    return sorted(path for path in paths if path.suffix.lower() == ".onnx")
 
 
 def _listed(text: str) -> list[Path]:

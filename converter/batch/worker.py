@@ -126,8 +126,8 @@ class _Work:
             reason="" if report.passed else report.reason,
             oracle=report.oracle,
             unproven=unproven,
-            max_absolute=max((one.max_absolute for one in compared), default=0.0),
-            max_relative=max((one.max_relative for one in compared), default=0.0),
+            max_absolute=max((comparison.max_absolute for comparison in compared), default=0.0),
+            max_relative=max((comparison.max_relative for comparison in compared), default=0.0),
             verify_seconds=time.perf_counter() - started,
         )
 
@@ -141,20 +141,20 @@ class _Work:
 @contextlib.contextmanager
 def _messages() -> Iterator[list[str]]:
     """The warnings that the converter logs."""
-    found: list[str] = []
+    messages: list[str] = []
     logger = logging.getLogger("converter")
-    handler = _Collecting(found)
+    handler = _Collecting(messages)
     logger.addHandler(handler)
     try:
-        yield found
+        yield messages
     finally:
         logger.removeHandler(handler)
 
 
 class _Collecting(logging.Handler):
-    def __init__(self, found: list[str]) -> None:
+    def __init__(self, messages: list[str]) -> None:
         super().__init__(logging.WARNING)
-        self._found = found
+        self._found = messages
 
     def emit(self, record: logging.LogRecord) -> None:
         self._found.append(getattr(record, "told", record.getMessage()))
@@ -176,9 +176,9 @@ def _limit(memory: int | None) -> None:
     import resource
 
     # Linux counts what can be written, and not the files that are mapped; elsewhere all addresses count.
-    kind = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
-    _, most = resource.getrlimit(kind)
-    resource.setrlimit(kind, (memory if most < 0 else min(memory, most), most))
+    limit_type = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
+    _, most = resource.getrlimit(limit_type)
+    resource.setrlimit(limit_type, (memory if most < 0 else min(memory, most), most))
 
 
 def _die_first() -> None:

@@ -76,13 +76,13 @@ def constants_of_shapes(model: Model) -> set[Node]:
         for index, source in enumerate(node.inputs):
             if source.tensor is not None and source.element_type.is_real and _decides_the_shape(node, index):
                 pending.append(source.node)
-    found: set[Node] = set()
+    nodes: set[Node] = set()
     while pending:
         node = pending.pop()
-        if node not in found and (node.op.data is not None or isinstance(node.op, _ELEMENTWISE)):
-            found.add(node)
+        if node not in nodes and (node.op.data is not None or isinstance(node.op, _ELEMENTWISE)):
+            nodes.add(node)
             pending += [source.node for source in node.inputs]
-    return found
+    return nodes
 
 
 def _decides_the_shape(node: Node, index: int) -> bool:

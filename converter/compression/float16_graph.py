@@ -120,28 +120,28 @@ class _Halving:
             return source
         if source not in self._in_half:
             if source.tensor is not None:
-                made = _constant(source, element_types.f16, self._names(f"{source.node.name}/float16"))
+                half = _constant(source, element_types.f16, self._names(f"{source.node.name}/float16"))
             else:
                 value = source
                 if source in self._beyond:
                     name = self._names(f"{source.node.name}/clamp")
                     value = make_node(Clamp1(min=-LARGEST, max=LARGEST), [source], name).outputs[0]
-                made = self._converted(value, element_types.f16)
-            self._in_half[source] = made
+                half = self._converted(value, element_types.f16)
+            self._in_half[source] = half
         return self._in_half[source]
 
     def _as_single(self, source: Output) -> Output:
         if source not in self._single or source.element_type is element_types.f32:
             return source
         if source not in self._in_single:
-            made = self._converted(source, element_types.f32)
-            made.names, source.names = source.names, []
-            self._in_single[source] = made
+            single = self._converted(source, element_types.f32)
+            single.names, source.names = source.names, []
+            self._in_single[source] = single
         return self._in_single[source]
 
-    def _converted(self, source: Output, kind: ElementType) -> Output:
-        name = self._names(f"{source.node.name}/{kind}")
-        return make_node(Convert1(destination_type=kind), [source], name).outputs[0]
+    def _converted(self, source: Output, element_type: ElementType) -> Output:
+        name = self._names(f"{source.node.name}/{element_type}")
+        return make_node(Convert1(destination_type=element_type), [source], name).outputs[0]
 
 
 def _in_half(op: Operation) -> Operation:
@@ -161,19 +161,19 @@ def _is_beyond(source: Output) -> bool:
     return bool((values > LARGEST).any())
 
 
-def _constant(source: Output, kind: ElementType, name: str) -> Output:
+def _constant(source: Output, element_type: ElementType, name: str) -> Output:
     """A constant in another type, computed while it is written."""
     tensor = source.tensor
     assert tensor is not None
 
     def parts(of: Tensor = tensor) -> Iterator[Array]:
         for part in of.parts():
-            yield _limited_half(part) if kind is element_types.f16 else part.astype(kind.dtype)
+            yield _limited_half(part) if element_type is element_types.f16 else part.astype(element_type.dtype)
 
-    made = Tensor.computed_in_parts(kind, tensor.shape, parts, tensor.sample(), tensor, "Convert")
+    converted = Tensor.computed_in_parts(element_type, tensor.shape, parts, tensor.sample(), tensor, "Convert")
     if tensor.byte_size <= _MAX_CONSTANT_BYTES:
-        made = Tensor.from_array(made.array(), kind).derived("Convert", tensor)
-    return make_node(Const1(value=made), (), name).outputs[0]
+        converted = Tensor.from_array(converted.array(), element_type).derived("Convert", tensor)
+    return make_node(Const1(value=converted), (), name).outputs[0]
 
 
 def _limited_half(values: Array) -> Array:

@@ -52,25 +52,25 @@ def put_on_grid(
     Reads the weights once, for their ranges; the codes are computed when they are written. Returns the reason where
     there is no such grid.
     """
-    kind = element_type_of_codes(bits, symmetric)
+    element_type = element_type_of_codes(bits, symmetric)
     low, high, whole = _ranges(source.array().reshape(shape), reduced)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         return "are not finite"
     if max(-low.min(initial=0), high.max(initial=0)) > _LARGEST:
         return f"have values beyond {_LARGEST:.0f}"
     if whole:
-        scale = _unit_scale(low, high, kind)
+        scale = _unit_scale(low, high, element_type)
         if not scale.all():
             return f"are whole numbers of more than {bits} bits"
     else:
         scale = _symmetric_scale(low, high, bits) if symmetric else (high - low) / np.float32((1 << bits) - 1)
     scale = _stored(scale)
-    zero = None if symmetric else np.rint(-low / scale.astype(np.float32)).clip(*kind.limits)
+    zero = None if symmetric else np.rint(-low / scale.astype(np.float32)).clip(*element_type.limits)
     identity = blake2b(scale.tobytes(), digest_size=16)
     identity.update(b"" if zero is None else zero.tobytes())
 
     def codes() -> Iterator[Array]:
-        steps, least, greatest = scale.astype(np.float32), *(np.float32(limit) for limit in kind.limits)
+        steps, least, greatest = scale.astype(np.float32), *(np.float32(limit) for limit in element_type.limits)
         values = source.array().reshape(shape)
         narrow = np.int8 if symmetric else np.uint8
         for index in _blocks(shape):
@@ -84,14 +84,14 @@ def put_on_grid(
             yield part.astype(narrow)
 
     return OnGrid(
-        Tensor.computed_in_parts(kind, shape, codes, identity.digest(), source, f"{kind} codes"),
+        Tensor.computed_in_parts(element_type, shape, codes, identity.digest(), source, f"{element_type} codes"),
         Tensor.from_array(scale).derived("scales", source),
-        None if zero is None else _zero_points(zero, kind).derived("zero points", source),
+        None if zero is None else _zero_points(zero, element_type).derived("zero points", source),
     )
 
 
-def _zero_points(values: Array, kind: ElementType) -> Tensor:
-    return Tensor.from_array(values.astype(np.uint8).astype(kind.dtype), kind)
+def _zero_points(values: Array, element_type: ElementType) -> Tensor:
+    return Tensor.from_array(values.astype(np.uint8).astype(element_type.dtype), element_type)
 
 
 def _ranges(values: Array, reduced: tuple[int, ...]) -> tuple[Array, Array, bool]:
@@ -108,9 +108,9 @@ def _ranges(values: Array, reduced: tuple[int, ...]) -> tuple[Array, Array, bool
     return low, high, whole
 
 
-def _unit_scale(low: Array, high: Array, kind: ElementType) -> Array:
-    """A scale of 1 or -1 with which codes of ``kind`` reach from ``low`` to ``high``; 0 where there is none."""
-    least, greatest = kind.limits
+def _unit_scale(low: Array, high: Array, element_type: ElementType) -> Array:
+    """A scale of 1 or -1 with which codes of ``element_type`` reach from ``low`` to ``high``; 0 where there is none."""
+    least, greatest = element_type.limits
     if not least:
         return np.where(high - low <= greatest, np.float32(1), np.float32(0))
     up, down = (low >= least) & (high <= greatest), (-high >= least) & (-low <= greatest)

@@ -151,8 +151,8 @@ class _Way:
     group: int
 
     def __str__(self) -> str:
-        kind = element_type_of_codes(self.bits, self.symmetric)
-        return f"{kind} {'by channel' if self.group == -1 else f'in groups of {self.group}'}"
+        element_type = element_type_of_codes(self.bits, self.symmetric)
+        return f"{element_type} {'by channel' if self.group == -1 else f'in groups of {self.group}'}"
 
 
 @graph_pass("weight_compression", COMPRESSION)
@@ -163,10 +163,10 @@ def compress_weights(model: Model, options: WeightCompression) -> CompressedWeig
     """
     result = CompressedWeights()
     for part in model.all_models():
-        found = [weights for node in part.nodes() if (weights := _weights(node)) is not None]
-        last = _last_products(part, {use.node for weights in found for use in weights.uses})
+        all_weights = [weights for node in part.nodes() if (weights := _weights(node)) is not None]
+        last = _last_products(part, {use.node for weights in all_weights for use in weights.uses})
         unique = UniqueNames(part)
-        for weights in found:
+        for weights in all_weights:
             way = _way(weights, options, last)
             new_layers = _compressed(weights, way, unique)
             if isinstance(new_layers, str):
@@ -199,8 +199,8 @@ def _weights(node: Node) -> _Weights | None:
     readers = value.uses
     if len(readers) == 1 and isinstance(readers[0].op, Convert1) and readers[0].outputs[0].element_type in _REAL:
         value = readers[0].outputs[0]
-    found = tuple(_uses_as_weights(value, tuple(range(len(tensor.shape)))))
-    return _Weights(node, value, found) if found else None
+    weight_uses = tuple(_uses_as_weights(value, tuple(range(len(tensor.shape)))))
+    return _Weights(node, value, weight_uses) if weight_uses else None
 
 
 def _uses_as_weights(value: Output, axes: tuple[int, ...]) -> Iterable[_Use]:

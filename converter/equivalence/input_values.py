@@ -58,7 +58,7 @@ def default_values(kind: ElementType) -> Values:
     """Values of a type where nothing more is known. Raises :class:`VerificationError` for types that have none."""
     if kind.is_real:
         return NORMAL
-    if kind.kind == "boolean":
+    if kind.category == "boolean":
         return Values("false or true", lambda generator, shape: generator.integers(0, 2, shape))
     if kind.is_integral:
         # Small and not negative, because integers are indices more often than not.
@@ -96,7 +96,7 @@ def _range(low: float, high: float) -> Values:
 def filled(values: Values, generator: np.random.Generator, shape: tuple[int, ...], kind: ElementType) -> Array:
     """An array of ``kind``; whole numbers where that is what the type holds."""
     array = np.asarray(values.make(generator, shape))
-    if array.dtype.kind == "f" and (kind.is_integral or kind.kind == "boolean"):
+    if array.dtype.kind == "f" and (kind.is_integral or kind.category == "boolean"):
         array = np.floor(array + (0.5 if values.meaning != NORMAL.meaning else 0.0))
     return array.astype(kind.dtype)
 

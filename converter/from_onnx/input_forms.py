@@ -31,7 +31,7 @@ class InputSpec:
 
     name: str | None
     shape: PartialShape | None = None
-    kind: ElementType | None = None
+    element_type: ElementType | None = None
     value: Array | None = None
     """The constant that takes the input's place."""
 
@@ -79,32 +79,32 @@ def parse_inputs(text: str) -> list[InputSpec]:
     return specs
 
 
-def input_specs(given: Any) -> list[InputSpec]:
+def input_specs(requested: Any) -> list[InputSpec]:
     """The entries of the argument ``input`` of ``convert_model``.
 
     A mapping of names to shapes, types or both; a list or tuple of ``(name, shape, type)`` in any combination,
     of shapes, of types and of names; one of these alone; or the command line's notation. Raises
     :class:`OptionError` for anything else.
     """
-    if given is None or (isinstance(given, (list, tuple)) and not given):
+    if requested is None or (isinstance(requested, (list, tuple)) and not requested):
         return []
-    if isinstance(given, Mapping):
+    if isinstance(requested, Mapping):
         specs = []
-        for name, value in given.items():
+        for name, value in requested.items():
             if not isinstance(name, str):
                 raise OptionError(f"input must map names to shapes, but has the key {shown(name)}")
             parts = value if isinstance(value, (tuple, list)) and not _is_shape(value) else (value,)
             specs.append(_spec([name, *parts]))
         return specs
-    if isinstance(given, str):
-        return parse_inputs(given)
-    if _is_kind(given) or _is_shape(given):
-        return [_spec([given])]
-    if isinstance(given, tuple) and _is_spec(given):
-        return [_spec(list(given))]
-    if isinstance(given, Iterable) and not isinstance(given, (bytes, bytearray)):
+    if isinstance(requested, str):
+        return parse_inputs(requested)
+    if _is_kind(requested) or _is_shape(requested):
+        return [_spec([requested])]
+    if isinstance(requested, tuple) and _is_spec(requested):
+        return [_spec(list(requested))]
+    if isinstance(requested, Iterable) and not isinstance(requested, (bytes, bytearray)):
         specs = []
-        for entry in given:
+        for entry in requested:
             if isinstance(entry, str):
                 specs += [InputSpec(entry)] if "[" not in entry and "=" not in entry else parse_inputs(entry)
             elif isinstance(entry, InputSpec):
@@ -115,14 +115,14 @@ def input_specs(given: Any) -> list[InputSpec]:
                 specs.append(_spec([entry]))
         return specs
     raise OptionError(
-        f"input must list pairs of a name and a shape, or map names to shapes, but is {shown(given)}: "
+        f"input must list pairs of a name and a shape, or map names to shapes, but is {shown(requested)}: "
         "input={'x': [1, 3]}, input=[('x', [1, 3], 'f32')] or input='x[1,3]'"
     )
 
 
-def _is_spec(given: Sequence[Any]) -> bool:
+def _is_spec(parts: Sequence[Any]) -> bool:
     """Whether a tuple describes one input (name, shape and type, each at most once) and not several inputs."""
-    kinds = ["name" if isinstance(part, str) and not index else _sort(part) for index, part in enumerate(given)]
+    kinds = ["name" if isinstance(part, str) and not index else _sort(part) for index, part in enumerate(parts)]
     return "" not in kinds and len(set(kinds)) == len(kinds) and len(kinds) > 0
 
 
@@ -135,15 +135,15 @@ def _sort(part: Any) -> str:
 def _spec(parts: list[Any]) -> InputSpec:
     name: str | None = None
     shape: PartialShape | None = None
-    kind: ElementType | None = None
+    requested_type: ElementType | None = None
     for index, part in enumerate(parts):
         if index == 0 and isinstance(part, str):
             name = part
             continue
         if part is None and index:
             continue  # neither shape nor type
-        if _is_kind(part) and kind is None:
-            kind = _kind(part)
+        if _is_kind(part) and requested_type is None:
+            requested_type = _kind(part)
         elif (isinstance(part, str) or _is_shape(part)) and shape is None:
             try:
                 shape = _shape(part)
@@ -155,90 +155,90 @@ def _spec(parts: list[Any]) -> InputSpec:
             )
     if not parts:
         raise OptionError("input has an entry that says nothing: write ('x', [1, 3])")
-    return InputSpec(name, shape, kind)
+    return InputSpec(name, shape, requested_type)
 
 
-def _is_kind(given: Any) -> bool:
-    if isinstance(given, str):
+def _is_kind(requested: Any) -> bool:
+    if isinstance(requested, str):
         try:
-            element_type(given)
+            element_type(requested)
         except ModelError:
             return False
         return True
-    return isinstance(given, (ElementType, np.dtype, type)) or callable(getattr(given, "get_type_name", None))
+    return isinstance(requested, (ElementType, np.dtype, type)) or callable(getattr(requested, "get_type_name", None))
 
 
-def _kind(given: Any) -> ElementType:
+def _kind(requested: Any) -> ElementType:
     try:
-        if isinstance(given, (str, ElementType)):
-            kind = element_type(given)
-        elif isinstance(given, (np.dtype, type)):
-            kind = from_dtype(np.dtype(given))
+        if isinstance(requested, (str, ElementType)):
+            requested_type = element_type(requested)
+        elif isinstance(requested, (np.dtype, type)):
+            requested_type = from_dtype(np.dtype(requested))
         else:
-            kind = element_type(str(given.get_type_name()))
+            requested_type = element_type(str(requested.get_type_name()))
     except (ModelError, TypeError, ValueError, KeyError) as error:
-        raise OptionError(f"the type {shown(given)} of an input cannot be read: {error}") from error
-    if kind.is_dynamic:
+        raise OptionError(f"the type {shown(requested)} of an input cannot be read: {error}") from error
+    if requested_type.is_dynamic:
         raise OptionError("the type of an input must be known, but is given as dynamic")
-    return kind
+    return requested_type
 
 
-def _is_shape(given: Any) -> bool:
-    if isinstance(given, PartialShape) or type(given).__name__ in ("PartialShape", "Shape"):
+def _is_shape(requested: Any) -> bool:
+    if isinstance(requested, PartialShape) or type(requested).__name__ in ("PartialShape", "Shape"):
         return True
-    if isinstance(given, np.ndarray):
-        return given.ndim == 1 and given.dtype.kind in "iu"
-    if not isinstance(given, (list, tuple)):
+    if isinstance(requested, np.ndarray):
+        return requested.ndim == 1 and requested.dtype.kind in "iu"
+    if not isinstance(requested, (list, tuple)):
         return False
     # A list of texts alone is one of names.
-    some = [part for part in given if not isinstance(part, str)]
-    return (bool(some) or not given) and all(_is_dimension(part) for part in some)
+    some = [part for part in requested if not isinstance(part, str)]
+    return (bool(some) or not requested) and all(_is_dimension(part) for part in some)
 
 
-def _is_dimension(given: Any) -> bool:
-    if given is None or (isinstance(given, (Dimension, int, np.integer)) and not isinstance(given, bool)):
+def _is_dimension(requested: Any) -> bool:
+    if requested is None or (isinstance(requested, (Dimension, int, np.integer)) and not isinstance(requested, bool)):
         return True
-    return callable(getattr(given, "get_min_length", None))
+    return callable(getattr(requested, "get_min_length", None))
 
 
-def _shape(given: Any) -> PartialShape:
+def _shape(requested: Any) -> PartialShape:
     try:
-        if isinstance(given, PartialShape):
-            return given
-        if type(given).__name__ in ("PartialShape", "Shape"):
-            given = str(given)  # OpenVINO's, which is written as the IR writes it
-        if isinstance(given, str):
-            return PartialShape.parse(given)
-        return PartialShape([_dimension(part) for part in given])
+        if isinstance(requested, PartialShape):
+            return requested
+        if type(requested).__name__ in ("PartialShape", "Shape"):
+            requested = str(requested)  # OpenVINO's, which is written as the IR writes it
+        if isinstance(requested, str):
+            return PartialShape.parse(requested)
+        return PartialShape([_dimension(part) for part in requested])
     except (ModelError, TypeError, ValueError) as error:
         raise OptionError(str(error)) from error
 
 
-def _dimension(given: Any) -> Dimension:
-    if isinstance(given, Dimension):
-        return given
-    if given is None:
+def _dimension(requested: Any) -> Dimension:
+    if isinstance(requested, Dimension):
+        return requested
+    if requested is None:
         return Dimension()
-    if isinstance(given, str):
-        parsed = PartialShape.parse(given)
+    if isinstance(requested, str):
+        parsed = PartialShape.parse(requested)
         if not parsed.has_rank or parsed.rank != 1:
-            raise OptionError(f"{given!r} is not a dimension")
+            raise OptionError(f"{requested!r} is not a dimension")
         return parsed[0]
-    if callable(getattr(given, "get_min_length", None)):
-        high = int(given.get_max_length())
-        return Dimension(int(given.get_min_length()), INFINITY if high < 0 else high)
-    dimension = int(given)
+    if callable(getattr(requested, "get_min_length", None)):
+        high = int(requested.get_max_length())
+        return Dimension(int(requested.get_min_length()), INFINITY if high < 0 else high)
+    dimension = int(requested)
     if dimension < -1 or dimension > INFINITY:
         raise OptionError(f"{dimension} is not a dimension: it must be -1 (unknown) or from 0 to 2^63 - 1")
     return Dimension() if dimension == -1 else Dimension(dimension, dimension)
 
 
-def shown(given: Any) -> str:
+def shown(requested: Any) -> str:
     """An object as text for a message, also where its ``repr`` fails."""
     try:
-        text = repr(given)
+        text = repr(requested)
     except Exception:  # a fault of the user's object
-        text = f"an object of type {type(given).__name__}"
+        text = f"an object of type {type(requested).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

@@ -30,35 +30,35 @@ class Options:
     stateful: bool = False
     """Whether caches become variables."""
 
-    def bound(self, known: Sequence[str]) -> Options:
+    def bound(self, input_names: Sequence[str]) -> Options:
         """The options for a model with these inputs; entries without a name are for the inputs that are not named.
 
         Raises :class:`OptionError` where a name is not known, with suggestions, or inputs are missing.
         """
         for name in [*self.shapes, *self.kinds, *self.frozen, *self.named]:
-            if name not in known:
-                raise OptionError(f"the model has no input '{name}'{suggestions(name, known)}")
+            if name not in input_names:
+                raise OptionError(f"the model has no input '{name}'{suggestions(name, input_names)}")
         both = (set(self.shapes) | set(self.kinds)) & set(self.frozen)
         if both:
             raise OptionError(f"input '{min(both)}' is given a shape and a value; one of them is enough")
-        free = [name for name in known if name not in {*self.shapes, *self.kinds, *self.frozen, *self.named}]
+        free = [name for name in input_names if name not in {*self.shapes, *self.kinds, *self.frozen, *self.named}]
         if len(self.unnamed) > len(free):
             raise OptionError(
                 f"{len(self.unnamed)} shapes or types are given without a name, but the model has {len(free)} inputs "
-                f"for them: {', '.join(known) or 'none'}"
+                f"for them: {', '.join(input_names) or 'none'}"
             )
         taken = list(zip(free, self.unnamed))
         shapes = {name: spec.shape for name, spec in taken if spec.shape is not None}
-        kinds = {name: spec.kind for name, spec in taken if spec.kind is not None}
+        kinds = {name: spec.element_type for name, spec in taken if spec.element_type is not None}
         return replace(self, shapes={**self.shapes, **shapes}, kinds={**self.kinds, **kinds}, unnamed=())
 
     def shape_of(self, name: str, declared: PartialShape) -> PartialShape:
         """The shape that the input is to have."""
-        wanted = self.shapes.get(name)
-        if wanted is not None:
-            if wanted.has_rank and declared.has_rank and wanted.rank != declared.rank:
-                raise OptionError(f"input '{name}' has the shape {declared}, which cannot become {wanted}")
-            return wanted
+        requested = self.shapes.get(name)
+        if requested is not None:
+            if requested.has_rank and declared.has_rank and requested.rank != declared.rank:
+                raise OptionError(f"input '{name}' has the shape {declared}, which cannot become {requested}")
+            return requested
         if self.batch is None or not declared.has_rank or declared.rank == 0:
             return declared
         first = declared[0]
@@ -68,21 +68,23 @@ class Options:
             )
         return declared.replace(0, self.batch)
 
-    def frozen_tensor(self, name: str, kind: ElementType, declared: PartialShape) -> Tensor:
+    def frozen_tensor(self, name: str, element_type: ElementType, declared: PartialShape) -> Tensor:
         """The constant that takes the place of an input."""
         value = np.asarray(self.frozen[name])
-        if (value.dtype.kind in "OUST") != (kind.dtype.kind in "OUST"):
-            given = "text" if value.dtype.kind in "OUST" else str(value.dtype)
-            raise OptionError(f"the value of '{name}' must be {kind}, but is {given}: {shown(value.tolist())}")
-        if value.dtype != kind.dtype:
+        if (value.dtype.kind in "OUST") != (element_type.dtype.kind in "OUST"):
+            actual_type = "text" if value.dtype.kind in "OUST" else str(value.dtype)
+            raise OptionError(
+                f"the value of '{name}' must be {element_type}, but is {actual_type}: {shown(value.tolist())}"
+            )
+        if value.dtype != element_type.dtype:
             with np.errstate(all="ignore"):
-                converted = value.astype(kind.dtype)
+                converted = value.astype(element_type.dtype)
             if value.dtype.kind not in "iufb" or not np.array_equal(converted.astype(value.dtype), value):
-                raise OptionError(f"the value of '{name}' is {value.dtype} and does not fit into {kind}")
+                raise OptionError(f"the value of '{name}' is {value.dtype} and does not fit into {element_type}")
             value = converted
         if not declared.accepts(value.shape):
             raise OptionError(f"the value of '{name}' has the shape {list(value.shape)}, but the input {declared}")
-        return Tensor.from_array(value, kind)
+        return Tensor.from_array(value, element_type)
 
 
 @boundary("the arguments", reads=OptionError)
@@ -109,8 +111,8 @@ def make_options(
         named.append(spec.name)
         if spec.shape is not None:
             shapes[spec.name] = spec.shape
-        if spec.kind is not None:
-            kinds[spec.name] = spec.kind
+        if spec.element_type is not None:
+            kinds[spec.name] = spec.element_type
         if spec.value is not None:
             if spec.name in frozen:
                 raise OptionError(f"input '{spec.name}' is given two values")
@@ -146,17 +148,17 @@ def _frozen(freeze: Mapping[str, Any] | None) -> dict[str, Array]:
         return {}
     if not isinstance(freeze, Mapping):
         raise OptionError(f"freeze must map names of inputs to values, but is {shown(freeze)}")
-    found: dict[str, Array] = {}
+    frozen: dict[str, Array] = {}
     for name, value in freeze.items():
         if not isinstance(name, str):
             raise OptionError(f"freeze must map names of inputs to values, but has the key {shown(name)}")
         try:
-            found[name] = np.array(value)
+            frozen[name] = np.array(value)
         except Exception as error:  # whatever an object does when it is asked for its values
             raise OptionError(f"the value of '{name}' is not an array: {type(error).__name__}: {error}") from error
-        if found[name].dtype.hasobject and not all(isinstance(item, str) for item in found[name].flat):
+        if frozen[name].dtype.hasobject and not all(isinstance(item, str) for item in frozen[name].flat):
             raise OptionError(f"the value of '{name}' must be numbers or texts, but is {shown(value)}")
-    return found
+    return frozen
 
 
 @boundary("the arguments", reads=OptionError)
@@ -191,10 +193,10 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def suggestions(name: str, known: Iterable[str]) -> str:
+def suggestions(name: str, input_names: Iterable[str]) -> str:
     """The nearest names there are, as the end of a sentence."""
     import difflib  # of use in an error's sentence alone
 
-    names = list(known)
+    names = list(input_names)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or sorted(names)[:5]
-    return f"; near are {', '.join(repr(found) for found in near)}" if near else ""
+    return f"; near are {', '.join(repr(candidate) for candidate in near)}" if near else ""

@@ -73,36 +73,36 @@ def supported_operators() -> list[SupportedOperator]:
         key = (schema.domain, schema.name)
         if key not in translated and key not in refused and has_schema_function(schema):
             versions.setdefault(key, set()).add(schema.since_version)
-    found = []
+    operators = []
     for domain, op_type in sorted({*versions, *refused}):
         key = (domain, op_type)
         how = "translated" if key in translated else "function" if key in versions else "refused"
         limits = (refused[key],) if how == "refused" else ()
-        found.append(_measured(op_type, domain, tuple(sorted(versions.get(key, ()))), how, limits))
-    return found
+        operators.append(_measured(op_type, domain, tuple(sorted(versions.get(key, ()))), how, limits))
+    return operators
 
 
 def _measured(
     op_type: str, domain: str, versions: tuple[int, ...], how: str, why: tuple[str, ...]
 ) -> SupportedOperator:
-    known = _measurements().get(f"{domain}.{op_type}", {})
+    measured = _measurements().get(f"{domain}.{op_type}", {})
     return SupportedOperator(
         op_type,
         domain,
         versions,
         how,
-        layers=tuple(known.get("layers", ())),
-        cases=known.get("cases", 0),
-        numpy=known.get("numpy", 0),
-        openvino=known.get("openvino", 0),
-        limits=(*why, *(known.get("limits", ()) if how != "refused" else ())),
+        layers=tuple(measured.get("layers", ())),
+        cases=measured.get("cases", 0),
+        numpy=measured.get("numpy", 0),
+        openvino=measured.get("openvino", 0),
+        limits=(*why, *(measured.get("limits", ()) if how != "refused" else ())),
     )
 
 
 @cache
 def _measurements() -> dict[str, dict[str, Any]]:
-    made: dict[str, dict[str, Any]] = json.loads(MEASURED.read_text())
-    return made
+    measurements: dict[str, dict[str, Any]] = json.loads(MEASURED.read_text())
+    return measurements
 
 
 def support_columns(operator: SupportedOperator) -> tuple[str, ...]:
@@ -120,7 +120,7 @@ def support_columns(operator: SupportedOperator) -> tuple[str, ...]:
 
 def support_table(domain: str | None = None) -> str:
     """The table as Markdown, whole or of one domain."""
-    operators = [one for one in supported_operators() if domain is None or one.domain == domain]
+    operators = [operator for operator in supported_operators() if domain is None or operator.domain == domain]
     rows = [SUPPORT_HEADINGS, ("---",) * len(SUPPORT_HEADINGS), *map(support_columns, operators)]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
@@ -157,10 +157,10 @@ def _problem(op_type: str, domain: str, opset: int) -> str:
     if not opset:
         return "the model does not import its domain"
     opset = opset_of_operator(op_type, domain, opset)
-    found = find_translator(op_type, domain, opset)
-    if not isinstance(found, str) or has_schema_function(find_schema(op_type, domain, opset)):
+    translator = find_translator(op_type, domain, opset)
+    if not isinstance(translator, str) or has_schema_function(find_schema(op_type, domain, opset)):
         return ""
-    return found
+    return translator
 
 
 def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:

@@ -94,21 +94,25 @@ def convert_decoder(parts: EncoderDecoder, options: ConversionOptions) -> Model:
     decoder with caches is right for one token a call only.
     """
     inputs, outputs = graph_names(parts.others)
-    made = graph_names(parts.first)[1]
-    given = {name: name.replace(_PAST, _PRESENT) for name in inputs if name.startswith(_PAST) and _OF_ENCODER in name}
-    missing = [present for present in given.values() if present not in made]
-    if missing or not given:
-        what = f"'{missing[0]}'" if missing else f"'{_PRESENT}.0{_OF_ENCODER}key'"
-        raise ConversionError(f"{parts.first} must return the keys and values of the encoder's states, such as {what}")
+    output_names = graph_names(parts.first)[1]
+    present_of_past = {
+        name: name.replace(_PAST, _PRESENT) for name in inputs if name.startswith(_PAST) and _OF_ENCODER in name
+    }
+    missing = [present for present in present_of_past.values() if present not in output_names]
+    if missing or not present_of_past:
+        missing_name = f"'{missing[0]}'" if missing else f"'{_PRESENT}.0{_OF_ENCODER}key'"
+        raise ConversionError(
+            f"{parts.first} must return the keys and values of the encoder's states, such as {missing_name}"
+        )
     plain = replace(options, target="any")
-    once = ComputedOnce(_part(parts.first, list(given.values()), plain), given)
+    once = ComputedOnce(_part(parts.first, list(present_of_past.values()), plain), present_of_past)
 
     def make_states(model: Model, shapes: Mapping[str, PartialShape]) -> None:
         keep_computed(model, once)
         make_stateful(model, shapes)
         add_masks(model)
 
-    returned = [name for name in outputs if name not in given.values()]
+    returned = [name for name in outputs if name not in present_of_past.values()]
     decoder = _converted(parts.others, options, returned, with_caches=True, make_states=make_states)
     advice = "export the model with a newer release of Optimum" if options.fuse else "convert it with fusion"
     _check(decoder, _part(parts.first, returned[:1], plain), parts, advice)
@@ -140,12 +144,12 @@ def _check(decoder: Model, first: Model, parts: EncoderDecoder, advice: str) -> 
     """
     logits = first.results[0].end_names[0]
     values = _random_inputs([*first.parameters, *decoder.parameters], first.results[0].inputs[0].shape[-1].value)
-    wanted, found = (
+    expected, actual = (
         compile_model(model)({name: values[name] for node in model.parameters for name in node.end_names[:1]})[logits]
         for model in (first, decoder)
     )
-    largest = float(np.abs(np.asarray(wanted, np.float32)).max())
-    difference = float(np.abs(np.asarray(wanted, np.float32) - found).max())
+    largest = float(np.abs(np.asarray(expected, np.float32)).max())
+    difference = float(np.abs(np.asarray(expected, np.float32) - actual).max())
     if not difference <= _TOLERANCE * largest:
         raise UnsupportedModelError(
             f"{parts.others} is exported for one token a call: given a prompt of {_PROMPT} tokens and no past, its "

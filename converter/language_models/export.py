@@ -117,17 +117,21 @@ def settings_of(
 
     https://onnxruntime.ai/docs/genai/reference/config.html
     """
-    inputs, outputs = ([one.name for one in side] for side in (graph.input, graph.output))
+    inputs, outputs = ([value.name for value in side] for side in (graph.input, graph.output))
     keys = _pattern(inputs, r"(past.*)\.(\d+)\.(.*key.*)")
     values = _pattern(inputs, r"(past.*)\.(\d+)\.(.*value.*)")
     if keys is None or values is None:
         raise UnsupportedModelError("the model has no caches called past_key_values.0.key and past_key_values.0.value")
     layers = sum(1 for name in inputs if _matches(keys, name))
-    cache = next(one for one in graph.input if _matches(keys, one.name)).type.tensor_type.shape.dim
+    cache = next(value for value in graph.input if _matches(keys, value.name)).type.tensor_type.shape.dim
     heads = configuration.get("num_attention_heads", cache[1].dim_value)
     hidden = configuration.get("hidden_size", heads * cache[-1].dim_value)
-    known = {name: name for name in ("input_ids", "attention_mask", "position_ids") if name in inputs}
-    strange = [name for name in inputs if name not in known and not _matches(keys, name) and not _matches(values, name)]
+    inputs_by_name = {name: name for name in ("input_ids", "attention_mask", "position_ids") if name in inputs}
+    strange = [
+        name
+        for name in inputs
+        if name not in inputs_by_name and not _matches(keys, name) and not _matches(values, name)
+    ]
     if strange or "logits" not in outputs:
         wrong = f"inputs {strange}" if strange else f"outputs {outputs} without 'logits'"
         raise UnsupportedModelError(f"onnxruntime-genai has no setting for a decoder with {wrong}")
@@ -136,7 +140,7 @@ def settings_of(
         "present_value_names": _pattern(outputs, r"(present.*)\.(\d+)\.(.*value.*)"),
     }
     length = configuration.get("max_position_embeddings", configuration.get("n_positions", 2048))
-    tokens = {name: found for name in TOKENS if (found := generation.get(name, configuration.get(name))) is not None}
+    tokens = {name: token for name in TOKENS if (token := generation.get(name, configuration.get(name))) is not None}
     tokens.setdefault("pad_token_id", _first(tokens.get("eos_token_id", 0)))
     return {
         "model": {
@@ -147,7 +151,7 @@ def settings_of(
                 "filename": _FILE,
                 "head_size": cache[-1].dim_value,
                 "hidden_size": hidden,
-                "inputs": {**known, "past_key_names": keys, "past_value_names": values},
+                "inputs": {**inputs_by_name, "past_key_names": keys, "past_value_names": values},
                 "outputs": {"logits": "logits", **presents},
                 "num_attention_heads": heads,
                 "num_hidden_layers": layers,
@@ -168,9 +172,9 @@ def settings_of(
 def _pattern(names: Sequence[str], expression: str) -> str | None:
     """The name of layer 0's tensor with ``%d`` in the place of the number."""
     for name in names:
-        found = re.fullmatch(expression, name)
-        if found:
-            return f"{found[1]}.{_NUMBER}.{found[3]}"
+        match = re.fullmatch(expression, name)
+        if match:
+            return f"{match[1]}.{_NUMBER}.{match[3]}"
     return None
 
 

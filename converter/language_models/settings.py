@@ -28,13 +28,13 @@ def configuration_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What ``config.json`` says of a model that only ``genai_config.json`` describes."""
     model = settings.get("model", {})
     decoder = model.get("decoder", {})
-    found = {name: model[key] for key, name in _MODEL.items() if key in model}
-    found |= {name: decoder[key] for key, name in _DECODER.items() if key in decoder}
-    return found | {name: model[name] for name in TOKENS if name in model}
+    collected = {name: model[key] for key, name in _MODEL.items() if key in model}
+    collected |= {name: decoder[key] for key, name in _DECODER.items() if key in decoder}
+    return collected | {name: model[name] for name in TOKENS if name in model}
 
 
 def generation_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What ``generation_config.json`` says of it."""
     model, search = settings.get("model", {}), settings.get("search", {})
-    found = {name: model[name] for name in TOKENS if name in model}
-    return found | {name: search[name] for name in SEARCH if name in search}
+    collected = {name: model[name] for name in TOKENS if name in model}
+    return collected | {name: search[name] for name in SEARCH if name in search}

@@ -10,18 +10,18 @@ from converter.onnx_file.messages import AttributeProto
 
 def attribute_value(attribute: AttributeProto) -> Any:
     """The Python value of an attribute: numbers, texts, lists of them, or a proto."""
-    kind = attribute.type
-    if kind == AttributeProto.INT:
+    attribute_type = attribute.type
+    if attribute_type == AttributeProto.INT:
         return attribute.i
-    if kind == AttributeProto.FLOAT:
+    if attribute_type == AttributeProto.FLOAT:
         return attribute.f
-    if kind == AttributeProto.STRING:
+    if attribute_type == AttributeProto.STRING:
         return _decoded(attribute.s, attribute.name)
-    if kind == AttributeProto.INTS:
+    if attribute_type == AttributeProto.INTS:
         return list(attribute.ints)
-    if kind == AttributeProto.FLOATS:
+    if attribute_type == AttributeProto.FLOATS:
         return list(attribute.floats)
-    if kind == AttributeProto.STRINGS:
+    if attribute_type == AttributeProto.STRINGS:
         return [_decoded(item, attribute.name) for item in attribute.strings]
     for number, field in (
         (AttributeProto.TENSOR, "t"),
@@ -29,12 +29,12 @@ def attribute_value(attribute: AttributeProto) -> Any:
         (AttributeProto.SPARSE_TENSOR, "sparse_tensor"),
         (AttributeProto.TYPE_PROTO, "tp"),
     ):
-        if kind == number:
+        if attribute_type == number:
             return getattr(attribute, field)
     for number, field in ((AttributeProto.TENSORS, "tensors"), (AttributeProto.GRAPHS, "graphs")):
-        if kind == number:
+        if attribute_type == number:
             return list(getattr(attribute, field))
-    raise InvalidModelError(f"attribute '{attribute.name}' has the unknown type {kind}")
+    raise InvalidModelError(f"attribute '{attribute.name}' has the unknown type {attribute_type}")
 
 
 def _decoded(value: bytes, name: str) -> str:

@@ -45,20 +45,20 @@ def schema_function(
     import onnx  # the table of schemas has no functions, and few models need any
 
     try:
-        found: Any = onnx.defs.get_schema(node.op_type, opset, normalize_domain(node.domain))
+        definition: Any = onnx.defs.get_schema(node.op_type, opset, normalize_domain(node.domain))
     except onnx.defs.SchemaError:
         return None  # an onnx that is older than the table
     data = b""
-    if found.has_context_dependent_function:
+    if definition.has_context_dependent_function:
         types = [_type_proto(type).SerializeToString() if type is not None else b"" for type in inputs]
-        version = _newest(found.context_dependent_function_opset_versions, opset)
+        version = _newest(definition.context_dependent_function_opset_versions, opset)
         if version:
             written = to_onnx(node, onnx.NodeProto()).SerializeToString()
-            data = found.get_context_dependent_function_with_opset_version(version, written, types)
-    elif found.has_function:
-        version = _newest(found.function_opset_versions, opset)
+            data = definition.get_context_dependent_function_with_opset_version(version, written, types)
+    elif definition.has_function:
+        version = _newest(definition.function_opset_versions, opset)
         if version:
-            data = found.get_function_with_opset_version(version)
+            data = definition.get_function_with_opset_version(version)
     if not data:
         return None
     try:
@@ -102,8 +102,8 @@ def expand(function: FunctionProto, node: NodeProto, opsets: Mapping[str, int]) 
             f"the function takes {len(function.input)} inputs and has {len(function.output)} outputs, "
             f"but is called with {len(node.input)} and {len(node.output)}"
         )
-    given = {attribute.name: attribute for attribute in function.attribute_proto}
-    given |= {attribute.name: attribute for attribute in node.attribute}
+    values_by_name = {attribute.name: attribute for attribute in function.attribute_proto}
+    values_by_name |= {attribute.name: attribute for attribute in node.attribute}
     declared = set(function.attribute) | {attribute.name for attribute in function.attribute_proto}
     unknown = {attribute.name for attribute in node.attribute} - declared
     if unknown and declared:
@@ -111,27 +111,29 @@ def expand(function: FunctionProto, node: NodeProto, opsets: Mapping[str, int]) 
     imports = {normalize_domain(entry.domain): entry.version for entry in function.opset_import}
     passed = dict(zip(function.input, node.input))
     missing = {name for name in function.input if not passed.get(name)}
-    nodes = tuple(_substituted(inner, given, missing) for inner in function.node)
+    nodes = tuple(_substituted(inner, values_by_name, missing) for inner in function.node)
     return Expansion(tuple(function.input), tuple(function.output), nodes, {**opsets, **imports})
 
 
-def _substituted(node: NodeProto, given: Mapping[str, AttributeProto], missing: Collection[str]) -> NodeProto:
+def _substituted(node: NodeProto, values_by_name: Mapping[str, AttributeProto], missing: Collection[str]) -> NodeProto:
     """Return the node, and those of its graphs, with what its attributes refer to and without ``missing`` inputs."""
     kept = []
     for attribute in node.attribute:
         if attribute.ref_attr_name:
-            source = given.get(attribute.ref_attr_name)
+            source = values_by_name.get(attribute.ref_attr_name)
             if source is not None:
                 kept.append(source.with_fields(name=attribute.name))
             continue
         changed: dict[str, Any] = {}
         if attribute.has("g"):
-            changed["g"] = _substituted_graph(attribute.g, given, missing)
+            changed["g"] = _substituted_graph(attribute.g, values_by_name, missing)
         if attribute.graphs:
-            changed["graphs"] = [_substituted_graph(graph, given, missing) for graph in attribute.graphs]
+            changed["graphs"] = [_substituted_graph(graph, values_by_name, missing) for graph in attribute.graphs]
         kept.append(attribute.with_fields(**changed) if changed else attribute)
     return node.with_fields(attribute=kept, input=["" if name in missing else name for name in node.input])
 
 
-def _substituted_graph(graph: GraphProto, given: Mapping[str, AttributeProto], missing: Collection[str]) -> GraphProto:
-    return graph.with_fields(node=[_substituted(node, given, missing) for node in graph.node])
+def _substituted_graph(
+    graph: GraphProto, values_by_name: Mapping[str, AttributeProto], missing: Collection[str]
+) -> GraphProto:
+    return graph.with_fields(node=[_substituted(node, values_by_name, missing) for node in graph.node])

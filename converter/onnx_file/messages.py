@@ -31,7 +31,7 @@ _WIRE_TYPES = {INT: 0, INTS: 0, UINTS: 0, DOUBLES: 1, FLOAT: 5, FLOATS: 5}
 class Field(NamedTuple):
     """A field of a message."""
 
-    kind: int
+    wire_type: int
     name: str
     message: type[Message] | None
     """The class of the messages that it holds."""
@@ -325,23 +325,25 @@ def from_onnx(source: Any, message: type[Message]) -> Any:
 
     Raises :class:`UnicodeDecodeError` where a text is not UTF-8.
     """
-    known = {field.name: field for field in message.fields.values()}
-    made = message()
+    fields_by_name = {field.name: field for field in message.fields.values()}
+    parsed = message()
     for descriptor, value in source.ListFields():
-        field = known.get(descriptor.name)
+        field = fields_by_name.get(descriptor.name)
         if field is None:
             continue
         if field.message is not None:
             inner = field.message
-            value = [from_onnx(one, inner) for one in value] if field.kind == MESSAGES else from_onnx(value, inner)
-        elif field.kind in REPEATED:
+            value = (
+                [from_onnx(item, inner) for item in value] if field.wire_type == MESSAGES else from_onnx(value, inner)
+            )
+        elif field.wire_type in REPEATED:
             value = list(value)
-        texts = [value] if field.kind == TEXT else value if field.kind == TEXTS else []
+        texts = [value] if field.wire_type == TEXT else value if field.wire_type == TEXTS else []
         for text in texts:
             if isinstance(text, bytes):  # protobuf's way to hand out what is not UTF-8
                 text.decode()
-        made.__dict__[field.name] = value
-    return made
+        parsed.__dict__[field.name] = value
+    return parsed
 
 
 def to_onnx(message: Message, target: Any) -> Any:
@@ -353,16 +355,16 @@ def to_onnx(message: Message, target: Any) -> Any:
         if not message.has(field.name):
             continue
         value = getattr(message, field.name)
-        if field.kind == MESSAGE:
+        if field.wire_type == MESSAGE:
             inner = getattr(target, field.name)
             inner.SetInParent()
             to_onnx(value, inner)
-        elif field.kind == MESSAGES:
-            for one in value:
-                to_onnx(one, getattr(target, field.name).add())
+        elif field.wire_type == MESSAGES:
+            for item in value:
+                to_onnx(item, getattr(target, field.name).add())
         else:
             try:
-                if field.kind in REPEATED:
+                if field.wire_type in REPEATED:
                     getattr(target, field.name).extend(value)
                 else:
                     setattr(target, field.name, value)

@@ -23,19 +23,19 @@ def model_opsets(file: OnnxFile) -> dict[str, int]:
     same-op_type operator with the HIGHEST version in the referenced operator sets" (``opset_import`` in onnx.proto).
     """
     proto = file.proto
-    found: dict[str, int] = {}
+    opsets: dict[str, int] = {}
     for entry in proto.opset_import:
         domain = normalize_domain(entry.domain)
-        found[domain] = max(found.get(domain, entry.version), entry.version)
-    if not found and not proto.graph.node and not proto.has("graph"):
+        opsets[domain] = max(opsets.get(domain, entry.version), entry.version)
+    if not opsets and not proto.graph.node and not proto.has("graph"):
         raise InvalidModelError("the file is not an ONNX model: it has neither a graph nor an opset")
     # Files of IR version 1 and 2 name no opset; they are written against the first one.
-    if "" not in found and (not proto.opset_import or proto.ir_version < 3):
-        found[""] = 1
-    default = found.get("", 1)
+    if "" not in opsets and (not proto.opset_import or proto.ir_version < 3):
+        opsets[""] = 1
+    default = opsets.get("", 1)
     if not 1 <= default <= NEWEST_OPSET:
         raise InvalidModelError(f"opset {default} is out of range: 1 to {NEWEST_OPSET} are supported")
-    return found
+    return opsets
 
 
 def model_info(file: OnnxFile, opsets: Mapping[str, int]) -> tuple[RuntimeInfo, ...]:
@@ -91,20 +91,20 @@ class DeclaredInfo:
 
 def _pairs(infos: Sequence[RuntimeInfo]) -> dict[str, str]:
     """Names and values: as they were written, or as elements of these names, as OpenVINO writes them."""
-    found = {}
+    pairs = {}
     for info in infos:
         attributes = dict(info.attributes)
         if "value" in attributes:
-            found[attributes.get("name", info.tag)] = attributes["value"]
-    return found
+            pairs[attributes.get("name", info.tag)] = attributes["value"]
+    return pairs
 
 
 def _names(text: str) -> list[str]:
     try:
-        found = json.loads(text)
+        names = json.loads(text)
     except ValueError:
         return []
-    return [name if isinstance(name, str) else "" for name in found] if isinstance(found, list) else []
+    return [name if isinstance(name, str) else "" for name in names] if isinstance(names, list) else []
 
 
 def _info(name: str, value: str) -> RuntimeInfo:

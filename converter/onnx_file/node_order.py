@@ -36,14 +36,16 @@ def read_names(node: NodeProto) -> set[str]:
     return names
 
 
-def in_order(nodes: Sequence[NodeProto], known: Collection[str]) -> list[NodeProto]:
+def in_order(nodes: Sequence[NodeProto], available: Collection[str]) -> list[NodeProto]:
     """The nodes in an order in which each comes after those that it reads from: the file's order if it is one.
 
-    ``known`` are names that have a value before the first node. Raises :class:`InvalidModelError` for
+    ``available`` are names that have a value before the first node. Raises :class:`InvalidModelError` for
     a cycle, naming a node on it.
     """
     writer = {name: index for index, node in enumerate(nodes) for name in node.output if name}
-    waiting = [{writer[name] for name in read_names(node) if name in writer and name not in known} for node in nodes]
+    waiting = [
+        {writer[name] for name in read_names(node) if name in writer and name not in available} for node in nodes
+    ]
     if all(max(sources, default=-1) < index for index, sources in enumerate(waiting)):
         return list(nodes)
     readers: dict[int, list[int]] = {}

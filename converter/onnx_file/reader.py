@@ -115,12 +115,12 @@ class OnnxFile:
         limits = np.array(shape if at.ndim == 2 else [math.prod(shape)], np.int64)
         if at.size and (at.min() < 0 or (at.reshape(count, -1) >= limits).any()):
             raise InvalidModelError(f"the sparse tensor '{name}' has places outside its shape {list(shape)}")
-        made = np.zeros(shape, values.element_type.dtype)
+        dense_array = np.zeros(shape, values.element_type.dtype)
         if at.ndim == 2:
-            made[tuple(at.T)] = values.array()
+            dense_array[tuple(at.T)] = values.array()
         else:
-            made.reshape(-1)[at] = values.array()
-        return Tensor.from_array(made, values.element_type)
+            dense_array.reshape(-1)[at] = values.array()
+        return Tensor.from_array(dense_array, values.element_type)
 
     def tensor(self, proto: TensorProto) -> Tensor:
         """The constant that ``proto`` describes, as a view wherever its encoding allows one.
@@ -131,7 +131,7 @@ class OnnxFile:
         if proto.name in self._tensors and proto.data_location == TensorProto.EXTERNAL:
             return self._tensors[proto.name]
         name = proto.name or "(unnamed)"
-        kind = element_type_of(proto.data_type)
+        element_type = element_type_of(proto.data_type)
         shape = tuple(proto.dims)
         if any(dimension < 0 for dimension in shape):
             raise InvalidModelError(f"tensor '{name}' has a negative dimension in its shape {list(shape)}")
@@ -142,15 +142,16 @@ class OnnxFile:
             count *= dimension
         packed = self.packed(proto, name)
         if packed is None:
-            return Tensor.from_array(_typed_data(proto, name, count).reshape(shape), kind)
-        if kind is element_types.string:
+            return Tensor.from_array(_typed_data(proto, name, count).reshape(shape), element_type)
+        if element_type is element_types.string:
             raise InvalidModelError(f"tensor '{name}' holds strings, which cannot be raw data")
-        needed = kind.byte_size(count)
+        needed = element_type.byte_size(count)
         if len(packed) != needed:
             raise InvalidModelError(
-                f"tensor '{name}': {kind}{list(shape)} needs {needed} bytes of data, but there are {len(packed)}"
+                f"tensor '{name}': {element_type}{list(shape)} needs {needed} bytes of data, "
+                f"but there are {len(packed)}"
             )
-        return Tensor.from_packed(packed, kind, shape)
+        return Tensor.from_packed(packed, element_type, shape)
 
     def packed(self, proto: TensorProto, name: str) -> Array | None:
         """The bytes of a tensor that has them as raw data, in whatever file; None where it has typed ones."""
@@ -169,8 +170,8 @@ class OnnxFile:
     def _external(self, location: str, name: str) -> Array:
         path = self._confined(location, name)
         if path not in self._mapped:
-            found = _mapped(path, self._shares)
-            self._mapped[path] = found if isinstance(found, np.ndarray) else bytes_of(found)
+            mapped = _mapped(path, self._shares)
+            self._mapped[path] = mapped if isinstance(mapped, np.ndarray) else bytes_of(mapped)
         return self._mapped[path]
 
     def _confined(self, location: str, name: str) -> Path:
@@ -257,33 +258,33 @@ def _of_another_kind(source: object) -> str:
     return ""
 
 
-def _parsed(source: MappedFile | memoryview | Array | None, what: str, path: Path | None = None) -> ModelProto:
+def _parsed(source: MappedFile | memoryview | Array | None, subject: str, path: Path | None = None) -> ModelProto:
     if isinstance(source, np.ndarray):
         source = source.data
     head = b"" if source is None else bytes(source[:_HEAD])
-    kind = kind_of_bytes(head, path)
+    file_kind = kind_of_bytes(head, path)
     if source is None or len(source) == 0:
-        raise InvalidModelError(f"{what} is {kind}")
+        raise InvalidModelError(f"{subject} is {file_kind}")
     try:
         if isinstance(source, MappedFile):
             model = parse(ModelProto, reader_of(source), len(source))
         else:
             model = parse_bytes(ModelProto, source)
     except InvalidModelError as error:
-        if kind is not None and kind is not ONNX:
-            raise InvalidModelError(f"{what} is not an ONNX model, but {kind}") from error
-        raise InvalidModelError(f"{what} is not an ONNX model: {error}") from error
-    if not model.has("graph") and kind is not None and kind is not ONNX:
-        raise InvalidModelError(f"{what} is not an ONNX model, but {kind}")
+        if file_kind is not None and file_kind is not ONNX:
+            raise InvalidModelError(f"{subject} is not an ONNX model, but {file_kind}") from error
+        raise InvalidModelError(f"{subject} is not an ONNX model: {error}") from error
+    if not model.has("graph") and file_kind is not None and file_kind is not ONNX:
+        raise InvalidModelError(f"{subject} is not an ONNX model, but {file_kind}")
     return model
 
 
 def _of_onnx(source: Any) -> ModelProto:
     try:
-        made: ModelProto = from_onnx(source, ModelProto)
+        proto: ModelProto = from_onnx(source, ModelProto)
     except UnicodeDecodeError as error:
         raise InvalidModelError(f"the name {error.object!r} in the model is not UTF-8") from error
-    return made
+    return proto
 
 
 def _mapped(path: Path, share: bool = True) -> MappedFile | Array | None:
@@ -294,9 +295,9 @@ def _mapped(path: Path, share: bool = True) -> MappedFile | Array | None:
             return file
         return np.frombuffer(b"".join(FileSpan(file, 0, len(file)).chunks()), np.uint8)
     except (OSError, ValueError) as error:
-        kind = kind_of_folder(path)
-        if kind is not None:
-            raise ConversionError(f"{path} is not an ONNX model, but {kind}") from error
+        file_kind = kind_of_folder(path)
+        if file_kind is not None:
+            raise ConversionError(f"{path} is not an ONNX model, but {file_kind}") from error
         raise ConversionError(
             f"{shortened(str(path))} cannot be read: {getattr(error, 'strerror', None) or error}"
         ) from error
@@ -312,9 +313,9 @@ def _slice(data: Array, entries: dict[str, str], name: str) -> Array:
     return data[offset : offset + length]
 
 
-def _number(text: str, what: str, name: str) -> int:
+def _number(text: str, subject: str, name: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 19:
-        raise InvalidModelError(f"tensor '{name}': the {what} of its data must be a number, but is {text[:80]!r}")
+        raise InvalidModelError(f"tensor '{name}': the {subject} of its data must be a number, but is {text[:80]!r}")
     return int(text)
 
 
@@ -327,23 +328,23 @@ def _typed_data(proto: TensorProto, name: str, count: int) -> Array:
         except UnicodeDecodeError as error:
             raise InvalidModelError(f"tensor '{name}' holds a string that is not UTF-8") from error
         return _counted(values, count, name)
-    kind = element_type_of(proto.data_type)
+    element_type = element_type_of(proto.data_type)
     field = _FIELD_OF.get(proto.data_type, "int32_data")
     stored = np.array(getattr(proto, field), _STORED[field])
     if not stored.size and any(len(getattr(proto, other)) for other in _STORED):
         raise InvalidModelError(f"tensor '{name}': its data must stand in the field {field}, where there is none")
     if field != "int32_data":
-        return _counted(stored.astype(kind.dtype, copy=False), count, name)
+        return _counted(stored.astype(element_type.dtype, copy=False), count, name)
     if proto.data_type == TensorProto.INT32:
         return _counted(stored.astype(np.int32), count, name)
-    if kind.is_packed:
+    if element_type.is_packed:
         octets = stored.astype(np.uint8)
         # A byte holds several numbers; the last byte may hold more than there are.
-        held = min(stored.size * (8 // kind.bits), count)
-        return _counted(element_types.unpack(octets, kind, (held,)), count, name)
+        held = min(stored.size * (8 // element_type.bits), count)
+        return _counted(element_types.unpack(octets, element_type, (held,)), count, name)
     # The rest are the bits of numbers of 8 and 16 bits.
-    bits = stored.astype(np.uint16 if kind.bits == 16 else np.uint8)
-    return _counted(bits.view(kind.dtype), count, name)
+    bits = stored.astype(np.uint16 if element_type.bits == 16 else np.uint8)
+    return _counted(bits.view(element_type.dtype), count, name)
 
 
 _STORED = {

@@ -64,8 +64,8 @@ def find(name: str, domain: str, opset: int) -> Schema | None:
     Operators of domains that the table does not have are looked for among those registered with onnx, where that
     has been imported.
     """
-    found = [schema for schema in versions(name, domain) if schema.since_version <= opset]
-    return found[-1] if found else None
+    schemas = [schema for schema in versions(name, domain) if schema.since_version <= opset]
+    return schemas[-1] if schemas else None
 
 
 def versions(name: str, domain: str) -> tuple[Schema, ...]:
@@ -85,8 +85,8 @@ def all_schemas() -> Iterator[Schema]:
 
 @functools.cache
 def _table() -> dict[str, Any]:
-    made: dict[str, Any] = json.loads(TABLE.read_text())
-    return made
+    table: dict[str, Any] = json.loads(TABLE.read_text())
+    return table
 
 
 @functools.cache
@@ -117,8 +117,8 @@ def _registered(name: str, domain: str) -> tuple[Schema, ...]:
     onnx = sys.modules.get("onnx")
     if onnx is None:
         return ()
-    found = (s for s in onnx.defs.get_all_schemas_with_history() if s.name == name and s.domain == domain)
-    return tuple(sorted((of_onnx(s) for s in found), key=lambda s: s.since_version))
+    schemas = (s for s in onnx.defs.get_all_schemas_with_history() if s.name == name and s.domain == domain)
+    return tuple(sorted((of_onnx(s) for s in schemas), key=lambda s: s.since_version))
 
 
 def of_onnx(schema: Any) -> Schema:
@@ -138,7 +138,7 @@ def of_onnx(schema: Any) -> Schema:
         ),
         tuple(output.type_str for output in schema.outputs),
         {c.type_param_str: list(c.allowed_type_strs) for c in schema.type_constraints},
-        {name: str(one.type).rsplit(".", 1)[-1] for name, one in schema.attributes.items()},
+        {name: str(attribute.type).rsplit(".", 1)[-1] for name, attribute in schema.attributes.items()},
         bool(schema.has_function or schema.has_context_dependent_function),
     )
 
@@ -161,5 +161,5 @@ def table_of(schemas: Sequence[Schema]) -> str:
         + "\n}"
         for domain, operators in domains.items()
     ]
-    kinds = ",\n".join(json.dumps(kind) for kind in types)
+    kinds = ",\n".join(json.dumps(type_name) for type_name in types)
     return f'{{"types": [\n{kinds}\n],\n"domains": {{\n' + ",\n".join(lines) + "\n}}\n"

@@ -57,9 +57,9 @@ def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
     """A graph and every one inside it."""
     pending = [graph]
     while pending:
-        found = pending.pop()
-        yield found
-        for node in found.node:
+        current = pending.pop()
+        yield current
+        for node in current.node:
             for attribute in node.attribute:
                 pending += [attribute.g] if attribute.HasField("g") else []
                 pending += attribute.graphs
@@ -75,8 +75,8 @@ def _counted(nodes: list[NodeProto]) -> dict[str, int]:
 
 
 def _port(value: ValueInfoProto) -> dict[str, Any]:
-    kind, shape = _type(value.type)
-    return {"name": value.name, "type": kind, "shape": shape}
+    type_name, shape = _type(value.type)
+    return {"name": value.name, "type": type_name, "shape": shape}
 
 
 def _type(type: TypeProto) -> tuple[str, list[int | str | None] | None]:
@@ -85,13 +85,13 @@ def _type(type: TypeProto) -> tuple[str, list[int | str | None] | None]:
     if which != "tensor_type":
         return (which or "unknown").removesuffix("_type"), None
     try:
-        kind = str(element_type_of(type.tensor_type.elem_type))
+        type_name = str(element_type_of(type.tensor_type.elem_type))
     except ConversionError:
-        kind = "unknown"
+        type_name = "unknown"
     if not type.tensor_type.HasField("shape"):
-        return kind, None
+        return type_name, None
     dims = type.tensor_type.shape.dim
-    return kind, [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in dims]
+    return type_name, [dim.dim_value if dim.HasField("dim_value") else dim.dim_param or None for dim in dims]
 
 
 def _count(tensor: TensorProto) -> int:
@@ -100,10 +100,10 @@ def _count(tensor: TensorProto) -> int:
 
 def _bytes(tensor: TensorProto) -> int:
     try:
-        kind = element_type_of(tensor.data_type)
+        element_type = element_type_of(tensor.data_type)
     except ConversionError:
         return 0
-    return kind.byte_size(_count(tensor)) if kind.bits else sum(map(len, tensor.string_data))
+    return element_type.byte_size(_count(tensor)) if element_type.bits else sum(map(len, tensor.string_data))
 
 
 def multiplications(proto: ModelProto) -> Multiplications:
@@ -130,16 +130,16 @@ def _shapes(proto: ModelProto) -> Mapping[str, Shape]:
         values += [*inferred.value_info, *inferred.output]
     except Exception:  # then the summary has fewer shapes
         pass
-    found: dict[str, Shape] = {}
+    shapes: dict[str, Shape] = {}
     for value in values:
         tensor = value.type.tensor_type
         if tensor.HasField("shape"):
-            found[value.name] = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
-    found.update((tensor.name, list(tensor.dims)) for tensor in proto.graph.initializer)
+            shapes[value.name] = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
+    shapes.update((tensor.name, list(tensor.dims)) for tensor in proto.graph.initializer)
     for node in proto.graph.node:
         for attribute in _tensors(node) if node.op_type == "Constant" else ():
-            found[node.output[0]] = list(attribute.t.dims)
-    return found
+            shapes[node.output[0]] = list(attribute.t.dims)
+    return shapes
 
 
 def _known(shapes: Mapping[str, Shape], name: str) -> Shape:

@@ -40,24 +40,24 @@ def element_type_of(number: int) -> ElementType:
 
     Raises :class:`UnsupportedModelError` where the IR has none.
     """
-    found = _BY_NUMBER.get(number)
-    if found is None:
+    element_type = _BY_NUMBER.get(number)
+    if element_type is None:
         names = {value: name for name, value in DATA_TYPES.items()}
         raise UnsupportedModelError(f"the IR has no element type for ONNX's {names.get(number, number)}")
-    return found
+    return element_type
 
 
-def onnx_number(kind: ElementType) -> int:
+def onnx_number(element_type: ElementType) -> int:
     """The ``TensorProto.DataType`` of an IR type; 0 (undefined) for types ONNX does not have."""
-    return next((number for number, known in _BY_NUMBER.items() if known is kind), 0)
+    return next((number for number, entry in _BY_NUMBER.items() if entry is element_type), 0)
 
 
-def spelling(kind: ElementType) -> str | None:
+def spelling(element_type: ElementType) -> str | None:
     """The name of the type in ONNX's schemas (``tensor(float)``); None for types that ONNX does not have."""
-    spelled = _SPELLINGS.get(kind)
+    spelled = _SPELLINGS.get(element_type)
     return None if spelled is None else f"tensor({spelled})"
 
 
 def of_spelling(spelled: str) -> ElementType | None:
     """The IR type that schemas spell so (``tensor(float)``); None for any other."""
-    return next((kind for kind, name in _SPELLINGS.items() if f"tensor({name})" == spelled), None)
+    return next((candidate for candidate, name in _SPELLINGS.items() if f"tensor({name})" == spelled), None)

@@ -61,9 +61,9 @@ def parse(message: type[M], read: Read, size: int) -> M:
 
     Raises :class:`InvalidModelError` where they are not a protobuf message.
     """
-    made = message()
-    _Parser(read).walk(made, 0, size, 0)
-    return made
+    parsed = message()
+    _Parser(read).walk(parsed, 0, size, 0)
+    return parsed
 
 
 def parse_bytes(message: type[M], data: Buffer) -> M:
@@ -86,10 +86,10 @@ def field_spans(data: memoryview, start: int, end: int, numbers: Iterable[int]) 
 
     Raises :class:`InvalidModelError` where the bytes are not a protobuf message.
     """
-    found: list[FieldSpan] = []
+    spans: list[FieldSpan] = []
     fields = {number << 3 | 2: Field(SPANS, "spans", None) for number in numbers}
-    _Parser(lambda start, count: b"").fields(fields, {"spans": found}, data, start, end, 0, True)
-    return found
+    _Parser(lambda start, count: b"").fields(fields, {"spans": spans}, data, start, end, 0, True)
+    return spans
 
 
 class _Parser:
@@ -102,10 +102,10 @@ class _Parser:
         """The place of ``position`` in the window; reads another one if fewer than ``least`` bytes follow."""
         place = position - self._base
         if not (place >= 0 and place + min(least, end - position) <= len(self._window)):
-            wanted = min(max(_WINDOW, least), end - position)
-            self._window, self._base, place = self._read(position, wanted), position, 0
-            if len(self._window) < wanted:
-                raise InvalidModelError(f"the file is truncated: it ends before byte {position + wanted}")
+            count = min(max(_WINDOW, least), end - position)
+            self._window, self._base, place = self._read(position, count), position, 0
+            if len(self._window) < count:
+                raise InvalidModelError(f"the file is truncated: it ends before byte {position + count}")
         return place
 
     def walk(self, message: Message, position: int, end: int, depth: int) -> None:
@@ -139,7 +139,7 @@ class _Parser:
             if following - position > _WINDOW:
                 self.walk(_inner(message.__dict__, field), payload, following, deeper(depth))
                 return following
-        elif field.kind == RAW:
+        elif field.wire_type == RAW:
             message.__dict__[field.name] = b""
             message.__dict__["raw_span"] = (payload, length)
             return following
@@ -181,31 +181,31 @@ class _Parser:
                         break
                     field = fields.get(tag)
                     if field is not None:
-                        kind, name, held = field
+                        field_type, name, held = field
                         if held is not None:
                             inner = _inner(values, field)
                             below = deeper(depth)
                             self.fields(inner.fields, inner.__dict__, data, position, after, below, True)
-                        elif kind == TEXTS:
+                        elif field_type == TEXTS:
                             text = _text(data[position:after])
                             if name in values:
                                 values[name].append(text)
                             else:
                                 values[name] = [text]
-                        elif kind == TEXT:
+                        elif field_type == TEXT:
                             values[name] = _text(data[position:after])
-                        elif kind == BYTES:
+                        elif field_type == BYTES:
                             values[name] = data[position:after]
-                        elif kind == RAW:
+                        elif field_type == RAW:
                             large = length >= _SMALLEST_SPAN
                             values[name] = b"" if large else data[position:after]
                             values["raw_span"] = (self._base + position, length) if large else (0, 0)
-                        elif kind == BYTES_LIST:
+                        elif field_type == BYTES_LIST:
                             values.setdefault(name, []).append(data[position:after])
-                        elif kind == SPANS:
+                        elif field_type == SPANS:
                             values[name].append(FieldSpan(tag >> 3, start, position, after))
                         else:
-                            _packed(_numbers(values, field), kind, data, position, after)
+                            _packed(_numbers(values, field), field_type, data, position, after)
                     position = after
                 elif wire_type == 0:
                     value = data[position]
@@ -216,9 +216,9 @@ class _Parser:
                         break
                     field = fields.get(tag)
                     if field is not None:
-                        if field.kind == INT:
+                        if field.wire_type == INT:
                             values[field.name] = value - (1 << 64) if value >> 63 else value
-                        elif field.kind == INTS:
+                        elif field.wire_type == INTS:
                             _numbers(values, field).append(value - (1 << 64) if value >> 63 else value)
                         else:
                             _numbers(values, field).append(value)
@@ -229,7 +229,7 @@ class _Parser:
                     field = fields.get(tag)
                     if field is not None:
                         (number,) = struct.unpack("<d" if wire_type == 1 else "<f", data[position:after])
-                        if field.kind == FLOAT:
+                        if field.wire_type == FLOAT:
                             values[field.name] = number
                         else:
                             _numbers(values, field).append(number)
@@ -261,25 +261,25 @@ def deeper(depth: int) -> int:
 
 def _inner(values: dict[str, Any], field: Field) -> Message:
     """The message to read a field into: a new one for repeated fields, else the one that is there already."""
-    kind, name, held = field
+    field_type, name, held = field
     assert held is not None
-    if kind == MESSAGES:
-        made = held()
+    if field_type == MESSAGES:
+        value = held()
         if name in values:
-            values[name].append(made)
+            values[name].append(value)
         else:
-            values[name] = [made]
-        return made
+            values[name] = [value]
+        return value
     if name not in values:
         values[name] = held()
     return values[name]
 
 
 def _numbers(values: dict[str, Any], field: Field) -> array[Any]:
-    found: array[Any] | None = values.get(field.name)
-    if found is None:
-        found = values[field.name] = array(_TYPE_CODES[field.kind])
-    return found
+    values_of_field: array[Any] | None = values.get(field.name)
+    if values_of_field is None:
+        values_of_field = values[field.name] = array(_TYPE_CODES[field.wire_type])
+    return values_of_field
 
 
 def _text(data: Buffer) -> str:
@@ -302,21 +302,21 @@ def _varint(data: Buffer, position: int) -> tuple[int, int]:
     raise InvalidModelError(_UNENDING.format(position))
 
 
-def _packed(numbers: array[Any], kind: int, data: Buffer, position: int, end: int) -> None:
+def _packed(numbers: array[Any], field_type: int, data: Buffer, position: int, end: int) -> None:
     """Append the packed numbers between two places."""
-    if kind in (FLOATS, DOUBLES):
+    if field_type in (FLOATS, DOUBLES):
         if (end - position) % numbers.itemsize:
             raise InvalidModelError(f"the file is corrupt: {end - position} bytes are no row of numbers")
-        made = array(numbers.typecode, data[position:end])
+        numbers_read = array(numbers.typecode, data[position:end])
         if sys.byteorder == "big":
-            made.byteswap()
-        numbers.extend(made)
+            numbers_read.byteswap()
+        numbers.extend(numbers_read)
     elif end - position > _MAX_BYTES_FOR_LOOP:
         numbers.frombytes(_varints(data[position:end]).tobytes())
     else:
         while position < end:
             value, position = _varint(data, position)
-            numbers.append(value - (1 << 64) if kind == INTS and value >> 63 else value)
+            numbers.append(value - (1 << 64) if field_type == INTS and value >> 63 else value)
         if position > end:
             raise InvalidModelError("the file is corrupt: a row of numbers does not end with the last of them")
 

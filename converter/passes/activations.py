@@ -36,8 +36,8 @@ from .registry import passes
 
 
 def _one_element(value: Output) -> str | None:
-    known = value.type.constant
-    return None if known is not None and known.size == 1 else "has more than one element"
+    values = value.type.constant
+    return None if values is not None and values.size == 1 else "has more than one element"
 
 
 def _clamps_from_0_to_6(value: Output) -> str | None:
@@ -81,17 +81,17 @@ def _of(write: Callable[[Pattern], Pattern]) -> Pattern:
 
 
 def _replacement(builder: Builder, node: Node, pattern: Pattern, op: type[Operation]) -> Replacement:
-    found = pattern.match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    if not has_shape_of(node.outputs[0], found["x"]):
+    match = pattern.match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    if not has_shape_of(node.outputs[0], match["x"]):
         return fail("its rank is not that of the input")
-    return found.check_private() or builder.emit(op(), *_inputs(builder, found))
+    return match.check_private() or builder.emit(op(), *_inputs(builder, match))
 
 
-def _inputs(builder: Builder, found: Match) -> list[Output]:
-    x = found["x"]
-    return [x, builder.like(found.array("beta").reshape(()), x)] if "beta" in found else [x]
+def _inputs(builder: Builder, match: Match) -> list[Output]:
+    x = match["x"]
+    return [x, builder.like(match.array("beta").reshape(()), x)] if "beta" in match else [x]
 
 
 def _register(name: str, pattern: Pattern, op: type[Operation]) -> None:

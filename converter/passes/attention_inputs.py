@@ -45,21 +45,21 @@ class Scale:
 
     def multiply(self, factor: Output) -> None:
         """Take one more factor."""
-        known = factor.type.constant
-        if known is None:
+        constant = factor.type.constant
+        if constant is None:
             self._factors.append(factor)
         else:
-            self._known *= float(known.reshape(-1)[0])
+            self._known *= float(constant.reshape(-1)[0])
 
     def divide(self, divisor: Output) -> bool:
         """Take one more divisor; not if it is 0."""
-        known = divisor.type.constant
-        if known is None:
+        constant = divisor.type.constant
+        if constant is None:
             self._divisors.append(divisor)
-        elif not float(known.reshape(-1)[0]):
+        elif not float(constant.reshape(-1)[0]):
             return False
         else:
-            self._known /= float(known.reshape(-1)[0])
+            self._known /= float(constant.reshape(-1)[0])
         return True
 
     def emit(self, builder: Builder, queries: Output) -> Output:
@@ -67,16 +67,16 @@ class Scale:
 
         A constant is not shared with other layers: runtimes move it to the layers before, where nothing else reads it.
         """
-        made: Output | None = None
+        product: Output | None = None
         if self._known != 1 or not self._factors:
-            kind = queries.element_type
-            made = builder.tensor(Tensor.from_array(np.asarray(self._known, kind.dtype), kind))
+            element_type = queries.element_type
+            product = builder.tensor(Tensor.from_array(np.asarray(self._known, element_type.dtype), element_type))
         for factor in self._factors:
-            made = factor if made is None else layers.multiply(builder, made, factor)
-        assert made is not None
+            product = factor if product is None else layers.multiply(builder, product, factor)
+        assert product is not None
         for divisor in self._divisors:
-            made = layers.divide(builder, made, divisor)
-        return made if made.shape.rank < 2 else layers.reshape(builder, made, [])
+            product = layers.divide(builder, product, divisor)
+        return product if product.shape.rank < 2 else layers.reshape(builder, product, [])
 
 
 def has_one_element(value: Output) -> bool:
@@ -89,9 +89,9 @@ def may_be_scale(value: Output) -> bool:
 
     Another number may be so large that it makes queries infinite where scores are not, or so small that they become 0.
     """
-    known = value.type.constant
-    if known is not None:
-        size = abs(float(known.reshape(-1)[0]))
+    constant = value.type.constant
+    if constant is not None:
+        size = abs(float(constant.reshape(-1)[0]))
         return 1 / _ORDINARY <= size <= _ORDINARY
     pending, seen = [value.node], set[Node]()
     while pending and len(seen) < _MOST_LAYERS_OF_A_SCALE:
@@ -206,7 +206,7 @@ def _covers(wide: Output, narrow: Output) -> bool:
 
 
 def attended(
-    builder: Builder, found: Match, parts: tuple[Output, Output, Output], scale: Scale
+    builder: Builder, match: Match, parts: tuple[Output, Output, Output], scale: Scale
 ) -> Union[Output, NotMatched]:
     """The attention of queries, keys and values, with scale and masks of the pattern."""
     queries, keys, values = parts
@@ -215,24 +215,24 @@ def attended(
         return fail("queries, keys and values have not one rank of 3 or more")
     if keys.shape[-2].merge(values.shape[-2]) is None:
         return fail("a mask widens the scores: there are more values than keys")
-    mask = joined_masks(builder, [found[name] for name in ("mask", "second mask") if name in found], rank)
+    mask = joined_masks(builder, [match[name] for name in ("mask", "second mask") if name in match], rank)
     if isinstance(mask, NotMatched):
         return mask
     for name in ("factor", "divisor"):
-        if name not in found:
+        if name not in match:
             continue
-        if not has_one_element(found[name]):
-            scaled = scaled_queries(builder, queries, found[name], name == "divisor")
+        if not has_one_element(match[name]):
+            scaled = scaled_queries(builder, queries, match[name], name == "divisor")
             if isinstance(scaled, NotMatched):
                 return scaled
             queries = scaled
-        elif not _is_of_higher_rank(queries, found[name]):
+        elif not _is_of_higher_rank(queries, match[name]):
             return fail("the scale has more dimensions than the scores, and so would the result")
-        elif not may_be_scale(found[name]):
+        elif not may_be_scale(match[name]):
             return fail("what scales the scores is no constant of ordinary size, and not computed from shapes")
         elif name == "factor":
-            scale.multiply(found[name])
-        elif not scale.divide(found[name]):
+            scale.multiply(match[name])
+        elif not scale.divide(match[name]):
             return fail("it divides by 0")
     inputs = [queries, keys, values, builder.like(0, queries) if mask is None else mask, scale.emit(builder, queries)]
     return builder.emit(ScaledDotProductAttention13(), *inputs)

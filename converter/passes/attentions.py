@@ -45,17 +45,17 @@ def attention(builder: Builder, node: Node) -> Replacement:
     """Put ScaledDotProductAttention in the place of the second product."""
     if not isinstance(node.inputs[0].node.op, (SoftMax1, SoftMax8)):
         return fail("input 0 is not made by SoftMax")
-    found = _PATTERN.match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    why = found.check_private()
+    match = _PATTERN.match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    why = match.check_private()
     if why is not None:
         return why
     scale = Scale()
-    queries, keys = (without_factors(found[name], scale) for name in ("queries", "keys"))
-    if not found.node("products").op.transpose_b:  # type: ignore[attr-defined]
+    queries, keys = (without_factors(match[name], scale) for name in ("queries", "keys"))
+    if not match.node("products").op.transpose_b:  # type: ignore[attr-defined]
         turned = untransposed(builder, keys)
         if isinstance(turned, NotMatched):
             return turned
         keys = without_factors(turned, scale)
-    return attended(builder, found, (queries, keys, found["values"]), scale)
+    return attended(builder, match, (queries, keys, match["values"]), scale)

@@ -46,13 +46,13 @@ def batch_normalization_factor(builder: Builder, node: Node) -> Replacement:
     info = finfo(value.element_type)
     if not all((np.abs(each) <= float(info.max)).all() for each in (gamma, beta)):
         return fail("a constant would not be finite in its type")
-    made = [builder.constant(each, source.element_type) for each, source in zip((gamma, beta), tensors)]
-    return builder.emit(normalization.op, data, *made, *tensors[2:])
+    parameters = [builder.constant(each, source.element_type) for each, source in zip((gamma, beta), tensors)]
+    return builder.emit(normalization.op, data, *parameters, *tensors[2:])
 
 
 def _of_channels(value: Output, x: Output) -> Array | None:
     """One number, or one for each channel, in float64."""
     if value.tensor is None or not x.shape.has_rank or len(value.tensor.shape) > x.shape.rank:
         return None
-    found = value.tensor.array().reshape(-1) if value.tensor.size == 1 else of_channels(value, x)
-    return None if found is None else found.astype(np.float64)
+    values = value.tensor.array().reshape(-1) if value.tensor.size == 1 else of_channels(value, x)
+    return None if values is None else values.astype(np.float64)

@@ -25,7 +25,7 @@ def broadcast_number(builder: Builder, node: Node) -> Replacement:
         return fail("what is broadcast is no number, names axes, or is read elsewhere, too")
     others = [source for source in node.inputs if source is not wide]
     least = wide.shape.rank if wide.shape.has_rank else wide.node.inputs[0].shape.rank
-    if any(not _is_number(one) or one.shape.rank > least for one in others):
+    if any(not _is_number(other) or other.shape.rank > least for other in others):
         return fail("the other operand is no number, or may have more dimensions")
     if getattr(node.op, "auto_broadcast", "numpy") != "numpy":
         return fail("its operands are not broadcast as NumPy does")

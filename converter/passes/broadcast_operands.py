@@ -40,6 +40,6 @@ def _broadcasts_itself(reader: Node, value: Output, target: list[Polynomial]) ->
     shapes = [symbolic_shapes().dims(source) for source in reader.inputs if source is not value]
     operands = [dims[::-1] for dims in shapes if dims is not None]
     return all(
-        any(place < len(dims) and (wanted.value == 1 or wanted == dims[place]) for dims in operands)
-        for place, wanted in enumerate(target[::-1])
+        any(place < len(dims) and (size.value == 1 or size == dims[place]) for dims in operands)
+        for place, size in enumerate(target[::-1])
     )

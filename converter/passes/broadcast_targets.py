@@ -22,11 +22,11 @@ def broadcast_target(builder: Builder, node: Node) -> Replacement:
     x, target = node.inputs[:2]
     if target.tensor is not None or node.op.mode == "explicit":  # type: ignore[attr-defined]
         return fail("its target is constant, or axes tell where the dimensions go")
-    dims, wanted = symbolic_shapes().dims(x), symbolic_shapes().elements(target)
-    if dims is None or wanted is None or wanted.size > len(dims):
+    dims, target_dims = symbolic_shapes().dims(x), symbolic_shapes().elements(target)
+    if dims is None or target_dims is None or target_dims.size > len(dims):
         return fail("rank or target are not known, or it adds dimensions")
-    own = dims[len(dims) - wanted.size :]
-    numbers = [1 if one == dim else one.value for one, dim in zip(wanted.reshape(-1).tolist(), own)]
+    own = dims[len(dims) - target_dims.size :]
+    numbers = [1 if size == dim else size.value for size, dim in zip(target_dims.reshape(-1).tolist(), own)]
     if None in numbers:
         return fail("a dimension of the target is computed, and is not that of the input")
     constant = builder.constant(numbers, target.element_type)

@@ -34,17 +34,17 @@ _Dims = Sequence[Polynomial]
 @passes.replaces("channel_shuffles")
 def channel_shuffle(builder: Builder, node: Node) -> Replacement:
     """Put one layer in the place of three."""
-    found = _PATTERN.match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    order = tuple(found.array("order").reshape(-1).tolist())
-    x, first, last = (symbolic_shapes().dims(value) for value in (found["x"], found["first"], node.outputs[0]))
+    match = _PATTERN.match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    order = tuple(match.array("order").reshape(-1).tolist())
+    x, first, last = (symbolic_shapes().dims(value) for value in (match["x"], match["first"], node.outputs[0]))
     if x is None or first is None or last is None or len(x) < 3 or not x[1].value:
         return fail("the number of channels is not known")
     op = _shuffle(order, x, first, last) or _blocks(order, x, first, last)
     if op is None:
         return fail(f"{list(order)} shuffles neither channels nor blocks, or dimensions are not those of the data")
-    return found.check_private() or builder.emit(op, found["x"])
+    return match.check_private() or builder.emit(op, match["x"])
 
 
 def _shuffle(order: tuple[int, ...], x: _Dims, first: _Dims, last: _Dims) -> Operation | None:

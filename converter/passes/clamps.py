@@ -25,10 +25,10 @@ def clamp(builder: Builder, node: Node) -> Replacement:
     """Join the limits with those of the layers before."""
     if not node.outputs[0].element_type.is_real:
         return fail("it limits integers")
-    found, reader = _limits(node), node
-    if found is None:
+    x_and_limits, reader = _limits(node), node
+    if x_and_limits is None:
         return fail("its limits are not two numbers")
-    x, low, high = found
+    x, low, high = x_and_limits
     while x.only_user is reader and (before := _limits(x.node)) is not None:
         reader = x.node
         x, *limits = before
@@ -50,9 +50,9 @@ def _limits(node: Node) -> tuple[Output, float, float] | None:
     if not isinstance(op, (Minimum1, Maximum1)):
         return None
     for x, other in (node.inputs, node.inputs[::-1]):
-        known = other.type.constant
-        if known is not None and known.size == 1 and has_shape_of(node.outputs[0], x):
-            limit = float(known.reshape(-1)[0])
+        constant = other.type.constant
+        if constant is not None and constant.size == 1 and has_shape_of(node.outputs[0], x):
+            limit = float(constant.reshape(-1)[0])
             if math.isnan(limit):
                 return None
             return (x, -math.inf, limit) if isinstance(op, Minimum1) else (x, limit, math.inf)

@@ -21,17 +21,17 @@ def concat_in_a_row(builder: Builder, node: Node) -> Replacement:
     behind = node.outputs[0].only_user
     if behind is not None and _axis(behind) is not None and _axis(behind) == _axis(node):
         return fail("the Concat behind it takes its inputs")
-    pending, found = list(node.inputs[::-1]), list[Output]()
+    pending, parts = list(node.inputs[::-1]), list[Output]()
     while pending:
         value = pending.pop()
         if _axis(value.node) == _axis(node) and value.only_user is not None:
             pending += value.node.inputs[::-1]
         else:
-            found.append(value)
-    if len(found) == len(node.inputs):
+            parts.append(value)
+    if len(parts) == len(node.inputs):
         return fail("no Concat along its axis before it that nothing else reads")
     assert isinstance(node.op, Concat1)
-    return builder.emit(Concat1(axis=node.op.axis), *found)
+    return builder.emit(Concat1(axis=node.op.axis), *parts)
 
 
 def _axis(node: Node) -> int | None:

@@ -59,8 +59,13 @@ def _is_of_integers(value: Output) -> bool:
 
 
 def _is_of_known_size(value: Output) -> bool:
-    kind = value.element_type
-    return value.shape.is_static and bool(kind.bits) and not kind.dtype.hasobject and _bytes(value) <= _MAX_BYTES
+    element_type = value.element_type
+    return (
+        value.shape.is_static
+        and bool(element_type.bits)
+        and not element_type.dtype.hasobject
+        and _bytes(value) <= _MAX_BYTES
+    )
 
 
 def _bytes(value: Output) -> int:
@@ -75,29 +80,29 @@ def _folded(
     parts_of_growth: int = _PARTS_OF_GROWTH,
 ) -> int:
     candidates = [(part, _computable(part, is_wanted)) for part in model.parts()]
-    if not any(known for _, known in candidates):
+    if not any(branch for _, branch in candidates):
         return 0
     folding = _Folding(model, trace, min_layers, parts_of_growth)
-    for part, known in candidates:
-        if known:
-            folding.run(part, known)
+    for part, nodes_to_run in candidates:
+        if nodes_to_run:
+            folding.run(part, nodes_to_run)
     return folding.count
 
 
 def _computable(part: Part, is_wanted: Callable[[Output], bool]) -> dict[Node, None]:
     """The layers that read nothing but constants and what is computed from them."""
-    known: dict[Node, None] = {}
+    computable: dict[Node, None] = {}
     for node in part.nodes:
         op = node.op
-        if False in [source.node in known or source.tensor is not None for source in node.inputs]:
+        if False in [source.node in computable or source.tensor is not None for source in node.inputs]:
             continue
         if not node.inputs or not node.outputs or not op.is_pure:
             continue
         if not all(map(is_wanted, node.outputs)):
             continue
-        if not is_decompression(op, [source.type for source in node.inputs], [one.type for one in node.outputs]):
-            known[node] = None
-    return known
+        if not is_decompression(op, [source.type for source in node.inputs], [output.type for output in node.outputs]):
+            computable[node] = None
+    return computable
 
 
 class _Folding:
@@ -114,10 +119,10 @@ class _Folding:
         """How many constants hold a tensor."""
         self.count = 0
 
-    def run(self, part: Part, known: dict[Node, None]) -> None:
-        """Go through the layers ``known`` from the last to the first: where one stays, its inputs may be constants."""
+    def run(self, part: Part, computable: dict[Node, None]) -> None:
+        """Walk ``computable`` from the last layer to the first: where a layer stays, its inputs may be constants."""
         unique = UniqueNames(part)
-        for node in reversed(known):
+        for node in reversed(computable):
             read = [output for output in node.outputs if output.is_used]
             if not read:
                 continue
@@ -140,23 +145,23 @@ class _Folding:
         nodes = _nodes_behind(node)
         if not self._min_layers <= len(nodes) <= _MAX_LAYERS:
             return fail("it is made by a single layer, or by too many")
-        if any(isinstance(one.op, FakeQuantize1) for one in nodes):
+        if any(isinstance(layer.op, FakeQuantize1) for layer in nodes):
             return fail("they are quantised weights")
-        if any(_bytes(source) > _MAX_BYTES for one in nodes for source in one.inputs):
+        if any(_bytes(source) > _MAX_BYTES for layer in nodes for source in layer.inputs):
             return fail("it is made from large constants")
         growth = sum(map(_bytes, read)) - self._freed(nodes)
         if growth > max(self._growth, 0):
             return fail("it is much larger than what it is made from")
         types: dict[Output, TensorType] = {}
-        for one in nodes:
-            inputs = [types.get(source, source.type) for source in one.inputs]
-            made = fold(one.op, inputs, [output.type for output in one.outputs], limited=False)
-            if made is None:
-                return fail(f"layer '{one.name}' is not computed from its constants")
-            for output, tensor in zip(one.outputs, made):
+        for member in nodes:
+            inputs = [types.get(source, source.type) for source in member.inputs]
+            tensors = fold(member.op, inputs, [output.type for output in member.outputs], limited=False)
+            if tensors is None:
+                return fail(f"layer '{member.name}' is not computed from its constants")
+            for output, tensor in zip(member.outputs, tensors):
                 types[output] = TensorType(output.element_type, output.shape, tensor)
         self._growth -= growth
-        return [one for one in (types[output].tensor for output in read) if one is not None]
+        return [folded for folded in (types[output].tensor for output in read) if folded is not None]
 
     def _freed(self, nodes: Sequence[Node]) -> int:
         """The bytes of the constants that nothing reads any more once the last layer is a constant."""
@@ -165,21 +170,27 @@ class _Folding:
             if all(gone.issuperset(output.uses) for output in node.outputs):
                 gone.add(node)
         constants = {source.node for node in gone for source in node.inputs if source.tensor is not None}
-        unread = [one.op.data for one in constants if one.op.data is not None and gone.issuperset(one.outputs[0].uses)]
+        unread = [
+            constant.op.data
+            for constant in constants
+            if constant.op.data is not None and gone.issuperset(constant.outputs[0].uses)
+        ]
         counts = Counter(map(id, unread))
         # A tensor that another constant holds, too, stays.
-        return sum({id(one): one.byte_size for one in unread if counts[id(one)] == self._holders[id(one)]}.values())
+        return sum(
+            {id(data): data.byte_size for data in unread if counts[id(data)] == self._holders[id(data)]}.values()
+        )
 
 
 def _nodes_behind(last: Node) -> list[Node]:
     """The layers that make a value from constants, in their order."""
-    found, pending = dict[Node, None](), [last]
+    behind, pending = dict[Node, None](), [last]
     while pending:
         node = pending[-1]
-        missing = [source.node for source in node.inputs if source.tensor is None and source.node not in found]
+        missing = [source.node for source in node.inputs if source.tensor is None and source.node not in behind]
         if missing:
             pending += missing
             continue
         pending.pop()
-        found[node] = None
-    return list(found)
+        behind[node] = None
+    return list(behind)

@@ -44,8 +44,8 @@ def convert_in_a_row(builder: Builder, node: Node) -> Replacement:
     return x if first is last else builder.emit(Convert1(destination_type=last), x)
 
 
-def _is_whole(kind: ElementType) -> bool:
-    return kind in _WHOLE
+def _is_whole(element_type: ElementType) -> bool:
+    return element_type in _WHOLE
 
 
 def _holds(wide: ElementType, narrow: ElementType) -> bool:
@@ -60,6 +60,6 @@ def _holds(wide: ElementType, narrow: ElementType) -> bool:
     return narrow in _FLOATS and wide in _FLOATS and wide.bits > narrow.bits
 
 
-def _precision(kind: ElementType) -> int:
+def _precision(element_type: ElementType) -> int:
     """The bits of a float's significant digits."""
-    return int(finfo(kind).nmant) + 1
+    return int(finfo(element_type).nmant) + 1

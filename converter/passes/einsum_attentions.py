@@ -34,14 +34,14 @@ def einsum_attention(builder: Builder, node: Node) -> Replacement:
     """Put ScaledDotProductAttention in the place of the second Einsum."""
     if not any(isinstance(source.node.op, (SoftMax1, SoftMax8)) for source in node.inputs):
         return fail("no input is made by SoftMax")
-    found = _PATTERN.match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    why = found.check_private()
+    match = _PATTERN.match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    why = match.check_private()
     if why is not None:
         return why
-    scores, output = _terms(found.node("products")), _terms(node)
-    if node.inputs[0] is found["values"]:
+    scores, output = _terms(match.node("products")), _terms(node)
+    if node.inputs[0] is match["values"]:
         output = [output[1], output[0], output[2]]
     for queries, keys, names in (
         (scores[0], scores[1], ("first", "second")),
@@ -50,10 +50,10 @@ def einsum_attention(builder: Builder, node: Node) -> Replacement:
         orders = _orders(queries, keys, scores[2], output)
         if orders is not None:
             scale = Scale()
-            q, k = (without_factors(found[name], scale) for name in names)
-            parts = [_transposed(builder, part, order) for part, order in zip((q, k, found["values"]), orders)]
-            made = attended(builder, found, (parts[0], parts[1], parts[2]), scale)
-            return made if isinstance(made, NotMatched) else _transposed(builder, made, orders[3])
+            q, k = (without_factors(match[name], scale) for name in names)
+            parts = [_transposed(builder, part, order) for part, order in zip((q, k, match["values"]), orders)]
+            product = attended(builder, match, (parts[0], parts[1], parts[2]), scale)
+            return product if isinstance(product, NotMatched) else _transposed(builder, product, orders[3])
     return fail("the equations are not those of attention")
 
 
@@ -71,12 +71,15 @@ def _orders(queries: str, keys: str, scores: str, output: Sequence[str]) -> list
     depth = "".join(sorted(set(queries) & set(keys) - set(scores)))
     lead, query, key = weights[:-2], weights[-2:-1], weights[-1:]
     width = "".join(sorted(set(values) - set(weights)))
-    wanted = [batch + row + depth, batch + column + depth, lead + key + width, result]
-    made = [queries, keys, values, lead + query + width]
-    for letters, given in zip([scores, weights, *wanted], [scores, weights, *made]):
-        if sorted(letters) != sorted(given) or len(set(letters)) != len(scores) or "." in letters:
+    expected_orders = [batch + row + depth, batch + column + depth, lead + key + width, result]
+    actual_orders = [queries, keys, values, lead + query + width]
+    for letters, actual in zip([scores, weights, *expected_orders], [scores, weights, *actual_orders]):
+        if sorted(letters) != sorted(actual) or len(set(letters)) != len(scores) or "." in letters:
             return None
-    return [[given.index(letter) for letter in letters] for letters, given in zip(wanted, made)]
+    return [
+        [letters_in_order.index(letter) for letter in letters]
+        for letters, letters_in_order in zip(expected_orders, actual_orders)
+    ]
 
 
 def _transposed(builder: Builder, value: Output, order: list[int]) -> Output:

@@ -36,28 +36,28 @@ _PATTERNS: dict[type[Operation], Pattern] = {Multiply1: _twice(Multiply1), Add1:
 def factor_in_a_row(builder: Builder, node: Node) -> Replacement:
     """Put one product or sum in the place of two."""
     operation: type[Operation] = Multiply1 if isinstance(node.op, Multiply1) else Add1
-    found = _PATTERNS[operation].match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    kind = found["x"].element_type
-    tensors = [found[name].tensor for name in "ab"]
-    if any(tensor is None or tensor.byte_size > _MAX_BYTES for tensor in tensors) or kind.bits < 16:
+    match = _PATTERNS[operation].match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    element_type = match["x"].element_type
+    tensors = [match[name].tensor for name in "ab"]
+    if any(tensor is None or tensor.byte_size > _MAX_BYTES for tensor in tensors) or element_type.bits < 16:
         return fail("a constant is too large to be looked at, or of a narrow type")
-    a, b = (found.array(name).astype(np.float64) for name in "ab")
+    a, b = (match.array(name).astype(np.float64) for name in "ab")
     largest = max(a.size, b.size)
     with np.errstate(all="ignore"):
         joined = a * b if operation is Multiply1 else a + b
     if joined.size > largest:
         return fail("the constants would become larger")
-    info = finfo(kind)
+    info = finfo(element_type)
     usual = _are_usual(info.maxexp, a, b, joined) if operation is Multiply1 else _add_up(info.nmant, a, b, joined)
     if not usual:
         return fail("the constants are not of ordinary size, or round what is in between")
-    why_not = found.check_private()
+    why_not = match.check_private()
     if why_not is not None:
         return why_not
-    factor = builder.computed(operation.type, joined, kind, [found["a"], found["b"]])
-    return builder.emit(operation(), found["x"], factor)
+    factor = builder.computed(operation.type, joined, element_type, [match["a"], match["b"]])
+    return builder.emit(operation(), match["x"], factor)
 
 
 def _are_usual(exponent: int, *factors: Array) -> bool:

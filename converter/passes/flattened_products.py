@@ -36,16 +36,16 @@ def flattened_product(builder: Builder, node: Node) -> Replacement:
         return between
     flat, steps = between
     x, width = flat.node.inputs[0], flat.shape[-1]
-    found, before = symbolic_shapes().dims(node.outputs[0]), symbolic_shapes().dims(x)
-    if found is None or before is None or len(found) < 3:
+    dims, before = symbolic_shapes().dims(node.outputs[0]), symbolic_shapes().dims(x)
+    if dims is None or before is None or len(dims) < 3:
         return fail("a rank is not known, or less than 3")
-    if before[: len(found) - 1] != found[:-1]:
+    if before[: len(dims) - 1] != dims[:-1]:
         return fail("dimensions are not known to be those of the input")
-    if found[-1] != symbolic_shapes().polynomial(steps[0][0].outputs[0].shape[-1]):
+    if dims[-1] != symbolic_shapes().polynomial(steps[0][0].outputs[0].shape[-1]):
         return fail("the last dimension is not known to be that of the product")
     value = x
-    if len(before) != len(found):
-        value = builder.emit(Reshape1(special_zero=True), x, builder.constant([*[0] * (len(found) - 1), width.value]))
+    if len(before) != len(dims):
+        value = builder.emit(Reshape1(special_zero=True), x, builder.constant([*[0] * (len(dims) - 1), width.value]))
     for step, place in reversed(steps):
         inputs = [value if at == place else source for at, source in enumerate(step.inputs)]
         value = builder.emit(step.op, *inputs)

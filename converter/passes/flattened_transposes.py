@@ -28,24 +28,24 @@ _PATTERN = layer(Reshape1, layer(Transpose1, _FLAT, constant("order")), anything
 @passes.replaces("flattened_transposes")
 def flattened_transpose(builder: Builder, node: Node) -> Replacement:
     """Put one Transpose in the place of the three layers."""
-    found = _PATTERN.match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    if found.array("order").reshape(-1).tolist() != [0, 2, 1]:
+    match = _PATTERN.match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    if match.array("order").reshape(-1).tolist() != [0, 2, 1]:
         return fail("it does not swap the last two dimensions")
     shapes = symbolic_shapes()
-    x, flat, last = shapes.dims(found["x"]), *(shapes.elements(found[name]) for name in ("flat shape", "shape"))
+    x, flat, last = shapes.dims(match["x"]), *(shapes.elements(match[name]) for name in ("flat shape", "shape"))
     if x is None or flat is None or last is None or len(x) < 3:
         return fail("a shape is not known, or its rank is less than 3")
     if not _agree(flat.tolist()[1:], x[-2:]) or not _agree(last.tolist(), [*x[:-2], x[-1], x[-2]]):
         return fail("dimensions are not known to be those of the input")
     # In a Reshape, 0 would take over a dimension of another place; the last two then fail, as there is none.
-    if len(x) > 3 and any(shapes.low(one) < 1 for one in (*x[1:-2], x[-1])):
+    if len(x) > 3 and any(shapes.low(dimension) < 1 for dimension in (*x[1:-2], x[-1])):
         return fail("a dimension may be 0")
     axes = [*range(len(x) - 2), len(x) - 1, len(x) - 2]
-    return found.check_private() or layers.transpose(builder, found["x"], builder.constant(axes))
+    return match.check_private() or layers.transpose(builder, match["x"], builder.constant(axes))
 
 
 def _agree(target: Sequence[Polynomial], dims: Sequence[Polynomial]) -> bool:
     """Whether the target of a Reshape has these dimensions; one of -1 is what the number of elements leaves."""
-    return len(target) == len(dims) and all(one.value == -1 or one == own for one, own in zip(target, dims))
+    return len(target) == len(dims) and all(size.value == -1 or size == own for size, own in zip(target, dims))

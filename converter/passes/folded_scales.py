@@ -84,8 +84,8 @@ class _Channels:
 
     def behind(self, transpose: Node) -> _Channels | None:
         """The channels behind a Transpose; None where its order comes at run time, or is not spelled out."""
-        known = transpose.inputs[1].type.constant
-        order = [] if known is None else known.reshape(-1).tolist()
+        constant = transpose.inputs[1].type.constant
+        order = [] if constant is None else constant.reshape(-1).tolist()
         if len(order) != (self.rank or len(order)) or len(order) < self.from_end:
             return None
         return _Channels(self.count, len(order) - order.index(len(order) - self.from_end), len(order))

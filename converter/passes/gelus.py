@@ -54,10 +54,10 @@ _PATTERN = either(_exact(), _approximate())
 @passes.replaces("gelus")
 def gelu(builder: Builder, node: Node) -> Replacement:
     """Put Gelu in the place of the product."""
-    found = _PATTERN.match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    if not has_shape_of(node.outputs[0], found["x"]):
+    match = _PATTERN.match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    if not has_shape_of(node.outputs[0], match["x"]):
         return fail("its rank is not that of the input")
-    mode = "ERF" if "erf" in found else "TANH"
-    return found.check_private() or builder.emit(Gelu7(approximation_mode=mode), found["x"])
+    mode = "ERF" if "erf" in match else "TANH"
+    return match.check_private() or builder.emit(Gelu7(approximation_mode=mode), match["x"])

@@ -45,57 +45,57 @@ _FOLLOWED = layer((Add1, Multiply1), _MADE, anything("values", is_stored), commu
 def group_normalization(builder: Builder, node: Node) -> Replacement:
     """Put GroupNormalization in the place of the last Reshape, and the product and the sum behind it into that."""
     is_first = isinstance(node.op, Reshape1)
-    found = (_GROUPS if is_first else _FOLLOWED).match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    why = found.check_private()
+    match = (_GROUPS if is_first else _FOLLOWED).match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    why = match.check_private()
     if why is not None:
         return why
-    return _normalized(builder, found) if is_first else _followed(builder, node, found)
+    return _normalized(builder, match) if is_first else _followed(builder, node, match)
 
 
-def _normalized(builder: Builder, found: Match) -> Replacement:
-    x = found["x"]
+def _normalized(builder: Builder, match: Match) -> Replacement:
+    x = match["x"]
     if not x.shape.has_rank or x.shape.rank < 3 or not x.shape[1].is_static:
         return fail("the number of channels is not known")
-    number = _group_count(found)
+    number = _group_count(match)
     if isinstance(number, NotMatched):
         return number
-    mvn, channels = found.node("normalized").op, x.shape[1].value
+    mvn, channels = match.node("normalized").op, x.shape[1].value
     assert isinstance(mvn, MVN6)
     scale, bias = (builder.constant(values, x.element_type) for values in (np.ones(channels), np.zeros(channels)))
     return builder.emit(GroupNormalization12(num_groups=number, epsilon=mvn.eps), x, scale, bias)
 
 
-def _followed(builder: Builder, node: Node, found: Match) -> Replacement:
-    x, scale, bias = found["x"], found["scale"], found["bias"]
+def _followed(builder: Builder, node: Node, match: Match) -> Replacement:
+    x, scale, bias = match["x"], match["scale"], match["bias"]
     assert scale.tensor is not None
     assert bias.tensor is not None
-    values = of_channels(found["values"], x)
+    values = of_channels(match["values"], x)
     if values is None:
         return fail("there is not one value for each channel")
     if bias.tensor.array().any():
         return fail("the GroupNormalization has a bias already")
     if isinstance(node.op, Multiply1) and not (scale.tensor.array() == 1).all():
         return fail("the GroupNormalization has a scale already")
-    given = builder.constant(values, x.element_type)
-    inputs = (given, bias) if isinstance(node.op, Multiply1) else (scale, given)
-    return builder.emit(found.node("made").op, x, *inputs)
+    scale_constant = builder.constant(values, x.element_type)
+    inputs = (scale_constant, bias) if isinstance(node.op, Multiply1) else (scale, scale_constant)
+    return builder.emit(match.node("made").op, x, *inputs)
 
 
-def _group_count(found: Match) -> int | NotMatched:
+def _group_count(match: Match) -> int | NotMatched:
     """How many groups, where the layers normalise groups of channels."""
-    x, groups = found["x"], found["groups"]
-    wanted, axes = found.array("shape of groups").reshape(-1).tolist(), found.array("axes").reshape(-1).tolist()
-    if len(wanted) < 3 or sorted(normalize_axes(axes, len(wanted))) != list(range(2, len(wanted))):
+    x, groups = match["x"], match["groups"]
+    group_shape, axes = match.array("shape of groups").reshape(-1).tolist(), match.array("axes").reshape(-1).tolist()
+    if len(group_shape) < 3 or sorted(normalize_axes(axes, len(group_shape))) != list(range(2, len(group_shape))):
         return fail("MVN is not over all but the first two dimensions")
-    number, op = wanted[1], groups.node.op
+    number, op = group_shape[1], groups.node.op
     assert isinstance(op, Reshape1)
-    keeps_batch = (wanted[0] == 0 and op.special_zero) or (
-        wanted[0] > 0 and x.shape[0] == Dimension(wanted[0], wanted[0])
+    keeps_batch = (group_shape[0] == 0 and op.special_zero) or (
+        group_shape[0] > 0 and x.shape[0] == Dimension(group_shape[0], group_shape[0])
     )
     if not keeps_batch or number < 1 or x.shape[1].value % number:
         return fail("the first Reshape does not make groups of the channels")
-    if symbolic_shapes().dims(found["result"]) != symbolic_shapes().dims(x):
+    if symbolic_shapes().dims(match["result"]) != symbolic_shapes().dims(x):
         return fail("the last Reshape does not return to the shape of the data")
     return int(number)

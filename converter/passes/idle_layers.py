@@ -56,10 +56,10 @@ def _computed_slice(node: Node) -> Output | None:
     """The input of a slice from 0 to stops that are computed from its shape."""
     shapes, x = symbolic_shapes(), node.inputs[0]
     dims, lists = shapes.dims(x), [shapes.elements(source) for source in node.inputs[1:]]
-    if dims is None or any(one is None for one in lists):
+    if dims is None or any(bounds is None for bounds in lists):
         return None
-    starts, stops, steps, *named = [one.reshape(-1).tolist() for one in lists if one is not None]
-    axes = [one.value for one in named[0]] if named else range(len(starts))
+    starts, stops, steps, *named = [bounds.reshape(-1).tolist() for bounds in lists if bounds is not None]
+    axes = [element.value for element in named[0]] if named else range(len(starts))
     for start, stop, step, axis in zip(starts, stops, steps, axes):
         if axis is None or start.value != 0 or step.value != 1 or not shapes.reaches_end(stop, dims[axis]):
             return None
@@ -78,8 +78,8 @@ def _squeeze(node: Node) -> Output | None:
 
 def _tile(node: Node) -> Output | None:
     x, repeats = node.inputs
-    known = repeats.type.constant
-    once = known is not None and bool((known == 1).all()) and x.shape.has_rank and known.size <= x.shape.rank
+    constant = repeats.type.constant
+    once = constant is not None and bool((constant == 1).all()) and x.shape.has_rank and constant.size <= x.shape.rank
     return x if once else None
 
 
@@ -89,7 +89,7 @@ def _broadcast(node: Node) -> Output | None:
 
 def _pad(node: Node) -> Output | None:
     widths = [source.type.constant for source in node.inputs[1:3]]
-    return node.inputs[0] if all(known is not None and not known.any() for known in widths) else None
+    return node.inputs[0] if all(width is not None and not width.any() for width in widths) else None
 
 
 def _gather(node: Node) -> Output | None:

@@ -34,12 +34,12 @@ def integer_sum_in_a_row(builder: Builder, node: Node) -> Replacement:
         return first
     if last[0].only_user is None:
         return fail("something else reads the sum before it")
-    x, kind = first[0], node.outputs[0].element_type
+    x, element_type = first[0], node.outputs[0].element_type
     with np.errstate(over="ignore"):
-        total = np.asarray(first[1] + last[1], kind.dtype)
+        total = np.asarray(first[1] + last[1], element_type.dtype)
     if total.size > max(first[1].size, last[1].size):
         return fail("the constants would become larger")
-    constant = builder.constant(total, kind)
+    constant = builder.constant(total, element_type)
     if not total.any() and keeps_shape(x, constant, node.outputs[0]):
         return x
     return builder.emit(Add1(), x, constant)

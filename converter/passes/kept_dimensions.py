@@ -47,4 +47,4 @@ def _are_put_back(node: Node, dropped: tuple[int, ...]) -> bool:
     dims = symbolic_shapes().dims(result)
     if dims is None or any(dims[axis].value != 1 for axis in dropped):
         return False
-    return [one for axis, one in enumerate(dims) if axis not in dropped] == symbolic_shapes().dims(reduced)
+    return [dimension for axis, dimension in enumerate(dims) if axis not in dropped] == symbolic_shapes().dims(reduced)

@@ -69,32 +69,32 @@ _QUOTIENT = _pattern()
 @passes.replaces("l2_normalizations")
 def l2_normalization(builder: Builder, node: Node) -> Replacement:
     """Put NormalizeL2 in the place of the norm and the quotient."""
-    found = _QUOTIENT.match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    x = found["x"]
+    match = _QUOTIENT.match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    x = match["x"]
     if x.element_type not in (element_types.f32, element_types.f64):
         return fail("the numbers are floats of 16 bits")
-    epsilon = _epsilon(found)
+    epsilon = _epsilon(match)
     if epsilon is None or not _LEAST_EPSILON <= epsilon < math.inf:
         return fail("what keeps the norm from 0 is not one number of ordinary size")
-    if not has_shape_of(node.outputs[0], x) or not found.array("axes").size:
+    if not has_shape_of(node.outputs[0], x) or not match.array("axes").size:
         return fail("its rank is not that of the input, or nothing is summed")
-    why = found.check_private()
+    why = match.check_private()
     if why is not None:
         return why
-    is_least = any(name in found for name in ("limited norm", "clamped norm", "limited squares"))
+    is_least = any(name in match for name in ("limited norm", "clamped norm", "limited squares"))
     op = NormalizeL21(eps=epsilon, eps_mode="max" if is_least else "add")
-    return builder.emit(op, x, builder.constant(found.array("axes").reshape(-1)))
+    return builder.emit(op, x, builder.constant(match.array("axes").reshape(-1)))
 
 
-def _epsilon(found: Match) -> float | None:
+def _epsilon(match: Match) -> float | None:
     """What is added to the sum of squares, or its least value; None where that is more than one number."""
-    if "clamped norm" in found:
-        limit = float(found.node("clamped norm").op.min)  # type: ignore[attr-defined]
+    if "clamped norm" in match:
+        limit = float(match.node("clamped norm").op.min)  # type: ignore[attr-defined]
         return limit * limit if limit > 0 else None
-    given = found.array("epsilon")
-    if given.size != 1 or not float(given.reshape(-1)[0]) > 0:
+    epsilon = match.array("epsilon")
+    if epsilon.size != 1 or not float(epsilon.reshape(-1)[0]) > 0:
         return None
-    value = float(given.reshape(-1)[0])
-    return value * value if "limited norm" in found else value
+    value = float(epsilon.reshape(-1)[0])
+    return value * value if "limited norm" in match else value

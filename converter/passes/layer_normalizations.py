@@ -62,29 +62,29 @@ _QUOTIENT, _LINE = _patterns()
 @passes.replaces("layer_normalizations")
 def layer_normalization(builder: Builder, node: Node) -> Replacement:
     """Put MVN in the place of mean, variance and quotient."""
-    found = (_LINE if isinstance(node.op, Add1) else _QUOTIENT).match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    x, epsilon = found["x"], found.array("epsilon")
+    match = (_LINE if isinstance(node.op, Add1) else _QUOTIENT).match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    x, epsilon = match["x"], match.array("epsilon")
     if epsilon.size != 1 or not float(epsilon.reshape(-1)[0]) > 0:
         return fail("what is added to the variance is no positive number")
     if not has_shape_of(node.outputs[0], x):
         return fail("its rank is not that of the input")
-    if not _same_axes(x, found):
+    if not _same_axes(x, match):
         return fail("mean and variance are of different axes")
-    why = found.check_private()
+    why = match.check_private()
     if why is not None:
         return why
-    mode = "outside_sqrt" if "outside" in found else "inside_sqrt"
+    mode = "outside_sqrt" if "outside" in match else "inside_sqrt"
     op = MVN6(eps=float(epsilon.reshape(-1)[0]), normalize_variance=True, eps_mode=mode)
-    made = builder.emit(op, x, builder.constant(found.array("axes").reshape(-1)))
-    if "scale" in found:
-        made = layers.multiply(builder, made, found["scale"])
-    return layers.add(builder, made, found["bias"]) if "bias" in found else made
+    normalized = builder.emit(op, x, builder.constant(match.array("axes").reshape(-1)))
+    if "scale" in match:
+        normalized = layers.multiply(builder, normalized, match["scale"])
+    return layers.add(builder, normalized, match["bias"]) if "bias" in match else normalized
 
 
-def _same_axes(x: Output, found: Match) -> bool:
+def _same_axes(x: Output, match: Match) -> bool:
     first, second = (
-        normalize_axes(found.array(name).reshape(-1).tolist(), x.shape.rank) for name in ("axes", "axes of squares")
+        normalize_axes(match.array(name).reshape(-1).tolist(), x.shape.rank) for name in ("axes", "axes of squares")
     )
     return sorted(first) == sorted(second)

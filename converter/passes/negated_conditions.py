@@ -30,7 +30,7 @@ _PATTERN = layer(
 @passes.replaces("negated_conditions")
 def negated_condition(builder: Builder, node: Node) -> Replacement:
     """Put a Select by the condition itself in the place of one by its negation."""
-    found = _PATTERN.match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    return found.check_private() or builder.emit(Select1(), found["condition"], found["b"], found["a"])
+    match = _PATTERN.match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    return match.check_private() or builder.emit(Select1(), match["condition"], match["b"], match["a"])

@@ -34,21 +34,21 @@ _MAX_BYTES = 1 << 16
 @passes.replaces("neutral_elements", *_NEUTRAL)
 def neutral_element(builder: Builder, node: Node) -> Replacement:
     """Let what reads the result read the operand."""
-    wanted = _NEUTRAL[type(node.op)]
+    neutral = _NEUTRAL[type(node.op)]
     for x, other in (node.inputs, node.inputs[::-1])[: 1 + isinstance(node.op, _COMMUTATIVE)]:
-        if _is_everywhere(other, wanted):
+        if _is_everywhere(other, neutral):
             if not keeps_shape(x, other, node.outputs[0]):
                 return fail("the constant may change the shape")
             return x
-    return fail(f"no operand is {wanted} everywhere")
+    return fail(f"no operand is {neutral} everywhere")
 
 
-def _is_everywhere(value: Output, wanted: int) -> bool:
+def _is_everywhere(value: Output, neutral: int) -> bool:
     tensor = value.tensor
     if tensor is None or tensor.byte_size > _MAX_BYTES or value.element_type.dtype.hasobject:
         return False
     values = tensor.array()
-    return values.size > 0 and values.reshape(-1)[0] == wanted and bool((values == wanted).all())
+    return values.size > 0 and values.reshape(-1)[0] == neutral and bool((values == neutral).all())
 
 
 def keeps_shape(x: Output, constant: Output, result: Output) -> bool:

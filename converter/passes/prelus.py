@@ -55,20 +55,20 @@ _PATTERN = _pattern()
 @passes.replaces("prelus")
 def prelu(builder: Builder, node: Node) -> Replacement:
     """Put PReLU in the place of the sum, the maximum or the choice."""
-    found = _PATTERN.match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    x = found["x"]
-    given: Output = found["opposite" if "opposite" in found else "slope"]
+    match = _PATTERN.match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    x = match["x"]
+    slope: Output = match["opposite" if "opposite" in match else "slope"]
     if not has_shape_of(node.outputs[0], x) or x.shape.rank == 0:
         return fail("its rank is not that of the input")
-    assert given.tensor is not None
-    values = given.tensor.array().reshape(-1) if given.tensor.size == 1 else of_channels(given, x)
+    assert slope.tensor is not None
+    values = slope.tensor.array().reshape(-1) if slope.tensor.size == 1 else of_channels(slope, x)
     if values is None:
         return fail("there is not one slope, and not one for each channel")
-    if "opposite" in found:
+    if "opposite" in match:
         values = -values
-    if "greater" in found and not ((values > 0) & (values <= 1)).all():
+    if "greater" in match and not ((values > 0) & (values <= 1)).all():
         return fail("a slope is not above 0, or above 1")
     slopes = builder.constant(np.asarray(values), x.element_type)
-    return found.check_private() or builder.emit(PReLU1(), x, slopes)
+    return match.check_private() or builder.emit(PReLU1(), x, slopes)

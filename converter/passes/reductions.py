@@ -42,39 +42,39 @@ def mean(builder: Builder, node: Node) -> Replacement:
     if total is None:
         return fail("no operand is made by ReduceSum")
     x, axes = total.node.inputs
-    known = axes.type.constant
-    if known is None or not x.shape.has_rank:
+    axis_values = axes.type.constant
+    if axis_values is None or not x.shape.has_rank:
         return fail("what is summed is not known")
-    dims = [x.shape[axis] for axis in normalize_axes(known.reshape(-1).tolist(), x.shape.rank)]
+    dims = [x.shape[axis] for axis in normalize_axes(axis_values.reshape(-1).tolist(), x.shape.rank)]
     if not dims or not all(dim.is_static and dim.value for dim in dims):
         return fail("how many elements are summed is not known")
     count = math.prod(dim.value for dim in dims)
-    found = divided_by(layer(ReduceSum1, anything("x", is_real), constant("axes")), count).match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
+    match = divided_by(layer(ReduceSum1, anything("x", is_real), constant("axes")), count).match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
     if not has_shape_of(node.outputs[0], total):
         return fail("its rank is not that of the sum")
-    return found.check_private() or builder.emit(ReduceMean1(keep_dims=_keeps_dims(total)), x, axes)
+    return match.check_private() or builder.emit(ReduceMean1(keep_dims=_keeps_dims(total)), x, axes)
 
 
 @passes.replaces("absolute_sums")
 def absolute_sum(builder: Builder, node: Node) -> Replacement:
     """Put ReduceL1 in the place of a sum of magnitudes."""
-    found = _L1.match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
+    match = _L1.match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
     op = ReduceL1_4(keep_dims=_keeps_dims(node.outputs[0]))
-    return found.check_private() or builder.emit(op, found["x"], found["axes"])
+    return match.check_private() or builder.emit(op, match["x"], match["axes"])
 
 
 @passes.replaces("roots_of_squares")
 def root_of_squares(builder: Builder, node: Node) -> Replacement:
     """Put ReduceL2 in the place of the root of a sum of squares."""
-    found = _L2.match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    op = ReduceL2_4(keep_dims=_keeps_dims(found["sum"]))
-    return found.check_private() or builder.emit(op, found["x"], found["axes"])
+    match = _L2.match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    op = ReduceL2_4(keep_dims=_keeps_dims(match["sum"]))
+    return match.check_private() or builder.emit(op, match["x"], match["axes"])
 
 
 @passes.replaces("reductions_in_a_row", *_IN_A_ROW)

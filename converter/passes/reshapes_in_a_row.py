@@ -61,11 +61,11 @@ def _changes_shape(node: Node) -> bool:
     return longer == sorted(longer)
 
 
-def _agree(one: Output, other: Output, axes: Sequence[int]) -> bool:
+def _agree(output: Output, other: Output, axes: Sequence[int]) -> bool:
     """Whether two values have the same dimensions at these axes."""
     if not axes:
         return True
-    dims, others = symbolic_shapes().dims(one), symbolic_shapes().dims(other)
+    dims, others = symbolic_shapes().dims(output), symbolic_shapes().dims(other)
     if dims is None or others is None or max(axes) >= len(dims):
         return False
     return all(dims[axis] == others[axis] for axis in axes)
@@ -96,9 +96,11 @@ def _reshaped(builder: Builder, reshape: Node, target: Sequence[int]) -> Replace
     """A Reshape to another target, in which as many dimensions are taken over in the same places."""
     op, (x, old) = reshape.op, reshape.inputs
     assert isinstance(op, Reshape1)
-    given = old.type.constant
-    assert given is not None
-    taken_over = [[axis for axis, size in enumerate(one) if not size] for one in (given.reshape(-1), target)]
+    earlier_shape = old.type.constant
+    assert earlier_shape is not None
+    taken_over = [
+        [axis for axis, size in enumerate(sizes) if not size] for sizes in (earlier_shape.reshape(-1), target)
+    ]
     if op.special_zero and taken_over[0] != taken_over[1]:
         return fail("the Reshape before it takes over a dimension that would stand elsewhere")
     return builder.emit(op, x, builder.constant(target, old.element_type))
@@ -110,8 +112,8 @@ def ones_in_reshape(builder: Builder, node: Node) -> Replacement:
     before, axes = node.inputs[0].node, node.inputs[1].type.constant if len(node.inputs) > 1 else None
     if not isinstance(before.op, (Reshape1, Unsqueeze1)) or node.inputs[0].only_user is None:
         return fail("no change of the shape before it that nothing else reads")
-    given, shape = before.inputs[1].type.constant, node.inputs[0].shape
-    if axes is None or not axes.size or given is None or not shape.has_rank:
+    earlier_axes, shape = before.inputs[1].type.constant, node.inputs[0].shape
+    if axes is None or not axes.size or earlier_axes is None or not shape.has_rank:
         return fail("axes or the shape before it are not constant")
     is_added = isinstance(node.op, Unsqueeze1)
     rank = shape.rank + axes.size if is_added else shape.rank
@@ -121,9 +123,9 @@ def ones_in_reshape(builder: Builder, node: Node) -> Replacement:
             return fail("it takes dimensions away")
         # The axes of the first one are those of what the second one does not add.
         left = [axis for axis in range(rank) if axis not in named]
-        earlier = {left[int(axis) % shape.rank] for axis in given.reshape(-1)}
+        earlier = {left[int(axis) % shape.rank] for axis in earlier_axes.reshape(-1)}
         return builder.emit(Unsqueeze1(), before.inputs[0], builder.constant(sorted(named | earlier)))
-    old = [int(size) for size in given.reshape(-1)]
+    old = [int(size) for size in earlier_axes.reshape(-1)]
     if is_added:
         rest = iter(old)
         new = [1 if axis in named else next(rest) for axis in range(rank)]

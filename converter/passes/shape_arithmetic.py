@@ -111,7 +111,7 @@ class _Walk:
         if isinstance(node.op, (ShapeOf1, ShapeOf3)):
             dims = self._shapes.dims(node.inputs[0])
             if dims is not None:
-                unknown = frozenset(one for one in dims if one.value is None)
+                unknown = frozenset(dimension for dimension in dims if dimension.value is None)
                 self._sources.setdefault(unknown, (node.inputs[0], dims))
                 self._whole.setdefault(tuple(dims), node.inputs[0])
 
@@ -143,9 +143,9 @@ class _Walk:
         source = node.inputs[index]
         if elements is None or source.tensor is not None or isinstance(source.node.op, _CALCULATED):
             return
-        made = self._list(elements.reshape(-1).tolist(), elements.ndim, source.element_type)
-        if made is not None and not _is_same(made, source):
-            node.replace_input(index, made)
+        shortened = self._list(elements.reshape(-1).tolist(), elements.ndim, source.element_type)
+        if shortened is not None and not _is_same(shortened, source):
+            node.replace_input(index, shortened)
 
     def _reshape(self, node: Node) -> bool:
         assert isinstance(node.op, Reshape1)
@@ -173,26 +173,26 @@ class _Walk:
         special_zero: bool,
     ) -> list[int] | None:
         """The target with 0 for dimensions that the input has in the same place, and -1 for one other."""
-        found: list[int] = []
+        result: list[int] = []
         rest: list[int] = []
-        for index, (wanted, one) in enumerate(zip(target, shape)):
-            if one is not None and index < len(dims) and one == dims[index] and one.value is None:
-                found.append(0)
-            elif wanted.value is not None and wanted.value > 0:
-                found.append(wanted.value)
-            elif wanted.value == 0 and special_zero:
-                found.append(0)
+        for index, (requested, dimension) in enumerate(zip(target, shape)):
+            if dimension is not None and index < len(dims) and dimension == dims[index] and dimension.value is None:
+                result.append(0)
+            elif requested.value is not None and requested.value > 0:
+                result.append(requested.value)
+            elif requested.value == 0 and special_zero:
+                result.append(0)
             else:
-                found.append(-1)
+                result.append(-1)
                 rest.append(index)
-        if len(rest) > 1 or (rest and not self._follows(dims, found, shape, rest[0], target)):
+        if len(rest) > 1 or (rest and not self._follows(dims, result, shape, rest[0], target)):
             return None
-        return found
+        return result
 
     def _follows(
         self,
         dims: Sequence[Polynomial],
-        found: Sequence[int],
+        reshape_target: Sequence[int],
         shape: Sequence[Polynomial | None],
         at: int,
         target: Sequence[Polynomial],
@@ -200,19 +200,21 @@ class _Walk:
         """Whether the dimension ``at`` is what the others leave, for every shape of the inputs."""
         if target[at].value == -1:
             return True
-        have = product(one for i, one in enumerate(dims) if i >= len(found) or found[i] != 0)
-        others = product(Polynomial.constant(one) for i, one in enumerate(found) if i != at and one != 0)
-        wanted = shape[at]
-        return wanted is not None and have == others * wanted
+        have = product(
+            dimension for i, dimension in enumerate(dims) if i >= len(reshape_target) or reshape_target[i] != 0
+        )
+        others = product(Polynomial.constant(size) for i, size in enumerate(reshape_target) if i != at and size != 0)
+        requested = shape[at]
+        return requested is not None and have == others * requested
 
     def _slice(self, node: Node) -> bool:
         """Let stops at the end of a dimension be the end, and starts as far from it as it is long the beginning."""
         dims = self._shapes.dims(node.inputs[0])
         lists = [self._shapes.elements(source) for source in node.inputs[1:]]
-        if dims is None or any(one is None for one in lists):
+        if dims is None or any(bounds is None for bounds in lists):
             return False
-        starts, stops, steps, *named = [one.reshape(-1).tolist() for one in lists if one is not None]
-        axes = [one.value for one in named[0]] if named else list(range(len(stops)))
+        starts, stops, steps, *named = [bounds.reshape(-1).tolist() for bounds in lists if bounds is not None]
+        axes = [element.value for element in named[0]] if named else list(range(len(stops)))
         if any(axis is None for axis in axes):
             return False
         sizes = [dims[axis] for axis in axes]
@@ -231,57 +233,59 @@ class _Walk:
 
     # --- emitting lists ---
 
-    def _list(self, elements: Sequence[Polynomial], rank: int, kind: ElementType) -> Output | None:
+    def _list(self, elements: Sequence[Polynomial], rank: int, element_type: ElementType) -> Output | None:
         """A list (or with rank 0 a number) of these elements; None where there is no way to one of them."""
         if rank > 1 or not elements:
             return None
-        key = (tuple(elements), rank, kind)
+        key = (tuple(elements), rank, element_type)
         if key not in self._lists:
-            self._lists[key] = self._emitted(elements, rank, kind)
+            self._lists[key] = self._emitted(elements, rank, element_type)
             self._note_emitted()
         return self._lists[key]
 
-    def _emitted(self, elements: Sequence[Polynomial], rank: int, kind: ElementType) -> Output | None:
-        if all(one.value is not None for one in elements):
-            values = [one.value for one in elements]
-            return self._builder.constant(values if rank else values[0], kind)
+    def _emitted(self, elements: Sequence[Polynomial], rank: int, element_type: ElementType) -> Output | None:
+        if all(element.value is not None for element in elements):
+            values = [element.value for element in elements]
+            return self._builder.constant(values if rank else values[0], element_type)
         if rank == 0:
-            return self._number(elements[0], kind)
+            return self._number(elements[0], element_type)
         whole = self._whole.get(tuple(elements))
         if whole is not None:
-            return self._builder.emit(ShapeOf3(output_type=kind), whole)
-        parts = self._parts(elements, kind)
+            return self._builder.emit(ShapeOf3(output_type=element_type), whole)
+        parts = self._parts(elements, element_type)
         if parts is None or len(parts) == 1:
             return None if parts is None else parts[0]
         return self._builder.emit(Concat1(axis=0), *parts)
 
-    def _parts(self, elements: Sequence[Polynomial], kind: ElementType) -> list[Output] | None:
+    def _parts(self, elements: Sequence[Polynomial], element_type: ElementType) -> list[Output] | None:
         """Constants, dimensions of one tensor, and single elements, one after another."""
-        found: list[Output] = []
+        parts: list[Output] = []
         at = 0
         while at < len(elements):
-            count = next((i for i, one in enumerate(elements[at:]) if one.value is None), len(elements) - at)
+            count = next((i for i, element in enumerate(elements[at:]) if element.value is None), len(elements) - at)
             if count:
-                found.append(self._builder.constant([one.value for one in elements[at : at + count]], kind))
+                parts.append(
+                    self._builder.constant([element.value for element in elements[at : at + count]], element_type)
+                )
                 at += count
                 continue
             source, count = self._run(elements[at:])
             if source is not None:
-                found.append(self._dimensions(source, elements[at : at + count], kind))
+                parts.append(self._dimensions(source, elements[at : at + count], element_type))
                 at += count
                 continue
-            whole, count = self._list_with(elements[at:], kind)
-            number = whole or self._number(elements[at], kind, rank=1)
+            whole, count = self._list_with(elements[at:], element_type)
+            number = whole or self._number(elements[at], element_type, rank=1)
             if number is None:
                 return None
-            found.append(number)
+            parts.append(number)
             at += count
-        return found
+        return parts
 
-    def _list_with(self, elements: Sequence[Polynomial], kind: ElementType) -> tuple[Output | None, int]:
+    def _list_with(self, elements: Sequence[Polynomial], element_type: ElementType) -> tuple[Output | None, int]:
         """Return the list that has the leading elements in this order, and its length; else None and 1."""
         place = self._shapes.place(elements[0])
-        if place is None or place[0].element_type is not kind or place[0].shape.rank != 1:
+        if place is None or place[0].element_type is not element_type or place[0].shape.rank != 1:
             return None, 1
         values = self._shapes.elements(place[0])
         if values is None or values.size < 2 or list(elements[: values.size]) != values.tolist():
@@ -291,38 +295,38 @@ class _Walk:
     def _run(self, elements: Sequence[Polynomial]) -> tuple[tuple[Output, list[Polynomial]] | None, int]:
         """The first source of the most leading elements, and how many these are."""
         best, most = None, 0
-        for known, source in self._sources.items():
-            count = next((i for i, one in enumerate(elements) if one not in known), len(elements))
+        for elements_of_source, source in self._sources.items():
+            count = next((i for i, element in enumerate(elements) if element not in elements_of_source), len(elements))
             if count > most:
                 best, most = source, count
         return best, most
 
     def _dimensions(
-        self, source: tuple[Output, list[Polynomial]], wanted: Sequence[Polynomial], kind: ElementType
+        self, source: tuple[Output, list[Polynomial]], requested: Sequence[Polynomial], element_type: ElementType
     ) -> Output:
         value, dims = source
-        shape = self._builder.emit(ShapeOf3(output_type=kind), value)
-        if list(wanted) == dims:
+        shape = self._builder.emit(ShapeOf3(output_type=element_type), value)
+        if list(requested) == dims:
             return shape
-        axes = [dims.index(one) for one in wanted]
+        axes = [dims.index(dimension) for dimension in requested]
         return self._builder.emit(Gather8(), shape, self._builder.constant(axes), self._builder.constant(0))
 
-    def _number(self, wanted: Polynomial, kind: ElementType, rank: int = 0) -> Output | None:
+    def _number(self, requested: Polynomial, element_type: ElementType, rank: int = 0) -> Output | None:
         """One element as a number, or with rank 1 as a list."""
-        source, count = self._run([wanted])
+        source, count = self._run([requested])
         if count and source is not None:
-            shape = self._builder.emit(ShapeOf3(output_type=kind), source[0])
-            index = source[1].index(wanted)
+            shape = self._builder.emit(ShapeOf3(output_type=element_type), source[0])
+            index = source[1].index(requested)
             if rank and len(source[1]) == 1:
                 return shape
             at = self._builder.constant([index] if rank else index)
             return self._builder.emit(Gather8(), shape, at, self._builder.constant(0))
-        place = self._shapes.place(wanted)
+        place = self._shapes.place(requested)
         if place is None:
             return None
         value, index = place
-        if value.element_type is not kind:
-            value = self._builder.emit(Convert1(destination_type=kind), value)
+        if value.element_type is not element_type:
+            value = self._builder.emit(Convert1(destination_type=element_type), value)
         if value.shape.rank == 0:
             return self._builder.emit(Unsqueeze1(), value, self._builder.constant([0])) if rank else value
         if value.shape.rank > 1:
@@ -352,14 +356,14 @@ def _infer_again(node: Node) -> list[Output]:
 
 
 def _shaped(elements: Sequence[Polynomial], like: Any) -> Any:
-    made = like.copy()
-    made.reshape(-1)[:] = elements
-    return made
+    copy = like.copy()
+    copy.reshape(-1)[:] = elements
+    return copy
 
 
-def _is_same(made: Output, known: Output) -> bool:
+def _is_same(candidate: Output, output: Output) -> bool:
     """Whether a new value is computed as a known one is, of the same weights and equal small constants."""
-    pending, compared = [(made, known)], set[tuple[Output, Output]]()
+    pending, compared = [(candidate, output)], set[tuple[Output, Output]]()
     while pending:
         pair = pending.pop()
         a, b = pair

@@ -77,6 +77,6 @@ def _is_transposed(other: Node, values: Array) -> bool:
 
 def _transposed(kept: Node, node: Node, unique: UniqueNames) -> Output:
     order = make_node(Const1(value=Tensor.from_array(np.array([1, 0]))), (), unique(f"{node.name}/order"))
-    made = make_node(Transpose1(), [kept.outputs[0], order.outputs[0]], node.name)
-    made.origin = node.origin
-    return made.outputs[0]
+    transposed = make_node(Transpose1(), [kept.outputs[0], order.outputs[0]], node.name)
+    transposed.origin = node.origin
+    return transposed.outputs[0]

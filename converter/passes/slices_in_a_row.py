@@ -58,9 +58,9 @@ def _lists(node: Node) -> list[list[int]] | NotMatched:
     shape = node.inputs[0].shape
     if not shape.has_rank:
         return fail("the rank is not known")
-    known = [source.type.constant for source in node.inputs[1:]]
-    if any(values is None for values in known):
+    constants = [source.type.constant for source in node.inputs[1:]]
+    if any(values is None for values in constants):
         return fail(f"the bounds or axes of '{node.name}' are not constant")
-    lists = [[int(value) for value in values.reshape(-1)] for values in known if values is not None]
+    lists = [[int(value) for value in values.reshape(-1)] for values in constants if values is not None]
     axes = lists[3] if len(lists) > 3 else list(range(len(lists[0])))
     return [*lists[:3], [axis % shape.rank for axis in axes]]

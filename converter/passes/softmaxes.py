@@ -72,18 +72,18 @@ _SOFTMAX, _LOG_SOFTMAX = _softmax(), _log_softmax()
 def softmax(builder: Builder, node: Node) -> Replacement:
     """Put SoftMax or LogSoftmax in the place of the quotient or difference."""
     is_logarithm = isinstance(node.op, Subtract1)
-    found = (_LOG_SOFTMAX if is_logarithm else _SOFTMAX).match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    x = found["x"]
-    first, second = (found.array(name).reshape(-1).tolist() for name in ("axis", "axis of the sum"))
+    match = (_LOG_SOFTMAX if is_logarithm else _SOFTMAX).match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    x = match["x"]
+    first, second = (match.array(name).reshape(-1).tolist() for name in ("axis", "axis of the sum"))
     if len(first) != 1 or len(second) != 1:
         return fail("it goes along more than one dimension")
     if _axis(x, first[0]) != _axis(x, second[0]):
         return fail("the maximum and the sum are of different dimensions")
     axis = _axis(x, first[0])
     op = LogSoftmax5(axis=axis) if is_logarithm else SoftMax8(axis=axis)
-    return found.check_private() or builder.emit(op, x)
+    return match.check_private() or builder.emit(op, x)
 
 
 def _axis(x: Output, axis: int) -> int:

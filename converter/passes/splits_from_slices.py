@@ -51,11 +51,11 @@ def splits_from_slices(model: Model, trace: PassTrace) -> int:
 def _split_in(part: Part, trace: PassTrace) -> int:
     groups: dict[tuple[Output, int], list[_Bounds]] = defaultdict(list)
     for node in part.nodes_of((Slice8,)):
-        found = _bounds(node)
-        if isinstance(found, NotMatched):
-            trace.not_matched(node, found)
+        bounds = _bounds(node)
+        if isinstance(bounds, NotMatched):
+            trace.not_matched(node, bounds)
         else:
-            groups[node.inputs[0], found[0]].append(found[1])
+            groups[node.inputs[0], bounds[0]].append(bounds[1])
     unique, count = UniqueNames(part), 0
     for (data, axis), slices in groups.items():
         size = data.shape[axis]
@@ -90,8 +90,8 @@ def _lengths(slices: list[_Bounds], size: Dimension) -> list[int] | None:
     lengths = [
         stop.place - start.place if start.from_end == stop.from_end else -1 for start, stop in itertools.pairwise(ends)
     ]
-    known = [length for length in lengths if length != -1]
-    return lengths if min(known, default=0) > 0 and sum(known) <= size.low else None
+    static_lengths = [length for length in lengths if length != -1]
+    return lengths if min(static_lengths, default=0) > 0 and sum(static_lengths) <= size.low else None
 
 
 def _from_begin(each: _Bounds, size: Dimension) -> _Bounds:

@@ -20,11 +20,11 @@ _TWO = layer(Transpose1, layer(Transpose1, anything("x"), constant("first")), co
 @passes.replaces("transposes_in_a_row")
 def transposes_in_a_row(builder: Builder, node: Node) -> Replacement:
     """Return the value that keeps its axes, or one Transpose of what the first of two reads."""
-    one = _ONE.match(node.outputs[0])
-    if isinstance(one, NotMatched):
-        return one
-    if _moves_nothing(one["x"], one.array("order").tolist()):
-        return one["x"]
+    match = _ONE.match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    if _moves_nothing(match["x"], match.array("order").tolist()):
+        return match["x"]
     two = _TWO.match(node.outputs[0])
     if isinstance(two, NotMatched):
         return two

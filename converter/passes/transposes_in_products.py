@@ -32,10 +32,10 @@ def _swaps_the_last_two(value: Output) -> bool:
     if not isinstance(value.node.op, Transpose1):
         return False
     x, order = value.node.inputs
-    known = order.type.constant
-    if known is None:
+    constant = order.type.constant
+    if constant is None:
         return False
-    axes = known.reshape(-1).tolist()
+    axes = constant.reshape(-1).tolist()
     if not axes:
         return x.shape.has_rank and x.shape.rank == 2
     rank = len(axes)

@@ -92,8 +92,10 @@ def recognise_diffusion(source: SourceFolder, task: str | None) -> Pipeline | No
         name = name.removeprefix(wrapper)
     architecture = _ARCHITECTURES.get(name)
     if architecture is None:
-        known = ", ".join(_ARCHITECTURES)
-        raise UnsupportedModelError(f"{path} names the pipeline '{name}', but those of openvino-genai are {known}")
+        architectures = ", ".join(_ARCHITECTURES)
+        raise UnsupportedModelError(
+            f"{path} names the pipeline '{name}', but those of openvino-genai are {architectures}"
+        )
     folders = [*(folder for folder in architecture.classes if folder != _AUTOENCODER), _DECODER, _ENCODER]
     folders = [folder for folder in folders if folder not in _MAY_BE_MISSING or (source.path / folder).is_dir()]
     parts = [_part(source, folder, architecture) for folder in folders]
@@ -125,8 +127,8 @@ def _part(source: SourceFolder, folder: str, architecture: _Architecture) -> Par
         missing = [name for name in architecture.inputs if name not in names]
         if others or missing:
             problem = f"reads '{others[0]}', too" if others else f"has no input '{missing[0]}'"
-            known = ", ".join(architecture.inputs)
-            raise UnsupportedModelError(f"{path} {problem}: openvino-genai gives the denoiser {known}")
+            input_names = ", ".join(architecture.inputs)
+            raise UnsupportedModelError(f"{path} {problem}: openvino-genai gives the denoiser {input_names}")
         convert = _convert_unet if folder == "unet" else _convert_transformer
     return Part(_LABELS.get(folder, folder.replace("_", " ")), path, f"{folder}/{MODEL}", convert)
 

@@ -54,8 +54,8 @@ def give_output_rank(model: Model, name: str, rank: int) -> None:
     value = node.inputs[0]
     own = value.shape.rank if value.shape.has_rank else None
     if own is None or own > rank:
-        known = "is not known" if own is None else f"is {own}"
-        raise UnsupportedModelError(f"the rank of the output '{name}' must be {rank} or less, but {known}")
+        own_rank = "is not known" if own is None else f"is {own}"
+        raise UnsupportedModelError(f"the rank of the output '{name}' must be {rank} or less, but {own_rank}")
     if own < rank:
         builder = Builder(UniqueNames(model))
         builder.begin(node)

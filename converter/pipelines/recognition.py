@@ -46,9 +46,9 @@ def recognise(folder: str | os.PathLike[str], task: str | None = None, variant: 
     """
     if task is not None and task not in TASKS:
         raise ConversionError(f"there is no task {task!r}{suggestions(task, TASKS)}; tasks are {', '.join(TASKS)}")
-    kind = kind_of_folder(Path(folder))
-    if kind is not None and kind.what != "a folder":
-        raise ConversionError(f"{os.fspath(folder)} is not an ONNX model, but {kind}")
+    file_kind = kind_of_folder(Path(folder))
+    if file_kind is not None and file_kind.description != "a folder":
+        raise ConversionError(f"{os.fspath(folder)} is not an ONNX model, but {file_kind}")
     source = SourceFolder.open(Path(folder), variant)
     for recognition in RECOGNITIONS:
         pipeline = recognition(source, task)
@@ -59,7 +59,7 @@ def recognise(folder: str | os.PathLike[str], task: str | None = None, variant: 
         own = _task_of(source)
         beside = f", but {own}" if own else ""
         raise ConversionError(f"{source.path} is not recognised as {task}{beside}; it has {contents}")
-    hint = "" if kind is None else f"; for a single model {kind.advice}"
+    hint = "" if file_kind is None else f"; for a single model {file_kind.advice}"
     raise ConversionError(f"{source.path} is not recognised: it has {contents}, but none of {_SOUGHT}{hint}")
 
 

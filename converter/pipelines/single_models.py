@@ -168,13 +168,13 @@ def _embedding(source: SourceFolder, path: Path, graph: GraphProto) -> Pipeline:
     )
 
 
-def _check_inputs(path: Path, graph: GraphProto, known: Sequence[str], runtime: str) -> None:
+def _check_inputs(path: Path, graph: GraphProto, expected: Sequence[str], runtime: str) -> None:
     names = [value.name for value in graph.input]
-    others = [name for name in names if name not in known]
-    missing = [name for name in known[:2] if name not in names]
+    others = [name for name in names if name not in expected]
+    missing = [name for name in expected[:2] if name not in names]
     if others or missing:
         problem = f"reads '{others[0]}', too" if others else f"has no input '{missing[0]}'"
-        raise UnsupportedModelError(f"{path} {problem}: {runtime} gives {', '.join(known)} alone")
+        raise UnsupportedModelError(f"{path} {problem}: {runtime} gives {', '.join(expected)} alone")
 
 
 def _modules(folder: Path) -> list[str]:
@@ -199,8 +199,8 @@ def _pooling(folder: Path) -> str:
         return ""
     pooling = _POOLINGS.get(settings)
     if pooling is None:
-        known = ", ".join(sorted(set(_POOLINGS.values())))
-        raise UnsupportedModelError(f"{folder} pools by '{settings}', but TextEmbeddingPipeline pools by {known}")
+        poolings = ", ".join(sorted(set(_POOLINGS.values())))
+        raise UnsupportedModelError(f"{folder} pools by '{settings}', but TextEmbeddingPipeline pools by {poolings}")
     normalizes = "Normalize" in steps or not steps
     side = read_json(folder / "tokenizer_config.json").get("padding_side")
     padding = ', padding_side="left"' if pooling == "LAST_TOKEN" and side == "left" else ""

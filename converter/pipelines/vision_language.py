@@ -165,13 +165,13 @@ def _with_shortest_edge(source: SourceFolder, preprocessor: Mapping[str, Any]) -
     return {**preprocessor, "size": {"shortest_edge": size.get("height"), **size}}
 
 
-def _check_inputs(path: Path, needed: Sequence[str], known: Sequence[str]) -> None:
+def _check_inputs(path: Path, needed: Sequence[str], expected: Sequence[str]) -> None:
     names = [name for name in graph_names(path)[0] if not name.startswith("past_key_values.")]
-    others = [name for name in names if name not in known]
+    others = [name for name in names if name not in expected]
     missing = [name for name in needed if name not in names]
     if others or missing:
         problem = f"reads '{others[0]}', too" if others else f"has no input '{missing[0]}'"
-        raise UnsupportedModelError(f"{path} {problem}: VLMPipeline gives this model {', '.join(known)}")
+        raise UnsupportedModelError(f"{path} {problem}: VLMPipeline gives this model {', '.join(expected)}")
 
 
 def _convert_vision(path: Path, options: ConversionOptions) -> Model:

@@ -24,12 +24,12 @@ def reverse_in_weights(model: Model, value: Output, axis: int) -> list[str] | No
 
     None, and nothing is changed, where not every layer that reads the value has such constants.
     """
-    found: dict[Node, int] = {}
-    if axis != 1 or not _collect(value, found):
+    axes_of_readers: dict[Node, int] = {}
+    if axis != 1 or not _collect(value, axes_of_readers):
         return None
-    for node, place in found.items():
+    for node, place in axes_of_readers.items():
         _reverse_constant(node, place)
-    return [node.name for node in found]
+    return [node.name for node in axes_of_readers]
 
 
 def reverse_back(model: Model, names: list[str]) -> bool:
@@ -37,7 +37,7 @@ def reverse_back(model: Model, names: list[str]) -> bool:
 
     False, and nothing is changed, where a later change has taken such a layer away or put others before its constant.
     """
-    found = dict[Node, int]()
+    axes_of_readers = dict[Node, int]()
     for node in model.nodes():
         if node.name not in names:
             continue
@@ -50,25 +50,25 @@ def reverse_back(model: Model, names: list[str]) -> bool:
             return False
         if not is_known:
             return False
-        found[node] = place
-    if len(found) != len(set(names)):
+        axes_of_readers[node] = place
+    if len(axes_of_readers) != len(set(names)):
         return False
-    for node, place in found.items():
+    for node, place in axes_of_readers.items():
         _reverse_constant(node, place)
     return True
 
 
-def _collect(value: Output, found: dict[Node, int]) -> bool:
+def _collect(value: Output, axes_of_readers: dict[Node, int]) -> bool:
     """Which inputs of which layers are to be reversed; False where some layer cannot have that."""
     readers = value.uses
     for node in readers:
-        if not value.shape.has_rank or node.inputs.count(value) != 1 or node in found:
+        if not value.shape.has_rank or node.inputs.count(value) != 1 or node in axes_of_readers:
             return False
         place = 1 - node.inputs.index(value)
         if isinstance(node.op, Convolution1):
             if place != 1 or not _is_constant(node):
                 return False
-            found[node] = place
+            axes_of_readers[node] = place
         elif isinstance(node.op, _BY_CHANNEL):
             constant = node.inputs[place].node.op.data
             if constant is None or len(constant.shape) > value.shape.rank:
@@ -77,8 +77,8 @@ def _collect(value: Output, found: dict[Node, int]) -> bool:
             if own >= 0 and constant.shape[own] != 1:
                 if own != 1:  # the walk back goes by the second dimension
                     return False
-                found[node] = place
-            if not _collect(node.outputs[0], found):
+                axes_of_readers[node] = place
+            if not _collect(node.outputs[0], axes_of_readers):
                 return False
         else:
             return False

@@ -126,31 +126,35 @@ def _numbers(name: str, values: Any) -> tuple[float, ...] | None:
     if values is None:
         return None
     try:
-        found = tuple(float(value) for value in (values if hasattr(values, "__iter__") else [values]))
+        numbers = tuple(float(value) for value in (values if hasattr(values, "__iter__") else [values]))
     except (TypeError, ValueError) as error:
         raise ConversionError(f"{name} must be one number, or one for each channel, but is {values!r}") from error
-    if not found or isinstance(values, str) or not all(map(math.isfinite, found)):
+    if not numbers or isinstance(values, str) or not all(map(math.isfinite, numbers)):
         raise ConversionError(f"{name} must be one number, or one for each channel, but is {values!r}")
-    return found
+    return numbers
 
 
-def _kind_name(kind: Any) -> str | None:
-    if kind is None:
+def _kind_name(requested_type: Any) -> str | None:
+    if requested_type is None:
         return None
-    if isinstance(kind, ElementType):
-        return kind.name
+    if isinstance(requested_type, ElementType):
+        return requested_type.name
     try:
-        return element_type(kind).name
+        return element_type(requested_type).name
     except (ModelError, TypeError, KeyError) as error:
-        raise ConversionError(f"element_type must be a type such as u8 or f32, but is {kind!r}") from error
+        raise ConversionError(f"element_type must be a type such as u8 or f32, but is {requested_type!r}") from error
 
 
-def _choice(name: str, value: object, known: Sequence[str]) -> None:
-    if value is not None and value not in known:
-        raise ConversionError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}, but is {value!r}")
+def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
+    if value is not None and value not in allowed:
+        raise ConversionError(f"{name} must be {', '.join(allowed[:-1])} or {allowed[-1]}, but is {value!r}")
 
 
 def _check_size(size: Any) -> None:
-    whole = isinstance(size, (tuple, list)) and len(size) == 2 and all(type(one) is int and one > 0 for one in size)
+    whole = (
+        isinstance(size, (tuple, list))
+        and len(size) == 2
+        and all(type(length) is int and length > 0 for length in size)
+    )
     if not whole:
         raise ConversionError(f"size must be the height and the width that pictures get, but is {size!r}")

@@ -25,17 +25,17 @@ from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewriting import UniqueNames
 
 
-def fold(model: Model, value: Output, one: Resolved) -> Resolved:
+def fold(model: Model, value: Output, resolved_steps: Resolved) -> Resolved:
     """Put mean and scale of an input, which is ``value`` so far, into the weights; the steps that are left.
 
     Raises :class:`ConversionError`, and changes nothing, where a layer that reads the input is no convolution with
     constant weights.
     """
-    steps = one.steps
-    axis = None if one.channel_axis is None else one.order.index(one.channel_axis)
+    steps = resolved_steps.steps
+    axis = None if resolved_steps.channel_axis is None else resolved_steps.order.index(resolved_steps.channel_axis)
     readers = value.uses
     for node in readers:
-        _check(node, value, one.name, axis)
+        _check(node, value, resolved_steps.name, axis)
     mean, scale = (cast("tuple[float, ...] | None", numbers) for numbers in (steps.mean, steps.scale))
     factors = 1 / np.asarray((1.0,) if scale is None else scale, np.float64)
     is_mean_folded = mean is not None and not any(map(_is_padded, readers))
@@ -43,7 +43,7 @@ def fold(model: Model, value: Output, one: Resolved) -> Resolved:
     folded = {node: scaled(cast(Tensor, node.inputs[1].node.op.data), (1,), factors) for node in readers}
     for node, weights in folded.items():
         if isinstance(weights, str):
-            raise ConversionError(f"input '{one.name}' cannot be folded into '{node.name}': {weights}")
+            raise ConversionError(f"input '{resolved_steps.name}' cannot be folded into '{node.name}': {weights}")
     unique = UniqueNames(model)
     for node, weights in folded.items():
         old = node.inputs[1]
@@ -52,7 +52,9 @@ def fold(model: Model, value: Output, one: Resolved) -> Resolved:
         node.replace_inputs([value, _constant(cast(Tensor, weights), old.node.name)])
         if is_mean_folded:
             _add(node, bias, data, unique)
-    return replace(one, steps=replace(steps, scale=None, mean=None if is_mean_folded else steps.mean, fold=False))
+    return replace(
+        resolved_steps, steps=replace(steps, scale=None, mean=None if is_mean_folded else steps.mean, fold=False)
+    )
 
 
 def _check(node: Node, value: Output, name: str, axis: int | None) -> None:
@@ -83,23 +85,23 @@ def _sums(weights: Array, shifts: Array) -> Array:
 
 def _add(node: Node, bias: Array, weights: Tensor, unique: UniqueNames) -> None:
     """Add ``bias``, computed from ``weights``, to the channels behind a convolution: to its own bias if it has one."""
-    made = node.outputs[0]
-    readers = made.uses
-    shaped = bias.reshape(1, -1, *[1] * (made.shape.rank - 2))
+    output = node.outputs[0]
+    readers = output.uses
+    shaped = bias.reshape(1, -1, *[1] * (output.shape.rank - 2))
     if len(readers) == 1 and isinstance(readers[0].op, Add1):
-        place = 1 - readers[0].inputs.index(made)
-        known = readers[0].inputs[place].type.constant
-        if known is not None and known.shape == shaped.shape:
+        place = 1 - readers[0].inputs.index(output)
+        constant = readers[0].inputs[place].type.constant
+        if constant is not None and constant.shape == shaped.shape:
             source = readers[0].inputs[place]
-            total = (known.astype(np.float64) + shaped).astype(known.dtype)
+            total = (constant.astype(np.float64) + shaped).astype(constant.dtype)
             tensor = Tensor.from_array(total, source.element_type).derived("shifted", source.tensor, weights)
             readers[0].replace_input(place, _constant(tensor, source.node.name))
             return
-    tensor = Tensor.from_array(shaped.astype(made.element_type.dtype), made.element_type)
+    tensor = Tensor.from_array(shaped.astype(output.element_type.dtype), output.element_type)
     tensor.derived("shifted", weights)
-    layer = make_node(Add1(), [made, _constant(tensor, unique(f"{node.name}/bias"))], unique(f"{node.name}/Add"))
+    layer = make_node(Add1(), [output, _constant(tensor, unique(f"{node.name}/bias"))], unique(f"{node.name}/Add"))
     layer.origin = node.origin
-    made.replace_by(layer.outputs[0])
+    output.replace_by(layer.outputs[0])
 
 
 def _constant(tensor: Tensor, name: str) -> Output:

@@ -60,9 +60,9 @@ def insert(model: Model, inputs: Mapping[str, Preprocess], outputs: Mapping[str,
         resolved.append((node, resolve(own, steps, node.outputs[0].type)))
     taken = {**record.inputs}
     reversed_layers = list(record.reversed_layers)
-    for node, one in resolved:
-        reversed_layers += _insert_input(model, node, one)
-        taken[one.name] = one.steps
+    for node, resolved_steps in resolved:
+        reversed_layers += _insert_input(model, node, resolved_steps)
+        taken[resolved_steps.name] = resolved_steps.steps
     written = dict(record.outputs)
     for name, behind in outputs.items():
         node = ends[name]
@@ -74,15 +74,15 @@ def insert(model: Model, inputs: Mapping[str, Preprocess], outputs: Mapping[str,
     return len(inputs) + len(outputs)
 
 
-def _ends(what: str, nodes: Sequence[Node], wanted: Mapping[str, object]) -> dict[str, Node]:
-    known = {name: node for node in nodes for name in (*node.end_names, node.name)}
-    for name in wanted:
-        if name not in known:
+def _ends(role: str, nodes: Sequence[Node], requested: Mapping[str, object]) -> dict[str, Node]:
+    nodes_by_name = {name: node for node in nodes for name in (*node.end_names, node.name)}
+    for name in requested:
+        if name not in nodes_by_name:
             there = ", ".join(repr((node.end_names or [node.name])[0]) for node in nodes) or "none"
-            raise ConversionError(f"the model has no {what} '{name}' to process; its {what}s are {there}")
-    if len({known[name] for name in wanted}) != len(wanted):
-        raise ConversionError(f"an {what} is given two descriptions: name it once")
-    return {name: known[name] for name in wanted}
+            raise ConversionError(f"the model has no {role} '{name}' to process; its {role}s are {there}")
+    if len({nodes_by_name[name] for name in requested}) != len(requested):
+        raise ConversionError(f"an {role} is given two descriptions: name it once")
+    return {name: nodes_by_name[name] for name in requested}
 
 
 def inner_name(name: str) -> str:
@@ -96,32 +96,46 @@ def layout_info(layout: str) -> RuntimeInfo:
     return RuntimeInfo("attribute", (("name", "layout"), ("version", "0"), ("layout", text)))
 
 
-def _insert_input(model: Model, node: Node, one: Resolved) -> list[str]:
+def _insert_input(model: Model, node: Node, resolved_steps: Resolved) -> list[str]:
     """The layers that now hold weights for reversed channels."""
     (old,) = node.outputs
     unique = UniqueNames(model)
-    parameter = make_node(Parameter1(shape=one.given.shape, element_type=one.given.element_type), (), node.name)
+    parameter = make_node(
+        Parameter1(shape=resolved_steps.input_type.shape, element_type=resolved_steps.input_type.element_type),
+        (),
+        node.name,
+    )
     new = parameter.outputs[0]
     new.names, parameter.output_names = list(old.names), list(node.output_names)
     parameter.origin, parameter.runtime_info = node.origin, node.runtime_info
     new.runtime_info = old.runtime_info
-    if one.steps.layout is not None:
-        new.runtime_info = (*(info for info in new.runtime_info if not _is_layout(info)), layout_info(one.steps.layout))
-    if one.steps.fold:
-        one = fold(model, old, one)
+    if resolved_steps.steps.layout is not None:
+        new.runtime_info = (
+            *(info for info in new.runtime_info if not _is_layout(info)),
+            layout_info(resolved_steps.steps.layout),
+        )
+    if resolved_steps.steps.fold:
+        resolved_steps = fold(model, old, resolved_steps)
     reversed_layers: list[str] = []
-    reverses = one.steps.swaps_colors
+    reverses = resolved_steps.steps.swaps_colors
     if reverses:
-        axis = one.order.index(cast(int, one.channel_axis))
-        found = reverse_in_weights(model, old, axis)
-        reverses, reversed_layers = found is None, found or []
+        axis = resolved_steps.order.index(cast(int, resolved_steps.channel_axis))
+        layers_reversed = reverse_in_weights(model, old, axis)
+        reverses, reversed_layers = layers_reversed is None, layers_reversed or []
     builder = Builder(unique)
     builder.begin(node)
-    value = steps_as_layers(builder, new, one, old.element_type.name, reverses=reverses, swapped=one.steps.swaps_colors)
+    value = steps_as_layers(
+        builder,
+        new,
+        resolved_steps,
+        old.element_type.name,
+        reverses=reverses,
+        swapped=resolved_steps.steps.swaps_colors,
+    )
     model.parameters = [parameter if end is node else end for end in model.parameters]
     old.names = []
     if value is not new:
-        value.add_name(inner_name(one.name))
+        value.add_name(inner_name(resolved_steps.name))
     node.name = unique(node.name)
     old.replace_by(value)
     return reversed_layers
@@ -132,14 +146,14 @@ def _is_layout(info: RuntimeInfo) -> bool:
 
 
 def steps_as_layers(
-    builder: Builder, value: Output, one: Resolved, wanted: str, *, reverses: bool, swapped: bool
+    builder: Builder, value: Output, resolved_steps: Resolved, type_name: str, *, reverses: bool, swapped: bool
 ) -> Output:
     """Emit the steps behind ``value``. Where the model's weights reverse the channels, mean and scale are reversed."""
-    steps = one.steps
+    steps = resolved_steps.steps
     if steps.color in PLANES:
         value = builder.emit(_PLANES[steps.color, steps.model_color](), value)
-    value = layers.in_type(builder, value, one.works_in)
-    if one.sizes is not None:
+    value = layers.in_type(builder, value, resolved_steps.works_in)
+    if resolved_steps.sizes is not None:
         axes = [cast(str, steps.layout).index(letter) for letter in "hw"]
         resized = Interpolate11(
             mode=cast(str, steps.resize),
@@ -148,50 +162,50 @@ def steps_as_layers(
             nearest_mode="round_prefer_floor",
             cube_coeff=-0.75,
         )
-        value = builder.emit(resized, value, builder.constant(list(one.sizes)), builder.constant(axes))
+        value = builder.emit(resized, value, builder.constant(list(resolved_steps.sizes)), builder.constant(axes))
     if reverses:
-        axis = cast(int, one.channel_axis)
+        axis = cast(int, resolved_steps.channel_axis)
         value = builder.emit(Gather8(batch_dims=0), value, builder.constant([2, 1, 0]), builder.constant(axis))
     turned = swapped and not reverses
     if steps.mean is not None:
-        value = builder.emit(Subtract1(), value, _by_channel(builder, steps.mean, one, turned=turned))
+        value = builder.emit(Subtract1(), value, _by_channel(builder, steps.mean, resolved_steps, turned=turned))
         value.node.runtime_info = (PREPROCESSING,)
     if steps.scale is not None:
-        dtype = one.works_in.dtype.type
+        dtype = resolved_steps.works_in.dtype.type
         inverse = [dtype(1) / dtype(number) for number in cast("Sequence[float]", steps.scale)]
-        value = builder.emit(Multiply1(), value, _by_channel(builder, inverse, one, turned=turned))
+        value = builder.emit(Multiply1(), value, _by_channel(builder, inverse, resolved_steps, turned=turned))
         value.node.runtime_info = (PREPROCESSING,)
-    if one.order != tuple(range(len(one.order))):
-        value = builder.emit(Transpose1(), value, builder.constant(list(one.order)))
-    return layers.in_type(builder, value, element_type(wanted))
+    if resolved_steps.order != tuple(range(len(resolved_steps.order))):
+        value = builder.emit(Transpose1(), value, builder.constant(list(resolved_steps.order)))
+    return layers.in_type(builder, value, element_type(type_name))
 
 
-def _by_channel(builder: Builder, numbers: object, one: Resolved, *, turned: bool) -> Output:
+def _by_channel(builder: Builder, numbers: object, resolved_steps: Resolved, *, turned: bool) -> Output:
     values = np.asarray(numbers)
     if values.size == 1:
         shape = [1]
     else:
-        shape = [1] * len(one.order)
-        shape[cast(int, one.channel_axis)] = values.size
+        shape = [1] * len(resolved_steps.order)
+        shape[cast(int, resolved_steps.channel_axis)] = values.size
         values = values[::-1] if turned else values
-    found = builder.constant(values.reshape(shape), one.works_in)
-    found.node.runtime_info = (PREPROCESSING,)
-    return found
+    constant = builder.constant(values.reshape(shape), resolved_steps.works_in)
+    constant.node.runtime_info = (PREPROCESSING,)
+    return constant
 
 
 def _insert_output(model: Model, node: Node, name: str, steps: Postprocess) -> Postprocess:
     """Put the steps between a result and what it returned; what was done, with types complete."""
     (old,) = node.inputs
     order = order_of_output(name, steps, old.type)
-    kind = element_type(steps.element_type) if steps.element_type else old.element_type
-    if not (kind.is_real or kind.is_integral or kind is old.element_type):
-        raise ConversionError(f"output '{name}' is {old.element_type} and cannot be returned as {kind}")
+    target_type = element_type(steps.element_type) if steps.element_type else old.element_type
+    if not (target_type.is_real or target_type.is_integral or target_type is old.element_type):
+        raise ConversionError(f"output '{name}' is {old.element_type} and cannot be returned as {target_type}")
     builder = Builder(UniqueNames(model))
     builder.begin(name)
-    value = layers.in_type(builder, old, kind)
+    value = layers.in_type(builder, old, target_type)
     if order is not None:
         value = builder.emit(Transpose1(), value, builder.constant(list(order)))
-    complete = replace(steps, element_type=kind.name)
+    complete = replace(steps, element_type=target_type.name)
     if value is not old:
         names = list(node.end_names)
         old.names = [inner_name(name), *(other for other in old.names if other not in names)]

@@ -34,10 +34,10 @@ class Recorded:
     @classmethod
     def of(cls, model: Model) -> Recorded:
         """What :meth:`write` wrote; raises :class:`ConversionError` where that cannot be read."""
-        found = next((info for info in model.runtime_info if info.tag == TAG), None)
-        if found is None:
+        root = next((info for info in model.runtime_info if info.tag == TAG), None)
+        if root is None:
             return cls.from_text(_metadata(model).get(METADATA, ""))
-        groups = {child.tag: child.children for child in found.children}
+        groups = {child.tag: child.children for child in root.children}
         reversed_layers = (_value(info) for info in groups.get("reversed", ()))
         return cls(
             dict(_read(groups.get("inputs", ()), Preprocess)),
@@ -53,8 +53,8 @@ class Recorded:
         try:
             values = json.loads(text)
             return cls(
-                {name: _made(one, Preprocess) for name, one in values.get("inputs", {}).items()},
-                {name: _made(one, Postprocess) for name, one in values.get("outputs", {}).items()},
+                {name: _made(steps, Preprocess) for name, steps in values.get("inputs", {}).items()},
+                {name: _made(steps, Postprocess) for name, steps in values.get("outputs", {}).items()},
                 tuple(values.get("reversed", ())),
             )
         except (ValueError, TypeError, AttributeError, ConversionError) as error:
@@ -64,8 +64,8 @@ class Recorded:
     def text(self) -> str:
         """This as JSON, for the metadata of an ONNX model."""
         groups = {
-            "inputs": {name: as_texts(one) for name, one in self.inputs.items()},
-            "outputs": {name: as_texts(one) for name, one in self.outputs.items()},
+            "inputs": {name: as_texts(steps) for name, steps in self.inputs.items()},
+            "outputs": {name: as_texts(steps) for name, steps in self.outputs.items()},
             "reversed": list(self.reversed_layers),
         }
         return json.dumps({key: group for key, group in groups.items() if group})
@@ -77,9 +77,11 @@ class Recorded:
         """Put this into the ``rt_info`` of ``model``, in place of what is there."""
         others = tuple(info for info in model.runtime_info if info.tag != TAG)
         groups = {
-            "inputs": [_element(f"input{index}", name, one) for index, (name, one) in enumerate(self.inputs.items())],
+            "inputs": [
+                _element(f"input{index}", name, steps) for index, (name, steps) in enumerate(self.inputs.items())
+            ],
             "outputs": [
-                _element(f"output{index}", name, one) for index, (name, one) in enumerate(self.outputs.items())
+                _element(f"output{index}", name, steps) for index, (name, steps) in enumerate(self.outputs.items())
             ],
             "reversed": [_info(f"layer{index}", name) for index, name in enumerate(self.reversed_layers)],
         }
@@ -94,12 +96,12 @@ class Recorded:
 
 def as_texts(steps: Preprocess | Postprocess) -> dict[str, str]:
     """The fields that differ from their defaults."""
-    found = {}
+    texts = {}
     for field in fields(steps):
         value = getattr(steps, field.name)
         if value != field.default:
-            found[field.name] = ", ".join(map(repr, value)) if isinstance(value, tuple) else str(value)
-    return found
+            texts[field.name] = ", ".join(map(repr, value)) if isinstance(value, tuple) else str(value)
+    return texts
 
 
 def _element(tag: str, name: str, steps: Preprocess | Postprocess) -> RuntimeInfo:
@@ -121,20 +123,20 @@ def _metadata(model: Model) -> dict[str, str]:
     return {dict(info.attributes).get("name", info.tag): _value(info) for info in group}
 
 
-def _read(infos: Iterable[RuntimeInfo], kind: type[Steps]) -> Iterable[tuple[str, Steps]]:
+def _read(infos: Iterable[RuntimeInfo], steps_class: type[Steps]) -> Iterable[tuple[str, Steps]]:
     for info in infos:
         # OpenVINO writes <info name="mean" value="1"/> again as <mean value="1"/>.
         texts = {dict(child.attributes).get("name", child.tag): _value(child) for child in info.children}
         try:
-            yield texts["name"], _made(texts, kind)
+            yield texts["name"], _made(texts, steps_class)
         except (KeyError, ValueError, ConversionError) as error:
             raise ConversionError(f"the IR's record of its preprocessing cannot be read: {error}") from error
 
 
-def _made(texts: Mapping[str, str], kind: type[Steps]) -> Steps:
+def _made(texts: Mapping[str, str], steps_class: type[Steps]) -> Steps:
     """The description that :func:`as_texts` wrote."""
-    known = {field.name for field in fields(kind)}
-    values: dict[str, Any] = {key: text for key, text in texts.items() if key in known}
+    field_names = {field.name for field in fields(steps_class)}
+    values: dict[str, Any] = {key: text for key, text in texts.items() if key in field_names}
     for key in ("mean", "scale"):
         if key in values:
             values[key] = [float(number) for number in values[key].split(",")]
@@ -143,4 +145,4 @@ def _made(texts: Mapping[str, str], kind: type[Steps]) -> Steps:
     for key in ("reverse_channels", "fold"):
         if key in values:
             values[key] = values[key] == "True"
-    return kind(**values)
+    return steps_class(**values)

@@ -72,7 +72,7 @@ def _from_plane(plane: Array, is_nv12: bool, blue_first: bool) -> Array:
         u, v = pairs[..., 0], pairs[..., 1]
     else:
         u, v = (half.reshape(batch, height // 2, width // 2) for half in np.split(rest, 2, axis=1))
-    u, v = (np.repeat(np.repeat(one, 2, axis=1), 2, axis=2) - np.float32(128) for one in (u, v))
+    u, v = (np.repeat(np.repeat(chroma, 2, axis=1), 2, axis=2) - np.float32(128) for chroma in (u, v))
     y = np.float32(1.164) * (bright - np.float32(16))
     red = y + np.float32(1.596) * v
     green = y - np.float32(0.391) * u - np.float32(0.813) * v

@@ -22,8 +22,12 @@ def inner_inputs(model: Model, record: Recorded) -> Mapping[str, Output] | None:
         return None
     values = {name: output for node in model.nodes() for output in node.outputs for name in output.names}
     parameters = {node.end_names[0]: node.outputs[0] for node in model.parameters if node.end_names}
-    found = {name: values.get(inner_name(name), parameters.get(name)) for name in record.inputs}
-    return {name: value for name, value in found.items() if value is not None} if all(found.values()) else None
+    values_by_name = {name: values.get(inner_name(name), parameters.get(name)) for name in record.inputs}
+    return (
+        {name: value for name, value in values_by_name.items() if value is not None}
+        if all(values_by_name.values())
+        else None
+    )
 
 
 def without_preprocessing(model: Model, record: Recorded) -> Model | None:
@@ -38,7 +42,7 @@ def _remove(copy: Model, record: Recorded) -> bool:
     if inner is None:
         return False
     for name, value in inner.items():
-        (node,) = [one for one in copy.parameters if name in one.end_names]
+        (node,) = [candidate for candidate in copy.parameters if name in candidate.end_names]
         if value is node.outputs[0]:
             continue
         parameter = make_node(Parameter1(shape=value.shape, element_type=value.element_type), (), node.name)

@@ -58,17 +58,17 @@ class Request:
             for name in dict.fromkeys(names.values()):
                 _set(inputs, name, "scale", self.scale)
         if self.fold:
-            found = {
+            changed = {
                 names.get(name, name)
-                for given in (inputs, {key: vars(steps) for key, steps in self.inputs.items()})
-                for name, fields in given.items()
+                for described in (inputs, {key: vars(steps) for key, steps in self.inputs.items()})
+                for name, fields in described.items()
                 if fields.get("mean") is not None or fields.get("scale") is not None
             }
-            if not found:
+            if not changed:
                 raise ConversionError(
                     "fold is of no use without mean or scale: they become part of the first convolution"
                 )
-            for name in sorted(found):
+            for name in sorted(changed):
                 _set(inputs, name, "fold", True)
         return (
             _merged("input", self.inputs, inputs, names, Preprocess),
@@ -116,32 +116,36 @@ def _is_picture(shape: PartialShape) -> bool:
     )
 
 
-def _set(found: dict[str, dict[str, Any]], name: str, field_name: str, value: Any) -> None:
-    own = found.setdefault(name, {})
+def _set(fields_by_name: dict[str, dict[str, Any]], name: str, field_name: str, value: Any) -> None:
+    own = fields_by_name.setdefault(name, {})
     if field_name in own:
         raise ConversionError(f"'{name}' is given {field_name} twice: once is enough")
     own[field_name] = value
 
 
 def _merged(
-    what: str, given: Mapping[str, Any], added: Mapping[str, dict[str, Any]], names: Mapping[str, str], kind: type[Any]
+    role: str,
+    described: Mapping[str, Any],
+    added: Mapping[str, dict[str, Any]],
+    names: Mapping[str, str],
+    steps_class: type[Any],
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, steps in given.items():
+    merged: dict[str, Any] = {}
+    for name, steps in described.items():
         own = names.get(name)
         if own is None:
             there = ", ".join(map(repr, dict.fromkeys(names.values()))) or "none"
-            raise ConversionError(f"the model has no {what} '{name}' to process; its {what}s are {there}")
-        if own in found:
-            raise ConversionError(f"{what} '{own}' is described twice: name it once")
-        found[own] = steps
+            raise ConversionError(f"the model has no {role} '{name}' to process; its {role}s are {there}")
+        if own in merged:
+            raise ConversionError(f"{role} '{own}' is described twice: name it once")
+        merged[own] = steps
     for name, values in added.items():
-        before = found.get(name)
+        before = merged.get(name)
         if before is None:
-            found[name] = kind(**values)
+            merged[name] = steps_class(**values)
             continue
-        twice = [key for key in values if getattr(before, key) != getattr(kind(), key)]
+        twice = [key for key in values if getattr(before, key) != getattr(steps_class(), key)]
         if twice:
-            raise ConversionError(f"{what} '{name}' is given {twice[0]} twice, as an option and in its description")
-        found[name] = replace(before, **values)
-    return found
+            raise ConversionError(f"{role} '{name}' is given {twice[0]} twice, as an option and in its description")
+        merged[name] = replace(before, **values)
+    return merged

@@ -23,7 +23,7 @@ class Resolved:
     name: str
     steps: Preprocess
     """Complete: layouts and types are given."""
-    given: TensorType
+    input_type: TensorType
     """What callers give."""
     channel_axis: int | None
     """In the layout that callers give; None where no step needs it."""
@@ -35,10 +35,10 @@ class Resolved:
     """The type in which numbers are computed."""
 
 
-def resolve(name: str, steps: Preprocess, wanted: TensorType) -> Resolved:
-    """The steps for the input ``name`` of the type ``wanted``. Raises :class:`ConversionError` if they do not fit."""
+def resolve(name: str, steps: Preprocess, model_type: TensorType) -> Resolved:
+    """Resolve the steps of the input ``name``; raise :class:`ConversionError` where they do not fit ``model_type``."""
     where = f"input '{name}'"
-    shape = wanted.shape
+    shape = model_type.shape
     if not shape.has_rank:
         raise ConversionError(f"{where} has no known rank: preprocessing needs one, give its shape with input")
     mean, scale = (cast("Sequence[float] | None", values) for values in (steps.mean, steps.scale))
@@ -47,35 +47,41 @@ def resolve(name: str, steps: Preprocess, wanted: TensorType) -> Resolved:
     model = steps.model_layout
     if model is None and (needs_layout or steps.layout is not None):
         model = _guess(where, shape, 3 if steps.swaps_colors or steps.color in PLANES else max(channels, 1))
-    given = steps.layout or ("nhwc" if steps.color in PLANES else model)
-    for which, layout in (("its layout", given), ("its layout in the model", model)):
+    layout_of_input = steps.layout or ("nhwc" if steps.color in PLANES else model)
+    for which, layout in (("its layout", layout_of_input), ("its layout in the model", model)):
         if layout is not None and len(layout) != shape.rank:
             raise ConversionError(f"{where} has {shape.rank} dimensions {shape}, but {which} is {layout}")
-    order = tuple(range(shape.rank)) if model is None or given is None else tuple(order_between(given, model, where))
+    order = (
+        tuple(range(shape.rank))
+        if model is None or layout_of_input is None
+        else tuple(order_between(layout_of_input, model, where))
+    )
     own = [Dimension(0)] * shape.rank
     for place, moved in enumerate(order):
         own[moved] = shape[place]
-    axis = _channel_axis(where, steps, given, own, mean, scale)
+    axis = _channel_axis(where, steps, layout_of_input, own, mean, scale)
     sizes = None
     if steps.resize is not None:
-        sizes = _sizes(where, steps, cast(str, given), own)
+        sizes = _sizes(where, steps, cast(str, layout_of_input), own)
         for letter in "hw":
-            own[cast(str, given).index(letter)] = Dimension(1)
-    kind = element_type(steps.element_type or ("u8" if steps.color in PLANES else wanted.element_type.name))
+            own[cast(str, layout_of_input).index(letter)] = Dimension(1)
+    source_type = element_type(steps.element_type or ("u8" if steps.color in PLANES else model_type.element_type.name))
     if steps.color in PLANES:
-        own = _plane(where, steps, cast(str, given), kind, own)
+        own = _plane(where, steps, cast(str, layout_of_input), source_type, own)
     computes = mean is not None or scale is not None or steps.resize is not None
-    if computes and not wanted.element_type.is_real:
+    if computes and not model_type.element_type.is_real:
         raise ConversionError(
-            f"{where} takes {wanted.element_type}: mean, scale and resize need a model that takes floats"
+            f"{where} takes {model_type.element_type}: mean, scale and resize need a model that takes floats"
         )
-    if not (kind.is_real or kind.is_integral) or not (wanted.element_type.is_real or kind is wanted.element_type):
-        raise ConversionError(f"{where} cannot be given as {kind}: the model takes {wanted.element_type}")
-    works_in = kind
-    if not kind.is_real:  # 16 bits hold no mean exactly
-        works_in = f32 if computes and wanted.element_type.bits < f32.bits else wanted.element_type
-    complete = replace(steps, layout=given, model_layout=model, element_type=kind.name, size=sizes)
-    return Resolved(name, complete, TensorType(kind, PartialShape(own)), axis, sizes, order, works_in)
+    if not (source_type.is_real or source_type.is_integral) or not (
+        model_type.element_type.is_real or source_type is model_type.element_type
+    ):
+        raise ConversionError(f"{where} cannot be given as {source_type}: the model takes {model_type.element_type}")
+    works_in = source_type
+    if not source_type.is_real:  # 16 bits hold no mean exactly
+        works_in = f32 if computes and model_type.element_type.bits < f32.bits else model_type.element_type
+    complete = replace(steps, layout=layout_of_input, model_layout=model, element_type=source_type.name, size=sizes)
+    return Resolved(name, complete, TensorType(source_type, PartialShape(own)), axis, sizes, order, works_in)
 
 
 def order_of_output(name: str, steps: Postprocess, type: TensorType) -> tuple[int, ...] | None:
@@ -91,10 +97,10 @@ def order_of_output(name: str, steps: Postprocess, type: TensorType) -> tuple[in
 
 def _guess(where: str, shape: PartialShape, channels: int) -> str:
     """The layout of a picture whose channels are so many. Raises :class:`ConversionError` where two are possible."""
-    for wanted in ({channels}, {1, 3}):
-        found = [layout for layout in _GUESSES if shape.rank == 4 and _length(shape[layout.index("c")]) in wanted]
-        if len(found) == 1:
-            return found[0]
+    for counts in ({channels}, {1, 3}):
+        layouts = [layout for layout in _GUESSES if shape.rank == 4 and _length(shape[layout.index("c")]) in counts]
+        if len(layouts) == 1:
+            return layouts[0]
     raise ConversionError(f"{where} is {shape}: the model's layout is needed, as in --layout nchw (model_layout=)")
 
 
@@ -105,37 +111,46 @@ def _length(dimension: Dimension) -> int | None:
 def _channel_axis(
     where: str,
     steps: Preprocess,
-    given: str | None,
+    layout_of_input: str | None,
     own: Sequence[Dimension],
     mean: Sequence[float] | None,
     scale: Sequence[float] | None,
 ) -> int | None:
-    counts = {what: len(values) for what, values in (("mean", mean), ("scale", scale)) if values and len(values) > 1}
+    counts = {
+        setting_name: len(values)
+        for setting_name, values in (("mean", mean), ("scale", scale))
+        if values and len(values) > 1
+    }
     if steps.swaps_colors:
         counts["reverse_channels"] = 3
     if not counts:
         return None
-    if given is None or "c" not in given:
-        raise ConversionError(f"{where}: {next(iter(counts))} needs the channels, but the layout {given} has no c")
-    axis = given.index("c")
+    if layout_of_input is None or "c" not in layout_of_input:
+        raise ConversionError(
+            f"{where}: {next(iter(counts))} needs the channels, but the layout {layout_of_input} has no c"
+        )
+    axis = layout_of_input.index("c")
     length = _length(own[axis])
-    for what, count in counts.items():
+    for setting, count in counts.items():
         if length is None:
             raise ConversionError(
-                f"{where}: {what} needs {count} channels, but their number is not known: set the shape"
+                f"{where}: {setting} needs {count} channels, but their number is not known: set the shape"
             )
         if length != count:
-            values = "swaps the first and last of 3 channels" if what == "reverse_channels" else f"has {count} values"
+            values = (
+                "swaps the first and last of 3 channels" if setting == "reverse_channels" else f"has {count} values"
+            )
             raise ConversionError(
-                f"{where}: {what} {values}, but by the layout {given} it has {length} channel{'s' * (length != 1)}"
+                f"{where}: {setting} {values}, but by the layout {layout_of_input} it has "
+                f"{length} channel{'s' * (length != 1)}"
             )
     return axis
 
 
-def _sizes(where: str, steps: Preprocess, given: str, own: Sequence[Dimension]) -> tuple[int, int]:
-    if "h" not in given or "w" not in given:
-        raise ConversionError(f"{where}: resize needs a height and a width, but the layout is {given}")
-    dimensions = [own[given.index(letter)] for letter in "hw"]
+def _sizes(where: str, steps: Preprocess, layout_of_input: str, own: Sequence[Dimension]) -> tuple[int, int]:
+    if "h" not in layout_of_input or "w" not in layout_of_input:
+        raise ConversionError(f"{where}: resize needs a height and a width, but the layout is {layout_of_input}")
+    dimensions = [own[layout_of_input.index(letter)] for letter in "hw"]
     if steps.size is not None:
         if not all(dimension.contains(length) for dimension, length in zip(dimensions, steps.size)):
             raise ConversionError(
@@ -151,17 +166,21 @@ def _sizes(where: str, steps: Preprocess, given: str, own: Sequence[Dimension]) 
     return height, width
 
 
-def _plane(where: str, steps: Preprocess, given: str, kind: ElementType, own: list[Dimension]) -> list[Dimension]:
+def _plane(
+    where: str, steps: Preprocess, layout_of_input: str, source_type: ElementType, own: list[Dimension]
+) -> list[Dimension]:
     """The dimensions of the single plane that colours of these dimensions are made from."""
-    if given != "nhwc":
-        raise ConversionError(f"{where}: {steps.color} is a plane in the layout nhwc, not {given}")
-    if kind.name != "u8" and not kind.is_real:
-        raise ConversionError(f"{where}: {steps.color} is given as u8 or floats, not {kind}")
+    if layout_of_input != "nhwc":
+        raise ConversionError(f"{where}: {steps.color} is a plane in the layout nhwc, not {layout_of_input}")
+    if source_type.name != "u8" and not source_type.is_real:
+        raise ConversionError(f"{where}: {steps.color} is given as u8 or floats, not {source_type}")
     batch, height, width, channels = own
     if _length(channels) != 3:
         raise ConversionError(f"{where}: {steps.color} becomes 3 channels, but the model has {channels}")
-    for what, dimension in (("height", height), ("width", width)):
+    for dimension_name, dimension in (("height", height), ("width", width)):
         if dimension.is_static and dimension.value % 2:
-            raise ConversionError(f"{where}: {steps.color} has an even {what}, but the model's is {dimension}")
+            raise ConversionError(
+                f"{where}: {steps.color} has an even {dimension_name}, but the model's is {dimension}"
+            )
     rows = Dimension(height.value * 3 // 2, height.value * 3 // 2) if height.is_static else Dimension(1)
     return [batch, rows, width, Dimension(1, 1)]

@@ -38,16 +38,16 @@ def entries(option: str, text: str) -> Iterator[tuple[str | None, str]]:
 
 def _parts(option: str, text: str) -> list[str]:
     """The parts between commas that stand in no brackets."""
-    found, depth = [""], 0
+    pieces, depth = [""], 0
     for character in text:
         depth += (character in "([") - (character in ")]")
         if depth < 0:
             break
         if character == "," and not depth:
-            found.append("")
+            pieces.append("")
         else:
-            found[-1] += character
-    parts = [part.strip() for part in found]
+            pieces[-1] += character
+    parts = [part.strip() for part in pieces]
     if depth or not all(parts):
         raise ConversionError(f"{option} cannot be read: {text[:60]!r} has brackets or commas that do not fit")
     return parts
@@ -58,10 +58,10 @@ def numbers(option: str, text: str) -> Iterator[Entry]:
     field = option.lstrip("-").partition("-")[0]
     for name, value in entries(option, text):
         try:
-            found = [float(number) for number in re.split(r"[,\s]+", value.strip())]
+            values_given = [float(number) for number in re.split(r"[,\s]+", value.strip())]
         except ValueError as error:
             raise ConversionError(f"{option} must be numbers, but has {value!r}") from error
-        yield Entry(name, field, found)
+        yield Entry(name, field, values_given)
 
 
 def layouts(option: str, text: str) -> Iterator[Entry]:
@@ -89,14 +89,14 @@ def choices(option: str, text: str) -> Iterator[Entry]:
 
 def element_types(text: str) -> tuple[str, tuple[Entry, ...]]:
     """``--input`` without its entries of the form ``image[u8]``, and these."""
-    found = []
+    declared = []
 
     def taken(match: re.Match[str]) -> str:
-        found.append(Entry(match["name"].strip() or None, "element_type", match["kind"].strip()))
+        declared.append(Entry(match["name"].strip() or None, "element_type", match["kind"].strip()))
         return ""
 
     rest = _TYPE.sub(taken, text)
-    return (rest.strip().rstrip(",") if found else text), tuple(found)
+    return (rest.strip().rstrip(",") if declared else text), tuple(declared)
 
 
 def read_file(path: str | os.PathLike[str]) -> Request:
@@ -122,46 +122,46 @@ def read_file(path: str | os.PathLike[str]) -> Request:
     return Request(_made(path, "inputs", tables, Preprocess), _made(path, "outputs", tables, Postprocess), ())
 
 
-def _made(path: object, group: str, tables: Mapping[str, Any], kind: type[Any]) -> dict[str, Any]:
-    known = [field.name for field in fields(kind)]
-    found = {}
+def _made(path: object, group: str, tables: Mapping[str, Any], steps_class: type[Any]) -> dict[str, Any]:
+    field_names = [field.name for field in fields(steps_class)]
+    steps_by_name = {}
     for name, values in (tables.get(group) or {}).items():
         if not isinstance(values, Mapping):
             raise ConversionError(f"{path}: [{group}.{name}] must be a table")
-        wrong = [key for key in values if key not in known]
+        wrong = [key for key in values if key not in field_names]
         if wrong:
-            raise ConversionError(f"{path}: [{group}.{name}] has '{wrong[0]}', but may have {', '.join(known)}")
+            raise ConversionError(f"{path}: [{group}.{name}] has '{wrong[0]}', but may have {', '.join(field_names)}")
         try:
-            found[name] = kind(**values)
+            steps_by_name[name] = steps_class(**values)
         except ConversionError as error:
             raise ConversionError(f"{path}: [{group}.{name}]: {error}") from error
-    return found
+    return steps_by_name
 
 
 def request_of(preprocess: Any, postprocess: Any) -> Request:
     """The arguments of ``convert_model``: mappings of names to descriptions, a path, or a request."""
     if isinstance(preprocess, Request):
-        found = preprocess
+        request = preprocess
     elif preprocess is None:
-        found = Request()
+        request = Request()
     elif isinstance(preprocess, Mapping):
         _check("preprocess", "Preprocess", preprocess, Preprocess)
-        found = Request(dict(preprocess))
+        request = Request(dict(preprocess))
     else:
         if not isinstance(preprocess, (str, bytes)) and not hasattr(preprocess, "__fspath__"):
             raise ConversionError(
                 f"preprocess must map names of inputs to Preprocess(...), or be a path, but is {preprocess!r}"
             )
-        found = read_file(preprocess)
+        request = read_file(preprocess)
     if postprocess is not None:
         if not isinstance(postprocess, Mapping):
             raise ConversionError(f"postprocess must map names of outputs to Postprocess(...), but is {postprocess!r}")
         _check("postprocess", "Postprocess", postprocess, Postprocess)
-        found = replace(found, outputs={**found.outputs, **postprocess})
-    return found
+        request = replace(request, outputs={**request.outputs, **postprocess})
+    return request
 
 
-def _check(argument: str, wanted: str, given: Mapping[Any, Any], kind: type) -> None:
-    for name, value in given.items():
-        if not isinstance(name, str) or not isinstance(value, kind):
-            raise ConversionError(f"{argument} must map names to {wanted}(...), but has {name!r}: {value!r}")
+def _check(argument: str, class_name: str, described: Mapping[Any, Any], steps_class: type) -> None:
+    for name, value in described.items():
+        if not isinstance(name, str) or not isinstance(value, steps_class):
+            raise ConversionError(f"{argument} must map names to {class_name}(...), but has {name!r}: {value!r}")

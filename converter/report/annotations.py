@@ -24,7 +24,7 @@ def notes_of(rows: Sequence[Row], root: Path) -> list[str]:
     Models that failed are errors, warnings of conversions are warnings, and what else a verdict has to say is a
     notice. Paths are those below ``root``, the folder of the repository.
     """
-    found = []
+    collected = []
     for row in rows:
         notes = [("warning", message) for message in row.messages]
         if not row.passed:
@@ -32,8 +32,8 @@ def notes_of(rows: Sequence[Row], root: Path) -> list[str]:
         elif row.reason:
             notes.insert(0, ("notice", row.reason))
         path = _escaped(_below(Path(row.model), root), _PROPERTY)
-        found += [f"::{level} file={path},title=onnx2ir::{_escaped(text, _MESSAGE)}" for level, text in notes]
-    return found
+        collected += [f"::{level} file={path},title=onnx2ir::{_escaped(text, _MESSAGE)}" for level, text in notes]
+    return collected
 
 
 def summary(rows: Sequence[Row], asked: int) -> str:

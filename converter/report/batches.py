@@ -44,10 +44,11 @@ def write_page(rows: Sequence[Row], asked: int, facts: Mapping[str, str], path: 
 
 def page(rows: Sequence[Row], asked: int, facts: Mapping[str, str], folder: Path | None = None) -> str:
     """The page as text. It links to the pages that models have beside their IRs, where it is stored in ``folder``."""
-    found = counts(rows)
+    counted = counts(rows)
     passed = len(rows) == asked and all(row.passed for row in rows)
     told = {
-        "models": f"{len(rows)} of {asked}: " + (", ".join(f"{n} {verdict}" for verdict, n in found.items()) or "none"),
+        "models": f"{len(rows)} of {asked}: "
+        + (", ".join(f"{n} {verdict}" for verdict, n in counted.items()) or "none"),
         **facts,
         "time of all models": f"{sum(row.seconds for row in rows):.1f} s",
         "size of all IRs": _bytes(sum(row.xml_bytes + row.bin_bytes for row in rows)).text,
@@ -56,7 +57,7 @@ def page(rows: Sequence[Row], asked: int, facts: Mapping[str, str], folder: Path
     reused = sum(row.reused for row in rows)
     told |= {"of an earlier run": str(reused)} if reused else {}
     listed = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in told.items())
-    verdicts = "".join(f"<option value='{verdict}'>{verdict} ({n})</option>" for verdict, n in found.items())
+    verdicts = "".join(f"<option value='{verdict}'>{verdict} ({n})</option>" for verdict, n in counted.items())
     orders = "".join(f"<option value='{place}'>{heading}</option>" for place, heading in enumerate(_HEADINGS))
     head = "".join(
         f"<th scope='col' aria-sort='none'><button type='button'>{heading}</button></th>" for heading in _HEADINGS

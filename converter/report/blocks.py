@@ -62,7 +62,7 @@ def blocks_of(names: Sequence[str], types: Sequence[str], sources: Sequence[Sequ
 
 def flat_blocks(parts: Sequence[Part], count: int) -> tuple[list[dict[str, Any]], list[int]]:
     """The blocks as the page's script takes them, each after the one it lies in; and the block of each layer, or -1."""
-    found: list[dict[str, Any]] = []
+    blocks: list[dict[str, Any]] = []
     block_of = [-1] * count
     pending = [(part, -1) for part in reversed(parts)]
     while pending:
@@ -74,9 +74,9 @@ def flat_blocks(parts: Sequence[Part], count: int) -> tuple[list[dict[str, Any]]
         entry = {"t": part.title, "p": parent, "c": counts + (" ..." if len(part.types) > 4 else "")}
         if part.repeats:
             entry["r"] = part.repeats
-        pending += [(inner, len(found)) for inner in reversed(part.parts)]
-        found.append(entry)
-    return found, block_of
+        pending += [(inner, len(blocks)) for inner in reversed(part.parts)]
+        blocks.append(entry)
+    return blocks, block_of
 
 
 class _Grouping:
@@ -88,35 +88,35 @@ class _Grouping:
     def parts(self, layers: Sequence[int], level: int, title: str) -> list[Part]:
         """The parts of ``layers``, which share their first ``level`` scopes."""
         inside: dict[str, list[int]] = {}
-        found: list[Part] = []
+        children: list[Part] = []
         for layer in layers:
             scope = self._scopes[layer]
             if len(scope) > level and level < _MOST_LEVELS:
                 inside.setdefault(scope[level], []).append(layer)
             else:
-                found.append(layer)
-        loose = [part for part in found if isinstance(part, int)]
+                children.append(layer)
+        loose = [part for part in children if isinstance(part, int)]
         for name, members in inside.items():
             if len(members) < _MIN_LAYERS:
-                found += members
+                children += members
                 continue
             adopted = self._between(members, loose)
             if adopted:
                 loose = [layer for layer in loose if layer not in adopted]
-                found = [part for part in found if part not in adopted]
+                children = [part for part in children if part not in adopted]
                 members = sorted({*members, *adopted})
             parts = self.parts(members, level + 1, name)
             if len(parts) == 1 and isinstance(parts[0], Block):
                 only = parts[0]  # a scope around one block says nothing by itself
                 only.title, only.scope = _joined(name, only.title), name
-                found.append(only)
+                children.append(only)
             else:
                 block = self._block(name, parts)
                 block.scope = name
-                found.append(block)
-        found = self._stacked(found, title)
-        found.sort(key=_first)
-        return self._repeating(found)
+                children.append(block)
+        children = self._stacked(children, title)
+        children.sort(key=_first)
+        return self._repeating(children)
 
     def _between(self, members: Sequence[int], loose: Sequence[int]) -> set[int]:
         """The ``loose`` layers on ways out of ``members`` and back: outside of the block they would close a circle."""
@@ -124,15 +124,15 @@ class _Grouping:
         for layer in loose:
             if any(source in after for source in self._sources[layer]):
                 after.add(layer)
-        found = after.difference(members)
-        if not found:
-            return found
+        readers_of_members = after.difference(members)
+        if not readers_of_members:
+            return readers_of_members
         needed = {source for member in members for source in self._sources[member]}
         for layer in reversed(loose):
             if layer in needed:
                 before.add(layer)
                 needed.update(self._sources[layer])
-        return found & before
+        return readers_of_members & before
 
     def _block(self, title: str, parts: Sequence[Part], repeats: int = 0) -> Block:
         block = Block(title, list(parts), repeats)
@@ -146,7 +146,7 @@ class _Grouping:
             match = _NUMBERED.match(part.scope) if isinstance(part, Block) else None
             if isinstance(part, Block) and match is not None:
                 numbered.setdefault(match["stem"], []).append((int(match["number"]), part))
-        found = list(parts)
+        stacked = list(parts)
         for stem, pairs in numbered.items():
             runs: list[list[tuple[int, Block]]] = []
             for number, block in sorted(pairs, key=lambda pair: pair[0]):
@@ -155,15 +155,15 @@ class _Grouping:
                 else:
                     runs.append([(number, block)])
             for run in runs:
-                blocks = [block for _, block in run if block in found]
-                between = self._between_blocks(blocks, found) if 1 < len(run) == len(blocks) else None
+                blocks = [block for _, block in run if block in stacked]
+                between = self._between_blocks(blocks, stacked) if 1 < len(run) == len(blocks) else None
                 if between is None:
                     continue
                 whole = "" if len(runs) == 1 else f" {run[0][0]}\N{EN DASH}{run[-1][0]}"
                 name = f"{stem or scope or 'block'}{whole} \N{MULTIPLICATION SIGN} {len(run)}"
                 inside = [*blocks, *between]
-                found = [part for part in found if part not in inside] + [self._block(name, inside, len(run))]
-        return found
+                stacked = [part for part in stacked if part not in inside] + [self._block(name, inside, len(run))]
+        return stacked
 
     def _between_blocks(self, blocks: Sequence[Block], parts: Sequence[Part]) -> list[Part] | None:
         """Those of ``parts`` that lie on ways from one of the blocks to another.
@@ -173,10 +173,10 @@ class _Grouping:
         members = {layer for block in blocks for layer in _layers(block)}
         others = [(part, _layers(part)) for part in parts if part not in blocks]
         between = self._between(sorted(members), sorted(layer for _, layers in others for layer in layers))
-        found = [(part, layers) for part, layers in others if not between.isdisjoint(layers)]
-        if sum(len(layers) for _, layers in found) > _MOST_BETWEEN * len(members):
+        between_blocks = [(part, layers) for part, layers in others if not between.isdisjoint(layers)]
+        if sum(len(layers) for _, layers in between_blocks) > _MOST_BETWEEN * len(members):
             return None
-        return [part for part, _ in found]
+        return [part for part, _ in between_blocks]
 
     def _repeating(self, parts: Sequence[Part]) -> list[Part]:
         """``parts`` with the runs of equal sequences among them as blocks."""
@@ -189,13 +189,13 @@ class _Grouping:
             sorted({place[s] for layer in _layers(part) for s in self._sources[layer] if s in place} - {at})
             for at, part in enumerate(parts)
         ]
-        found: list[Part] = []
+        stacked: list[Part] = []
         done = 0
         for run in repeats_in(tokens, reads):
-            found += parts[done : run.start]
-            found.append(self._run(parts, run))
+            stacked += parts[done : run.start]
+            stacked.append(self._run(parts, run))
             done = run.end
-        return [*found, *parts[done:]]
+        return [*stacked, *parts[done:]]
 
     def _run(self, parts: Sequence[Part], run: Repeat) -> Block:
         starts = range(run.start, run.end, run.period)
@@ -211,9 +211,9 @@ def _joined(outer: str, inner: str) -> str:
     return inner if inner.startswith(outer) else f"{outer} {inner}"
 
 
-def _alike(one: Block, other: Block) -> bool:
-    common = sum((one.types & other.types).values())
-    return common >= _LIKENESS * max(one.types.total(), other.types.total())
+def _alike(block: Block, other: Block) -> bool:
+    common = sum((block.types & other.types).values())
+    return common >= _LIKENESS * max(block.types.total(), other.types.total())
 
 
 def _first(part: Part) -> int:
@@ -222,12 +222,12 @@ def _first(part: Part) -> int:
 
 def _layers(part: Part) -> list[int]:
     """The places of all layers in a part."""
-    found: list[int] = []
+    layers: list[int] = []
     pending = [part]
     while pending:
-        one = pending.pop()
-        if isinstance(one, Block):
-            pending += one.parts
+        piece = pending.pop()
+        if isinstance(piece, Block):
+            pending += piece.parts
         else:
-            found.append(one)
-    return found
+            layers.append(piece)
+    return layers

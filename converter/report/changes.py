@@ -21,7 +21,7 @@ class Applied:
     """A pass, or a rule of the target: how many layers it changed, and what it does."""
 
     name: str
-    kind: str
+    category: str
     times: int
     text: str
 
@@ -30,13 +30,13 @@ def changes_drawing(done: Sequence[Applied]) -> str:
     """A bar for each pass and rule, as HTML; empty where there are none."""
     if not done:
         return ""
-    most = max(one.times for one in done)
+    most = max(change.times for change in done)
     rows = "".join(
-        f"<li><span class='name'>{text_of(one.name)} <span class='soft'>{one.kind}</span></span>"
-        f"<span class='bar' role='img' aria-label='{one.times:,} layers'>"
-        f"<i style='width:{max(100 * one.times / most, 0.5):.1f}%'></i></span><b>{one.times:,}</b>"
-        f"<p class='soft'>{text_of(_one_line(one.text))}</p></li>"
-        for one in sorted(done, key=lambda one: -one.times)
+        f"<li><span class='name'>{text_of(change.name)} <span class='soft'>{change.category}</span></span>"
+        f"<span class='bar' role='img' aria-label='{change.times:,} layers'>"
+        f"<i style='width:{max(100 * change.times / most, 0.5):.1f}%'></i></span><b>{change.times:,}</b>"
+        f"<p class='soft'>{text_of(_one_line(change.text))}</p></li>"
+        for change in sorted(done, key=lambda change: -change.times)
     )
     return (
         "<section><h2>What passes and rules did</h2><p class='soft'>How many layers each replaced or left out.</p>"
@@ -57,7 +57,7 @@ def fusions_drawing(model: Model, place: Mapping[Node, int]) -> str:
                 kinds.setdefault((before, node.op.type), []).append(node)
     if not kinds:
         return ""
-    drawn = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
+    drawn = sorted(kinds.items(), key=lambda change_type: -len(change_type[1]))
     return (
         "<section><h2>Before and after</h2><p class='soft'>The nodes of the file that one layer stands for now.</p>"
         f"<ul class='fusions'>{''.join(_fusion(*key, nodes, place) for key, nodes in drawn)}</ul></section>"

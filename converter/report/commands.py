@@ -103,11 +103,11 @@ def print_ports(summary: dict[str, Any]) -> None:
     out().print(table)
 
 
-def print_counts(what: str, counts: dict[str, int]) -> None:
+def print_counts(counted: str, counts: dict[str, int]) -> None:
     """Print how many layers or operators there are of each type."""
     from rich.markup import escape
 
-    table = new_table(what, "count")
+    table = new_table(counted, "count")
     for name, count in counts.items():
         table.add_row(escape(name), str(count))
     out().print(table)
@@ -120,7 +120,11 @@ def _short(text: str) -> str:
 
 def shape_text(shape: list[int | str | None] | None) -> str:
     """A shape of the JSON, as tables have it."""
-    return "[...]" if shape is None else f"[{','.join('?' if one is None else str(one) for one in shape)}]"
+    return (
+        "[...]"
+        if shape is None
+        else f"[{','.join('?' if dimension is None else str(dimension) for dimension in shape)}]"
+    )
 
 
 def print_figures(rows: Sequence[Sequence[dict[str, Any]]], are_steps: bool) -> None:
@@ -179,9 +183,9 @@ def print_rows(rows: Sequence[Row], asked: int) -> None:
         for message in row.messages:
             console.print(f"[yellow]{escape(row.name)}[/]: warning: {escape(message)}")
     reused = sum(row.reused for row in rows)
-    found = ", ".join(f"{times} {verdict}" for verdict, times in counts(rows).items()) or "none is done"
+    verdicts = ", ".join(f"{times} {verdict}" for verdict, times in counts(rows).items()) or "none is done"
     earlier = f"; {reused} of an earlier run" if reused else ""
-    console.print(f"{len(rows)} of {asked} models: {found}{earlier}")
+    console.print(f"{len(rows)} of {asked} models: {verdicts}{earlier}")
 
 
 def print_rederivation(result: Rederivation, ir: Path, most: int | None) -> None:
@@ -194,31 +198,31 @@ def print_rederivation(result: Rederivation, ir: Path, most: int | None) -> None
     console.print(result.verdict, markup=False, style="bold green" if result.same else "bold red")
 
 
-def print_difference(found: ModelDifference, first: object, second: object, most: int | None) -> None:
+def print_difference(difference: ModelDifference, first: object, second: object, most: int | None) -> None:
     """Print how two IRs differ: of each list the first ``most`` layers; None stands for all of them."""
     from rich.markup import escape
 
     from ir_runtime.graph.model_difference import types_of
 
     console = out()
-    for path, layers in ((first, found.only_first), (second, found.only_second)):
+    for path, layers in ((first, difference.only_first), (second, difference.only_second)):
         if not layers:
             continue
-        kinds = ", ".join(f"{count} {kind}" for kind, count in types_of(layers).items())
+        kinds = ", ".join(f"{count} {type_name}" for type_name, count in types_of(layers).items())
         console.print(f"[bold]only in {escape(str(path))}[/]: {len(layers)} layers ({escape(kinds)})")
-        for name, kind in layers[:most]:
-            console.print(f"  {escape(name)} ({kind})")
+        for name, layer_type in layers[:most]:
+            console.print(f"  {escape(name)} ({layer_type})")
         if most is not None and len(layers) > most:
             console.print(f"  ... and {len(layers) - most} more: --all shows them")
-    for change in found.changed[:most]:
+    for change in difference.changed[:most]:
         also = "" if change.layer == change.other else f", there '{change.other}'"
         console.print(f"[bold]changed[/]: layer '{escape(change.layer)}' ({change.type}){escape(also)}")
-        for what in change.what:
-            console.print(f"  {escape(what)}")
-    if most is not None and len(found.changed) > most:
-        console.print(f"... and {len(found.changed) - most} more changed layers: --all shows them")
-    verdict = "[bold green]the same[/]" if found.same else "[bold red]different[/]"
-    console.print(f"{verdict}: {found.paired} layers are in both, {len(found.changed)} of them changed")
+        for sentence in change.what:
+            console.print(f"  {escape(sentence)}")
+    if most is not None and len(difference.changed) > most:
+        console.print(f"... and {len(difference.changed) - most} more changed layers: --all shows them")
+    verdict = "[bold green]the same[/]" if difference.same else "[bold red]different[/]"
+    console.print(f"{verdict}: {difference.paired} layers are in both, {len(difference.changed)} of them changed")
 
 
 def print_operators(needed: Sequence[NeededOperator]) -> None:

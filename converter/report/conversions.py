@@ -72,8 +72,8 @@ def write_conversion(
 def _note_passes(graph: GraphData, trace: Trace) -> None:
     """Note which passes and rules replaced what stood in the place of each layer."""
     places = {layer["n"]: layer for layer in graph.layers}
-    for name, one in trace.passes.items():
-        for replaced in dict.fromkeys(one.replaced):
+    for name, statistics in trace.passes.items():
+        for replaced in dict.fromkeys(statistics.replaced):
             if replaced in places:
                 places[replaced].setdefault("p", []).append(name)
 
@@ -87,8 +87,8 @@ def _left_table(trace: Trace) -> Table:
             str(len(names)),
             ", ".join(names[:_LAYERS_LISTED]) + (" ..." if len(names) > _LAYERS_LISTED else ""),
         )
-        for name, one in trace.passes.items()
-        for reason, names in one.reasons.items()
+        for name, statistics in trace.passes.items()
+        for reason, names in statistics.reasons.items()
     ]
     return Table("What passes and rules left, and why", ("pass or rule", "reason", "layers", "the first of them"), rows)
 
@@ -129,7 +129,7 @@ def counts_text(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} ({times})" for name, times in counts.items()) or "none"
 
 
-def _applied(counts: Mapping[str, int], kind: str, pipelines: Sequence[Pipeline]) -> list[Applied]:
-    registered = {name: one for pipeline in pipelines for name, one in pipeline.registered.items()}
-    texts = {name: (one.run.__doc__ or "").strip() for name, one in registered.items()}
-    return [Applied(name, kind, times, texts.get(name, "").split("\n\n")[0]) for name, times in counts.items()]
+def _applied(counts: Mapping[str, int], category: str, pipelines: Sequence[Pipeline]) -> list[Applied]:
+    registered = {name: entry for pipeline in pipelines for name, entry in pipeline.registered.items()}
+    texts = {name: (entry.run.__doc__ or "").strip() for name, entry in registered.items()}
+    return [Applied(name, category, times, texts.get(name, "").split("\n\n")[0]) for name, times in counts.items()]

@@ -115,9 +115,9 @@ def _contents(data: Tensor) -> dict[str, Any]:
         return {}
     if values.size <= _MOST_SHOWN:
         return {"x": ", ".join(f"{value:.6g}" for value in values.astype(np.float64).reshape(-1).tolist())}
-    found: dict[str, Any] = {}
+    drawn: dict[str, Any] = {}
     if values.size > _PIECES * _PIECE:
-        found["of"] = values.size
+        drawn["of"] = values.size
         starts = np.linspace(0, values.size - _PIECE, _PIECES).astype(np.int64)
         values = np.concatenate([values.flat[start : start + _PIECE] for start in starts.tolist()])
     with np.errstate(all="ignore"):
@@ -129,4 +129,4 @@ def _contents(data: Tensor) -> dict[str, Any]:
     if not np.isfinite(high - low):
         return {}
     counts = np.histogram(real, _BINS, (low, high if high > low else low + 1.0))[0]
-    return {**found, "h": [low, high, counts.tolist()]}
+    return {**drawn, "h": [low, high, counts.tolist()]}

@@ -38,12 +38,12 @@ class Table:
 
     def merged(self) -> Table:
         """The table with one row for each first cell: the other cells of its rows are joined, each text once."""
-        found: dict[str, list[dict[str, None]]] = {}
+        rows_by_name: dict[str, list[dict[str, None]]] = {}
         for name, *cells in self.rows:
-            joined = found.setdefault(name, [{} for _ in cells])
+            joined = rows_by_name.setdefault(name, [{} for _ in cells])
             for texts, cell in zip(joined, cells):
                 texts[cell] = None
-        rows = [(name, *("; ".join(filter(None, texts)) for texts in cells)) for name, cells in found.items()]
+        rows = [(name, *("; ".join(filter(None, texts)) for texts in cells)) for name, cells in rows_by_name.items()]
         return Table(self.title, self.columns, rows, self.is_open, self.note)
 
     def html(self) -> str:

@@ -22,14 +22,15 @@ _RIGHT, _WRONG = "#1a7f37", "#cf222e"
 
 def html_of(report: Report) -> str:
     """The report as HTML that needs no style of the page around it."""
-    rows = [_row(one, report) for one in report.outputs]
+    rows = [_row(comparison, report) for comparison in report.outputs]
     weights = ", ".join(f"{times} {state}" for state, times in report.weight_states.items())
     more = f"<p>weights: {escape(weights)}</p>" if weights else ""
     more += "" if report.account is None else f"<p>{escape(report.account.to_text())}</p>"
     more += "".join(
-        f"<p>errors of '{escape(one.name)}' against the result in float64: {escape(one.errors.to_text())}</p>"
-        for one in report.outputs
-        if one.errors is not None
+        f"<p>errors of '{escape(comparison.name)}' against the result in float64: "
+        f"{escape(comparison.errors.to_text())}</p>"
+        for comparison in report.outputs
+        if comparison.errors is not None
     )
     more += "".join(f"<p>note: {escape(note)}</p>" for note in report.notes)
     if report.page:
@@ -51,10 +52,10 @@ def html_of_steps(report: StepsReport) -> str:
     return f"{_verdict(report)}{table(_STEPS, rows)}</div>"
 
 
-def html_of_round_trip(found: RoundTrip) -> str:
+def html_of_round_trip(trip: RoundTrip) -> str:
     """The round trip as HTML: its stages and the verdict."""
-    rows = [(name, "equal" if one.passed else "different") for name, one in found.reports.items()]
-    return titled(f"Round trip: {found.verdict}", table(("stage", "numbers"), rows))
+    rows = [(name, "equal" if stage_report.passed else "different") for name, stage_report in trip.reports.items()]
+    return titled(f"Round trip: {trip.verdict}", table(("stage", "numbers"), rows))
 
 
 def _verdict(report: Report | StepsReport) -> str:
@@ -64,27 +65,34 @@ def _verdict(report: Report | StepsReport) -> str:
     )
 
 
-def _row(one: Comparison, report: Report) -> tuple[object, ...]:
-    agreed = "equal" if one.errors is None else "equal (errors alike)"
-    if one.name in report.unproven:
+def _row(comparison: Comparison, report: Report) -> tuple[object, ...]:
+    agreed = "equal" if comparison.errors is None else "equal (errors alike)"
+    if comparison.name in report.unproven:
         agreed = "proves nothing"
-    elif one.name in report.shown_by_layers:
+    elif comparison.name in report.shown_by_layers:
         agreed = "shown by its layers"
-    verdict = cell(agreed if one.passed else one.reason, f"color:{_colour(one.passed)}")
-    return one.name, one.element_type, list(one.shape), *_error(one), verdict
+    verdict = cell(agreed if comparison.passed else comparison.reason, f"color:{_colour(comparison.passed)}")
+    return comparison.name, comparison.element_type, list(comparison.shape), *_error(comparison), verdict
 
 
-def _error(one: Comparison) -> tuple[str, str, Cell]:
-    return f"{one.max_absolute:.3g}", f"{one.max_relative:.3g}", (_bar(one, _colour(one.passed)), "")
+def _error(comparison: Comparison) -> tuple[str, str, Cell]:
+    return (
+        f"{comparison.max_absolute:.3g}",
+        f"{comparison.max_relative:.3g}",
+        (_bar(comparison, _colour(comparison.passed)), ""),
+    )
 
 
 def _colour(passed: bool) -> str:
     return _RIGHT if passed else _WRONG
 
 
-def _bar(one: Comparison, colour: str) -> str:
+def _bar(comparison: Comparison, colour: str) -> str:
     """How much of the absolute or the relative tolerance is used up, whichever allows more; full from all of it on."""
-    limits = (one.max_absolute, one.tolerance.absolute), (one.max_relative, one.tolerance.relative)
+    limits = (
+        (comparison.max_absolute, comparison.tolerance.absolute),
+        (comparison.max_relative, comparison.tolerance.relative),
+    )
     parts = [error / limit if limit else math.inf * bool(error) for error, limit in limits if not math.isnan(error)]
     part = min(parts, default=1.0)
     width = 100 if not math.isfinite(part) else round(100 * min(part, 1.0))

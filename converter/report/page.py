@@ -79,11 +79,11 @@ class Page:
         return document(title, body, data, script(), style("graph", "tables"))
 
     def _verdict(self) -> str:
-        findings = "".join(_finding(one) for one in self.findings[:_MOST_FINDINGS])
+        findings = "".join(_finding(finding) for finding in self.findings[:_MOST_FINDINGS])
         left_out = len(self.findings) - _MOST_FINDINGS
         more = f"<li>and {left_out:,} more: search for them below</li>" if left_out > 0 else ""
-        what = "What differs, and where" if self.tone == "mark" else "What is wrong, and where"
-        listed = f"<h2>{what}</h2><ul class='findings'>{findings}{more}</ul>" if findings else ""
+        heading = "What differs, and where" if self.tone == "mark" else "What is wrong, and where"
+        listed = f"<h2>{heading}</h2><ul class='findings'>{findings}{more}</ul>" if findings else ""
         actions = list_of(self.actions)
         advice = f"<h2>What to do</h2>{actions}" if actions else ""
         word = f"<strong class='word'>{html.escape(self.verdict)}</strong> " if self.verdict else ""
@@ -172,10 +172,10 @@ def size_facts(xml: Path | None, which: str = "") -> list[tuple[str, str]]:
     if xml is None:
         return []
     weights = xml.with_suffix(".bin")
-    found = [(f"{which} XML".strip(), f"{xml} ({xml.stat().st_size:,} bytes)")]
+    facts = [(f"{which} XML".strip(), f"{xml} ({xml.stat().st_size:,} bytes)")]
     if weights.exists():
-        found.append((f"{which} weights".strip(), f"{weights} ({weights.stat().st_size:,} bytes)"))
-    return found
+        facts.append((f"{which} weights".strip(), f"{weights} ({weights.stat().st_size:,} bytes)"))
+    return facts
 
 
 def constants_table(model: Model, states: Mapping[str, str]) -> Table:

@@ -40,7 +40,7 @@ def repeats_in(tokens: Sequence[str], reads: Sequence[Sequence[int]]) -> list[Re
     numbers = {token: number for number, token in enumerate(dict.fromkeys(tokens))}
     codes = np.array([numbers[token] for token in tokens], np.int64)
     crossing = _crossing(reads)
-    found: list[Repeat] = []
+    repeats: list[Repeat] = []
     pending = [(0, len(tokens))]
     while pending:
         start, end = pending.pop()
@@ -48,9 +48,9 @@ def repeats_in(tokens: Sequence[str], reads: Sequence[Sequence[int]]) -> list[Re
         if best is None:
             continue
         run = _cut(Repeat(start + best.start, best.period, best.times), _more_of(best, codes[start:end]), crossing)
-        found.append(run)
+        repeats.append(run)
         pending += [(start, run.start), (run.end, end)]
-    return sorted(found, key=lambda run: run.start)
+    return sorted(repeats, key=lambda run: run.start)
 
 
 def _best(codes: Array) -> Repeat | None:
@@ -105,5 +105,7 @@ def _cut(run: Repeat, more: int, crossing: Sequence[int]) -> Repeat:
         return Repeat(run.start + offset, run.period, times)
 
     candidates = [moved(offset) for offset in range(run.period)]
-    candidates = [one for one in candidates if one.times >= 2]
-    return min(candidates, key=lambda one: (crossing[one.start + one.period] + run.times - one.times, one.start))
+    candidates = [repeat for repeat in candidates if repeat.times >= 2]
+    return min(
+        candidates, key=lambda repeat: (crossing[repeat.start + repeat.period] + run.times - repeat.times, repeat.start)
+    )

@@ -39,10 +39,10 @@ def draw_report(report: Report, console: Console) -> None:
     if report.against:
         console.print("against the other IR:")
         console.print(_outputs_table("output", report.against))
-    for kind, tolerance in sorted({(row.element_type, row.tolerance) for row in report.outputs}, key=str):
+    for element_type, tolerance in sorted({(row.element_type, row.tolerance) for row in report.outputs}, key=str):
         rounding = f", rounding {tolerance.rounding:.3g}" if tolerance.rounding else ""
         console.print(
-            f"tolerance for {kind}: relative {tolerance.relative:g}, absolute {tolerance.absolute:g}{rounding}"
+            f"tolerance for {element_type}: relative {tolerance.relative:g}, absolute {tolerance.absolute:g}{rounding}"
         )
     for row in (*report.outputs, *report.against):
         if row.errors is not None:
@@ -91,25 +91,25 @@ def draw_steps(report: StepsReport, console: Console) -> None:
     _print_verdict(console, report, f" (seed {report.seed})")
 
 
-def draw_round_trip(found: RoundTrip, console: Console) -> None:
+def draw_round_trip(trip: RoundTrip, console: Console) -> None:
     """Print what a round trip found: each stage, what the last pass changed, the verdict."""
     table = new_table("stage", "numbers")
-    for name, report in found.reports.items():
+    for name, report in trip.reports.items():
         table.add_row(name, "[green]equal[/]" if report.passed else "[bold red]different[/]")
     console.print(table)
-    if found.settled is not None:
-        console.print(f"pass {found.settled} changed nothing")
+    if trip.settled is not None:
+        console.print(f"pass {trip.settled} changed nothing")
     else:
         console.print("the passes do not come to rest; the last one changed:")
-        for change in found.difference.changed[:_SHOWN]:
+        for change in trip.difference.changed[:_SHOWN]:
             console.print(f"  layer '{change.layer}' ({change.type}): {'; '.join(change.what)}", markup=False)
         for side, layers in (
-            ("only before", found.difference.only_first),
-            ("only after", found.difference.only_second),
+            ("only before", trip.difference.only_first),
+            ("only after", trip.difference.only_second),
         ):
-            for name, kind in layers[:_SHOWN]:
-                console.print(f"  {side}: {name} ({kind})", markup=False)
-    console.print("[bold green]PASSED[/]" if found.passed else "[bold red]FAILED[/]")
+            for name, layer_type in layers[:_SHOWN]:
+                console.print(f"  {side}: {name} ({layer_type})", markup=False)
+    console.print("[bold green]PASSED[/]" if trip.passed else "[bold red]FAILED[/]")
 
 
 def _print_verdict(console: Console, report: Report | StepsReport, inputs: str) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from converter.equivalence.compare import Comparison, Errors
+from converter.equivalence.contracts import AppliedContract, contracts_text
 from converter.equivalence.report import (
     DERIVED,
     DIFFERENT,
@@ -30,8 +31,8 @@ _COLUMNS = ("output", "type", "shape", "max abs", "max rel", "cosine", "verdict"
 def write_verification(report: Report, model: Model, title: str, path: Path, xml: Path | None = None) -> None:
     """Write ``report`` on ``model`` to the HTML file ``path``; ``xml`` is where the IR is stored."""
     graph = GraphData(model)
-    for found in report.layers:
-        _note_difference(graph, found)
+    for difference in report.layers:
+        _note_difference(graph, difference)
     for check in report.weights:
         if not check.passed:
             _note_weight(graph, check)
@@ -54,27 +55,27 @@ def write_verification(report: Report, model: Model, title: str, path: Path, xml
     page.write(path)
 
 
-def _note_difference(graph: GraphData, found: LayerDifference) -> None:
-    places = _places(graph, found)
+def _note_difference(graph: GraphData, difference: LayerDifference) -> None:
+    places = _places(graph, difference)
     if not places:
         return
     layer = graph.layers[places[0]]
-    verdict = WRONG if not found.local.passed else SAME if found.comparison.passed else DRIFTED
-    reason = found.local.reason or found.comparison.reason
+    verdict = WRONG if not difference.local.passed else SAME if difference.comparison.passed else DRIFTED
+    reason = difference.local.reason or difference.comparison.reason
     if verdict >= layer["v"]:
         layer["v"] = verdict
         if reason or "r" not in layer:
             layer["r"] = reason
-    layer["e"] = max(found.comparison.max_absolute, layer.get("e", 0.0))
-    layer["l"] = max(found.local.max_absolute, layer.get("l", 0.0))
-    layer["o"] = found.node
-    if found.histogram is not None:
-        layer.setdefault("h", []).append([found.comparison.name, *found.histogram])
+    layer["e"] = max(difference.comparison.max_absolute, layer.get("e", 0.0))
+    layer["l"] = max(difference.local.max_absolute, layer.get("l", 0.0))
+    layer["o"] = difference.node
+    if difference.histogram is not None:
+        layer.setdefault("h", []).append([difference.comparison.name, *difference.histogram])
 
 
-def _places(graph: GraphData, found: LayerDifference) -> list[int]:
+def _places(graph: GraphData, difference: LayerDifference) -> list[int]:
     """The places of a wrong layer; of one in a body those of the layer that has the body."""
-    return graph.find(found.layer) or [place for name in found.part[-1:] for place in graph.find(name)]
+    return graph.find(difference.layer) or [place for name in difference.part[-1:] for place in graph.find(name)]
 
 
 def _note_change(graph: GraphData, change: LayerChange) -> None:
@@ -109,12 +110,12 @@ def _sentence(report: Report) -> str:
     return f"{report.verdict.capitalize()}: {how}; {report.derivation.reason}."
 
 
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _largest(report: Report) -> str:
-    worst = max(report.outputs, key=lambda one: one.max_absolute, default=None)
+    worst = max(report.outputs, key=lambda comparison: comparison.max_absolute, default=None)
     if worst is None or not worst.max_absolute:
         return "there is no difference"
     return f"the largest difference is {worst.max_absolute:.3g}, in '{worst.name}'"
@@ -122,29 +123,29 @@ def _largest(report: Report) -> str:
 
 def _findings(report: Report, graph: GraphData) -> list[Finding]:
     """What is wrong, each with its layer: wrong layers first, then weights, then outputs."""
-    found: list[Finding] = []
-    for one in report.layers:
-        if not one.local.passed:
-            places = _places(graph, one)
-            text = f"Layer {one.layer} ({one.type}) is wrong although its inputs are right: {one.local.reason}"
-            found.append(Finding(text, places[0] if places else None))
+    findings: list[Finding] = []
+    for layer in report.layers:
+        if not layer.local.passed:
+            places = _places(graph, layer)
+            text = f"Layer {layer.layer} ({layer.type}) is wrong although its inputs are right: {layer.local.reason}"
+            findings.append(Finding(text, places[0] if places else None))
     for check in report.weights:
         if not check.passed:
             places = [place for name in check.layers for place in graph.find(name)]
             read = f", read by layer {graph.layers[places[0]]['n']}," if places else ""
-            found.append(Finding(f"Weight {check.name}{read} is changed: {check.reason}", _first(places)))
+            findings.append(Finding(f"Weight {check.name}{read} is changed: {check.reason}", _first(places)))
     for change in report.derivation.differences:
         text = f"Layer {change.layer or change.other} ({change.type}) is not as derived: {'; '.join(change.what)}"
-        found.append(Finding(text, _first(graph.find(change.layer))))
+        findings.append(Finding(text, _first(graph.find(change.layer))))
     for name in () if report.account is None else report.account.missing:
-        found.append(Finding(f"Constant {name} is not accounted for", _first(graph.find(name))))
+        findings.append(Finding(f"Constant {name} is not accounted for", _first(graph.find(name))))
     for name in report.unproven:
-        found.append(Finding(f"Output {name} proves nothing", _output_place(graph, name)))
-    found += [Finding(f"The statement does not hold: {mismatch}", None) for mismatch in report.attestation or ()]
+        findings.append(Finding(f"Output {name} proves nothing", _output_place(graph, name)))
+    findings += [Finding(f"The statement does not hold: {mismatch}", None) for mismatch in report.attestation or ()]
     for output in (*report.outputs, *report.against):
         if not output.passed:
-            found.append(Finding(f"Output {output.name}: {output.reason}", _output_place(graph, output.name)))
-    return found
+            findings.append(Finding(f"Output {output.name}: {output.reason}", _output_place(graph, output.name)))
+    return findings
 
 
 def _first(places: Sequence[int]) -> int | None:
@@ -163,35 +164,35 @@ def _actions(report: Report) -> list[str]:
     if report.verdict in (DERIVED, EQUAL) and not report.attestation:
         return []
     fault = report.first_fault
-    found = []
+    actions = []
     if report.attestation:
-        found.append("Compare the files that the statement is about, or have these attested (--attest).")
+        actions.append("Compare the files that the statement is about, or have these attested (--attest).")
     if report.unproven:
-        found.append("Give inputs (--inputs) or values (--values) for which these outputs are not always the same.")
+        actions.append("Give inputs (--inputs) or values (--values) for which these outputs are not always the same.")
     if report.derivation.differences:
-        found.append("Convert the model again: the IR was changed after its conversion.")
+        actions.append("Convert the model again: the IR was changed after its conversion.")
     if report.account is not None and report.account.missing and report.derivation.state == INAPPLICABLE:
-        found.append("Compare with an IR that records its derivation, as onnx2ir convert writes it.")
+        actions.append("Compare with an IR that records its derivation, as onnx2ir convert writes it.")
     if any(not check.passed for check in report.weights):
-        found.append(
+        actions.append(
             "The IR does not hold the weights of this ONNX file. Convert the file again, or compare with the file that "
             "the IR was made from."
         )
     if fault is not None:
-        found.append(
+        actions.append(
             f"Look at layer {fault.layer} first: everything before it is right. With --minimise FOLDER verify writes "
             f"this part alone, as a model that can be run."
         )
     if report.only_adds_up:
-        found.append("If rounding of this size is good enough, allow it with --rtol or --atol.")
-    elif fault is None and any(not one.passed for one in report.outputs):
+        actions.append("If rounding of this size is good enough, allow it with --rtol or --atol.")
+    elif fault is None and any(not comparison.passed for comparison in report.outputs):
         if report.engine == "NumPy":
-            found.append("Compare inner tensors (--layers) to see where the difference begins.")
+            actions.append("Compare inner tensors (--layers) to see where the difference begins.")
         else:
-            found.append(f"Verify in NumPy, too (--engine numpy): it shows whether {report.engine} alone differs.")
-    if report.against and any(not one.passed for one in report.against):
-        found.append("List what differs between the two IRs with onnx2ir diff.")
-    return found
+            actions.append(f"Verify in NumPy, too (--engine numpy): it shows whether {report.engine} alone differs.")
+    if report.against and any(not comparison.passed for comparison in report.against):
+        actions.append("List what differs between the two IRs with onnx2ir diff.")
+    return actions
 
 
 def _facts(report: Report, xml: Path | None) -> list[tuple[str, str]]:
@@ -210,54 +211,79 @@ def _facts(report: Report, xml: Path | None) -> list[tuple[str, str]]:
 
 def _tables(report: Report) -> list[Table]:
     return [
-        Table("Outputs", _COLUMNS, [_row(one, report) for one in report.outputs], is_open=True),
+        Table("Outputs", _COLUMNS, [_row(comparison, report) for comparison in report.outputs], is_open=True),
         Table(
             "Errors against the result in float64",
             ("output", "IR", "IR, greatest", "reference", "reference, greatest", "ties", "ties, greatest"),
             [
-                (one.name, *(f"{error:.3g}" for error in _errors(one.errors)))
-                for one in report.outputs
-                if one.errors is not None
+                (comparison.name, *(f"{error:.3g}" for error in _errors(comparison.errors)))
+                for comparison in report.outputs
+                if comparison.errors is not None
             ],
             is_open=True,
         ),
-        Table("Against the other IR", _COLUMNS, [_row(one) for one in report.against], is_open=True),
+        Table("Against the other IR", _COLUMNS, [_row(comparison) for comparison in report.against], is_open=True),
         Table(
             "Runs",
             ("run", "inputs", "verdict"),
-            [(one.description, _shapes(one.inputs), "passed" if one.passed else "FAILED") for one in report.samples],
+            [
+                (sample.description, _shapes(sample.inputs), "passed" if sample.passed else "FAILED")
+                for sample in report.samples
+            ],
             is_open=True,
         ),
         Table(
             "Layers that are wrong from right inputs",
             ("layer", "type", "ONNX node", "tensor", "max abs", "reason"),
             [
-                (one.layer, one.type, one.node, one.comparison.name, f"{one.local.max_absolute:.3g}", one.local.reason)
-                for one in report.layers
-                if not one.local.passed
+                (
+                    layer.layer,
+                    layer.type,
+                    layer.node,
+                    layer.comparison.name,
+                    f"{layer.local.max_absolute:.3g}",
+                    layer.local.reason,
+                )
+                for layer in report.layers
+                if not layer.local.passed
             ],
             is_open=True,
         ).merged(),
         Table(
             "Layers that are not as derived",
             ("layer", "type", "difference"),
-            [(one.layer or one.other, one.type, "; ".join(one.what)) for one in report.derivation.differences],
+            [
+                (change.layer or change.other, change.type, "; ".join(change.what))
+                for change in report.derivation.differences
+            ],
             is_open=True,
         ).merged(),
         Table(
             "Weights of the ONNX file",
             ("tensor", "state", "form", "greatest error", "layers", "reason"),
             [
-                (one.name, one.state, one.form, f"{one.error:.3g}", ", ".join(one.layers), one.reason)
-                for one in sorted(report.weights, key=lambda check: check.passed)
+                (weight.name, weight.state, weight.form, f"{weight.error:.3g}", ", ".join(weight.layers), weight.reason)
+                for weight in sorted(report.weights, key=lambda check: check.passed)
             ],
         ).merged(),
         Table(
+            "Contracts of passes and rules",
+            ("pass or rule", "layers", "contract", "holds for", "why"),
+            [_contract_row(applied) for applied in report.contracts],
+            note=f"How far each may change results: {contracts_text(report.contracts)}.",
+        ),
+        Table(
             "What the ONNX nodes became",
             ("ONNX node", "tensor", "layers"),
-            [(one.node, one.comparison.name, ", ".join(one.part)) for one in report.layers],
+            [(layer.node, layer.comparison.name, ", ".join(layer.part)) for layer in report.layers],
         ).merged(),
     ]
+
+
+def _contract_row(applied: AppliedContract) -> tuple[str, ...]:
+    contract = applied.contract
+    known = ("unknown", "", "") if contract is None else (contract.to_text(), contract.domain, contract.reason)
+    return (applied.name, str(applied.layers), *known)
 
 
 def _errors(errors: Errors) -> tuple[float, ...]:
@@ -276,13 +302,13 @@ def _state(check: WeightCheck) -> str:
     return f"{check.state} ({check.form})" if check.form else check.state
 
 
-def _row(one: Comparison, report: Report | None = None) -> tuple[str, ...]:
-    cosine = "-" if one.cosine is None else f"{one.cosine:.7f}"
-    agreed = "equal" if one.errors is None else "equal (errors alike)"
-    if report is not None and one.name in report.unproven:
+def _row(comparison: Comparison, report: Report | None = None) -> tuple[str, ...]:
+    cosine = "-" if comparison.cosine is None else f"{comparison.cosine:.7f}"
+    agreed = "equal" if comparison.errors is None else "equal (errors alike)"
+    if report is not None and comparison.name in report.unproven:
         agreed = "proves nothing"
-    elif report is not None and one.name in report.shown_by_layers:
+    elif report is not None and comparison.name in report.shown_by_layers:
         agreed = "shown by its layers"
-    verdict = one.reason or agreed
-    figures = (f"{one.max_absolute:.3g}", f"{one.max_relative:.3g}", cosine)
-    return (one.name, one.element_type, str(list(one.shape)), *figures, verdict)
+    verdict = comparison.reason or agreed
+    figures = (f"{comparison.max_absolute:.3g}", f"{comparison.max_relative:.3g}", cosine)
+    return (comparison.name, comparison.element_type, str(list(comparison.shape)), *figures, verdict)

@@ -51,13 +51,13 @@ def keep_computed(model: Model, once: ComputedOnce) -> int:
     for past, present in once.names.items():
         if past not in pasts:
             raise ConversionError(f"the model has no input '{past}'; there are {', '.join(pasts) or 'none'}")
-        given, value = pasts[past].outputs[0], values[present]
-        if given.element_type is not value.element_type or given.shape.merge(value.shape) is None:
-            raise ConversionError(f"'{present}' {value.type} cannot be the value of input '{past}' {given.type}")
+        past_output, value = pasts[past].outputs[0], values[present]
+        if past_output.element_type is not value.element_type or past_output.shape.merge(value.shape) is None:
+            raise ConversionError(f"'{present}' {value.type} cannot be the value of input '{past}' {past_output.type}")
         operation = ReadValue6(variable_id=past, variable_type=value.element_type, variable_shape=value.shape)
         read = make_node(operation, [value], unique(f"{past}/ReadValue"))
         model.sinks = (*model.sinks, make_node(Assign6(variable_id=past), read.outputs, unique(f"{past}/Assign")))
-        replaced[given] = read.outputs[0]
+        replaced[past_output] = read.outputs[0]
     for old, new in replaced.items():
         old.replace_by(new, move_names=False)
     model.parameters = [node for node in model.parameters if node.outputs[0] not in replaced]
@@ -72,9 +72,9 @@ def _joined(model: Model, added: Model, unique: UniqueNames) -> Mapping[str, Out
     shared: dict[Output, Output] = {}
     for node in added.nodes():
         names = node.end_names if node.op.role == "parameter" else ()
-        known = next((inputs[name] for name in names if name in inputs), None)
-        if known is not None:
-            shared[node.outputs[0]] = known
+        shared_input = next((inputs[name] for name in names if name in inputs), None)
+        if shared_input is not None:
+            shared[node.outputs[0]] = shared_input
             continue
         node.name = unique(node.name)
         for value in node.outputs:

@@ -46,10 +46,10 @@ def take_lengths(
     for node in model.nodes():
         if not isinstance(node.op, (ShapeOf1, ShapeOf3)) or node.inputs[0].node.op.role == "parameter":
             continue
-        found = find(node.inputs[0])
-        if found is None:
+        axis_and_length = find(node.inputs[0])
+        if axis_and_length is None:
             continue
-        axis, length = found
+        axis, length = axis_and_length
         builder.begin(node)
         replaced |= _replacements(builder, node, node.inputs[0], axis, length(builder))
     for old, new in replaced.items():
@@ -103,20 +103,20 @@ def _replacements(
     length: Output,
 ) -> dict[Output, Output]:
     """What replaces the dimensions that are picked from a shape, or the whole shape where it is read otherwise."""
-    whole, kind = shape.outputs[0], shape.outputs[0].element_type
-    found: dict[Output, Output] = {}
+    whole, element_type = shape.outputs[0], shape.outputs[0].element_type
+    replacements: dict[Output, Output] = {}
     is_whole_read = False
     for reader in whole.uses:
         index = reader.inputs[1].type.constant if isinstance(reader.op, (Gather1, Gather7, Gather8)) else None
         if index is not None and index.size == 1 and int(index.reshape(-1)[0]) % value.shape.rank == axis:
-            picked = in_type(builder, length, kind)
+            picked = in_type(builder, length, element_type)
             if index.ndim == 1:
                 picked = layers.unsqueeze(builder, picked, 0)
-            found[reader.outputs[0]] = picked
-        elif index is None or any(int(one) % value.shape.rank == axis for one in index.reshape(-1)):
+            replacements[reader.outputs[0]] = picked
+        elif index is None or any(int(position) % value.shape.rank == axis for position in index.reshape(-1)):
             is_whole_read = True
     if is_whole_read:
         part = value.node.inputs[-1] if isinstance(value.node.op, Concat1) and value.node.op.axis == axis else value
         dims = [length if at == axis else dim_of(builder, part, at) for at in range(value.shape.rank)]
-        found[whole] = in_type(builder, concat_lists(builder, dims), kind)
-    return found
+        replacements[whole] = in_type(builder, concat_lists(builder, dims), element_type)
+    return replacements

@@ -23,15 +23,15 @@ from ir_runtime.rewriting.shape_layers import dim_of
 @graph_pass("masks_of_new_tokens", STATES)
 def add_masks(model: Model) -> int:
     """Give the attention to caches that grow a causal mask where it has none, in place; how many."""
-    found = [node for node in model.nodes() if _lacks_mask(node)]
-    if not found:
+    nodes_without_mask = [node for node in model.nodes() if _lacks_mask(node)]
+    if not nodes_without_mask:
         return 0
-    builder, key = Builder(UniqueNames(model)), found[0].inputs[1]
-    builder.begin("mask", found[0].origin)
+    builder, key = Builder(UniqueNames(model)), nodes_without_mask[0].inputs[1]
+    builder.begin("mask", nodes_without_mask[0].origin)
     mask = _mask(builder, past=key.node.inputs[0], new=key.node.inputs[1])
-    for node in found:
+    for node in nodes_without_mask:
         node.inputs = (*node.inputs[:3], mask, *node.inputs[4:])
-    return len(found)
+    return len(nodes_without_mask)
 
 
 def _lacks_mask(node: Node) -> bool:

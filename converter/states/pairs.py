@@ -57,24 +57,24 @@ def pairs_of(model: Model, names: Mapping[str, str] | None = None) -> list[Pair]
     """
     if names is not None:
         return _named_pairs(model, names)
-    found: dict[Node, Node] = {}
+    pairs: dict[Node, Node] = {}
     by_name = {name: node for node in model.results for name in node.end_names}
     for past in model.parameters:
         presents = [by_name[name] for name in _names_of_present(past) if name in by_name]
         fitting = [present for present in presents if _fit(past.outputs[0], present.inputs[0])]
         if fitting:
-            found[past] = fitting[0]
-    taken = set(found.values())
+            pairs[past] = fitting[0]
+    taken = set(pairs.values())
     for past in model.parameters:
-        if past in found:
+        if past in pairs:
             continue
         kept = [node for node in _results_with(past.outputs[0]) if node not in taken]
         if len(kept) > 1:
             outputs = ", ".join(f"'{node.end_names[0]}'" for node in kept)
             raise ConversionError(f"input '{past.end_names[0]}' is kept in several outputs, {outputs}: name its output")
         if kept and _fit(past.outputs[0], kept[0].inputs[0]):
-            found[past] = kept[0]
-    return [Pair(past, found[past]) for past in model.parameters if past in found]
+            pairs[past] = kept[0]
+    return [Pair(past, pairs[past]) for past in model.parameters if past in pairs]
 
 
 def _names_of_present(past: Node) -> Iterator[str]:
@@ -93,18 +93,18 @@ def _fit(past: Output, present: Output) -> bool:
 
 def _results_with(value: Output) -> list[Node]:
     """The results that return ``value`` with something added or replaced, but not unchanged."""
-    found: dict[Node, None] = {}
+    readers: dict[Node, None] = {}
     pending, seen = [(value, False)], {value}
     while pending:
         kept, is_changed = pending.pop()
         for reader in kept.uses:
             if reader.op.role == "result" and is_changed:
-                found[reader] = None
+                readers[reader] = None
             is_data = reader.inputs[0] is kept or isinstance(reader.op, Concat1)
             if isinstance(reader.op, _UPDATES) and is_data and reader.outputs[0] not in seen:
                 seen.add(reader.outputs[0])
                 pending.append((reader.outputs[0], True))
-    return list(found)
+    return list(readers)
 
 
 def _named_pairs(model: Model, names: Mapping[str, str]) -> list[Pair]:
@@ -112,9 +112,9 @@ def _named_pairs(model: Model, names: Mapping[str, str]) -> list[Pair]:
     outputs = {name: node for node in model.results for name in node.end_names}
     pairs = []
     for past, present in names.items():
-        for name, known, what in ((past, inputs, "input"), (present, outputs, "output")):
-            if name not in known:
-                raise ConversionError(f"the model has no {what} '{name}'; there are {', '.join(known) or 'none'}")
+        for name, ends, role in ((past, inputs, "input"), (present, outputs, "output")):
+            if name not in ends:
+                raise ConversionError(f"the model has no {role} '{name}'; there are {', '.join(ends) or 'none'}")
         pair = Pair(inputs[past], outputs[present])
         value, new = pair.past.outputs[0], pair.present.inputs[0]
         if not _fit(value, new):

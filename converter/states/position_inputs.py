@@ -52,20 +52,22 @@ def add_position_ids(model: Model, caches: Mapping[Node, tuple[PartialShape, int
     if NAME in names or names.keys().isdisjoint(TOKENS):
         return 0
     candidates = list(_computed_integers(model))
-    found = set(candidates)
+    matching = set(candidates)
     for past, count in _PROBES:
         feeds = _feeds(model, caches, past, count)
         if feeds is None:
             return 0
-        wanted = np.arange(past, past + count)
+        expected = np.arange(past, past + count)
         values = _values(model, candidates, feeds)
-        found = {value for value in found if values[value].size == count and (values[value].ravel() == wanted).all()}
+        matching = {
+            value for value in matching if values[value].size == count and (values[value].ravel() == expected).all()
+        }
     uses = [
         (value, reader)
         for value in candidates
-        if value in found
+        if value in matching
         for reader in value.uses
-        if found.isdisjoint(reader.outputs) and _leads_to_positions(reader)
+        if matching.isdisjoint(reader.outputs) and _leads_to_positions(reader)
     ]
     if not uses:
         return 0
@@ -95,9 +97,9 @@ def _feeds(
     """Inputs of a step with ``count`` tokens behind ``past`` keys; None where one is of an unknown kind."""
     feeds: dict[str, Array] = {}
     for node in model.parameters:
-        name, kind = node.end_names[0], node.outputs[0]
+        name, input_type = node.end_names[0], node.outputs[0]
         if name in TOKENS:
-            widths = list(kind.shape)[2:] if kind.shape.has_rank else []
+            widths = list(input_type.shape)[2:] if input_type.shape.has_rank else []
             shape: tuple[int, ...] = (1, count, *(dim.value if dim.is_static else 1 for dim in widths))
         elif name == _MASK:
             shape = (1, past + count)
@@ -107,7 +109,7 @@ def _feeds(
             shape = tuple(past if axis == growing else size for axis, size in enumerate(sizes))
         else:
             return None
-        feeds[name] = np.ones(shape, kind.element_type.dtype)
+        feeds[name] = np.ones(shape, input_type.element_type.dtype)
     return feeds
 
 
@@ -158,7 +160,7 @@ def _in_shape_of(builder: Builder, positions: Output, value: Output, reader: Nod
 
     Where a table is read by a row of positions alone, its result gets a batch, which the layers behind it broadcast.
     """
-    wanted = in_type(builder, positions, value.element_type)
+    positions_in_type = in_type(builder, positions, value.element_type)
     rank = value.shape.rank
     if rank == 1:
         behind = reader.outputs[0].uses
@@ -170,10 +172,10 @@ def _in_shape_of(builder: Builder, positions: Output, value: Output, reader: Nod
             )
             for other in behind
         )
-        return wanted if is_table and behind and broadcast else None
+        return positions_in_type if is_table and behind and broadcast else None
     if rank == 2:
-        return wanted
+        return positions_in_type
     ones = [axis for axis in range(1, rank) if value.shape[axis].is_static and value.shape[axis].value == 1]
     if len(ones) != rank - 2:
         return None
-    return builder.emit(Unsqueeze1(), wanted, builder.constant(ones))
+    return builder.emit(Unsqueeze1(), positions_in_type, builder.constant(ones))

@@ -34,14 +34,14 @@ def replace_guards(model: Model) -> int:
 
 
 def _without_guard(builder: Builder, node: Node) -> Replacement:
-    found = _PATTERN.match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found
-    scores, mask = found["scores"], found["mask"]
+    match = _PATTERN.match(node.outputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    scores, mask = match["scores"], match["mask"]
     if mask.shape.has_rank and scores.shape.has_rank and mask.shape.rank > scores.shape.rank:
         return fail("the mask has more dimensions than the scores")
     finite = _finite(builder, mask)
-    return builder.emit(found.node("shares").op, builder.emit(Add1(), scores, finite))
+    return builder.emit(match.node("shares").op, builder.emit(Add1(), scores, finite))
 
 
 def _finite(builder: Builder, mask: Output) -> Output:

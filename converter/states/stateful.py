@@ -85,11 +85,11 @@ def make_stateful(
         )
     tokens = _tokens(model, pairs)
     variables = [_variable(pair, tokens, declared or {}) for pair in pairs]
-    add_position_ids(model, {one.pair.past: (one.shape, one.growing_axis) for one in variables})
+    add_position_ids(model, {state.pair.past: (state.shape, state.growing_axis) for state in variables})
     unique = UniqueNames(model)
     builder, beams = Builder(unique), None
     is_language_model = tokens is not None and _is_tokens(tokens)
-    if any(one.growing_axis is not None or (is_language_model and one.has_open_batch) for one in variables):
+    if any(state.growing_axis is not None or (is_language_model and state.has_open_batch) for state in variables):
         beams = _beams(model, unique)
     replaced: dict[Output, Output] = {}
     for variable in variables:
@@ -98,9 +98,9 @@ def make_stateful(
     for past, read in replaced.items():
         past.replace_by(read, move_names=False)
     if tokens is not None:
-        growing = [(one, axis) for one in variables for axis in (one.growing_axis,) if axis is not None]
-        pasts = {replaced[one.pair.past.outputs[0]]: axis for one, axis in growing}
-        presents = {one.pair.present.inputs[0]: axis for one, axis in growing}
+        growing = [(state, axis) for state in variables for axis in (state.growing_axis,) if axis is not None]
+        pasts = {replaced[state.pair.past.outputs[0]]: axis for state, axis in growing}
+        presents = {state.pair.present.inputs[0]: axis for state, axis in growing}
         take_lengths(model, tokens, pasts, presents, unique)
     _store(model, variables, unique)
     model.runtime_info += _options(model)
@@ -168,16 +168,16 @@ def _beams(model: Model, unique: UniqueNames) -> Output:
 
 def _read(builder: Builder, variable: _Variable, tokens: Output | None, beams: Output | None) -> Output:
     """The past of the rows that the batch goes on with."""
-    kind = variable.pair.past.outputs[0].element_type
+    element_type = variable.pair.past.outputs[0].element_type
     lengths = [builder.constant(dim.value if dim.is_static else 0) for dim in variable.shape]
     if tokens is not None:
         batch = layers.gather(builder, builder.emit(ShapeOf3(), tokens), builder.constant(0), builder.constant(0))
         lengths[variable.batch_axis] = batch
     else:
         lengths[variable.batch_axis] = builder.constant(1)
-    none = builder.emit(Broadcast3(mode="numpy"), builder.constant(0, kind), concat_lists(builder, lengths))
+    none = builder.emit(Broadcast3(mode="numpy"), builder.constant(0, element_type), concat_lists(builder, lengths))
     read = builder.emit(
-        ReadValue6(variable_id=variable.identifier, variable_type=kind, variable_shape=variable.shape), none
+        ReadValue6(variable_id=variable.identifier, variable_type=element_type, variable_shape=variable.shape), none
     )
     if beams is None:
         return read

@@ -59,8 +59,8 @@ def _make_stateless(model: Model) -> int:
     for node in reads:
         identifier = node.op.variable_id  # type: ignore[attr-defined]
         past, present = _names(identifier)
-        kind = node.outputs[0].type
-        op = Parameter1(shape=kind.shape, element_type=kind.element_type)
+        tensor_type = node.outputs[0].type
+        op = Parameter1(shape=tensor_type.shape, element_type=tensor_type.element_type)
         parameter = make_node(op, (), unique(past))
         parameter.outputs[0].add_name(past)
         model.parameters = (*model.parameters, parameter)

@@ -68,15 +68,15 @@ def _is_no_mask(attention: Node, value: Output) -> bool:
 
 def _reached(values: Iterable[Output], goes_on: Callable[[Node, Output], bool]) -> list[Node]:
     """The layers that depend on values, each once; ``goes_on`` tells whether its outputs depend on them, too."""
-    pending, found = list(values), dict[Node, None]()
+    pending, readers = list(values), dict[Node, None]()
     while pending:
         value = pending.pop()
         for reader in value.uses:
-            if reader not in found:
-                found[reader] = None
+            if reader not in readers:
+                readers[reader] = None
                 if goes_on(reader, value):
                     pending.extend(reader.outputs)
-    return list(found)
+    return list(readers)
 
 
 def _wrong_mask(model: Model, mask: Output) -> str | None:
@@ -89,8 +89,8 @@ def _wrong_mask(model: Model, mask: Output) -> str | None:
     row = np.asarray(compile_model(part, optimize=False)(feeds)["mask"])[..., -1, :]
     keys = row.shape[-1]
     seen = row if row.dtype == np.bool_ else row > _HIDDEN
-    wanted = np.arange(keys) >= (keys - window if window else 0)
-    if (seen != wanted).any():
+    expected = np.arange(keys) >= (keys - window if window else 0)
+    if (seen != expected).any():
         return f"hides keys in a way that is not known there: {_described(seen)} of {keys} are seen" + (
             f", and not the last {window}" if window else ""
         )
@@ -132,26 +132,26 @@ def _keys_to_try(part: Model) -> int:
         for data in constants
         if not data.element_type.is_real and data.size == 1 and data.element_type.bits >= 16
     ]
-    return max([_MIN_KEYS, *(2 * one for one in greatest if 2 * one <= _MAX_KEYS)])
+    return max([_MIN_KEYS, *(2 * count for count in greatest if 2 * count <= _MAX_KEYS)])
 
 
 def _step(part: Model, keys: int) -> dict[str, Array] | None:
     """Inputs of a step with one token behind ``keys`` - 1 others; None where one is of an unknown kind."""
     feeds: dict[str, Array] = {}
     for node in part.parameters:
-        names, kind = node.end_names, node.outputs[0].element_type.dtype
+        names, dtype = node.end_names, node.outputs[0].element_type.dtype
         if _MASK in names:
-            feeds[names[0]] = np.ones((1, keys), kind)
+            feeds[names[0]] = np.ones((1, keys), dtype)
         elif _POSITIONS in names:
             shape = node.outputs[0].shape  # one row, or three of Qwen2-VL: time, height and width
             sizes = [dim.value if dim.is_static else 1 for dim in shape] if shape.has_rank else [1, 1]
-            feeds[names[0]] = np.full(sizes, keys - 1, kind)
+            feeds[names[0]] = np.full(sizes, keys - 1, dtype)
         elif any(name in names for name in _TOKENS):
-            feeds[names[0]] = np.ones((1, 1), kind)
+            feeds[names[0]] = np.ones((1, 1), dtype)
         elif any(name in names for name in _EMBEDDINGS):
-            feeds[names[0]] = np.ones([dim.value if dim.is_static else 1 for dim in node.outputs[0].shape], kind)
+            feeds[names[0]] = np.ones([dim.value if dim.is_static else 1 for dim in node.outputs[0].shape], dtype)
         elif any(name in names for name in _ANY_ONE):
-            feeds[names[0]] = np.zeros(1, kind)
+            feeds[names[0]] = np.zeros(1, dtype)
         else:
             return None
     return feeds

@@ -47,17 +47,17 @@ class Target:
     @boundary("the target", reads=ConversionError)
     def parse(cls, name: str) -> Target:
         """Read ``cpu``, ``any`` or ``cpu@2024.6``; raises :class:`ConversionError` for anything else."""
-        found = _NAME.fullmatch(name) if isinstance(name, str) else None
-        if found is None:
+        match = _NAME.fullmatch(name) if isinstance(name, str) else None
+        if match is None:
             raise ConversionError(f"there is no target {name!r}; there are cpu, any, and releases such as cpu@2024.6")
-        if found["year"] is None:
-            return cls(name, found["runtime"])
-        release = int(found["year"]), int(found["number"])
-        known = [opset for since, opset in _LAST_OPSETS.items() if since <= release]
-        if not known:
+        if match["year"] is None:
+            return cls(name, match["runtime"])
+        release = int(match["year"]), int(match["number"])
+        opsets = [opset for since, opset in _LAST_OPSETS.items() if since <= release]
+        if not opsets:
             oldest = ".".join(map(str, min(_LAST_OPSETS)))
             raise ConversionError(f"the target '{name}' is older than {oldest}, the oldest release that is known")
-        return cls(name, found["runtime"], release, max(known))
+        return cls(name, match["runtime"], release, max(opsets))
 
     def apply(self, model: Model, trace: Trace | None = None, *, exact: bool = False) -> dict[str, int]:
         """Change ``model`` by the rules that the release needs; how often each applied, of those that did.
@@ -92,7 +92,7 @@ def _decompose_newer(model: Model, last_opset: int, trace: Trace | None) -> dict
         return {}
     from converter.passes.decomposition.registry import DECOMPOSITIONS, decompose_layers  # few models need it
 
-    newer = tuple(one for one in DECOMPOSITIONS.entries() if one.opset > last_opset)
+    newer = tuple(entry for entry in DECOMPOSITIONS.entries() if entry.opset > last_opset)
     count = decompose_layers(model, newer, None if trace is None else trace.of("decomposition"))
     return {"decomposition": count} if count else {}
 

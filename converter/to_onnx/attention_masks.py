@@ -105,19 +105,19 @@ def exact_mask(ctx: Context, mask: Output, *, hidden_rows_are_zero: bool = False
 
     ``hidden_rows_are_zero`` is for layers of the IR that make rows without keys zero, as ONNX's operator does.
     """
-    value, kind = ctx.value(mask), ctx.node.outputs[0].element_type
+    value, element_type = ctx.value(mask), ctx.node.outputs[0].element_type
     may_hide_rows = not hidden_rows_are_zero and not _sees_some_key(mask)
     if mask.element_type is element_types.boolean:
         if not may_hide_rows:
             return value
-        return ctx.once(("numbers of a mask", value, kind), lambda: _of_booleans(ctx, value, kind))
+        return ctx.once(("numbers of a mask", value, element_type), lambda: _of_booleans(ctx, value, element_type))
     least = value_range(mask).low
-    if kind is element_types.f16:
+    if element_type is element_types.f16:
         if least >= -_LARGE or _is_constant_above(mask, -_LARGE) or _is_exact(mask):
             return value
         return ctx.once(("relative mask", value, may_hide_rows), lambda: _relative(ctx, value, may_hide_rows))
     # Numbers of bfloat16 are computed as float32; none of them is the lowest one there.
-    has_lowest = kind is element_types.f32 and least <= _LOWEST and _may_be_lowest(mask)
+    has_lowest = element_type is element_types.f32 and least <= _LOWEST and _may_be_lowest(mask)
     if not has_lowest and (least > -math.inf or not may_hide_rows):
         return value
     if _is_constant_above(mask, _LOWEST) or _is_exact(mask):
@@ -129,9 +129,9 @@ def exact_mask(ctx: Context, mask: Output, *, hidden_rows_are_zero: bool = False
     )
 
 
-def _of_booleans(ctx: Context, mask: Value, kind: ElementType) -> Value:
+def _of_booleans(ctx: Context, mask: Value, element_type: ElementType) -> Value:
     """Zeros and minus infinities; NaN in rows that see no key."""
-    numbers = ctx.emit("Where", mask, ctx.constant(0, kind), ctx.constant(-math.inf, kind))
+    numbers = ctx.emit("Where", mask, ctx.constant(0, element_type), ctx.constant(-math.inf, element_type))
     return _with_other_rows(ctx, with_shape(numbers, mask.shape), False, True)
 
 
@@ -199,5 +199,5 @@ def guarded_mask(guarded: Output, is_seen: Output | None = None) -> Output | Non
 
 
 def is_zero(output: Output) -> bool:
-    known = output.type.constant
-    return known is not None and not known.any()
+    values = output.type.constant
+    return values is not None and not values.any()

@@ -29,7 +29,7 @@ class CompressedWeights:
     """The zero points in the type of the codes; None where they are 0."""
     shape: tuple[int, ...]
     """The shape of the weights, which may join the dimensions of the codes."""
-    kind: ElementType
+    element_type: ElementType
     """The type of the floats."""
 
     @property
@@ -50,7 +50,7 @@ def compressed_weights(output: Output) -> CompressedWeights | None:
     """The weights that a value is made from; None where it is no such value."""
     if not output.shape.is_static:
         return None
-    kind, shape = output.element_type, output.shape.static()
+    element_type, shape = output.element_type, output.shape.static()
     node = _without(Convert1, output.node)
     node = _without(Reshape1, node)
     if not isinstance(node.op, Multiply1):
@@ -72,7 +72,7 @@ def compressed_weights(output: Output) -> CompressedWeights | None:
         points = None if zero is None else _zero_points(zero, stored, factor)
         if zero is not None and points is None:
             return None
-        return CompressedWeights(stored, factor, points, shape, kind)
+        return CompressedWeights(stored, factor, points, shape, element_type)
     return None
 
 

@@ -123,11 +123,11 @@ class Context:
                 return [replaced_by.value]
         schema = schema_table.find(op_type, domain, self.opset)
         if schema is None and domain == "":
-            known = schema_table.versions(op_type, domain)
-            if not known:
+            schemas = schema_table.versions(op_type, domain)
+            if not schemas:
                 raise InternalError(f"ONNX has no operator {op_type}")
-            self.opsets.require(known[0].since_version, f"the operator {op_type}")
-            schema = known[0]
+            self.opsets.require(schemas[0].since_version, f"the operator {op_type}")
+            schema = schemas[0]
         if schema is not None and not schema.has_function:
             last = last_opset(op_type, domain, schema.since_version)
             if last is not None:
@@ -159,29 +159,34 @@ class Context:
             asked = types[place] if types is not None else None
             shape = shapes[place] if shapes is not None else None
             variable = "" if schema is None else schema.output_types[min(place, len(schema.output_types) - 1)]
-            wanted = asked or bound.get(variable) or _literal(schema, variable)
-            if wanted is None:
+            requested = asked or bound.get(variable) or _literal(schema, variable)
+            if requested is None:
                 raise InternalError(f"the type of output {place} of {op_type} must be given")
-            computed = replaced.get(variable, wanted)
-            made = Value(TensorType(computed, PartialShape.dynamic() if shape is None else shape), made_by=call)
-            call.outputs.append(made)
-            outputs.append(self.cast(made, wanted))
+            computed = replaced.get(variable, requested)
+            result = Value(TensorType(computed, PartialShape.dynamic() if shape is None else shape), made_by=call)
+            call.outputs.append(result)
+            outputs.append(self.cast(result, requested))
         return outputs
 
     def _other_types(
-        self, schema: schema_table.Schema, bound: Mapping[str, ElementType], made: Mapping[str, ElementType]
+        self, schema: schema_table.Schema, bound: Mapping[str, ElementType], changed_types: Mapping[str, ElementType]
     ) -> dict[str, ElementType]:
         """Types in place of those of the inputs that the operator does not have; empty where it has all.
 
-        ``made`` are types of outputs, which attributes decide and which stay.
+        ``changed_types`` are types of outputs, which attributes decide and which stay.
         """
 
         def is_known(types: Mapping[str, ElementType], of: schema_table.Schema) -> bool:
-            spelled = {variable: spelling(kind) for variable, kind in {**types, **made}.items()}
-            if any(one is None or one not in of.allowed[variable] for variable, one in spelled.items()):
+            spelled = {variable: spelling(bound_type) for variable, bound_type in {**types, **changed_types}.items()}
+            if any(
+                type_name is None or type_name not in of.allowed[variable] for variable, type_name in spelled.items()
+            ):
                 return False
             return has_kernel(
-                of.name, of.domain, of.since_version, {key: one for key, one in spelled.items() if one is not None}
+                of.name,
+                of.domain,
+                of.since_version,
+                {key: type_name for key, type_name in spelled.items() if type_name is not None},
             )
 
         if not bound or is_known(bound, schema):
@@ -192,52 +197,64 @@ class Context:
             if is_later and is_known(bound, other) and self.at_least(since):
                 return {}
         options: list[dict[str, ElementType]] = [{}] if schema.name != "Cast" else []
-        for variable, kind in bound.items():
-            wider = [kind, *(element_types.element_type(name) for name in _WIDER.get(kind.name, ()))]
-            options = [{**chosen, variable: one} for chosen in options for one in wider]
+        for variable, element_type in bound.items():
+            wider = [element_type, *(element_types.element_type(name) for name in _WIDER.get(element_type.name, ()))]
+            options = [{**chosen, variable: wider_type} for chosen in options for wider_type in wider]
         for chosen in options:
             if is_known(chosen, schema):
-                return {variable: one for variable, one in chosen.items() if one is not bound[variable]}
-        kinds = ", ".join(sorted({str(kind) for kind in bound.values()}))
+                return {
+                    variable: type_name for variable, type_name in chosen.items() if type_name is not bound[variable]
+                }
+        kinds = ", ".join(sorted({str(bound_type) for bound_type in bound.values()}))
         reason = f"{schema.name} of opset {self.opset} takes neither {kinds} nor wider types"
         raise UnsupportedModelError(reason)
 
-    def constant(self, value: Any, kind: ElementType | None = None) -> Value:
-        """A constant: a number, nested lists of numbers or an array; int64, or float32 for floats, unless ``kind``."""
+    def constant(self, value: Any, element_type: ElementType | None = None) -> Value:
+        """A constant of a number, nested lists of numbers or an array.
+
+        Python's numbers become int64, booleans and float32 where there is no ``element_type``.
+        """
         if isinstance(value, Tensor):
             return self.initializer(value)
         array = np.asarray(value)
-        if kind is not None:
-            array = array.astype(kind.dtype)
+        if element_type is not None:
+            array = array.astype(element_type.dtype)
         elif not isinstance(value, (np.ndarray, np.generic)):
             kinds = {"f": np.float32, "b": np.bool_} if array.size else {}
             array = array.astype(kinds.get(array.dtype.kind, np.int64))
-        return self.initializer(Tensor.from_array(array, kind))
+        return self.initializer(Tensor.from_array(array, element_type))
 
     def initializer(self, tensor: Tensor, name: str = "") -> Value:
         """A constant that holds the data of ``tensor``; equal ones are one."""
         return self._translation.initializer(self.graph, tensor, name)
 
-    def cast(self, value: Value, kind: ElementType) -> Value:
+    def cast(self, value: Value, element_type: ElementType) -> Value:
         """``value`` in another element type; itself where it has that type."""
-        if value.element_type is kind:
+        if value.element_type is element_type:
             return value
-        if not onnx_number(kind):
-            self.fail(f"ONNX has no element type {kind}")
-        known = value.type.constant if value.made_by is None and value.type.tensor is not None else None
-        if known is not None and known.size <= _SMALL and value.element_type.is_integral and kind.is_integral:
-            converted = known.astype(kind.dtype)
-            if np.array_equal(converted.astype(known.dtype), known) and ((converted < 0) == (known < 0)).all():
-                return self.constant(converted, kind)
+        if not onnx_number(element_type):
+            self.fail(f"ONNX has no element type {element_type}")
+        constant = value.type.constant if value.made_by is None and value.type.tensor is not None else None
+        if (
+            constant is not None
+            and constant.size <= _SMALL
+            and value.element_type.is_integral
+            and element_type.is_integral
+        ):
+            converted = constant.astype(element_type.dtype)
+            if np.array_equal(converted.astype(constant.dtype), constant) and ((converted < 0) == (constant < 0)).all():
+                return self.constant(converted, element_type)
         # The IR's conversion to 8 bits gives NaN beyond the greatest number.
-        saturate = 0 if kind in (element_types.f8e4m3, element_types.f8e5m2) else None
-        return self.emit("Cast", value, type=kind, shape=value.shape, to=onnx_number(kind), saturate=saturate)
+        saturate = 0 if element_type in (element_types.f8e4m3, element_types.f8e5m2) else None
+        return self.emit(
+            "Cast", value, type=element_type, shape=value.shape, to=onnx_number(element_type), saturate=saturate
+        )
 
     def like(self, number: Any, value: Value) -> Value:
         """A constant of the element type of ``value``."""
         return self.constant(number, value.element_type)
 
-    def known(self, value: Value) -> Array | None:
+    def constant_values(self, value: Value) -> Array | None:
         """The values of a constant."""
         return value.type.constant
 
@@ -262,7 +279,9 @@ class Context:
         """Whether no element of a small integer tensor of the IR can be ``number``."""
         shapes = self._translation.shapes
         elements = shapes.elements(output)
-        return elements is not None and all(shapes.is_never(one, number) for one in elements.reshape(-1).tolist())
+        return elements is not None and all(
+            shapes.is_never(element, number) for element in elements.reshape(-1).tolist()
+        )
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` returns, made once for this graph and ``key``: values that many layers need."""
@@ -293,12 +312,12 @@ def _variable(schema: schema_table.Schema, place: int) -> str:
 
 def _bound(schema: schema_table.Schema, inputs: Sequence[Value | None]) -> dict[str, ElementType]:
     """The element type of each type variable."""
-    found: dict[str, ElementType] = {}
+    bound_types: dict[str, ElementType] = {}
     for place, value in enumerate(inputs):
         variable = _variable(schema, place)
         if value is not None and variable in schema.allowed:
-            found.setdefault(variable, value.element_type)
-    return found
+            bound_types.setdefault(variable, value.element_type)
+    return bound_types
 
 
 def _bound_outputs(
@@ -306,7 +325,11 @@ def _bound_outputs(
 ) -> dict[str, ElementType]:
     """The element type of each type variable that the outputs alone have."""
     pairs = zip(schema.output_types, types)
-    return {name: kind for name, kind in pairs if kind is not None and name in schema.allowed and name not in bound}
+    return {
+        name: element_type
+        for name, element_type in pairs
+        if element_type is not None and name in schema.allowed and name not in bound
+    }
 
 
 def _literal(schema: schema_table.Schema | None, variable: str) -> ElementType | None:

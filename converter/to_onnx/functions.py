@@ -34,25 +34,25 @@ class Functions:
         return [by_name[name] for name in names]
 
     def call(
-        self, ctx: Context, names: Sequence[str], given: Sequence[Value], made: Sequence[Value], outside: Graph
+        self, ctx: Context, names: Sequence[str], operands: Sequence[Value], outputs: Sequence[Value], outside: Graph
     ) -> list[Value]:
-        """Call a function in ``outside`` that has the nodes of the layer's graph, which compute ``made``.
+        """Call a function in ``outside`` that has the nodes of the layer's graph, which compute ``outputs``.
 
-        ``given`` are the layer's inputs, and ``names`` what they are called. Returns what stands for each of ``made``:
-        constants, and inputs that are returned as they are, stay outside.
+        ``operands`` are the layer's inputs, and ``names`` what they are called. Return the value that
+        stands for each of ``outputs``: constants, and inputs that are returned as they are, stay outside.
         """
         inside = ctx.graph
         computed = {value for call in inside.calls for value in call.outputs}
-        inside.outputs = results = [value for value in dict.fromkeys(made) if value in computed]
-        outside.constants += [pair for pair in inside.constants if pair[0] in made]
-        inside.constants = [pair for pair in inside.constants if pair[0] not in made]
+        inside.outputs = results = [value for value in dict.fromkeys(outputs) if value in computed]
+        outside.constants += [pair for pair in inside.constants if pair[0] in outputs]
+        inside.constants = [pair for pair in inside.constants if pair[0] not in outputs]
         used_parts(inside, ctx.opset)
         if len(inside.calls) < _MIN_NODES:
             outside.calls += inside.calls
             outside.constants += inside.constants
-            return list(made)
+            return list(outputs)
         free = dict.fromkeys(_free_values(inside))
-        named = dict(zip(reversed(given), reversed(names)))
+        named = dict(zip(reversed(operands), reversed(names)))
         others = [value for value in free if value not in named]
         inputs = [(name, value) for value, name in reversed(named.items()) if value in free]
         inputs += [(f"input_{place}", value) for place, value in enumerate(others)]
@@ -61,7 +61,7 @@ class Functions:
         call.outputs = [Value(value.type, made_by=call) for value in results]
         outside.calls.append(call)
         new = dict(zip(results, call.outputs))
-        return [new.get(value, value) for value in made]
+        return [new.get(value, value) for value in outputs]
 
     def _function(self, op: Operation, graph: Graph, inputs: Sequence[tuple[str, Value]], opset: int) -> Function:
         """The function that computes the outputs of ``graph`` from ``inputs``, which it reads under these names."""
@@ -75,9 +75,9 @@ class Functions:
         description = f"{op.type} of OpenVINO's opset{op.opset}" + (f": {settings}" if settings else "")
         function = Function(op.type, graph, description)
         content = function_message(function, opset).SerializeToString(deterministic=True)
-        known = self._by_content.get(content)
-        if known is not None:
-            return known
+        earlier = self._by_content.get(content)
+        if earlier is not None:
+            return earlier
         function.name = self._names.unique(op.type)
         self._by_content[content] = function
         return function

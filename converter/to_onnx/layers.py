@@ -15,16 +15,16 @@ from .graph import Value
 
 def known_list(ctx: Context, value: Value) -> list[int] | None:
     """The whole numbers of a constant; a scalar is a list of one."""
-    known = ctx.known(value)
-    return None if known is None else [int(number) for number in known.reshape(-1)]
+    values = ctx.constant_values(value)
+    return None if values is None else [int(number) for number in values.reshape(-1)]
 
 
 def int64_list(ctx: Context, value: Value) -> Value:
     """``value`` as a list of int64, as ONNX takes axes and shapes."""
-    known = known_list(ctx, value)
+    numbers = known_list(ctx, value)
     is_list = value.element_type is element_types.i64 and value.shape.has_rank and value.shape.rank == 1
-    if known is not None and not (is_list and value.made_by is None):
-        return ctx.constant(known, element_types.i64)
+    if numbers is not None and not (is_list and value.made_by is None):
+        return ctx.constant(numbers, element_types.i64)
     value = ctx.cast(value, element_types.i64)
     if value.shape.has_rank and value.shape.rank == 0:
         return unsqueeze(ctx, value, [0])
@@ -33,22 +33,22 @@ def int64_list(ctx: Context, value: Value) -> Value:
 
 def with_shape(value: Value, shape: PartialShape | Sequence[Dimension | int | None]) -> Value:
     """``value``, of which the shape is known now."""
-    known = shape if isinstance(shape, PartialShape) else PartialShape(list(shape))
-    value.type = TensorType(value.element_type, known)
+    partial_shape = shape if isinstance(shape, PartialShape) else PartialShape(list(shape))
+    value.type = TensorType(value.element_type, partial_shape)
     return value
 
 
-def rank_of(ctx: Context, value: Value, what: str = "its input") -> int:
+def rank_of(ctx: Context, value: Value, subject: str = "its input") -> int:
     """The number of dimensions. Raises the error of the layer where it is not known."""
     if not value.shape.has_rank:
-        ctx.fail(f"the number of dimensions of {what} must be known")
+        ctx.fail(f"the number of dimensions of {subject} must be known")
     return value.shape.rank
 
 
 def known_axes(ctx: Context, axes: Value, rank: int) -> list[int] | None:
     """The axes of a constant, counted from the front."""
-    known = known_list(ctx, axes)
-    return None if known is None else [axis % rank if rank else axis for axis in known]
+    numbers = known_list(ctx, axes)
+    return None if numbers is None else [axis % rank if rank else axis for axis in numbers]
 
 
 def reshape(ctx: Context, x: Value, shape: Sequence[int] | Value) -> Value:
@@ -135,22 +135,22 @@ def scalar(ctx: Context, value: Value) -> Value:
 
 def known_number(ctx: Context, value: Value) -> float | None:
     """The number that a constant of one element holds."""
-    known = ctx.known(value)
-    return float(np.asarray(known).reshape(-1)[0]) if known is not None and known.size == 1 else None
+    values = ctx.constant_values(value)
+    return float(np.asarray(values).reshape(-1)[0]) if values is not None and values.size == 1 else None
 
 
 def reduce(ctx: Context, op_type: str, x: Value, axes: Sequence[int] | Value, *, keepdims: bool = True) -> Value:
     """A reduction; its axes are an attribute up to opset 17, but for ReduceSum."""
-    known = list(axes) if not isinstance(axes, Value) else known_list(ctx, axes)
-    if known is not None and not (op_type == "ReduceSum" or ctx.opset >= 18):
-        return ctx.emit(op_type, x, axes=known, keepdims=int(keepdims))
-    if known is None:
+    numbers = list(axes) if not isinstance(axes, Value) else known_list(ctx, axes)
+    if numbers is not None and not (op_type == "ReduceSum" or ctx.opset >= 18):
+        return ctx.emit(op_type, x, axes=numbers, keepdims=int(keepdims))
+    if numbers is None:
         ctx.opsets.require(13 if op_type == "ReduceSum" else 18, f"{op_type} over axes that are computed")
         assert isinstance(axes, Value)
-        given, may_be_none = int64_list(ctx, axes), 1
+        axes_input, may_be_none = int64_list(ctx, axes), 1
     else:
-        given, may_be_none = ctx.constant(known, element_types.i64), None
-    return ctx.emit(op_type, x, given, keepdims=int(keepdims), noop_with_empty_axes=may_be_none)
+        axes_input, may_be_none = ctx.constant(numbers, element_types.i64), None
+    return ctx.emit(op_type, x, axes_input, keepdims=int(keepdims), noop_with_empty_axes=may_be_none)
 
 
 def reshape_exactly(ctx: Context, x: Value, target: Value, rank: int) -> Value:

@@ -36,15 +36,15 @@ def graph_message(
     """
     message = onnx.GraphProto(name=graph.name or "graph")
     for value, tensor in graph.constants:
-        kind = tensor.element_type
-        is_large = kind is not element_types.string and tensor.byte_size > _SMALL_BYTES
-        one = onnx.TensorProto() if left_out is not None and is_large else message.initializer.add()
-        one.name, one.data_type = value.name, onnx_number(kind)
-        one.dims.extend(tensor.shape)
+        element_type = tensor.element_type
+        is_large = element_type is not element_types.string and tensor.byte_size > _SMALL_BYTES
+        tensor_message = onnx.TensorProto() if left_out is not None and is_large else message.initializer.add()
+        tensor_message.name, tensor_message.data_type = value.name, onnx_number(element_type)
+        tensor_message.dims.extend(tensor.shape)
         if left_out is not None and is_large:
-            left_out.append((one, tensor))
+            left_out.append((tensor_message, tensor))
         else:
-            _fill(one, tensor)
+            _fill(tensor_message, tensor)
     for side, values in ((message.input, graph.inputs), (message.output, graph.outputs)):
         side.extend(value_info(value, dimensions.get(value.name, ())) for value in values)
     message.node.extend(_node(call) for call in graph.calls)
@@ -63,9 +63,9 @@ def function_message(function: Function, opset: int) -> onnx.FunctionProto:
         opset_import=imported_opsets(graph, opset),
     )
     for value, tensor in graph.constants:
-        one = onnx.TensorProto(data_type=onnx_number(tensor.element_type), dims=tensor.shape)
-        _fill(one, tensor)
-        message.node.append(helper.make_node("Constant", [], [value.name], value=one))
+        tensor_message = onnx.TensorProto(data_type=onnx_number(tensor.element_type), dims=tensor.shape)
+        _fill(tensor_message, tensor)
+        message.node.append(helper.make_node("Constant", [], [value.name], value=tensor_message))
     message.node.extend(_node(call) for call in graph.calls)
     return message
 
@@ -85,11 +85,11 @@ def value_info(value: Value, dimensions: Sequence[str]) -> onnx.ValueInfoProto:
     if shape.has_rank:
         tensor.shape.SetInParent()
         for place, dimension in enumerate(shape.dims):
-            one = tensor.shape.dim.add()
+            dimension_message = tensor.shape.dim.add()
             if dimension.is_static:
-                one.dim_value = dimension.low
+                dimension_message.dim_value = dimension.low
             elif place < len(dimensions) and dimensions[place]:
-                one.dim_param = dimensions[place]
+                dimension_message.dim_param = dimensions[place]
     return message
 
 

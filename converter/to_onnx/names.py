@@ -17,11 +17,11 @@ class Names:
 
     def unique(self, name: str) -> str:
         """``name``, or with a number behind it where it is taken."""
-        found, number = name, 1
-        while found in self._taken:
-            found, number = f"{name}_{number}", number + 1
-        self._taken.add(found)
-        return found
+        candidate, number = name, 1
+        while candidate in self._taken:
+            candidate, number = f"{name}_{number}", number + 1
+        self._taken.add(candidate)
+        return candidate
 
 
 def used_parts(graph: Graph, opset: int) -> None:
@@ -58,13 +58,15 @@ def _drop_unread_outputs(call: Call, opset: int, read: set[Value]) -> None:
 
 def _ordered(calls: list[Call]) -> list[Call]:
     """The nodes so that each comes after those that it reads; as they are, where they are so already."""
-    made = {value: call for call in calls for value in call.outputs}
+    writers = {value: call for call in calls for value in call.outputs}
     done: dict[Call, None] = {}
     for call in calls:
         pending = [call]
         while pending:
             last = pending[-1]
-            missing = [one for value in read_by(last) if (one := made.get(value)) is not None and one not in done]
+            missing = [
+                writer for value in read_by(last) if (writer := writers.get(value)) is not None and writer not in done
+            ]
             if last in done or not missing:
                 done[pending.pop()] = None
             else:
@@ -111,9 +113,9 @@ def name_model(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], opse
         for place, (value, name) in enumerate(zip(graph.outputs, outputs))
         if value in final and value.name == name
     }
-    wanted = [name if place in returned else names.unique(name) for place, name in enumerate(outputs)]
+    output_names = [name if place in returned else names.unique(name) for place, name in enumerate(outputs)]
     _own_outputs(graph, final, returned)
-    for value, name in zip(graph.outputs, wanted):
+    for value, name in zip(graph.outputs, output_names):
         value.name = name
         final.add(value)
     _name_values(graph, opset, names, Names(), final)

@@ -68,45 +68,49 @@ def older_form(
     Raises :class:`Replaced` where other nodes take its place, and :class:`OpsetTooLow` where nothing does.
     """
     opset = ctx.opset
-    given, values = list(inputs), {key: value for key, value in attributes.items() if value is not None}
-    _replace(ctx, op_type, given, values)
+    operands, values = list(inputs), {key: value for key, value in attributes.items() if value is not None}
+    _replace(ctx, op_type, operands, values)
     if op_type == "ScatterElements" and opset < 11 and values.get("reduction", "none") == "none":
         op_type = "Scatter"
         values.pop("reduction", None)
     if op_type in _AS_ATTRIBUTES and opset < _AS_ATTRIBUTES[op_type][0]:
-        _inputs_as_attributes(ctx, op_type, given, values)
-    scale = given[1] if op_type in ("QuantizeLinear", "DequantizeLinear") else None
+        _inputs_as_attributes(ctx, op_type, operands, values)
+    scale = operands[1] if op_type in ("QuantizeLinear", "DequantizeLinear") else None
     if scale is not None and scale.shape.is_static and all(size == 1 for size in scale.shape.static()):
         values.pop("axis", None)
     if op_type == "Resize" and opset >= 11:  # regions and scales are empty where they are not used
         nothing = np.zeros(0, np.float32)
-        given[1:3] = [ctx.constant(nothing) if value is None else value for value in given[1:3]]
-    if op_type == "Gemm" and opset < 11 and len(given) == 2 and given[0] is not None:
-        given.append(ctx.like(0, given[0]))
-    if opset < 8 and op_type in _BROADCASTING and len({str(one.shape) for one in given if one is not None}) > 1:
+        operands[1:3] = [ctx.constant(nothing) if value is None else value for value in operands[1:3]]
+    if op_type == "Gemm" and opset < 11 and len(operands) == 2 and operands[0] is not None:
+        operands.append(ctx.like(0, operands[0]))
+    if (
+        opset < 8
+        and op_type in _BROADCASTING
+        and len({str(operand.shape) for operand in operands if operand is not None}) > 1
+    ):
         raise OpsetTooLow(8, f"{op_type} of tensors of different shapes")
     if op_type == "If" and opset < 11:
         pairs = zip(values["then_branch"].outputs, values["else_branch"].outputs)
         if not all(a.shape.is_static and b.shape.is_static and a.shape.static() == b.shape.static() for a, b in pairs):
             raise OpsetTooLow(11, "If with branches whose shapes may differ")
     if opset < _NEGATIVE_AXES:
-        _count_axes_from_the_front(op_type, given, values)
+        _count_axes_from_the_front(op_type, operands, values)
     schema = schema_table.find(op_type, "", opset)
     if schema is not None:
         for key in [key for key in values if key not in schema.attribute_types]:
             value = values[key]
             if _DEFAULTS.get(key, object()) == value or (key == "dilations" and set(value) == {1}):
                 del values[key]
-        _check(schema, given, values, count)
-    return op_type, tuple(given), values
+        _check(schema, operands, values, count)
+    return op_type, tuple(operands), values
 
 
-def _replace(ctx: Context, op_type: str, given: list[Value | None], values: dict[str, Any]) -> None:
+def _replace(ctx: Context, op_type: str, inputs: list[Value | None], values: dict[str, Any]) -> None:
     """Raise :class:`Replaced` where an operator of today is several of then."""
-    opset, x = ctx.opset, given[0] if given else None
+    opset, x = ctx.opset, inputs[0] if inputs else None
     if op_type in ("LessOrEqual", "GreaterOrEqual") and opset < 12:
-        strict = ctx.emit(op_type.removesuffix("OrEqual"), *given)
-        raise Replaced(ctx.emit("Or", strict, ctx.emit("Equal", *given)))
+        strict = ctx.emit(op_type.removesuffix("OrEqual"), *inputs)
+        raise Replaced(ctx.emit("Or", strict, ctx.emit("Equal", *inputs)))
     if op_type in ("Softmax", "LogSoftmax") and x is not None:
         # Before opset 13 the dimensions behind the axis are normalized together with it.
         if not x.shape.has_rank:
@@ -123,29 +127,29 @@ def _replace(ctx: Context, op_type: str, given: list[Value | None], values: dict
     if op_type == "Resize" and opset < 11:
         is_asymmetric = values.get("coordinate_transformation_mode") == "asymmetric"
         is_floor = values.get("mode") != "nearest" or values.get("nearest_mode") == "floor"
-        scales = given[2] if len(given) == 3 else None
+        scales = inputs[2] if len(inputs) == 3 else None
         if scales is None or not is_asymmetric or not is_floor or values.get("mode") == "cubic":
             raise OpsetTooLow(11, "Resize of this mode")
-        known = ctx.known(scales)
+        constant = ctx.constant_values(scales)
         name = "Resize" if opset >= 10 else "Upsample"
-        if name == "Upsample" and (known is None or (known < 1).any()):
+        if name == "Upsample" and (constant is None or (constant < 1).any()):
             raise OpsetTooLow(10, "Resize to smaller dimensions")
         attributes = {"mode": values["mode"]}
         if opset < 9:
-            raise Replaced(ctx.emit(name, x, scales=[float(one) for one in known], **attributes))  # type: ignore[union-attr]
+            raise Replaced(ctx.emit(name, x, scales=[float(scale) for scale in constant], **attributes))  # type: ignore[union-attr]
         raise Replaced(ctx.emit(name, x, scales, **attributes))
 
 
-def _inputs_as_attributes(ctx: Context, op_type: str, given: list[Value | None], values: dict[str, Any]) -> None:
+def _inputs_as_attributes(ctx: Context, op_type: str, inputs: list[Value | None], values: dict[str, Any]) -> None:
     since, names = _AS_ATTRIBUTES[op_type]
-    for place in range(len(given) - 1, 0, -1):
-        value, name = given.pop(), names[place]
+    for place in range(len(inputs) - 1, 0, -1):
+        value, name = inputs.pop(), names[place]
         if value is None:
             continue
-        known = ctx.known(value)
-        if known is None:
+        constant = ctx.constant_values(value)
+        if constant is None:
             raise OpsetTooLow(since, f"{op_type} with {name} that are computed")
-        numbers = known.reshape(-1).tolist()
+        numbers = constant.reshape(-1).tolist()
         if name == "steps":
             if any(number != 1 for number in numbers):
                 raise OpsetTooLow(since, "Slice with steps")
@@ -155,8 +159,8 @@ def _inputs_as_attributes(ctx: Context, op_type: str, given: list[Value | None],
             values[name] = numbers
 
 
-def _count_axes_from_the_front(op_type: str, given: Sequence[Value | None], values: dict[str, Any]) -> None:
-    x, axes = given[0] if given else None, values.get("axes")
+def _count_axes_from_the_front(op_type: str, inputs: Sequence[Value | None], values: dict[str, Any]) -> None:
+    x, axes = inputs[0] if inputs else None, values.get("axes")
     if x is None or not x.shape.has_rank:
         return
     rank = x.shape.rank
@@ -168,19 +172,21 @@ def _count_axes_from_the_front(op_type: str, given: Sequence[Value | None], valu
         values["axes"] = sorted(counted) if op_type in ("Squeeze", "Unsqueeze") else counted
 
 
-def _check(schema: schema_table.Schema, given: Sequence[Value | None], values: Mapping[str, Any], count: int) -> None:
+def _check(schema: schema_table.Schema, inputs: Sequence[Value | None], values: Mapping[str, Any], count: int) -> None:
     """Raise :class:`OpsetTooLow` where the operator has no such inputs, outputs or attributes yet."""
 
-    def takes(one: schema_table.Schema) -> bool:
-        has_places = len(given) <= one.most_inputs and count <= one.most_outputs
-        return has_places and all(key in one.attribute_types for key in values)
+    def takes(version: schema_table.Schema) -> bool:
+        has_places = len(inputs) <= version.most_inputs and count <= version.most_outputs
+        return has_places and all(key in version.attribute_types for key in values)
 
     if takes(schema):
         return
-    later = [one for one in schema_table.versions(schema.name, "") if one.since_version > schema.since_version]
+    later = [
+        version for version in schema_table.versions(schema.name, "") if version.since_version > schema.since_version
+    ]
     unknown = sorted(set(values) - set(schema.attribute_types))
-    needed = [one.since_version for one in later if takes(one)]
-    needed += [one.since_version for one in later if unknown and one.attribute_types.keys() >= set(unknown)]
+    needed = [version.since_version for version in later if takes(version)]
+    needed += [version.since_version for version in later if unknown and version.attribute_types.keys() >= set(unknown)]
     if needed:
-        unknown = unknown or [f"{len(given)} inputs and {count} outputs"]
+        unknown = unknown or [f"{len(inputs)} inputs and {count} outputs"]
         raise OpsetTooLow(needed[0], f"{schema.name} with {', '.join(unknown)}")

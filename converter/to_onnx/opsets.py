@@ -17,8 +17,8 @@ RELEASED = 25
 class OpsetTooLow(Exception):
     """A layer needs a later opset than the caller's."""
 
-    def __init__(self, needed: int, what: str) -> None:
-        super().__init__(f"{what} needs opset {needed}")
+    def __init__(self, needed: int, feature: str) -> None:
+        super().__init__(f"{feature} needs opset {needed}")
         self.needed = needed
 
 
@@ -63,7 +63,7 @@ class Opsets:
         """Note that the runtime has an operator up to that opset only."""
         self.most = min(self.most, version)
 
-    def require(self, version: int, what: str) -> None:
-        """Raises :class:`OpsetTooLow` where ``what`` needs a later opset than the caller's."""
+    def require(self, version: int, feature: str) -> None:
+        """Raises :class:`OpsetTooLow` where ``feature`` needs a later opset than the caller's."""
         if not self.at_least(version):
-            raise OpsetTooLow(version, what)
+            raise OpsetTooLow(version, feature)

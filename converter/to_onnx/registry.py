@@ -35,7 +35,7 @@ class Exporter:
         """Return what the function calls the ``count`` inputs of a layer."""
         parameters = list(inspect.signature(self.function).parameters.values())
         names: list[str] = []
-        for parameter in parameters[[one.name for one in parameters].index("op") + 1 :]:
+        for parameter in parameters[[entry.name for entry in parameters].index("op") + 1 :]:
             if parameter.kind is parameter.VAR_POSITIONAL:
                 names += [f"{parameter.name}_{place}" for place in range(count - len(names))]
             else:
@@ -93,14 +93,16 @@ def write_inline(*operations: type[Operation]) -> None:
 def find_exporter(operation: type[Operation]) -> Exporter | str:
     """What writes an operation; where there is none, the reason."""
     function = DECOMPOSITIONS.get(operation)
-    found = EXPORTERS.get(operation) or (function and _by_decomposition(operation, function))
-    return found or REFUSALS.get(operation) or "there is no ONNX operator for it, and nobody has written it by others"
+    exporter = EXPORTERS.get(operation) or (function and _by_decomposition(operation, function))
+    return (
+        exporter or REFUSALS.get(operation) or "there is no ONNX operator for it, and nobody has written it by others"
+    )
 
 
 def all_exporters() -> Iterator[Exporter]:
     """Every exporter, by type and opset of its operation."""
     operations = {**DECOMPOSITIONS.entries(), **EXPORTERS.entries()}
-    for operation in sorted(operations, key=lambda one: (one.type, one.opset)):
+    for operation in sorted(operations, key=lambda entry: (entry.type, entry.opset)):
         exporter = find_exporter(operation)
         assert isinstance(exporter, Exporter)
         yield exporter

@@ -22,9 +22,9 @@ def size_of(ctx: Context, x: Value, axis: int) -> Size:
 
 def size_from(ctx: Context, value: Value) -> Size:
     """The whole number that a tensor of one element holds."""
-    known = known_list(ctx, value)
-    if known is not None:
-        return known[0]
+    numbers = known_list(ctx, value)
+    if numbers is not None:
+        return numbers[0]
     return reshape(ctx, int64_list(ctx, value), [1])
 
 

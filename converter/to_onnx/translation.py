@@ -25,18 +25,18 @@ _SHARED_BYTES = 1 << 10
 """Equal constants of at most this many bytes are one initializer."""
 
 
-def _typed(ctx: Context, made: Value | Sequence[Value]) -> list[Value]:
+def _typed(ctx: Context, results: Value | Sequence[Value]) -> list[Value]:
     """What an exporter made, in the types of the layer's outputs; those that ONNX does not have stay wider ones."""
     return [
         ctx.cast(value, output.element_type) if onnx_number(output.element_type) else value
-        for value, output in zip([made] if isinstance(made, Value) else made, ctx.node.outputs)
+        for value, output in zip([results] if isinstance(results, Value) else results, ctx.node.outputs)
     ]
 
 
-def _name_helpers(node: Node, calls: Sequence[Call], made: Sequence[Value]) -> None:
+def _name_helpers(node: Node, calls: Sequence[Call], results: Sequence[Value]) -> None:
     """The node that makes the layer's first output has the layer's name; the others have their operators' as well."""
     for call in calls:
-        if call is not made[0].made_by and call.name == node.name:
+        if call is not results[0].made_by and call.name == node.name:
             call.name = f"{node.name}/{call.op_type}"
 
 
@@ -84,13 +84,13 @@ class Translation:
             if node.op.role in ("parameter", "result"):
                 continue
             first = len(graph.calls)
-            made = self._exported(node, graph, values)
-            _name_helpers(node, graph.calls[first:], made)
-            self._note(node, made, values)
+            results = self._exported(node, graph, values)
+            _name_helpers(node, graph.calls[first:], results)
+            self._note(node, results, values)
 
-    def _note(self, node: Node, made: Sequence[Value], values: MutableMapping[Output, Value]) -> None:
+    def _note(self, node: Node, results: Sequence[Value], values: MutableMapping[Output, Value]) -> None:
         """Note what the outputs of a layer became, and what inference knows of them."""
-        for output, value in zip(node.outputs, made):
+        for output, value in zip(node.outputs, results):
             if value.made_by is not None and value not in self._noted:
                 # Its shape and, unless another type holds them, its values.
                 is_same = value.element_type is output.element_type
@@ -117,33 +117,40 @@ class Translation:
         exporter = find_exporter(type(node.op))
         if isinstance(exporter, str):
             raise UnsupportedModelError(exporter)
-        made = next((found for one in find_idioms(type(node.op)) if (found := one(ctx, node.op)) is not None), None)
-        if made is not None:
-            return _typed(ctx, made)
-        given = [values[source] for source in node.inputs]
+        idiom_results = next(
+            (
+                values_or_none
+                for idiom in find_idioms(type(node.op))
+                if (values_or_none := idiom(ctx, node.op)) is not None
+            ),
+            None,
+        )
+        if idiom_results is not None:
+            return _typed(ctx, idiom_results)
+        inputs = [values[source] for source in node.inputs]
         is_inlined = self.options.inline_functions or self.opsets.version < FORMS  # whose readers know no functions
         if self._is_decomposing or is_inlined or not exporter.is_local_function:
-            return _typed(ctx, exporter.function(ctx, node.op, *given))
+            return _typed(ctx, exporter.function(ctx, node.op, *inputs))
         ctx = ctx.inside(Graph())
-        results = _typed(ctx, exporter.function(ctx, node.op, *given))
-        return self.functions.call(ctx, exporter.input_names(len(given)), given, results, graph)
+        results = _typed(ctx, exporter.function(ctx, node.op, *inputs))
+        return self.functions.call(ctx, exporter.input_names(len(inputs)), inputs, results, graph)
 
     def decompose(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
         """As :meth:`Context.decompose`."""
         builder, inner = Builder(), dict(values)
-        made = decompose(builder, node)
-        if isinstance(made, NotMatched):
-            raise UnsupportedModelError(made.reason)
+        results = decompose(builder, node)
+        if isinstance(results, NotMatched):
+            raise UnsupportedModelError(results.reason)
         is_within, self._is_decomposing = self._is_decomposing, True
         try:
-            for one in builder.emitted:
+            for emitted in builder.emitted:
                 # Constants get names of their own, as those of other exporters.
-                one.name = "" if one.op.data is not None else node.name
-                one.origin = node.origin
-                self._note(one, self._written(one, graph, inner), inner)
+                emitted.name = "" if emitted.op.data is not None else node.name
+                emitted.origin = node.origin
+                self._note(emitted, self._written(emitted, graph, inner), inner)
         finally:
             self._is_decomposing = is_within
-        return [inner[output] for output in made]
+        return [inner[output] for output in results]
 
     def _add(self, node: Node, reason: str) -> None:
         self.problems.append(
@@ -154,8 +161,8 @@ class Translation:
         """As :meth:`Context.once`."""
         if (graph, key) not in self._made:
             self._made[graph, key] = make()
-        found: T = self._made[graph, key]
-        return found
+        earlier: T = self._made[graph, key]
+        return earlier
 
     def initializer(self, graph: Graph, tensor: Tensor, name: str) -> Value:
         """As :meth:`Context.initializer`."""
@@ -169,9 +176,9 @@ class Translation:
         if key is not None:
             key = graph, tensor.element_type.name, tensor.shape, *key
         if key is not None and key in self._shared:
-            known = self._shared[key]
-            known.name = known.name or name
-            return known
+            shared = self._shared[key]
+            shared.name = shared.name or name
+            return shared
         value = Value(TensorType(tensor.element_type, PartialShape(tensor.shape), tensor), name)
         graph.constants.append((value, tensor))
         if key is not None:

@@ -35,8 +35,8 @@ _NEXT_NUMBER = layer(Maximum1, layer(Add1, _X, _GAP, commutative=True), anything
 
 def numbers(value: Output) -> list[float] | None:
     """The values of a constant, flat."""
-    known = value.type.constant
-    return None if known is None else known.reshape(-1).tolist()
+    constant = value.type.constant
+    return None if constant is None else constant.reshape(-1).tolist()
 
 
 def _match(pattern: Pattern, value: Output) -> Match | None:

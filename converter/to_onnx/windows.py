@@ -22,7 +22,7 @@ def padding(ctx: Context, op: Any, kernel: Sequence[Dimension], sizes: Sequence[
         begins, ends = (list(pads[:rank] or [0] * rank) for pads in (op.pads_begin, op.pads_end))
         return {"pads": [*begins, *ends]}
     dilations = dilations_of(op, rank)
-    if all(one == 1 for one in dilations):
+    if all(rate == 1 for rate in dilations):
         return {"auto_pad": op.auto_pad.upper()}
     begins, ends = [], []
     for taps, size, stride, dilation in zip(kernel, sizes, op.strides, dilations):

@@ -32,16 +32,16 @@ class SymbolicDimension(Dimension):
         return id(self)
 
     def __add__(self, other: Dimension | int) -> Dimension:
-        found = polynomial_of(other)
+        polynomial = polynomial_of(other)
         plain = super().__add__(other)
-        return plain if found is None else self._symbols.dimension(self.polynomial + found, plain)
+        return plain if polynomial is None else self._symbols.dimension(self.polynomial + polynomial, plain)
 
     __radd__ = __add__
 
     def __mul__(self, other: Dimension | int) -> Dimension:
-        found = polynomial_of(other)
+        polynomial = polynomial_of(other)
         plain = super().__mul__(other)
-        return plain if found is None else self._symbols.dimension(self.polynomial * found, plain)
+        return plain if polynomial is None else self._symbols.dimension(self.polynomial * polynomial, plain)
 
     __rmul__ = __mul__
 

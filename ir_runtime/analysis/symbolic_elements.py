@@ -44,9 +44,9 @@ Elements = Any
 def array_of(values: Iterable[Any], shape: Sequence[int]) -> Elements:
     """Polynomials, or other objects, in row-major order as an array."""
     flat = list(values)
-    found = np.empty(len(flat), np.object_)
-    found[:] = flat
-    return found.reshape(tuple(shape))
+    elements = np.empty(len(flat), np.object_)
+    elements[:] = flat
+    return elements.reshape(tuple(shape))
 
 
 def ends_of(value: Output, count: int) -> list[tuple[int, int]]:
@@ -65,8 +65,8 @@ def only(elements: Elements) -> Polynomial:
 
 def is_small(value: Output) -> bool:
     """Whether a value is of booleans or wide integers, and of so few elements that these are noted."""
-    kind = value.element_type
-    if not (kind is element_types.boolean or (kind.is_integral and kind.bits >= 32)):
+    element_type = value.element_type
+    if not (element_type is element_types.boolean or (element_type.is_integral and element_type.bits >= 32)):
         return False
     return value.shape.greatest_count <= BOUNDS_LIMIT
 
@@ -75,18 +75,18 @@ def constant_elements(value: Output) -> Elements | None:
     """The elements of a small constant; None for other values."""
     if not is_small(value):
         return None
-    known: Array | None = value.type.constant
-    if known is None:
+    constant: Array | None = value.type.constant
+    if constant is None:
         return None
-    return array_of([Polynomial.constant(int(one)) for one in known.reshape(-1).tolist()], known.shape)
+    return array_of([Polynomial.constant(int(element)) for element in constant.reshape(-1).tolist()], constant.shape)
 
 
-def _arithmetic(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
+def _arithmetic(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
     """Sums, differences and products are polynomials; other results get a symbol for each expression."""
     op = node.op
     if op.auto_broadcast == "pdpd":  # type: ignore[attr-defined]
         return None
-    a, b = np.broadcast_arrays(*known)
+    a, b = np.broadcast_arrays(*operands)
     pairs = zip(a.reshape(-1).tolist(), b.reshape(-1).tolist(), ends_of(node.outputs[0], a.size))
     return array_of([_calculated(shapes, op, x, y, ends) for x, y, ends in pairs], a.shape)
 
@@ -94,8 +94,8 @@ def _arithmetic(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -
 def _calculated(
     shapes: SymbolicShapes, op: Operation, x: Polynomial, y: Polynomial, ends: tuple[int, int]
 ) -> Polynomial:
-    for kind, calculate in _POLYNOMIAL.items():
-        if isinstance(op, kind):
+    for operation_class, calculate in _POLYNOMIAL.items():
+        if isinstance(op, operation_class):
             return calculate(x, y)
     if isinstance(op, Divide1) and shapes.low(y) >= 1:
         exact = x.quotient(y)
@@ -109,42 +109,42 @@ def _calculated(
     return shapes.keyed((type(op), *op.attributes().values(), x, y), ends)
 
 
-def _compared(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
+def _compared(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
     """Comparisons that the bounds of both sides decide; None where one of them is not decided."""
     if node.op.auto_broadcast == "pdpd":  # type: ignore[attr-defined]
         return None
-    a, b = np.broadcast_arrays(*known)
-    found = [_decided(shapes, node.op, x - y) for x, y in zip(a.reshape(-1).tolist(), b.reshape(-1).tolist())]
-    if any(one is None for one in found):
+    a, b = np.broadcast_arrays(*operands)
+    decisions = [_decided(shapes, node.op, x - y) for x, y in zip(a.reshape(-1).tolist(), b.reshape(-1).tolist())]
+    if any(decision is None for decision in decisions):
         return None
-    return array_of([Polynomial.constant(int(bool(one))) for one in found], a.shape)
+    return array_of([Polynomial.constant(int(bool(decision))) for decision in decisions], a.shape)
 
 
 def _decided(shapes: SymbolicShapes, op: Operation, difference: Polynomial) -> bool | None:
     low, high = shapes.low(difference), shapes.high(difference)
-    for kind, (holds, fails) in _DECISIONS.items():
-        if isinstance(op, kind):
+    for operation_class, (holds, fails) in _DECISIONS.items():
+        if isinstance(op, operation_class):
             return True if holds(low, high) else False if fails(low, high) else None
     return None
 
 
-def _converted(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
+def _converted(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
     kinds = (node.inputs[0].element_type, node.outputs[0].element_type)
-    return known[0] if all(kind.is_integral and kind.bits >= 32 for kind in kinds) else None
+    return operands[0] if all(element_type.is_integral and element_type.bits >= 32 for element_type in kinds) else None
 
 
-def _negated(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
+def _negated(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
     if node.outputs[0].element_type.limits[0] == 0:
         return None  # without a sign it wraps
     zero = Polynomial.constant(0)
-    return array_of([zero - one for one in known[0].reshape(-1).tolist()], known[0].shape)
+    return array_of([zero - element for element in operands[0].reshape(-1).tolist()], operands[0].shape)
 
 
-def _product(shapes: SymbolicShapes, node: Node, known: Sequence[Elements]) -> Elements | None:
-    if node.inputs[0].shape.rank != 1 or known[1].size != 1:
+def _product(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
+    if node.inputs[0].shape.rank != 1 or operands[1].size != 1:
         return None
     shape = (1,) if node.op.keep_dims else ()  # type: ignore[attr-defined]
-    return array_of([product(known[0].tolist())], shape)
+    return array_of([product(operands[0].tolist())], shape)
 
 
 _Rule = Callable[["SymbolicShapes", Node, Sequence[Elements]], Union[Elements, None]]

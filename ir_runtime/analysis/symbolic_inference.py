@@ -33,58 +33,68 @@ def _after_reshape(shapes: SymbolicShapes, node: Node) -> PartialShape | None:
     if len(shape) != len(node.outputs[0].shape.dims):
         return None
     pairs = zip(shape, node.outputs[0].shape)
-    return PartialShape([own if one is None else shapes.dimension(one, own) for one, own in pairs])
+    return PartialShape([own if dimension is None else shapes.dimension(dimension, own) for dimension, own in pairs])
 
 
 def reshaped(
     shapes: SymbolicShapes, dims: Sequence[Polynomial] | None, target: Sequence[Polynomial], special_zero: bool
 ) -> list[Polynomial | None]:
     """The dimensions after Reshape to ``target``, None for those that are not known."""
-    found: list[Polynomial | None] = []
+    result: list[Polynomial | None] = []
     rest = None
-    for index, wanted in enumerate(target):
+    for index, requested in enumerate(target):
         own = dims[index] if dims is not None and index < len(dims) else None
-        if wanted.value == -1:
+        if requested.value == -1:
             rest = index
-            found.append(None)
-        elif wanted.value == 0 and special_zero:
-            found.append(own)
+            result.append(None)
+        elif requested.value == 0 and special_zero:
+            result.append(own)
         else:
             # Where it is 0, it may stand for the input's dimension.
-            is_sure = not special_zero or shapes.low(wanted) >= 1 or own is None or _is_zero_with(shapes, own, wanted)
-            is_sure = is_sure or (dims is not None and _is_empty_with(dims, target, wanted))
-            found.append(wanted if is_sure and shapes.low(wanted) >= 0 else None)
+            is_sure = (
+                not special_zero or shapes.low(requested) >= 1 or own is None or _is_zero_with(shapes, own, requested)
+            )
+            is_sure = is_sure or (dims is not None and _is_empty_with(dims, target, requested))
+            result.append(requested if is_sure and shapes.low(requested) >= 0 else None)
     if rest is not None and dims is not None:
-        found[rest] = _remainder(shapes, dims, found, rest, special_zero)
-    return found
+        result[rest] = _remainder(shapes, dims, result, rest, special_zero)
+    return result
 
 
-def _is_zero_with(shapes: SymbolicShapes, own: Polynomial, wanted: Polynomial) -> bool:
-    """Whether ``wanted`` is 0 only if ``own`` is."""
-    if own == wanted:
+def _is_zero_with(shapes: SymbolicShapes, own: Polynomial, requested: Polynomial) -> bool:
+    """Whether ``requested`` is 0 only if ``own`` is."""
+    if own == requested:
         return True
-    rest = wanted.quotient(own)
-    return (rest is not None and shapes.low(rest) >= 1) or own.quotient(wanted) is not None
+    rest = requested.quotient(own)
+    return (rest is not None and shapes.low(rest) >= 1) or own.quotient(requested) is not None
 
 
-def _is_empty_with(dims: Sequence[Polynomial], target: Sequence[Polynomial], wanted: Polynomial) -> bool:
-    """Whether the tensor has no elements where ``wanted`` is 0.
+def _is_empty_with(dims: Sequence[Polynomial], target: Sequence[Polynomial], requested: Polynomial) -> bool:
+    """Whether the tensor has no elements where ``requested`` is 0.
 
     Then another dimension in its place fits only if one more is 0. Tensors with two dimensions of 0 are not looked at.
     """
-    return all(one.value != -1 for one in target) and product(dims).quotient(wanted) is not None
+    return all(dimension.value != -1 for dimension in target) and product(dims).quotient(requested) is not None
 
 
 def _remainder(
-    shapes: SymbolicShapes, dims: Sequence[Polynomial], found: Sequence[Polynomial | None], at: int, special_zero: bool
+    shapes: SymbolicShapes,
+    dims: Sequence[Polynomial],
+    dimensions: Sequence[Polynomial | None],
+    at: int,
+    special_zero: bool,
 ) -> Polynomial | None:
     """The dimension for -1. Dimensions that both sides have in one place cancel out, even where they are 0."""
-    kept = {i for i, one in enumerate(found) if special_zero and one is not None and i < len(dims) and one == dims[i]}
-    others = [one for i, one in enumerate(found) if i != at and i not in kept]
-    if any(one is None or shapes.low(one) < 1 for one in others):
+    kept = {
+        i
+        for i, dimension in enumerate(dimensions)
+        if special_zero and dimension is not None and i < len(dims) and dimension == dims[i]
+    }
+    others = [dimension for i, dimension in enumerate(dimensions) if i != at and i not in kept]
+    if any(dimension is None or shapes.low(dimension) < 1 for dimension in others):
         return None
-    have = product([one for i, one in enumerate(dims) if i not in kept])
-    return have.quotient(product([one for one in others if one is not None]))
+    have = product([dimension for i, dimension in enumerate(dims) if i not in kept])
+    return have.quotient(product([dimension for dimension in others if dimension is not None]))
 
 
 def _sliced(shapes: SymbolicShapes, node: Node) -> PartialShape:
@@ -98,18 +108,20 @@ def _sliced(shapes: SymbolicShapes, node: Node) -> PartialShape:
     dims: list[Dimension] = list(shape)
     lists = [shapes.elements(source) for source in node.inputs[1:]]
     names = lists[3] if len(lists) > 3 else None
-    axes = range(len(dims)) if len(lists) < 4 else () if names is None else [one.value for one in names.tolist()]
+    axes = (
+        range(len(dims)) if len(lists) < 4 else () if names is None else [element.value for element in names.tolist()]
+    )
     sliced = {axis % len(dims) for axis in axes if axis is not None}
-    known = len(sliced) == len(axes) or len(lists) < 4
-    dims = [own if i in sliced or not known else before[i] for i, own in enumerate(dims)]
+    has_all_bounds = len(sliced) == len(axes) or len(lists) < 4
+    dims = [own if i in sliced or not has_all_bounds else before[i] for i, own in enumerate(dims)]
     starts, stops, steps = lists[:3]
-    if starts is None or stops is None or steps is None or not known:
+    if starts is None or stops is None or steps is None or not has_all_bounds:
         return PartialShape(dims)
     for axis, start, stop, step in zip(axes, starts.tolist(), stops.tolist(), steps.tolist()):
         size = before[axis]
         if step.value is None or step.value < 1:
             continue
-        first, last = (_position(shapes, one, shapes.polynomial(size)) for one in (start, stop))
+        first, last = (_position(shapes, position, shapes.polynomial(size)) for position in (start, stop))
         if first is not None and last is not None:
             count = shapes.floor(last - first + step - Polynomial.constant(1), step.value)
             dims[axis] = shapes.as_dimension(count, dims[axis])
@@ -139,8 +151,8 @@ def _padded(shapes: SymbolicShapes, node: Node) -> PartialShape | None:
     before, (first, last) = shapes.dims(node.inputs[0]), (shapes.elements(source) for source in node.inputs[1:3])
     if before is None or first is None or last is None:
         return None
-    sums = [one + front + back for one, front, back in zip(before, first.tolist(), last.tolist())]
-    return PartialShape([shapes.as_dimension(one, own) for one, own in zip(sums, node.outputs[0].shape)])
+    sums = [dimension + front + back for dimension, front, back in zip(before, first.tolist(), last.tolist())]
+    return PartialShape([shapes.as_dimension(polynomial, own) for polynomial, own in zip(sums, node.outputs[0].shape)])
 
 
 def _widened(shapes: SymbolicShapes, shape: PartialShape, node: Node) -> PartialShape:
@@ -156,8 +168,8 @@ def _widened(shapes: SymbolicShapes, shape: PartialShape, node: Node) -> Partial
         if dims[-place].is_static or isinstance(dims[-place], SymbolicDimension):
             continue
         pair = [own[-place] for own in operands if own is not None and len(own) >= place]
-        for one, other in (pair, pair[::-1]) if len(pair) == 2 else ():
-            if shapes.limited.get(one) == other:
+        for element, other in (pair, pair[::-1]) if len(pair) == 2 else ():
+            if shapes.limited.get(element) == other:
                 dims[-place] = shapes.dimension(other, dims[-place])
     return PartialShape(dims)
 

@@ -75,10 +75,10 @@ class SymbolicShapes(Symbols):
 
     def knows_elements_of(self, node: Node) -> bool:
         """Whether the elements of all outputs of a layer, whose inputs are known, are polynomials."""
-        for output, found in zip(node.outputs, self._elements_of(node)):
-            if found is None:
+        for output, elements in zip(node.outputs, self._elements_of(node)):
+            if elements is None:
                 return False
-            self._hold(output, found)
+            self._hold(output, elements)
         return bool(node.outputs)
 
     def place(self, polynomial: Polynomial) -> tuple[Output, int] | None:
@@ -87,9 +87,9 @@ class SymbolicShapes(Symbols):
 
     # --- walking ---
 
-    def _note(self, wanted: Node) -> None:
+    def _note(self, start: Node) -> None:
         """Note a layer, after all that it is computed from."""
-        pending = [wanted]
+        pending = [start]
         while pending:
             node = pending[-1]
             missing = [s.node for s in node.inputs if s.node not in self._noted and s.node.op.data is None]
@@ -103,9 +103,9 @@ class SymbolicShapes(Symbols):
     def add(self, node: Node) -> None:
         """Note the outputs of a layer, whose inputs are noted already."""
         self._noted.add(node)
-        for output, found in zip(node.outputs, self._elements_of(node)):
-            if found is not None and output not in self._elements:
-                self._hold(output, found)
+        for output, elements in zip(node.outputs, self._elements_of(node)):
+            if elements is not None and output not in self._elements:
+                self._hold(output, elements)
         if all(output.shape.is_static for output in node.outputs):
             return
         inferred = self._inferred(node)
@@ -114,17 +114,17 @@ class SymbolicShapes(Symbols):
 
     def _hold(self, value: Output, elements: Elements) -> None:
         self._elements[value] = elements
-        for index, one in enumerate(elements.reshape(-1).tolist()):
-            if one.value is None:
-                self._places.setdefault(one, (value, index))
+        for index, element in enumerate(elements.reshape(-1).tolist()):
+            if element.value is None:
+                self._places.setdefault(element, (value, index))
 
-    def _named(self, declared: PartialShape, found: PartialShape | None) -> tuple[Dimension, ...] | None:
+    def _named(self, declared: PartialShape, shape: PartialShape | None) -> tuple[Dimension, ...] | None:
         """The dimensions of a shape: those with symbols taken over, the others with new ones."""
         if not declared.has_rank:
             return None
         candidates: Sequence[Dimension | None] = [None] * declared.rank
-        if found is not None and found.has_rank and found.rank == declared.rank:
-            candidates = list(found)
+        if shape is not None and shape.has_rank and shape.rank == declared.rank:
+            candidates = list(shape)
         return tuple(
             own if own.is_static else other if other is not None and is_known(other) else self.fresh(own)
             for own, other in zip(declared, candidates)
@@ -137,7 +137,7 @@ class SymbolicShapes(Symbols):
             return nothing
         if op.elementwise and len(node.inputs) == 1:
             return [PartialShape(self.dims_of(node.inputs[0]))]
-        rule = next((rule for kind, rule in SHAPE_RULES.items() if isinstance(op, kind)), None)
+        rule = next((rule for operation_class, rule in SHAPE_RULES.items() if isinstance(op, operation_class)), None)
         if rule is not None:
             return [rule(self, node)]
         try:
@@ -146,8 +146,8 @@ class SymbolicShapes(Symbols):
             return nothing
         if len(inferred) != len(nothing):
             return nothing
-        shapes: list[PartialShape | None] = [kind.shape for kind in inferred]
-        refine = next((rule for kind, rule in REFINEMENTS.items() if isinstance(op, kind)), None)
+        shapes: list[PartialShape | None] = [tensor_type.shape for tensor_type in inferred]
+        refine = next((rule for operation_class, rule in REFINEMENTS.items() if isinstance(op, operation_class)), None)
         if refine is not None and shapes[0] is not None and shapes[0].has_rank:
             shapes[0] = refine(self, shapes[0], node)
         return shapes
@@ -155,15 +155,15 @@ class SymbolicShapes(Symbols):
     def _type(self, value: Output) -> TensorType:
         if value.tensor is not None:
             return value.type
-        known = self._in_types.get(value)
-        if known is None:
+        tensor_type = self._in_types.get(value)
+        if tensor_type is None:
             dims, elements, bounds = self.dims_of(value), self.elements(value), value.type.known_bounds
             if elements is not None and bounds is not None:
                 pairs = zip(elements.reshape(-1).tolist(), bounds.dimensions())
-                bounds = SymbolicBounds(bounds, [self.as_dimension(one, plain) for one, plain in pairs])
-            known = TensorType(value.element_type, PartialShape(dims), None, bounds)
-            self._in_types[value] = known
-        return known
+                bounds = SymbolicBounds(bounds, [self.as_dimension(polynomial, plain) for polynomial, plain in pairs])
+            tensor_type = TensorType(value.element_type, PartialShape(dims), None, bounds)
+            self._in_types[value] = tensor_type
+        return tensor_type
 
     # --- elements ---
 
@@ -180,14 +180,14 @@ class SymbolicShapes(Symbols):
         moved = op.moved_inputs(len(node.inputs))
         if moved:
             return self._moved(node, moved) or nothing
-        known = [self.elements(source) for source in node.inputs]
-        if any(one is None for one in known):
+        operands = [self.elements(source) for source in node.inputs]
+        if any(operand is None for operand in operands):
             return nothing
         rule = next((rule for kinds, rule in RULES if isinstance(op, kinds)), None)
         if rule is None:
             return nothing
-        found = rule(self, node, known)
-        return nothing if found is None else [found]
+        elements = rule(self, node, operands)
+        return nothing if elements is None else [elements]
 
     def _moved(self, node: Node, moved: Sequence[int]) -> Sequence[Elements] | None:
         """The elements in their new places. Inputs of which some are not computed from shapes get symbols."""
@@ -207,7 +207,7 @@ class SymbolicShapes(Symbols):
             result = node.op.evaluate(*values)  # type: ignore[arg-type]
         except (ModelError, ValueError, IndexError):
             return None
-        return [_polynomials(one) for one in (result if isinstance(result, tuple) else (result,))]
+        return [_polynomials(array) for array in (result if isinstance(result, tuple) else (result,))]
 
     def _constant(self, value: Output) -> Array | None:
         """The elements of a constant, or of what shapes decide, such as a comparison of dimensions."""
@@ -215,9 +215,9 @@ class SymbolicShapes(Symbols):
         if constant is not None:
             return constant
         elements = self.elements(value)
-        if elements is None or any(one.value is None for one in elements.reshape(-1).tolist()):
+        if elements is None or any(element.value is None for element in elements.reshape(-1).tolist()):
             return None
-        numbers = [one.value for one in elements.reshape(-1).tolist()]
+        numbers = [element.value for element in elements.reshape(-1).tolist()]
         return np.array(numbers, value.element_type.dtype).reshape(elements.shape)
 
     def _opaque(self, value: Output) -> Elements | None:
@@ -225,7 +225,7 @@ class SymbolicShapes(Symbols):
             return None
         shape = value.shape.static()
         ends = ends_of(value, math.prod(shape))
-        self._hold(value, array_of([self.keyed((value, i), one) for i, one in enumerate(ends)], shape))
+        self._hold(value, array_of([self.keyed((value, i), end) for i, end in enumerate(ends)], shape))
         return self._elements[value]
 
 
@@ -233,6 +233,7 @@ def _polynomials(values: Any) -> Elements:
     """The elements that an operation moved; some put zeros of their own between them."""
     elements = np.asarray(values, np.object_)
     flat = [
-        one if isinstance(one, Polynomial) else Polynomial.constant(int(one)) for one in elements.reshape(-1).tolist()
+        element if isinstance(element, Polynomial) else Polynomial.constant(int(element))
+        for element in elements.reshape(-1).tolist()
     ]
     return array_of(flat, elements.shape)

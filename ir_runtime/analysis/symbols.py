@@ -47,15 +47,15 @@ class Symbols:
         return self._ends[key]
 
     def _end_of_symbols(self, polynomial: Polynomial, end: float) -> float:
-        found = self._end_of_terms(polynomial, end)
+        end_value = self._end_of_terms(polynomial, end)
         rest, shift, scale = self._without_quotients(polynomial, end)
         if rest is polynomial:
-            return found
+            return end_value
         other = self._end_of_terms(rest, end)
         if math.isinf(other):
-            return found
+            return end_value
         other = -((-int(other) - shift) // scale) if end < 0 else (int(other) + shift) // scale
-        return max(found, other) if end < 0 else min(found, other)
+        return max(end_value, other) if end < 0 else min(end_value, other)
 
     def _without_quotients(self, polynomial: Polynomial, end: float) -> tuple[Polynomial, int, int]:
         """The polynomial times ``scale`` without quotients that were rounded down, and what its remainders add.
@@ -107,11 +107,11 @@ class Symbols:
         value = polynomial.value
         if value is not None and value >= 0:
             return Dimension(value, value)
-        known = self._dimensions.get(polynomial)
-        if known is None:
-            known = SymbolicDimension(self, polynomial, within.low, within.high)
-            self._dimensions[polynomial] = known
-        return known
+        symbolic = self._dimensions.get(polynomial)
+        if symbolic is None:
+            symbolic = SymbolicDimension(self, polynomial, within.low, within.high)
+            self._dimensions[polynomial] = symbolic
+        return symbolic
 
     def as_dimension(self, polynomial: Polynomial, plain: Dimension) -> Dimension:
         """An element as a dimension: one that may be negative means something else."""
@@ -119,9 +119,9 @@ class Symbols:
 
     def polynomial(self, dimension: Dimension) -> Polynomial:
         """The polynomial of a dimension that is static or has a symbol."""
-        found = polynomial_of(dimension)
-        assert found is not None, "every dimension is static or has a symbol"
-        return found
+        result = polynomial_of(dimension)
+        assert result is not None, "every dimension is static or has a symbol"
+        return result
 
     def fresh(self, within: Dimension) -> Dimension:
         """The dimension of a new symbol, or of the symbols of its names."""

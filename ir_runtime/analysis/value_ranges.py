@@ -49,27 +49,27 @@ class _Ranges:
         return self._known[value]
 
     def _found(self, value: Output, deepest: int) -> ValueRange:
-        kind = value.element_type
-        if kind is element_types.boolean:
+        element_type = value.element_type
+        if element_type is element_types.boolean:
             return ValueRange(0, 1)
-        unknown = _of_type(kind)
+        unknown = _of_type(element_type)
         bounds = value.type.known_bounds
         if bounds is not None:
             if not bounds.lower.size:
                 return ValueRange(0, 0)
             low, high = range_of(bounds)
-            return self._of_integers(low.min(), high.max(), kind) or unknown
+            return self._of_integers(low.min(), high.max(), element_type) or unknown
         if value.tensor is not None:
             return _of_constant(value.tensor.array()) if value.tensor.byte_size <= _SCAN_LIMIT else unknown
-        if not deepest or not (kind.is_integral or kind.is_real):
+        if not deepest or not (element_type.is_integral or element_type.is_real):
             return unknown
         return self._computed(value, deepest - 1) or unknown
 
     def _computed(self, value: Output, deepest: int) -> ValueRange | None:
         """The range that follows from those of the inputs; None where nothing does."""
-        node, kind = value.node, value.element_type
+        node, element_type = value.node, value.element_type
         inputs = [self.of(source, deepest) for source in node.inputs]
-        ranges = [_as_arrays(one, source.element_type) for one, source in zip(inputs, node.inputs)]
+        ranges = [_as_arrays(source_range, source.element_type) for source_range, source in zip(inputs, node.inputs)]
         try:
             with np.errstate(all="ignore"):
                 result = node.op.value_range(ranges, node.outputs.index(value))
@@ -80,29 +80,29 @@ class _Ranges:
         low, high = result[0].item(), result[1].item()
         if math.isnan(low) or math.isnan(high):
             return None
-        may_be_nan = any(one.may_be_nan for one in inputs)
-        if kind.is_integral:
-            return None if may_be_nan else self._of_integers(low, high, kind)
+        may_be_nan = any(source_range.may_be_nan for source_range in inputs)
+        if element_type.is_integral:
+            return None if may_be_nan else self._of_integers(low, high, element_type)
         if not node.op.moved_inputs(len(inputs)):
             # A product with 0, a difference of infinities ...
-            may_be_nan |= any(math.isinf(end) for one in inputs for end in one[:2])
-            exact = {end for one in inputs for end in one[:2]}
-            low, high = (_rounded(end, kind, down, end in exact) for end, down in ((low, True), (high, False)))
+            may_be_nan |= any(math.isinf(end) for source_range in inputs for end in source_range[:2])
+            exact = {end for source_range in inputs for end in source_range[:2]}
+            low, high = (_rounded(end, element_type, down, end in exact) for end, down in ((low, True), (high, False)))
         return ValueRange(low, high, may_be_nan)
 
-    def _of_integers(self, low: float, high: float, kind: ElementType) -> ValueRange | None:
+    def _of_integers(self, low: float, high: float, element_type: ElementType) -> ValueRange | None:
         """None for what the type does not hold, which may have wrapped."""
         if math.isinf(low) or math.isinf(high):
             return None
-        least, most = kind.limits
+        least, most = element_type.limits
         low = max(least, -self._largest - 1) if low <= -UNBOUNDED else math.floor(low)
         high = min(most, self._largest) if high >= UNBOUNDED else math.ceil(high)
         return ValueRange(low, high) if least <= low and high <= most else None
 
 
-def _of_type(kind: ElementType) -> ValueRange:
-    if kind.is_integral:
-        return ValueRange(*kind.limits)
+def _of_type(element_type: ElementType) -> ValueRange:
+    if element_type.is_integral:
+        return ValueRange(*element_type.limits)
     return ValueRange(-math.inf, math.inf, True)
 
 
@@ -118,22 +118,22 @@ def _of_constant(values: Array) -> ValueRange:
     return ValueRange(float(np.nanmin(numbers)), float(np.nanmax(numbers)), may_be_nan)
 
 
-def _as_arrays(values: ValueRange, kind: ElementType) -> Range:
-    dtype = np.float64 if kind.is_real else np.object_
+def _as_arrays(values: ValueRange, element_type: ElementType) -> Range:
+    dtype = np.float64 if element_type.is_real else np.object_
     return np.array([values.low], dtype), np.array([values.high], dtype)
 
 
-def _rounded(end: float, kind: ElementType, down: bool, is_exact: bool) -> float:
+def _rounded(end: float, element_type: ElementType, down: bool, is_exact: bool) -> float:
     """An end of a range, moved outwards as far as one rounding in the type moves a number.
 
     An end that an input has already is not rounded where the type holds it: Maximum and its like only choose.
     """
     outwards = -1 if down else 1
     with np.errstate(over="ignore"):
-        nearest = float(np.asarray(end, np.float64).astype(kind.dtype).astype(np.float64))
+        nearest = float(np.asarray(end, np.float64).astype(element_type.dtype).astype(np.float64))
     if nearest == outwards * math.inf or (is_exact and nearest == end):
         return nearest
-    info = element_types.finfo(kind)
+    info = element_types.finfo(element_type)
     moved = end + outwards * (abs(end) * 2 * float(info.eps) + float(info.smallest_normal))
     # Rounding does not change a sign.
     if down and end >= 0:

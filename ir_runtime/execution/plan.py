@@ -167,12 +167,12 @@ def step_function(
     if step.prepared is None:
         return evaluate
     kernel = step.prepared.run
-    name, kind = step.nodes[-1].name, step.type
+    name, types = step.nodes[-1].name, step.type
 
     def compute(*inputs: Array, **out: Array) -> Any:
-        results = _kernel_results(kernel, evaluate, name, kind, inputs, **out)
+        results = _kernel_results(kernel, evaluate, name, types, inputs, **out)
         if results is None:
-            fallbacks[kind] += 1
+            fallbacks[types] += 1
             return evaluate(*inputs)
         return results
 
@@ -255,8 +255,8 @@ def _with_location(node: Node, evaluate: Callable[..., Any]) -> Callable[..., An
         try:
             return evaluate(*inputs)
         except (ModelError, ValueError, IndexError, OverflowError, MemoryError) as error:
-            kind = type(error) if isinstance(error, ModelError) else ExecutionError
-            raise kind(f"{where}: {str(error) or type(error).__name__}") from error
+            error_class = type(error) if isinstance(error, ModelError) else ExecutionError
+            raise error_class(f"{where}: {str(error) or type(error).__name__}") from error
 
     return compute
 

@@ -124,9 +124,9 @@ def _position(ports: Sequence[Port], key: Any) -> int:
     raise ExecutionError(f"the model has no input {key!r}; its inputs are {[port.name for port in ports]}")
 
 
-def as_array(port: Port, value: Any, what: str = "input") -> Array:
+def as_array(port: Port, value: Any, category: str = "input") -> Array:
     """``value`` as an array of the port's dtype and shape; only what is no array yet is converted."""
-    with boundary(f"the {what} '{port.name}'", reads=ExecutionError):
+    with boundary(f"the {category} '{port.name}'", reads=ExecutionError):
         array = value if isinstance(value, np.ndarray) else np.asarray(value)
         if not isinstance(value, (np.ndarray, np.generic)) and array.dtype != port.dtype:
             array = array.astype(port.dtype)
@@ -134,10 +134,10 @@ def as_array(port: Port, value: Any, what: str = "input") -> Array:
         array = array.astype(np.object_)
     if not port.element_type.is_dynamic and array.dtype != port.dtype:
         raise ExecutionError(
-            f"{what} '{port.name}' must have dtype {port.dtype} ({port.element_type}), but has {array.dtype}"
+            f"{category} '{port.name}' must have dtype {port.dtype} ({port.element_type}), but has {array.dtype}"
         )
     if not port.partial_shape.accepts(array.shape):
         raise ExecutionError(
-            f"{what} '{port.name}' must have the shape {port.partial_shape}, but has {list(array.shape)}"
+            f"{category} '{port.name}' must have the shape {port.partial_shape}, but has {list(array.shape)}"
         )
     return array

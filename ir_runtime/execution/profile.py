@@ -40,18 +40,21 @@ class Profile:
         self.calls = calls
         self.seconds = total / max(calls, 1)
         self.layers = sorted(
-            (LayerTime(one.name, one.type, one.kernel, one.seconds / max(calls, 1)) for one in layers),
-            key=lambda one: -one.seconds,
+            (LayerTime(layer.name, layer.type, layer.kernel, layer.seconds / max(calls, 1)) for layer in layers),
+            key=lambda layer_time: -layer_time.seconds,
         )
         """Each step's mean time in a call, the longest first."""
 
     def by_type(self) -> list[TypeTime]:
         """One entry for each type, the longest time first. Long chains are named by their first and last layers."""
-        found: dict[str, list[float]] = {}
+        seconds_by_type: dict[str, list[float]] = {}
         for layer in self.layers:
-            found.setdefault(_short(layer.type), []).append(layer.seconds)
+            seconds_by_type.setdefault(_short(layer.type), []).append(layer.seconds)
         total = sum(layer.seconds for layer in self.layers) or 1.0
-        rows = [TypeTime(kind, len(times), sum(times), sum(times) / total) for kind, times in found.items()]
+        rows = [
+            TypeTime(layer_type, len(times), sum(times), sum(times) / total)
+            for layer_type, times in seconds_by_type.items()
+        ]
         return sorted(rows, key=lambda row: -row.seconds)
 
     def to_dict(self) -> Mapping[str, Any]:
@@ -64,15 +67,15 @@ class Profile:
                 for row in self.by_type()
             ],
             "layers": [
-                {"name": one.name, "type": one.type, "kernel": one.kernel, "milliseconds": one.seconds * 1e3}
-                for one in self.layers
+                {"name": layer.name, "type": layer.type, "kernel": layer.kernel, "milliseconds": layer.seconds * 1e3}
+                for layer in self.layers
             ],
         }
 
 
-def _short(kind: str) -> str:
-    parts = kind.split("+")
-    return kind if len(parts) <= 3 else f"{parts[0]}+...+{parts[-1]} ({len(parts)})"
+def _short(layer_type: str) -> str:
+    parts = layer_type.split("+")
+    return layer_type if len(parts) <= 3 else f"{parts[0]}+...+{parts[-1]} ({len(parts)})"
 
 
 class Clock:

@@ -108,18 +108,18 @@ class Session:
             self._in_use.release()
 
     def _port(self, name: str) -> Port:
-        known = self._steps.variables
+        variables = self._steps.variables
         if not isinstance(name, str):
             raise StateError(f"the name of a variable must be a text, but is of type {type(name).__name__}")
-        if name in known:
-            return known[name]
-        if not known:
+        if name in variables:
+            return variables[name]
+        if not variables:
             raise StateError(f"the model has no variable {name!r}, and no others")
         import difflib  # of use in an error's sentence alone
 
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-        listed = ", ".join(map(repr, near or list(known)[:_MAX_SHOWN]))
-        more = ", ..." if len(known) > _MAX_SHOWN else ""
+        near = difflib.get_close_matches(name, variables, n=3, cutoff=0.5)
+        listed = ", ".join(map(repr, near or list(variables)[:_MAX_SHOWN]))
+        more = ", ..." if len(variables) > _MAX_SHOWN else ""
         hint = f"did you mean {listed}?" if near else f"its variables are {listed}{more}"
         raise StateError(f"the model has no variable {shortened(name)!r}; {hint}")
 

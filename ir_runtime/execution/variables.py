@@ -81,11 +81,12 @@ class Steps:
             else:
                 inputs.append(self._initial_value(read, inputs, clock))
                 initial.append(inputs[-1])
-        with Caches([(one.array, one.room) for one in values.values()] + [(one, None) for one in initial]) as caches:
+        held = [(value.array, value.room) for value in values.values()]
+        with Caches(held + [(array, None) for array in initial]) as caches:
             results = self.calls.run(inputs, clock)
         count = len(results) - len(self._assigns)
         outputs = results[:count]
-        own = {id(one.array) for one in values.values()}
+        own = {id(value.array) for value in values.values()}
         assigned: dict[str, Value] = {}
         for node, array in zip(self._assigns, results[count:]):
             array = np.asarray(array)
@@ -100,10 +101,10 @@ class Steps:
             if room is None and id(array) not in own:
                 (array,) = owned_by_caller([array], [*arguments, *initial, *outputs])
             assigned[variable] = Value(array, room)
-        for name, one in assigned.items():
-            if one.room is not None:
-                one.room.keep(one.array)
-            if name in values and values[name].array.shape != one.array.shape and self.calls.static_plans is not None:
+        for name, entry in assigned.items():
+            if entry.room is not None:
+                entry.room.keep(entry.array)
+            if name in values and values[name].array.shape != entry.array.shape and self.calls.static_plans is not None:
                 # Sessions that are equally long come with the same shapes in a row, but not again.
                 self.calls.static_plans.stop()
         return outputs, assigned
@@ -111,21 +112,21 @@ class Steps:
     def _initial_value(self, read: _Read, values: Sequence[Array], clock: Clock | None) -> Array:
         """The value of a ReadValue whose variable has none; ``values`` are those of the inputs and the reads before."""
         if read.initial is None:
-            found = read.node.op.evaluate()
-            assert not isinstance(found, tuple)
+            initial = read.node.op.evaluate()
+            assert not isinstance(initial, tuple)
         else:
             if read.plan is None:
                 with self._lock:
                     read.plan = read.plan or self.calls.plan_of(read.initial)
-            (found,) = self.calls.run_plan(read.plan, [values[place] for place in read.arguments], clock)
+            (initial,) = self.calls.run_plan(read.plan, [values[place] for place in read.arguments], clock)
         port = self.variables[read.variable]
-        wrong_type = found.dtype != port.dtype and not port.element_type.is_dynamic
-        if wrong_type or not port.partial_shape.accepts(found.shape):
+        wrong_type = initial.dtype != port.dtype and not port.element_type.is_dynamic
+        if wrong_type or not port.partial_shape.accepts(initial.shape):
             raise ExecutionError(
                 f"{read.node.where}: the initial value of the variable '{read.variable}' must be {port.element_type}"
-                f"{port.partial_shape}, but is an array of {found.dtype} of the shape {list(found.shape)}"
+                f"{port.partial_shape}, but is an array of {initial.dtype} of the shape {list(initial.shape)}"
             )
-        return found
+        return initial
 
 
 def variable_of(node: Node) -> str:
@@ -166,20 +167,27 @@ def _read(node: Node, parameter: Node, step: Model) -> _Read:
     if not node.inputs:
         return _Read(node, variable_of(node), None, [])
     result = make_node(Result1(), node.inputs)
-    place = {one: index for index, one in enumerate(step.parameters)}
-    needed = sorted((one for one in Model(results=[result]).nodes() if one in place), key=place.__getitem__)
-    return _Read(node, variable_of(node), Model(parameters=needed, results=[result]), [place[one] for one in needed])
+    place = {needed_node: index for index, needed_node in enumerate(step.parameters)}
+    needed = sorted(
+        (dependency for dependency in Model(results=[result]).nodes() if dependency in place), key=place.__getitem__
+    )
+    return _Read(
+        node,
+        variable_of(node),
+        Model(parameters=needed, results=[result]),
+        [place[needed_node] for needed_node in needed],
+    )
 
 
 def _variables(reads: Sequence[tuple[Node, TensorType]], assigns: Sequence[Node]) -> dict[str, Port]:
     """The variables by name: those that are read, in the graph's order, and those that are only assigned."""
-    found: dict[str, TensorType] = {}
-    for node, kind in [*reads, *((node, node.inputs[0].type) for node in assigns)]:
-        known = found.setdefault(variable_of(node), kind)
+    types: dict[str, TensorType] = {}
+    for node, tensor_type in [*reads, *((node, node.inputs[0].type) for node in assigns)]:
+        earlier = types.setdefault(variable_of(node), tensor_type)
         if isinstance(node.op, ReadValue):
-            merged = known.shape.merge(kind.shape)
-            found[variable_of(node)] = known if merged is None else TensorType(known.element_type, merged)
-    return {name: port_of([name], name, kind) for name, kind in found.items()}
+            merged = earlier.shape.merge(tensor_type.shape)
+            types[variable_of(node)] = earlier if merged is None else TensorType(earlier.element_type, merged)
+    return {name: port_of([name], name, variable_type) for name, variable_type in types.items()}
 
 
 def _problem(model: Model) -> str:
@@ -188,7 +196,8 @@ def _problem(model: Model) -> str:
     assigned: dict[str, Node] = {}
     for node in model.nodes():
         for sub in node.op.subgraphs:
-            inner = next((one for part in sub.body.parts() for one in part.nodes if _has_variable(one)), None)
+            parts = sub.body.parts()
+            inner = next((layer for part in parts for layer in part.nodes if _has_variable(layer)), None)
             if inner is not None:
                 return f"{node.where} has the variable '{variable_of(inner)}' in its body ({inner.where})"
         if not _has_variable(node):
@@ -199,11 +208,11 @@ def _problem(model: Model) -> str:
             if name in assigned:
                 return f"the variable '{name}' is assigned twice: by {assigned[name].where} and by {node.where}"
             assigned[name] = node
-        first, kind, shape = kinds.setdefault(name, (node, source.element_type, source.shape))
-        types = {kind, source.element_type} - {element_types.dynamic}
+        first, element_type, shape = kinds.setdefault(name, (node, source.element_type, source.shape))
+        types = {element_type, source.element_type} - {element_types.dynamic}
         if len(types) > 1 or shape.merge(source.shape) is None:
             return (
-                f"the variable '{name}' has two types: {kind}{shape} in {first.where}, "
+                f"the variable '{name}' has two types: {element_type}{shape} in {first.where}, "
                 f"{source.element_type}{source.shape} in {node.where}"
             )
     return ""

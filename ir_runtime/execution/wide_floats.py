@@ -86,14 +86,14 @@ class _Widening:
         types = [source.type for source in inputs]
         try:
             op = op.specialized(types) if op.subgraphs else op
-            found = infer_types(op, types)
+            inferred = infer_types(op, types)
         except ModelError:
             return False
         was = [output.element_type for output in node.outputs]
-        wanted = [self.wide if kind in self.narrow else kind for kind in was]
-        if [kind.element_type for kind in found] != wanted:
+        expected = [self.wide if element_type in self.narrow else element_type for element_type in was]
+        if [output_type.element_type for output_type in inferred] != expected:
             return False
-        node.update(op, inputs, found)
+        node.update(op, inputs, inferred)
         for output, before in zip(node.outputs, was):
             if before in self.narrow:
                 self._were[output] = before
@@ -114,24 +114,26 @@ class _Widening:
     def _is_narrow(self, source: Output) -> bool:
         return source.element_type in self.narrow
 
-    def _as(self, source: Output, kind: ElementType) -> Output:
+    def _as(self, source: Output, element_type: ElementType) -> Output:
         """``source`` converted to that type, where it has another one."""
-        if source.element_type is kind:
+        if source.element_type is element_type:
             return source
-        made = self._converted.get((source, kind))
-        if made is None:
+        converted = self._converted.get((source, element_type))
+        if converted is None:
             if self._names is None:
                 self._names = UniqueNames(self._model)
-            name, data = self._names(f"{source.node.name}/{kind}"), source.node.op.data
+            name, data = self._names(f"{source.node.name}/{element_type}"), source.node.op.data
             if (
                 data is None or data.size > _MAX_CONVERTED_CONSTANT
             ):  # weights are converted by each plan, which packs them
-                node = make_node(Convert1(destination_type=kind), [source], name)
+                node = make_node(Convert1(destination_type=element_type), [source], name)
             else:  # shapes may follow from its values
-                node = make_node(Const1(value=Tensor.from_array(convert(data.array(), kind), kind)), [], name)
+                node = make_node(
+                    Const1(value=Tensor.from_array(convert(data.array(), element_type), element_type)), [], name
+                )
             node.origin = source.node.origin
-            made = self._converted[source, kind] = node.outputs[0]
-        return made
+            converted = self._converted[source, element_type] = node.outputs[0]
+        return converted
 
 
 class _ToFloat64(_Widening):

@@ -18,11 +18,11 @@ _HEAD_BYTES = 4096
 class FileKind:
     """A kind of file, as the middle of a sentence, and what to do with such a file, as its end."""
 
-    what: str
+    description: str
     advice: str
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.advice}"
+        return f"{self.description}: {self.advice}"
 
 
 _EXPORT_TORCH = "export the model from PyTorch with torch.onnx.export and give the .onnx file"
@@ -80,9 +80,9 @@ def kind_of_bytes(head: bytes, path: Path | None = None) -> FileKind | None:
     head = head[:_HEAD_BYTES]
     if not head:
         return EMPTY
-    for beginning, kind in _BEGINNINGS:
+    for beginning, file_kind in _BEGINNINGS:
         if head.startswith(beginning):
-            return kind
+            return file_kind
     return _kind_of_zip(head) or _kind_of_text(head) or _kind_of_fields(head, path) or _kind_by_name(path)
 
 
@@ -97,7 +97,7 @@ def kind_of_folder(path: Path) -> FileKind | None:
 def _kind_of_folder(path: Path) -> FileKind:
     if (path / "saved_model.pb").exists():
         return FileKind("a TensorFlow SavedModel", _TF)
-    names = sorted(found.name for found in path.iterdir() if found.suffix.lower() in (".onnx", ".xml"))[:3]
+    names = sorted(file.name for file in path.iterdir() if file.suffix.lower() in (".onnx", ".xml"))[:3]
     return FileKind("a folder", f"give a file in it: {', '.join(names)}" if names else "give the file of the model")
 
 
@@ -185,7 +185,7 @@ def _kind_by_name(path: Path | None) -> FileKind | None:
         return None
     name = path.name.lower()
     if name.endswith((".onnx.data", ".onnx_data", ".onnx.data_0", ".data", ".weight", ".weights")):
-        beside = sorted(found.name for found in path.parent.glob("*.onnx"))[:3]
+        beside = sorted(file.name for file in path.parent.glob("*.onnx"))[:3]
         give = f"give the model that refers to it: {', '.join(beside)}" if beside else "give the .onnx file beside it"
         return FileKind("external data of an ONNX model, it seems", give)
     if name.endswith(".bin") and path.with_suffix(".xml").exists():

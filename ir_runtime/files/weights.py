@@ -25,10 +25,10 @@ class WeightsLayout:
 
     def place(self, tensor: Tensor) -> tuple[int, int]:
         """(offset, size) in bytes of the tensor's data."""
-        known = self._by_identity.get(id(tensor))
-        if known is None:
-            known = self._by_identity[id(tensor)] = self._find_or_append(tensor)
-        return known
+        position = self._by_identity.get(id(tensor))
+        if position is None:
+            position = self._by_identity[id(tensor)] = self._find_or_append(tensor)
+        return position
 
     def _find_or_append(self, tensor: Tensor) -> tuple[int, int]:
         size = tensor.byte_size

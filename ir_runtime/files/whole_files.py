@@ -74,7 +74,7 @@ def write_whole(path: Path, write: Write) -> None:
         _sync_folder(path.parent)
 
 
-def write_pair(second: Path, text: Callable[[], Iterable[bytes]], first: Path, write_first: Write) -> None:
+def write_pair(second: Path, text: Callable[[], Iterable[bytes | memoryview]], first: Path, write_first: Write) -> None:
     """Write two files that belong together; a process that sees the new ``second`` also sees the new ``first``.
 
     ``text`` gives the contents of the second; it is computed while the first is written. Raises :class:`FileError`,
@@ -138,12 +138,12 @@ def whole_folder(target: Path) -> Iterator[Path]:
             rmtree(new, ignore_errors=True)
 
 
-def _make_folder(folder: Path, made: contextlib.ExitStack) -> None:
-    """Create a folder and those above it where they are missing; at the end of ``made`` the empty ones are removed."""
+def _make_folder(folder: Path, cleanup: contextlib.ExitStack) -> None:
+    """Create a folder and its missing parents; leaving ``cleanup`` removes those that are empty."""
     if not folder.is_dir():
         if folder.parent != folder:
-            _make_folder(folder.parent, made)
-        made.callback(_remove_empty, folder)
+            _make_folder(folder.parent, cleanup)
+        cleanup.callback(_remove_empty, folder)
         folder.mkdir(exist_ok=True)
 
 
@@ -203,10 +203,10 @@ class _Aside:
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
         if self._thread is not None:
             self._thread.join()
-        if kind is None and self._raised is not None:
+        if error_type is None and self._raised is not None:
             raise self._raised
 
 

@@ -66,9 +66,9 @@ def read_model(
     try:
         root = _parse(document)
     except FormatError as error:
-        kind = kind_of_bytes(document, path)
-        if kind not in (None, IR, XML):
-            raise FormatError(f"{path or 'the document'} is not OpenVINO IR, but {kind}") from error
+        file_kind = kind_of_bytes(document, path)
+        if file_kind not in (None, IR, XML):
+            raise FormatError(f"{path or 'the document'} is not OpenVINO IR, but {file_kind}") from error
         raise
     if _tag(root) != "net":
         raise FormatError(f"the root element must be <net>, but is <{_tag(root)}>")
@@ -93,9 +93,9 @@ def _contents(source: str | os.PathLike[str] | bytes | IO[bytes]) -> tuple[bytes
         try:
             return path.read_bytes(), path
         except OSError as error:
-            kind = kind_of_folder(path)
-            if kind is not None:
-                raise FormatError(f"{path} is not OpenVINO IR, but {kind}") from error
+            file_kind = kind_of_folder(path)
+            if file_kind is not None:
+                raise FormatError(f"{path} is not OpenVINO IR, but {file_kind}") from error
             raise FormatError(f"{shortened(str(path))} cannot be read: {error.strerror or error}") from error
     if not callable(getattr(source, "read", None)):
         raise FormatError(
@@ -278,8 +278,8 @@ class _Reader:
         ports = _children(_child(layer.element, "output"), "port")
         if len(ports) > len(node.outputs) and op.role != "result":
             raise FormatError(f"{layer.where}: {len(ports)} outputs are listed, but it has {len(node.outputs)}")
-        for element, made in zip(ports, node.outputs):
-            _check_port(element, made, layer)
+        for element, node_output in zip(ports, node.outputs):
+            _check_port(element, node_output, layer)
         return node
 
     def _operation(self, layer: _Layer, inputs: list[Output], depth: int) -> Operation:
@@ -305,11 +305,11 @@ class _Reader:
             raise FormatError(f"{layer.where} has no <data>")
         if data.get("value") is not None:
             raise FormatError(f"{layer.where}: a constant's data stands in the .bin file, not in 'value'")
-        kind = from_precision(_required(data, "element_type", layer.where))
+        element_type = from_precision(_required(data, "element_type", layer.where))
         shape = _static_shape(_required(data, "shape", layer.where), layer)
         offset = _integer(data, "offset", layer.where)
         size = _integer(data, "size", layer.where)
-        if kind.is_dynamic:
+        if element_type.is_dynamic:
             raise FormatError(f"{layer.where}: a constant cannot have a dynamic type")
         if len(shape) > MOST_DIMENSIONS:
             raise FormatError(f"{layer.where}: {len(shape)} dimensions are too many; {MOST_DIMENSIONS} are possible")
@@ -318,11 +318,11 @@ class _Reader:
             count *= dimension
         if count > _MAX_ELEMENTS:
             raise FormatError(f"{layer.where}: the shape {list(shape)} has more elements than memory can hold")
-        needed = kind.byte_size(count) if kind.bits else 4
+        needed = element_type.byte_size(count) if element_type.bits else 4
         if size < needed and count:
-            raise FormatError(f"{layer.where}: {kind}{list(shape)} needs {needed} bytes, but size is {size}")
-        if count == 0 and kind.bits:
-            return Tensor.from_array(np.empty(shape, kind.dtype), kind)
+            raise FormatError(f"{layer.where}: {element_type}{list(shape)} needs {needed} bytes, but size is {size}")
+        if count == 0 and element_type.bits:
+            return Tensor.from_array(np.empty(shape, element_type.dtype), element_type)
         weights = self._weights.data()
         if weights is None:
             raise FormatError(f"{layer.where} needs weights, but there is no .bin file")
@@ -330,22 +330,22 @@ class _Reader:
             raise FormatError(
                 f"{layer.where}: its data ends at byte {offset + size}, but the weights have {len(weights)}"
             )
-        packed = weights[offset : offset + (needed if kind.bits else size)]
-        tensor = Tensor.from_packed(packed, kind, shape)
-        if not kind.bits:
+        packed = weights[offset : offset + (needed if element_type.bits else size)]
+        tensor = Tensor.from_packed(packed, element_type, shape)
+        if not element_type.bits:
             tensor.array()  # strings are checked now and not at the first use
         return tensor
 
     def _subgraphs(self, cls: type[Operation], layer: _Layer, input_count: int, depth: int) -> tuple[SubGraph, ...]:
-        found = []
+        subgraphs = []
         for body_name, map_name in cls.subgraph_names:
             body = _child(layer.element, body_name)
             ports = _child(layer.element, map_name)
             if body is None or ports is None:
                 raise FormatError(f"{layer.where} needs <{body_name}> and <{map_name}>")
             model, nodes = self._graph_and_ids(body, depth + 1)
-            found.append(_subgraph(layer, model, nodes, ports, input_count))
-        return tuple(found)
+            subgraphs.append(_subgraph(layer, model, nodes, ports, input_count))
+        return tuple(subgraphs)
 
 
 def _layer(element: etree._Element) -> _Layer:
@@ -431,19 +431,19 @@ def _static_shape(text: str, layer: _Layer) -> tuple[int, ...]:
 
 def _attributes(cls: type[Operation], layer: _Layer) -> dict[str, Any]:
     data = _child(layer.element, "data")
-    given = {} if data is None else {str(key): str(value) for key, value in data.attrib.items()}
+    texts = {} if data is None else {str(key): str(value) for key, value in data.attrib.items()}
     values: dict[str, Any] = {}
     for entry in cls.xml_attributes():
-        if entry.xml in given:
-            text = given.pop(entry.xml)
+        if entry.xml in texts:
+            text = texts.pop(entry.xml)
             try:
                 values[entry.name] = entry.parse(text)
             except ValueError as error:
                 raise FormatError(f"{layer.where}: attribute '{entry.xml}': {error}") from error
         elif entry.is_required:
             raise FormatError(f"{layer.where} has no attribute '{entry.xml}'")
-    if given:
-        raise FormatError(f"{layer.where} has no attribute called '{next(iter(given))}'")
+    if texts:
+        raise FormatError(f"{layer.where} has no attribute called '{next(iter(texts))}'")
     return values
 
 
@@ -452,9 +452,11 @@ def _check_port(port: etree._Element, output: Output, layer: _Layer) -> None:
     info = _child(port, "rt_info")
     if info is not None:
         output.runtime_info = tuple(_runtime_info(child) for child in _elements(info))
-    kind = from_precision(_required(port, "precision", layer.where))
-    if kind is not output.element_type and not kind.is_dynamic and not output.element_type.is_dynamic:
-        raise FormatError(f"{layer.where}: output {output.index} is declared {kind}, but is {output.element_type}")
+    element_type = from_precision(_required(port, "precision", layer.where))
+    if element_type is not output.element_type and not element_type.is_dynamic and not output.element_type.is_dynamic:
+        raise FormatError(
+            f"{layer.where}: output {output.index} is declared {element_type}, but is {output.element_type}"
+        )
     dimensions = []
     for dim in _children(port, "dim"):
         text = (dim.text or "").strip()
@@ -476,11 +478,11 @@ def _subgraph(
     parameters = {node: index for index, node in enumerate(body.parameters)}
     results = {node: index for index, node in enumerate(body.results)}
 
-    def internal(element: etree._Element, name: str, among: Mapping[Node, int], what: str) -> int:
+    def internal(element: etree._Element, name: str, among: Mapping[Node, int], role: str) -> int:
         number = _integer(element, name, layer.where)
         node = nodes.get(number)
         if node is None or node not in among:
-            raise FormatError(f"{layer.where} (line {element.sourceline}): {number} is not a {what} of its body")
+            raise FormatError(f"{layer.where} (line {element.sourceline}): {number} is not a {role} of its body")
         return among[node]
 
     def slicing(element: etree._Element) -> dict[str, Any]:

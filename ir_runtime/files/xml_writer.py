@@ -199,9 +199,9 @@ def _value(value: str, owner: str) -> str:
 
 
 def _text(value: str, owner: str) -> str:
-    found = _NOT_XML.search(value)
-    if found:
-        raise ModelError(f"{owner} holds the character U+{ord(found[0]):04X}, which XML cannot carry")
+    match = _NOT_XML.search(value)
+    if match:
+        raise ModelError(f"{owner} holds the character U+{ord(match[0]):04X}, which XML cannot carry")
     return value
 
 
@@ -276,11 +276,11 @@ def _type(type: str, opset: int) -> str:
 
 
 def _add_port(document: _Document, number: int, output: Output, owner: str, named: bool) -> None:
-    kind = output.type
-    attributes = f'id="{number}" precision="{kind.element_type.precision}"'
+    tensor_type = output.type
+    attributes = f'id="{number}" precision="{tensor_type.element_type.precision}"'
     if named and (names := join_names(output.names)):
         attributes += f' names="{_value(names, owner)}"'
-    dimensions = kind.shape.dims if kind.shape.has_rank else ()
+    dimensions = tensor_type.shape.dims if tensor_type.shape.has_rank else ()
     infos = output.runtime_info if named else ()
     if not dimensions and not infos:
         document.raw([f"<port {attributes}/>"])

@@ -27,24 +27,24 @@ REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "REQUIRED"})()
 class Attribute:
     """One attribute of an operation: a descriptor. ``op.axis`` is its value, ``Class.axis`` the attribute itself."""
 
-    __slots__ = ("_check", "default", "kind", "name", "values", "xml")
+    __slots__ = ("_check", "default", "name", "value_type", "values", "xml")
 
     name: str
     """The attribute's name in Python and in the constructor."""
     xml: str
     """Its name in XML; empty where it is not written there."""
 
-    def __init__(self, kind: str, default: Any, values: tuple[str, ...] = (), xml: str | None = None) -> None:
-        self.kind = kind
+    def __init__(self, value_type: str, default: Any, values: tuple[str, ...] = (), xml: str | None = None) -> None:
+        self.value_type = value_type
         self.default = default
         self.values = values
         self.name = ""
         self.xml = xml or ""
-        self._check = _CHECKS[kind]
+        self._check = _CHECKS[value_type]
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
-        if self.kind != "argument":
+        if self.value_type != "argument":
             self.xml = self.xml or name
         if self.default is not REQUIRED:
             self.default = self.checked(self.default, owner.__name__)
@@ -64,15 +64,15 @@ class Attribute:
         try:
             return self._check(value, self)
         except (TypeError, ValueError, ModelError) as error:
-            wanted = f"one of {', '.join(self.values)}" if self.values else f"of kind {self.kind}"
+            requirement = f"one of {', '.join(self.values)}" if self.values else f"of kind {self.value_type}"
             raise AttributeValueError(
-                f"{operation}: attribute '{self.xml or self.name}' must be {wanted}, but is {value!r}",
+                f"{operation}: attribute '{self.xml or self.name}' must be {requirement}, but is {value!r}",
                 value,
             ) from error
 
     def parse(self, text: str) -> Any:
         """The value of an XML text; raises :class:`ValueError`."""
-        return _PARSERS[self.kind](text)
+        return _PARSERS[self.value_type](text)
 
 
 def own_attributes(cls: type) -> dict[str, Attribute]:
@@ -165,9 +165,9 @@ def _string(value: Any, attribute: Attribute) -> str:
 
 def _enum(value: Any, attribute: Attribute) -> str:
     lowered = _string(value, attribute).lower()
-    for known in attribute.values:
-        if known.lower() == lowered:
-            return known
+    for candidate in attribute.values:
+        if candidate.lower() == lowered:
+            return candidate
     raise ValueError("not a member")
 
 

@@ -32,7 +32,7 @@ class ElementType:
     """One element type of the IR.
 
     ``name`` is the attribute spelling, ``precision`` the port spelling, ``bits`` the width in a
-    ``.bin`` file (0 where an element has no fixed width), ``kind`` one of ``float``, ``signed``,
+    ``.bin`` file (0 where an element has no fixed width), ``category`` one of ``float``, ``signed``,
     ``unsigned``, ``boolean``, ``string``, ``dynamic``. ``scalar`` is NumPy's scalar type, or the name of one of
     ml_dtypes, which is imported with the first model that has such a type.
     """
@@ -40,7 +40,7 @@ class ElementType:
     name: str
     precision: str
     bits: int
-    kind: str
+    category: str
     scalar: type[Any] | str
 
     # There is one object for each type.
@@ -68,22 +68,22 @@ class ElementType:
     @property
     def is_real(self) -> bool:
         """Floating point of any width."""
-        return self.kind == "float"
+        return self.category == "float"
 
     @property
     def is_integral(self) -> bool:
         """Signed or unsigned integer (not boolean)."""
-        return self.kind in ("signed", "unsigned")
+        return self.category in ("signed", "unsigned")
 
     @property
     def is_signed(self) -> bool:
         """Can hold negative numbers."""
-        return self.kind in ("signed", "float")
+        return self.category in ("signed", "float")
 
     @property
     def is_dynamic(self) -> bool:
         """Not known before execution."""
-        return self.kind == "dynamic"
+        return self.category == "dynamic"
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -108,11 +108,11 @@ class ElementType:
         return -(-count * self.bits // 8)
 
 
-def _make(name: str, precision: str, bits: int, kind: str, scalar: type[Any] | str) -> ElementType:
-    made = ElementType(name, precision, bits, kind, scalar)
-    _BY_NAME[name] = made
-    _BY_PRECISION[precision] = made
-    return made
+def _make(name: str, precision: str, bits: int, category: str, scalar: type[Any] | str) -> ElementType:
+    element_type = ElementType(name, precision, bits, category, scalar)
+    _BY_NAME[name] = element_type
+    _BY_PRECISION[precision] = element_type
+    return element_type
 
 
 _BY_NAME: dict[str, ElementType] = {}
@@ -157,13 +157,13 @@ def _by_other_dtype() -> Mapping[np.dtype[Any], ElementType]:
     return {t.dtype: t for t in ALL if isinstance(t.scalar, str)}
 
 
-def finfo(kind: ElementType) -> Any:
+def finfo(element_type: ElementType) -> Any:
     """The limits of a real type, as ``numpy.finfo`` gives them."""
-    if not isinstance(kind.scalar, str):
-        return np.finfo(kind.dtype)
+    if not isinstance(element_type.scalar, str):
+        return np.finfo(element_type.dtype)
     import ml_dtypes
 
-    return ml_dtypes.finfo(kind.dtype)  # type: ignore[no-untyped-call]
+    return ml_dtypes.finfo(element_type.dtype)  # type: ignore[no-untyped-call]
 
 
 def element_type(name: str | ElementType) -> ElementType:
@@ -173,18 +173,18 @@ def element_type(name: str | ElementType) -> ElementType:
     """
     if isinstance(name, ElementType):
         return name
-    found = _BY_NAME.get("dynamic" if name == "undefined" else name)
-    if found is None:
+    match = _BY_NAME.get("dynamic" if name == "undefined" else name)
+    if match is None:
         raise ModelError(f"{name!r} is not an element type of the IR; known are {', '.join(_BY_NAME)}")
-    return found
+    return match
 
 
 def from_precision(precision: str) -> ElementType:
     """The type of a port's ``precision``; both spellings are accepted, as in OpenVINO."""
-    found = _BY_PRECISION.get(precision) or _BY_NAME.get(precision)
-    if found is None:
+    match = _BY_PRECISION.get(precision) or _BY_NAME.get(precision)
+    if match is None:
         raise ModelError(f"{precision!r} is not a precision of the IR")
-    return found
+    return match
 
 
 def from_dtype(dtype: Any) -> ElementType:
@@ -195,10 +195,10 @@ def from_dtype(dtype: Any) -> ElementType:
     dtype = np.dtype(dtype)
     if dtype.kind in "UT":
         return string
-    found = _BY_DTYPE.get(dtype.newbyteorder("=") if dtype.kind in "iufb" else dtype) or _by_other_dtype().get(dtype)
-    if found is None:
+    match = _BY_DTYPE.get(dtype.newbyteorder("=") if dtype.kind in "iufb" else dtype) or _by_other_dtype().get(dtype)
+    if match is None:
         raise ModelError(f"the IR has no element type for arrays of dtype {dtype}")
-    return found
+    return match
 
 
 def _block_layout(name: str) -> tuple[int, int, int, int]:
@@ -212,43 +212,43 @@ def _to_bits(codes: Array, width: int, most_significant_first: bool) -> Array:
     return bits.astype(np.uint8)
 
 
-def pack(array: Array, kind: ElementType) -> bytes:
+def pack(array: Array, element_type: ElementType) -> bytes:
     """The bytes of ``array`` as a ``.bin`` file holds them: little-endian, C order, packed."""
-    if kind is string:
+    if element_type is string:
         return _pack_strings(array)
-    if not kind.is_packed:
-        little = kind.dtype.newbyteorder("<") if kind.dtype.kind in "iuf" else kind.dtype
+    if not element_type.is_packed:
+        little = element_type.dtype.newbyteorder("<") if element_type.dtype.kind in "iuf" else element_type.dtype
         return np.ascontiguousarray(array, little).tobytes()
-    codes = _codes(array, kind)
-    if kind in (u3, u6):
-        per_block, low, high, _ = _block_layout(kind.name)
+    codes = _codes(array, element_type)
+    if element_type in (u3, u6):
+        per_block, low, high, _ = _block_layout(element_type.name)
         codes = np.concatenate([codes, np.zeros(-len(codes) % per_block, np.uint8)])
         blocks = codes.reshape(-1, per_block)
         low_bits = _to_bits((blocks & ((1 << low) - 1)).ravel(), low, True).reshape(len(blocks), -1)
         high_bits = _to_bits((blocks >> low).ravel(), high, True).reshape(len(blocks), -1)
         return np.packbits(np.concatenate([low_bits, high_bits], axis=1), axis=1).tobytes()
-    if kind.bits == 4:
+    if element_type.bits == 4:
         if len(codes) % 2:
             codes = np.concatenate([codes, np.zeros(1, np.uint8)])
         return (codes[0::2] | (codes[1::2] << 4)).tobytes()
-    first_high = kind is u1
-    bits = _to_bits(codes, kind.bits, first_high).ravel()
+    first_high = element_type is u1
+    bits = _to_bits(codes, element_type.bits, first_high).ravel()
     return np.packbits(bits, bitorder="big" if first_high else "little").tobytes()
 
 
-def _codes(array: Array, kind: ElementType) -> Array:
+def _codes(array: Array, element_type: ElementType) -> Array:
     flat = np.ascontiguousarray(array).reshape(-1)
-    if kind is nf4:
+    if element_type is nf4:
         codes = np.searchsorted((_NF4_TABLE[1:] + _NF4_TABLE[:-1]) / 2, flat.astype(np.float32))
         return codes.astype(np.uint8)
-    if kind is f4e2m1:
-        return flat.astype(kind.dtype).view(np.uint8) & 15
+    if element_type is f4e2m1:
+        return flat.astype(element_type.dtype).view(np.uint8) & 15
     if flat.dtype.itemsize == 1:  # among them ml_dtypes' own, which hold an element a byte
-        return flat.view(np.uint8) & np.uint8((1 << kind.bits) - 1)
-    return (flat.astype(np.int16) & ((1 << kind.bits) - 1)).astype(np.uint8)
+        return flat.view(np.uint8) & np.uint8((1 << element_type.bits) - 1)
+    return (flat.astype(np.int16) & ((1 << element_type.bits) - 1)).astype(np.uint8)
 
 
-def unpack(data: Array, kind: ElementType, shape: tuple[int, ...]) -> Array:
+def unpack(data: Array, element_type: ElementType, shape: tuple[int, ...]) -> Array:
     """The array that the bytes ``data`` (a uint8 array) hold; a view wherever the type allows it.
 
     Raises :class:`FormatError` where there are fewer bytes than the shape needs.
@@ -256,36 +256,36 @@ def unpack(data: Array, kind: ElementType, shape: tuple[int, ...]) -> Array:
     count = 1
     for dimension in shape:
         count *= dimension
-    if kind is string:
+    if element_type is string:
         return _unpack_strings(data, count).reshape(shape)
-    needed = kind.byte_size(count)
+    needed = element_type.byte_size(count)
     if len(data) < needed:
-        raise FormatError(f"{kind}{list(shape)} needs {needed} bytes, but there are {len(data)}")
+        raise FormatError(f"{element_type}{list(shape)} needs {needed} bytes, but there are {len(data)}")
     data = data[:needed]
-    if not kind.is_packed:
-        little = kind.dtype.newbyteorder("<") if kind.dtype.kind in "iuf" else kind.dtype
+    if not element_type.is_packed:
+        little = element_type.dtype.newbyteorder("<") if element_type.dtype.kind in "iuf" else element_type.dtype
         return data.view(little).reshape(shape)
-    if kind in (u3, u6):
-        per_block, low, high, low_bytes = _block_layout(kind.name)
+    if element_type in (u3, u6):
+        per_block, low, high, low_bytes = _block_layout(element_type.name)
         bits = np.unpackbits(data.reshape(-1, 3), axis=1)
         weights_low = (1 << np.arange(low)[::-1]).astype(np.uint8)
         weights_high = (1 << np.arange(high)[::-1]).astype(np.uint8)
         lows = bits[:, : low_bytes * 8].reshape(-1, per_block, low) @ weights_low
         highs = bits[:, low_bytes * 8 :].reshape(-1, per_block, high) @ weights_high
         return (lows | (highs << low)).reshape(-1)[:count].astype(np.uint8).reshape(shape)
-    if kind.bits == 4:
+    if element_type.bits == 4:
         codes = np.stack([data & 15, data >> 4], axis=1).reshape(-1)[:count]
     else:
-        bits = np.unpackbits(data, bitorder="big" if kind is u1 else "little")[: count * kind.bits]
-        weights = (1 << np.arange(kind.bits)).astype(np.uint8)
-        codes = bits.reshape(count, kind.bits) @ weights
-    if kind is nf4:
+        bits = np.unpackbits(data, bitorder="big" if element_type is u1 else "little")[: count * element_type.bits]
+        weights = (1 << np.arange(element_type.bits)).astype(np.uint8)
+        codes = bits.reshape(count, element_type.bits) @ weights
+    if element_type is nf4:
         return _NF4_TABLE[codes].reshape(shape)
-    if kind is f4e2m1:
-        return codes.view(kind.dtype).reshape(shape)
-    if kind in (i4, u4):
-        return codes.view(kind.dtype).reshape(shape)
-    return codes.astype(kind.dtype).reshape(shape)
+    if element_type is f4e2m1:
+        return codes.view(element_type.dtype).reshape(shape)
+    if element_type in (i4, u4):
+        return codes.view(element_type.dtype).reshape(shape)
+    return codes.astype(element_type.dtype).reshape(shape)
 
 
 def _pack_strings(array: Array) -> bytes:

@@ -148,9 +148,12 @@ def violations(
             model.nodes()
         except ModelError as error:
             return [str(error)]
-    known = replace(Promise.of(model, thorough=thorough), repeated={}) if promise is None else promise
+    promised = replace(Promise.of(model, thorough=thorough), repeated={}) if promise is None else promise
     broken = [
-        f"{one.name}: {what}" for one in INVARIANTS if one.is_cheap or thorough for what in one.check(model, known)
+        f"{invariant_.name}: {problem}"
+        for invariant_ in INVARIANTS
+        if invariant_.is_cheap or thorough
+        for problem in invariant_.check(model, promised)
     ]
     for part in model.parts() if stage.removes else ():
         left = [node.where for node in part.nodes if node.op.type in stage.removes]
@@ -160,10 +163,10 @@ def violations(
 
 def check(model: Model, promise: Promise, change: str, stage: Stage = PASSES, *, thorough: bool) -> None:
     """Raises :class:`InternalError`, which names the change, where the model breaks an invariant."""
-    found = violations(model, promise, stage, thorough=thorough)
-    if found:
-        listed = "; ".join(found[:_MAX_LISTED])
-        more = f"; and {len(found) - _MAX_LISTED} more" if len(found) > _MAX_LISTED else ""
+    problems = violations(model, promise, stage, thorough=thorough)
+    if problems:
+        listed = "; ".join(problems[:_MAX_LISTED])
+        more = f"; and {len(problems) - _MAX_LISTED} more" if len(problems) > _MAX_LISTED else ""
         raise InternalError(f"{change} left an invalid model, which is a fault of this package: {listed}{more}")
 
 
@@ -183,14 +186,14 @@ def _outputs(model: Model, promise: Promise) -> Iterator[str]:
     yield from _differing("output", [_names(node) for node in model.results], promise.outputs)
 
 
-def _differing(what: str, found: list[tuple[str, ...]], promised: tuple[tuple[str, ...], ...]) -> Iterator[str]:
-    if len(found) != len(promised):
-        yield f"there were {len(promised)} {what}s, but are {len(found)}"
+def _differing(role: str, actual: list[tuple[str, ...]], promised: tuple[tuple[str, ...], ...]) -> Iterator[str]:
+    if len(actual) != len(promised):
+        yield f"there were {len(promised)} {role}s, but are {len(actual)}"
         return
-    for number, (names, wanted) in enumerate(zip(found, promised)):
+    for number, (names, expected) in enumerate(zip(actual, promised)):
         # A replacement may have further names of its own, after the promised ones.
-        if not set(wanted) <= set(names) or names[:1] != wanted[:1]:
-            yield f"{what} {number} must be called {list(wanted)}, but is called {list(names)}"
+        if not set(expected) <= set(names) or names[:1] != expected[:1]:
+            yield f"{role} {number} must be called {list(expected)}, but is called {list(names)}"
 
 
 @invariant("each Result has a tensor of its own", cheap=True)
@@ -287,16 +290,16 @@ def _types(model: Model, promise: Promise) -> Iterator[str]:
             inputs = [source.type for source in node.inputs]
             try:
                 op = node.op.specialized(inputs) if node.op.subgraphs else node.op
-                found = infer_types(op, inputs)
+                inferred = infer_types(op, inputs)
             except ModelError as error:
                 yield f"{node.where}: {error}"
                 continue
-            if len(found) != len(node.outputs):
-                yield f"{node.where} has {len(node.outputs)} outputs, but must have {len(found)}"
+            if len(inferred) != len(node.outputs):
+                yield f"{node.where} has {len(node.outputs)} outputs, but must have {len(inferred)}"
                 continue
-            for output, kind in zip(node.outputs, found):
-                if not _is_as_tight(output.type, kind):
-                    yield f"{_label(output)} is declared {output.type}, but inference finds {kind}"
+            for output, inferred_type in zip(node.outputs, inferred):
+                if not _is_as_tight(output.type, inferred_type):
+                    yield f"{_label(output)} is declared {output.type}, but inference finds {inferred_type}"
 
 
 def _is_as_tight(declared: TensorType, inferred: TensorType) -> bool:

@@ -40,18 +40,22 @@ class MappedFile(mmap.mmap):
         """Map the file; None where it is empty. Raises :class:`OSError`, also for what is no regular file."""
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
         try:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise OSError(f"{os.fspath(path)} is not a file")
-            if found.st_size == 0:
+            if status.st_size == 0:
                 os.close(descriptor)
                 return None
-            made = cls(descriptor, 0, access=mmap.ACCESS_READ)
+            mapped = cls(descriptor, 0, access=mmap.ACCESS_READ)
         except BaseException:
             os.close(descriptor)
             raise
-        made.path, made._descriptor, made._state = os.fspath(path), descriptor, (found.st_size, found.st_mtime_ns)
-        return made
+        mapped.path, mapped._descriptor, mapped._state = (
+            os.fspath(path),
+            descriptor,
+            (status.st_size, status.st_mtime_ns),
+        )
+        return mapped
 
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError, OSError):
@@ -81,8 +85,8 @@ class MappedFile(mmap.mmap):
 
         Called before values are read through the map: reading bytes that a file has lost would end the process.
         """
-        found = os.fstat(self._descriptor)
-        if (found.st_size, found.st_mtime_ns) != self._state:
+        status = os.fstat(self._descriptor)
+        if (status.st_size, status.st_mtime_ns) != self._state:
             raise ModelError(
                 f"the file '{self.path}' has changed since it was opened; read or convert it again, or give its bytes"
             )
@@ -144,9 +148,9 @@ def aligned(array: Array) -> Array:
     """The array itself, or an aligned copy: NumPy would copy an unaligned array in every call."""
     if array.flags.aligned:
         return array
-    made = np.require(array, requirements=["A"])
+    aligned_array = np.require(array, requirements=["A"])
     forget_pages(array)
-    return made
+    return aligned_array
 
 
 def write_pieces(file: IO[bytes], chunk: bytes | memoryview, position: int) -> None:

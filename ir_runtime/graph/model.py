@@ -192,8 +192,8 @@ def _label(output: Output, end: Node) -> str:
 
 def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:
     """Depth first without recursion; ``state`` is False while a node is open, True when done."""
-    known = state.get
-    if known(root):
+    state_of = state.get
+    if state_of(root):
         return
     state[root] = False
     node, sources = root, iter(root.inputs)
@@ -202,7 +202,7 @@ def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:
     while True:
         for source in sources:
             before = source.node
-            done = known(before)
+            done = state_of(before)
             if done is None and not before.inputs:
                 state[before] = True
                 order.append(before)

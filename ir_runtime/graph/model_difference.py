@@ -1,12 +1,13 @@
 """Differences between two models in layers, attributes, types and weights; ids and the order in the file do not count.
 
 Layers are paired by name where both models have the name once, for outputs of the same types; then by the tensor names
-of their outputs, then by their place: layers of one type that read the same paired values, or that a pair reads at the
-same input. What is left is paired by name alone.
+of their outputs, and constants by their data; then by their place: layers of one type that read the same paired values,
+or that a pair reads at the same input. What is left is paired by name alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -58,34 +59,34 @@ def compare_models(
     With ``names`` the names of layers and tensors and the elements of ``rt_info`` count, too, except the elements of
     the model that have an ``ignored`` tag.
     """
-    found = ModelDifference()
+    difference = ModelDifference()
     if names:
         infos = [
             {info.tag: info for info in model.runtime_info if info.tag not in ignored} for model in (first, second)
         ]
         tags = [tag for tag in {**infos[0], **infos[1]} if infos[0].get(tag) != infos[1].get(tag)]
         if tags or first.name != second.name:
-            what = [f"the element '{tag}' of rt_info differs" for tag in tags]
-            what += [f"its name is '{first.name}', there '{second.name}'"] * (first.name != second.name)
-            found.changed.append(LayerChange(first.name, second.name, "model", tuple(what)))
-    _compare(first, second, "", found, names)
-    return found
+            changes = [f"the element '{tag}' of rt_info differs" for tag in tags]
+            changes += [f"its name is '{first.name}', there '{second.name}'"] * (first.name != second.name)
+            difference.changed.append(LayerChange(first.name, second.name, "model", tuple(changes)))
+    _compare(first, second, "", difference, names)
+    return difference
 
 
-def _compare(first: Model, second: Model, path: str, found: ModelDifference, names: bool) -> None:
+def _compare(first: Model, second: Model, path: str, difference: ModelDifference, names: bool) -> None:
     pairs = _Pairs(first, second)
-    found.paired += len(pairs.other)
+    difference.paired += len(pairs.other)
     for node in pairs.nodes[0]:
         if node not in pairs.other:
-            found.only_first.append((path + node.name, node.op.type))
+            difference.only_first.append((path + node.name, node.op.type))
     taken = set(pairs.other.values())
-    found.only_second += [(path + node.name, node.op.type) for node in pairs.nodes[1] if node not in taken]
+    difference.only_second += [(path + node.name, node.op.type) for node in pairs.nodes[1] if node not in taken]
     for node, other in pairs.other.items():
-        what = (*_differences(node, other, pairs), *(_named_otherwise(node, other) if names else ()))
-        if what:
-            found.changed.append(LayerChange(path + node.name, path + other.name, node.op.type, what))
+        changes = (*_differences(node, other, pairs), *(_named_otherwise(node, other) if names else ()))
+        if changes:
+            difference.changed.append(LayerChange(path + node.name, path + other.name, node.op.type, changes))
         for ours, theirs in zip(node.op.subgraphs, other.op.subgraphs):
-            _compare(ours.body, theirs.body, f"{path}{node.name}/", found, names)
+            _compare(ours.body, theirs.body, f"{path}{node.name}/", difference, names)
 
 
 class _Pairs:
@@ -98,7 +99,7 @@ class _Pairs:
         self._order: list[tuple[Node, Node]] = []
         self._models = (first, second)
         self._pair_ends()
-        for key in (_by_name_and_types, _by_tensor_names):
+        for key in (_by_name_and_types, _by_tensor_names, _by_data):
             self._pair_unique(key)
         self._pair_by_place()
         if self._pair_unique(_by_name):
@@ -115,9 +116,9 @@ class _Pairs:
                 self._add(node, other)
 
     def _pair_end(self, node: Node, candidates: Iterable[Node], names: Callable[[Node], Iterable[str]]) -> bool:
-        wanted = set(names(node))
+        output_names = set(names(node))
         for other in candidates:
-            if other not in self._back and wanted & set(names(other)):
+            if other not in self._back and output_names & set(names(other)):
                 self._add(node, other)
                 return True
         return False
@@ -194,19 +195,19 @@ class _Readers:
         for reader in self._readers.get(node, ()):
             self._missing[reader] -= 1
             if not self._missing[reader] and reader not in self._numbers:
-                key = (reader.op.type, tuple((self._numbers[one.node], one.index) for one in reader.inputs))
+                key = (reader.op.type, tuple((self._numbers[value.node], value.index) for value in reader.inputs))
                 self._keys[reader] = key
                 self.ready.setdefault(key, {})[reader] = None
                 yield key
 
 
 def _unique(nodes: Iterable[Node], key: Callable[[Node], Hashable]) -> dict[Hashable, Node]:
-    found: dict[Hashable, list[Node]] = defaultdict(list)
+    nodes_by_name: dict[Hashable, list[Node]] = defaultdict(list)
     for node in nodes:
         name = key(node)
         if name is not None:
-            found[name].append(node)
-    return {name: nodes[0] for name, nodes in found.items() if len(nodes) == 1}
+            nodes_by_name[name].append(node)
+    return {name: nodes[0] for name, nodes in nodes_by_name.items() if len(nodes) == 1}
 
 
 def _by_name(node: Node) -> Hashable:
@@ -222,6 +223,17 @@ def _by_name_and_types(node: Node) -> Hashable:
 def _by_tensor_names(node: Node) -> Hashable:
     names = tuple(tuple(sorted(output.names)) for output in node.outputs)
     return (node.op.type, names) if any(names) else None
+
+
+def _by_data(node: Node) -> Hashable:
+    """The contents of a constant: equal weights of two models belong together, whatever their names."""
+    data = node.op.data
+    if data is None or not data.size:
+        return None
+    digest = hashlib.sha256()
+    for chunk in data.chunks():
+        digest.update(chunk)
+    return data.element_type.name, data.shape, digest.digest()
 
 
 def _differences(node: Node, other: Node, pairs: _Pairs) -> Iterator[str]:
@@ -305,8 +317,8 @@ def _unequal(ours: Array, theirs: Array, bits: int) -> Array:
     """Where two arrays differ, compared bit by bit where elements have a fixed width of ``bits``."""
     if ours.dtype.kind in "OUST":
         return np.asarray(ours != theirs)
-    kind = f"u{ours.dtype.itemsize}"
-    different = np.ascontiguousarray(ours).view(kind) ^ np.ascontiguousarray(theirs).view(kind)
+    integer_dtype = f"u{ours.dtype.itemsize}"
+    different = np.ascontiguousarray(ours).view(integer_dtype) ^ np.ascontiguousarray(theirs).view(integer_dtype)
     if bits < 8:  # in memory an element has a byte, whose other bits mean nothing
         different &= np.uint8((1 << bits) - 1)
     return np.asarray(different != 0)
@@ -314,4 +326,4 @@ def _unequal(ours: Array, theirs: Array, bits: int) -> Array:
 
 def types_of(layers: Iterable[tuple[str, str]]) -> dict[str, int]:
     """The number of layers of each type in a list."""
-    return dict(sorted(Counter(kind for _, kind in layers).items()))
+    return dict(sorted(Counter(layer_type for _, layer_type in layers).items()))

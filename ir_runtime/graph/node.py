@@ -287,9 +287,9 @@ _set_name = Node.__dict__["name"].__set__
 """The slots themselves: several times as fast as :meth:`Node.__setattr__`, and graphs have thousands of nodes."""
 
 
-def differs(one: TensorType, other: TensorType) -> bool:
+def differs(tensor_type: TensorType, other: TensorType) -> bool:
     """True if two types have different element types or shapes; values and bounds do not count."""
-    return one.element_type is not other.element_type or one.shape != other.shape
+    return tensor_type.element_type is not other.element_type or tensor_type.shape != other.shape
 
 
 def enter_graph(ends: Iterable[Node]) -> None:

@@ -195,11 +195,11 @@ class Operation:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._own = own_attributes(cls)
-        found: dict[str, Attribute] = {}
+        attributes: dict[str, Attribute] = {}
         for base in reversed(cls.__mro__):
-            found.update(base.__dict__.get("_own", {}))
-        cls.declared = found
-        cls._in_xml = tuple([entry for entry in found.values() if entry.xml])
+            attributes.update(base.__dict__.get("_own", {}))
+        cls.declared = attributes
+        cls._in_xml = tuple([entry for entry in attributes.values() if entry.xml])
 
     def __init__(self, **attributes: Any) -> None:
         """Takes each declared attribute; raises :class:`AttributeValueError` for a wrong or missing one."""
@@ -214,8 +214,8 @@ class Operation:
                 values[name] = attribute.default
         for name in attributes:
             if name not in self.declared:
-                known = ", ".join(self.declared) or "none"
-                raise AttributeValueError(f"{self._label()} has no attribute '{name}'; known are: {known}")
+                attribute_names = ", ".join(self.declared) or "none"
+                raise AttributeValueError(f"{self._label()} has no attribute '{name}'; known are: {attribute_names}")
         self.validate()
 
     def validate(self) -> None:
@@ -232,14 +232,14 @@ class Operation:
         raise AttributeError(f"{self._label()} cannot be changed: '{name}' was given when it was made")
 
     def __repr__(self) -> str:
-        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.declared)
-        return f"{type(self).__name__}({given})"
+        arguments = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.declared)
+        return f"{type(self).__name__}({arguments})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Some classes are made by factories: pickle finds them by their type and opset only.
         registered = _REVISIONS.get(self.type, {}).get(self.opset) is type(self)
-        kind = (self.type, self.opset) if registered else type(self)
-        return _unpickled, (kind, {name: getattr(self, name) for name in self.declared})
+        identity = (self.type, self.opset) if registered else type(self)
+        return _unpickled, (identity, {name: getattr(self, name) for name in self.declared})
 
     def __copy__(self) -> Self:
         return self
@@ -298,7 +298,7 @@ class Operation:
 
         By default one for each element of the outputs. Tensors of dynamic shapes count as empty.
         """
-        return float(sum(kind.element_count for kind in outputs))
+        return float(sum(output.element_count for output in outputs))
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
         """Bounds of the first output's values where they follow from the inputs' shapes; None for others."""
@@ -325,7 +325,7 @@ class Operation:
         """The same operation with bodies whose types are inferred from inputs of these types."""
         return self
 
-    def of_type(self, kind: TensorType) -> Operation:
+    def of_type(self, tensor_type: TensorType) -> Operation:
         """For a parameter: the same with another element type and shape."""
         raise UnsupportedError(f"{self.type} is no parameter")
 
@@ -351,8 +351,8 @@ class Operation:
         """Raises :class:`InferenceError` where the operation does not take that many inputs."""
         low, high = self.inputs
         if count < low or (high is not None and count > high):
-            wanted = f"{low}" if low == high else f"{low} to {'any number' if high is None else high}"
-            raise InferenceError(f"{self.type} takes {wanted} inputs, but got {count}")
+            requirement = f"{low}" if low == high else f"{low} to {'any number' if high is None else high}"
+            raise InferenceError(f"{self.type} takes {requirement} inputs, but got {count}")
 
 
 T = TypeVar("T", bound=type[Operation])
@@ -369,19 +369,19 @@ def operation(name: str, *, opset: int, last_opset: int | None = None, replace: 
     opsets dropped it. Registering a revision twice is an error unless ``replace`` is set.
     """
 
-    def register(made: T) -> T:
-        if not made.__module__.startswith(_OWN):
+    def register(cls: T) -> T:
+        if not cls.__module__.startswith(_OWN):
             _register_all()  # users' operations come after those of the package, and may replace them
-        made.type = name
-        made.opset = opset
+        cls.type = name
+        cls.opset = opset
         revisions = _REVISIONS.setdefault(name, {})
         if opset in revisions and not replace:
             raise ModelError(f"operation {name} of opset{opset} is registered twice")
-        revisions[opset] = made
+        revisions[opset] = cls
         _XML_NAMES[name.lower()] = name
         if last_opset is not None:
             _LAST_OPSET[name] = last_opset
-        return made
+        return cls
 
     return register
 
@@ -389,9 +389,9 @@ def operation(name: str, *, opset: int, last_opset: int | None = None, replace: 
 _OWN = "ir_runtime.operations."
 
 
-def _unpickled(kind: type[Operation] | tuple[str, int], attributes: dict[str, Any]) -> Operation:
+def _unpickled(identity: type[Operation] | tuple[str, int], attributes: dict[str, Any]) -> Operation:
     """The operation of a class, or of a type and opset."""
-    cls = find_operation(*kind) if isinstance(kind, tuple) else kind
+    cls = find_operation(*identity) if isinstance(identity, tuple) else identity
     return cls(**attributes)
 
 
@@ -406,13 +406,13 @@ def find_operation(name: str, opset: int) -> type[Operation]:
     Raises :class:`UnsupportedError` where there is none.
     """
     _register_all()
-    known = _XML_NAMES.get(name.lower())
-    revisions = _REVISIONS.get(known or "", {})
+    type_name = _XML_NAMES.get(name.lower())
+    revisions = _REVISIONS.get(type_name or "", {})
     candidates = [version for version in revisions if version <= opset]
-    if known is None or not candidates:
+    if type_name is None or not candidates:
         raise UnsupportedError(f"operation {name} of opset{opset} is not known")
-    if opset > _LAST_OPSET.get(known, opset):
-        raise UnsupportedError(f"operation {name} is gone since opset{_LAST_OPSET[known] + 1}")
+    if opset > _LAST_OPSET.get(type_name, opset):
+        raise UnsupportedError(f"operation {name} is gone since opset{_LAST_OPSET[type_name] + 1}")
     return revisions[max(candidates)]
 
 

@@ -30,7 +30,7 @@ def rebuilt(layers: Sequence[Any]) -> list[Node]:
     nodes: list[Node] = []
     for op, inputs, outputs, (name, output_names, runtime_info, origin) in layers:
         sources: list[Output] = [nodes[position].outputs[index] for position, index in inputs]
-        node = Node(op, sources, [kind for kind, _, _ in outputs], name)
+        node = Node(op, sources, [tensor_type for tensor_type, _, _ in outputs], name)
         node.output_names, node.runtime_info, node.origin = list(output_names), runtime_info, origin
         for output, (_, names, output_info) in zip(node.outputs, outputs):
             output.names, output.runtime_info = list(names), output_info

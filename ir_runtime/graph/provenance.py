@@ -52,5 +52,5 @@ Provenance = Union[str, Computed]
 
 def computed(step: str, sources: Iterable[Provenance | None]) -> Computed | None:
     """Return the provenance of what ``step`` computes from tensors of these; None if all of theirs are unknown."""
-    known = tuple(source for source in sources if source is not None)
-    return Computed((step,), known) if known else None
+    constants = tuple(source for source in sources if source is not None)
+    return Computed((step,), constants) if constants else None

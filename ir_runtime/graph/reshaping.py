@@ -32,37 +32,37 @@ def infer_again(
     operation and types of inputs are the very same objects. Raises :class:`InferenceError`, which names the layer,
     and leaves the model as it was.
     """
-    given, known = parameters or {}, inferred or {}
+    types_of_parameters, earlier_types = parameters or {}, inferred or {}
     types: dict[Output, TensorType] = {}
-    found: list[tuple[Node, Operation, Sequence[TensorType]]] = []
+    changed: list[tuple[Node, Operation, Sequence[TensorType]]] = []
     for node in nodes:
         inputs = [types[source] for source in node.inputs]
-        if node not in given and _are_same(inputs, [source.type for source in node.inputs]):
+        if node not in types_of_parameters and _are_same(inputs, [source.type for source in node.inputs]):
             types.update([(output, output.type) for output in node.outputs])  # nothing before it has changed
             continue
-        before = known.get(node)
+        before = earlier_types.get(node)
         op = node.op
         if before is not None and before.op is op and not op.subgraphs and _are_same(before.inputs, inputs):
             outputs = before.outputs
         else:
             try:
-                if node in given:
-                    op, outputs = op.of_type(given[node]), [given[node]]
+                if node in types_of_parameters:
+                    op, outputs = op.of_type(types_of_parameters[node]), [types_of_parameters[node]]
                 else:
                     op = op.specialized(inputs) if op.subgraphs else op
                     outputs = infer_types(op, inputs)
             except ModelError as error:
                 raise type(error)(f"{node.where}: {error}") from error
-        found.append((node, op, outputs))
+        changed.append((node, op, outputs))
         types.update(zip(node.outputs, outputs))
-    for node, op, outputs in found:
+    for node, op, outputs in changed:
         node.op = op
-        for output, kind in zip(node.outputs, outputs):
-            output.type = kind
+        for output, tensor_type in zip(node.outputs, outputs):
+            output.type = tensor_type
 
 
 def _are_same(some: Sequence[TensorType], others: Sequence[TensorType]) -> bool:
-    return len(some) == len(others) and False not in [one is other for one, other in zip(some, others)]
+    return len(some) == len(others) and False not in [tensor_type is other for tensor_type, other in zip(some, others)]
 
 
 @boundary("the shapes", reads=ModelError)
@@ -98,8 +98,8 @@ def _input(parameters: Sequence[Node], key: Any) -> Node:
             return node
         if isinstance(key, int) and not isinstance(key, bool) and key == index:
             return node
-    known = [node.outputs[0].names[0] if node.outputs[0].names else node.name for node in parameters]
-    raise ModelError(f"the model has no input {key!r}; its inputs are {known}")
+    input_names = [node.outputs[0].names[0] if node.outputs[0].names else node.name for node in parameters]
+    raise ModelError(f"the model has no input {key!r}; its inputs are {input_names}")
 
 
 def _shape(key: Any, shape: Any) -> PartialShape:

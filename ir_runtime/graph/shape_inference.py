@@ -33,8 +33,8 @@ def infer_types(op: Operation, inputs: Sequence[TensorType]) -> list[TensorType]
 
 
 def _may_have_bounds(output: TensorType) -> bool:
-    kind = output.element_type
-    if output.tensor is not None or not (kind.is_integral or kind is element_types.boolean):
+    element_type = output.element_type
+    if output.tensor is not None or not (element_type.is_integral or element_type is element_types.boolean):
         return False
     if output.shape.has_rank and output.shape.rank > _MAX_DIMENSIONS:
         return False
@@ -99,9 +99,12 @@ def _exact(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:
     """The value of the first output where all inputs are known exactly, such as a condition on dimensions."""
     if not inputs or not op.is_pure:
         return None
-    if not all(kind.shape.is_static and kind.shape.element_count().value <= BOUNDS_LIMIT for kind in inputs):
+    if not all(
+        tensor_type.shape.is_static and tensor_type.shape.element_count().value <= BOUNDS_LIMIT
+        for tensor_type in inputs
+    ):
         return None
-    values = [kind.constant for kind in inputs]
+    values = [tensor_type.constant for tensor_type in inputs]
     if any(value is None for value in values):
         return None
     result = op.evaluate(*values)  # type: ignore[arg-type]

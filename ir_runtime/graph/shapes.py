@@ -331,16 +331,16 @@ def broadcast_all(shapes: Iterable[PartialShape]) -> PartialShape:
     return result
 
 
-def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
+def normalize_axis(axis: int, rank: int, subject: str = "axis") -> int:
     """``axis`` counted from the front; raises :class:`InferenceError` outside ``[-rank, rank)``."""
     if not -rank <= axis < rank:
-        raise InferenceError(f"{what} {axis} lies outside the range [{-rank}, {rank - 1}] of rank {rank}")
+        raise InferenceError(f"{subject} {axis} lies outside the range [{-rank}, {rank - 1}] of rank {rank}")
     return axis + rank if axis < 0 else axis
 
 
 def normalize_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
     """Every axis counted from the front; raises :class:`InferenceError` for one named twice."""
-    found = tuple(normalize_axis(int(axis), rank) for axis in axes)
-    if len(set(found)) != len(found):
-        raise InferenceError(f"the axes {list(found)} name a dimension twice")
-    return found
+    normalized = tuple(normalize_axis(int(axis), rank) for axis in axes)
+    if len(set(normalized)) != len(normalized):
+        raise InferenceError(f"the axes {list(normalized)} name a dimension twice")
+    return normalized

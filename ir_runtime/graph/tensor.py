@@ -68,10 +68,10 @@ class Tensor:
     def from_array(cls, array: Array, element_type: ElementType | None = None) -> Tensor:
         """A tensor over ``array``, which must not be written to afterwards."""
         array = np.asarray(array)
-        kind = element_type or element_types.from_dtype(array.dtype)
-        if array.dtype != kind.dtype:
-            array = array.astype(kind.dtype)
-        return cls(kind, array.shape, array=array)
+        target_type = element_type or element_types.from_dtype(array.dtype)
+        if array.dtype != target_type.dtype:
+            array = array.astype(target_type.dtype)
+        return cls(target_type, array.shape, array=array)
 
     @classmethod
     def from_packed(cls, data: Array, element_type: ElementType, shape: tuple[int, ...]) -> Tensor:
@@ -151,15 +151,15 @@ class Tensor:
         if self._view is not None:
             return self._view
         if self._parts is not None:
-            made = self._joined(self._parts())
+            array = self._joined(self._parts())
         elif self._array is not None:
-            made = self._array
+            array = self._array
         else:
             assert self._packed is not None
-            made = element_types.unpack(self._packed, self.element_type, self.shape)
-        view = made.view()
+            array = element_types.unpack(self._packed, self.element_type, self.shape)
+        view = array.view()
         view.flags.writeable = False
-        if made.base is not None and self._parts is None and not self.element_type.is_packed and made.ndim < 2:
+        if array.base is not None and self._parts is None and not self.element_type.is_packed and array.ndim < 2:
             self._view = view
         return view
 
@@ -252,12 +252,12 @@ class Tensor:
             position += len(chunk)
 
     def _joined(self, parts: Iterator[Array]) -> Array:
-        made = np.empty(self.size, self.element_type.dtype)
+        joined = np.empty(self.size, self.element_type.dtype)
         start = 0
         for part in parts:
-            made[start : start + part.size] = part.reshape(-1).astype(made.dtype, copy=False)
+            joined[start : start + part.size] = part.reshape(-1).astype(joined.dtype, copy=False)
             start += part.size
-        return made.reshape(self.shape)
+        return joined.reshape(self.shape)
 
     def _packed_parts(self, parts: Iterator[Array]) -> Iterator[bytes | memoryview]:
         """The parts as bytes; elements that do not fill a byte are joined with the next part."""
@@ -297,8 +297,10 @@ class Tensor:
         return self
 
 
-def _unpickled(kind: ElementType, shape: tuple[int, ...], data: bytes, provenance: Provenance | None = None) -> Tensor:
-    tensor = Tensor.from_packed(np.frombuffer(data, np.uint8), kind, shape)
+def _unpickled(
+    element_type: ElementType, shape: tuple[int, ...], data: bytes, provenance: Provenance | None = None
+) -> Tensor:
+    tensor = Tensor.from_packed(np.frombuffer(data, np.uint8), element_type, shape)
     tensor.provenance = provenance
     return tensor
 
@@ -316,11 +318,11 @@ def _flat_parts(array: Array, *, is_reused: bool = False) -> Iterator[Array]:
             yield flat[start : start + step]
         return
     rows = max(1, _COPIED_BYTES // max(1, array.nbytes // len(array)))
-    made = np.empty((min(rows, len(array)), *array.shape[1:]), array.dtype) if is_reused else None
+    buffer = np.empty((min(rows, len(array)), *array.shape[1:]), array.dtype) if is_reused else None
     array = _read(array)
     for start in range(0, len(array), rows):
         some = array[start : start + rows]
-        copied = np.empty(some.shape, array.dtype) if made is None else made[: len(some)]
+        copied = np.empty(some.shape, array.dtype) if buffer is None else buffer[: len(some)]
         _copy(some, copied)
         yield copied.reshape(-1)
     forget_pages(array)
@@ -331,19 +333,19 @@ def _read(array: Array) -> Array:
     span = FileSpan.of(array.T) if array.ndim == 2 and array.nbytes <= _MAX_READ_BYTES else None
     if span is None:
         return array
-    made = np.empty(array.shape[::-1], array.dtype)
-    span.read_into(made.reshape(-1).view(np.uint8).data)
-    return made.T
+    transposed = np.empty(array.shape[::-1], array.dtype)
+    span.read_into(transposed.reshape(-1).view(np.uint8).data)
+    return transposed.T
 
 
-def _copy(array: Array, made: Array) -> None:
-    """Copy the array into ``made``, whose elements lie in order; a transposed matrix a few columns at a time.
+def _copy(array: Array, values: Array) -> None:
+    """Copy the array into ``values``, whose elements lie in order; a transposed matrix a few columns at a time.
 
     A whole matrix at once takes several times as long: it is written across more lines of memory than the processor's
     nearest cache holds.
     """
     if array.ndim != 2 or array.strides[0] != array.itemsize:
-        made[...] = array
+        values[...] = array
         return
     stride = abs(array.strides[1])
     is_mapped = file_of(array) is not None
@@ -351,17 +353,22 @@ def _copy(array: Array, made: Array) -> None:
     kept = 0
     for start in range(0, array.shape[1], columns):
         end = start + columns
-        made[:, start:end] = array[:, start:end]
+        values[:, start:end] = array[:, start:end]
         if is_mapped and (end - kept) * stride > _MAX_MAPPED_BYTES:
             forget_pages(array[:, kept:end])
             kept = end
 
 
-def _bytes_of(flat: Array, kind: ElementType) -> bytes | memoryview:
+def _bytes_of(flat: Array, element_type: ElementType) -> bytes | memoryview:
     """The packed bytes of a row, without a copy where they are those in memory."""
-    if sys.byteorder == "little" and flat.dtype == kind.dtype and kind.bits >= 8 and flat.flags.c_contiguous:
+    if (
+        sys.byteorder == "little"
+        and flat.dtype == element_type.dtype
+        and element_type.bits >= 8
+        and flat.flags.c_contiguous
+    ):
         return flat.view(np.uint8).data
-    return element_types.pack(flat, kind)
+    return element_types.pack(flat, element_type)
 
 
 def _slices(flat: Array) -> Iterator[memoryview]:

@@ -64,16 +64,16 @@ def range_of(bounds: Bounds) -> Range:
     return lower, np.where(~exact & (bounds.upper == INFINITY), _ENDLESS, bounds.upper.astype(np.object_))
 
 
-def bounds_of(values: Range, kind: ElementType) -> Bounds | None:
+def bounds_of(values: Range, element_type: ElementType) -> Bounds | None:
     """The range of each element as bounds; None where a value of the type might have wrapped.
 
     A value without a bound is a dimension, or computed from one, and taken to be far from the limits of its type; or
     nothing is known of it.
     """
     low, high = values
-    if not kind.is_integral or kind.bits < 32 or low.dtype != np.object_:
+    if not element_type.is_integral or element_type.bits < 32 or low.dtype != np.object_:
         return None
-    limits = np.iinfo(kind.dtype)
+    limits = np.iinfo(element_type.dtype)
     least, greatest = max(int(limits.min), -INFINITY - 1), min(int(limits.max), INFINITY)
     lower, upper = [], []
     for a, b in zip(low.reshape(-1).tolist(), high.reshape(-1).tolist()):
@@ -127,7 +127,7 @@ def corners(function: Callable[..., Any], ranges: Sequence[Range], turning_point
 
 def _extremes(values: Sequence[Any]) -> Range:
     stacked = np.stack(np.broadcast_arrays(*values))
-    if stacked.dtype == np.object_ and any(isinstance(one, float) for one in stacked.reshape(-1).tolist()):
+    if stacked.dtype == np.object_ and any(isinstance(element, float) for element in stacked.reshape(-1).tolist()):
         stacked = stacked.astype(np.float64)  # a square root of integers, which may be NaN
     # For scalars min and max return plain numbers.
     return np.asarray(stacked.min(axis=0), stacked.dtype), np.asarray(stacked.max(axis=0), stacked.dtype)

@@ -18,9 +18,9 @@ from ir_runtime.graph.value_ranges import Range, values_and_zeros
 from .elementwise import Kernel, Unary, computed_in_float32, erf, merge_types, unary
 
 
-def _check_real(kind: element_types.ElementType) -> None:
-    if not (kind.is_real or kind.is_dynamic):
-        raise InferenceError(f"the input must be of a floating-point type, but is {kind}")
+def _check_real(element_type: element_types.ElementType) -> None:
+    if not (element_type.is_real or element_type.is_dynamic):
+        raise InferenceError(f"the input must be of a floating-point type, but is {element_type}")
 
 
 class RealUnary(Unary):
@@ -161,12 +161,12 @@ class _Parametric(Operation):
     elementwise = True
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        kind = merge_types(inputs)
-        _check_real(kind)
+        element_type = merge_types(inputs)
+        _check_real(element_type)
         for value in inputs[1:]:
             if value.shape.has_rank and value.shape.element_count().low > 1:
                 raise InferenceError(f"a parameter must be a scalar, but has the shape {value.shape}")
-        return [TensorType(kind, inputs[0].shape)]
+        return [TensorType(element_type, inputs[0].shape)]
 
     def evaluate(self, *inputs: Array) -> Array:
         x, *parameters = inputs
@@ -222,14 +222,14 @@ class PReLU1(Operation):
     turning_points = (0,)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        kind = merge_types(inputs)
+        element_type = merge_types(inputs)
         x, slope = inputs[0].shape, inputs[1].shape
         if x.has_rank and slope.has_rank:
             if slope.rank == 1 and x.rank > 1 and x[1].merge(slope[0]) is not None:
-                return [TensorType(kind, x)]
+                return [TensorType(element_type, x)]
             if broadcast(x, slope).merge(x) is None:
                 raise InferenceError(f"the slope {slope} does not fit x, which is {x}")
-        return [TensorType(kind, x)]
+        return [TensorType(element_type, x)]
 
     def evaluate(self, *inputs: Array) -> Array:
         x, slope = inputs

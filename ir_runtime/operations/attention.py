@@ -39,15 +39,15 @@ class ScaledDotProductAttention13(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         mask = [] if len(inputs) < 4 or inputs[3].element_type is element_types.boolean else [inputs[3]]
-        kind = merge_types([*inputs[:3], *mask, *inputs[4:]])
-        if not (kind.is_real or kind.is_dynamic):
-            raise InferenceError(f"the inputs must be of a floating-point type, but are {kind}")
+        element_type = merge_types([*inputs[:3], *mask, *inputs[4:]])
+        if not (element_type.is_real or element_type.is_dynamic):
+            raise InferenceError(f"the inputs must be of a floating-point type, but are {element_type}")
         query, key, value = (source.shape for source in inputs[:3])
         shapes = (query, key, value)
         if any(shape.has_rank and shape.rank < 2 for shape in shapes):
             raise InferenceError(f"query, key and value must be at least matrices, but are {query}, {key}, {value}")
         if not all(shape.has_rank for shape in shapes):
-            return [TensorType(kind, PartialShape.dynamic())]
+            return [TensorType(element_type, PartialShape.dynamic())]
         if query[-1].merge(key[-1]) is None:
             raise InferenceError(f"query {query} and key {key} must agree in the last dimension")
         if key[-2].merge(value[-2]) is None:
@@ -60,7 +60,7 @@ class ScaledDotProductAttention13(Operation):
             if not rows.contains(1) and not seen[-2].contains(1) and rows.merge(seen[-2]) is None:
                 raise InferenceError(f"the mask {seen} has not the rows of the query {query}")
             (rows,) = broadcast(PartialShape([rows]), PartialShape([seen[-2]]))
-        return [TensorType(kind, PartialShape([*batch, rows, value[-1]]))]
+        return [TensorType(element_type, PartialShape([*batch, rows, value[-1]]))]
 
     def evaluate(self, *inputs: Array) -> Array:
         query, key, value = (_wide(source) for source in inputs[:3])

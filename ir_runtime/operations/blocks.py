@@ -15,11 +15,11 @@ from ir_runtime.graph.operation import Operation, TensorType, enum, integer, ope
 from ir_runtime.graph.value_ranges import values_and_zeros
 
 
-def divided(dimension: Dimension, by: int, what: str) -> Dimension:
+def divided(dimension: Dimension, by: int, subject: str) -> Dimension:
     if by < 1:
         raise InferenceError(f"the block size must be positive, but is {by}")
     if dimension.is_static and dimension.value % by:
-        raise InferenceError(f"{what} has {dimension} elements, which {by} does not divide")
+        raise InferenceError(f"{subject} has {dimension} elements, which {by} does not divide")
     return Dimension(-(-dimension.low // by), dimension.high if dimension.high == INFINITY else dimension.high // by)
 
 
@@ -112,10 +112,10 @@ def _numbers(value: TensorType, rank: int, least: int) -> list[Dimension]:
     return [Dimension(max(low, least), max(high, least)) for low, high in zip(lower, upper)]
 
 
-def _parts(dimension: Dimension, by: Dimension, what: str) -> Dimension:
+def _parts(dimension: Dimension, by: Dimension, subject: str) -> Dimension:
     """``dimension`` divided by a number that divides it."""
     if by.is_static:
-        return divided(dimension, by.value, what)
+        return divided(dimension, by.value, subject)
     high = INFINITY if dimension.high == INFINITY else dimension.high // by.low
     return Dimension(0 if by.high == INFINITY else -(-dimension.low // by.high), high)
 

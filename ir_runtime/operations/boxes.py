@@ -38,7 +38,7 @@ def overlaps(box: Array, boxes: Array, pixel: float = 0.0, touching: bool = Fals
 
 def shares_of(boxes: Array, pixel: float = 0.0, touching: bool = False) -> Shares:
     """:func:`overlaps` of the boxes with one another."""
-    return lambda one, others: overlaps(boxes[one], boxes[others], pixel, touching)
+    return lambda index, others: overlaps(boxes[index], boxes[others], pixel, touching)
 
 
 def by_score(scores: Array, least: float | None = None, most: int = -1) -> Array:
@@ -81,11 +81,11 @@ def refined(boxes: Array, deltas: Array, pixel: float = 0.0, limit: float | None
     ``deltas`` ``[..., 4]`` are the parts in either direction and the logarithms of the factors, which
     ``limit`` bounds. The upper ends are where the boxes end, even if ``pixel`` is 1 for the given ones.
     """
-    kind = boxes.dtype.type
-    sizes = boxes[..., 2:] - boxes[..., :2] + kind(pixel)
-    centres = deltas[..., :2] * sizes + (boxes[..., :2] + kind(0.5) * sizes)
-    powers = deltas[..., 2:] if limit is None else np.minimum(deltas[..., 2:], kind(limit))
-    half = kind(0.5) * (np.exp(powers) * sizes)
+    dtype = boxes.dtype.type
+    sizes = boxes[..., 2:] - boxes[..., :2] + dtype(pixel)
+    centres = deltas[..., :2] * sizes + (boxes[..., :2] + dtype(0.5) * sizes)
+    powers = deltas[..., 2:] if limit is None else np.minimum(deltas[..., 2:], dtype(limit))
+    half = dtype(0.5) * (np.exp(powers) * sizes)
     return np.concatenate([centres - half, centres + half], -1)
 
 

@@ -34,14 +34,14 @@ def _part(dimension: Dimension, times: int, over: int) -> Dimension:
     return Dimension(low, high)
 
 
-def _check_kind(kind: ElementType) -> None:
-    if not (kind is element_types.u8 or kind.is_real or kind.is_dynamic):
-        raise InferenceError(f"images must be of the type u8 or of a floating-point type, but are {kind}")
+def _check_element_type(element_type: ElementType) -> None:
+    if not (element_type is element_types.u8 or element_type.is_real or element_type.is_dynamic):
+        raise InferenceError(f"images must be of the type u8 or of a floating-point type, but are {element_type}")
 
 
-def _check_channels(what: str, shape: PartialShape, count: int) -> None:
+def _check_channels(subject: str, shape: PartialShape, count: int) -> None:
     if not shape[3].contains(count):
-        raise InferenceError(f"{what} must have {count} channels, but the shape is {shape}")
+        raise InferenceError(f"{subject} must have {count} channels, but the shape is {shape}")
 
 
 def _stored(values: Array, dtype: np.dtype[Any], to_whole: Callable[[Array], Array]) -> Array:
@@ -72,8 +72,8 @@ class _ToColours(Operation):
     blue_first: ClassVar[bool]
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        kind = merge_types(inputs)
-        _check_kind(kind)
+        element_type = merge_types(inputs)
+        _check_element_type(element_type)
         planes = [ranked("a plane", source.shape, 4) for source in inputs]
         if self._is_single(len(inputs)):
             _check_channels("the plane", planes[0], 1)
@@ -88,12 +88,12 @@ class _ToColours(Operation):
             height = same_dimension("the height", bright[1], *(plane[1] * _TWO for plane in chroma))
             width = same_dimension("the width", bright[2], *(plane[2] * _TWO for plane in chroma))
         _part(width, 1, 2)
-        return [TensorType(kind, PartialShape([batch, height, width, 3]))]
+        return [TensorType(element_type, PartialShape([batch, height, width, 3]))]
 
     def _is_single(self, count: int) -> bool:
-        wanted = 2 if self.chroma == 2 else 3
-        if count not in (1, wanted):
-            raise InferenceError(f"{self.type} takes one plane or {wanted}, but got {count}")
+        plane_count = 2 if self.chroma == 2 else 3
+        if count not in (1, plane_count):
+            raise InferenceError(f"{self.type} takes one plane or {plane_count}, but got {count}")
         return count == 1
 
     def evaluate(self, *inputs: Array) -> Array:
@@ -160,25 +160,25 @@ class _ToNV12(Operation):
     single_plane: bool = boolean(default=True)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        kind = inputs[0].element_type
-        _check_kind(kind)
+        element_type = inputs[0].element_type
+        _check_element_type(element_type)
         image = ranked("the image", inputs[0].shape, 4)
         _check_channels("the image", image, 3)
         batch, height, width, _ = image
         halves = [_part(height, 1, 2), _part(width, 1, 2)]
         if self.single_plane:
-            return [TensorType(kind, PartialShape([batch, _part(height, 3, 2), width, 1]))]
+            return [TensorType(element_type, PartialShape([batch, _part(height, 3, 2), width, 1]))]
         return [
-            TensorType(kind, PartialShape([batch, height, width, 1])),
-            TensorType(kind, PartialShape([batch, *halves, 2])),
+            TensorType(element_type, PartialShape([batch, height, width, 1])),
+            TensorType(element_type, PartialShape([batch, *halves, 2])),
         ]
 
     def evaluate(self, *inputs: Array) -> Array | tuple[Array, ...]:
         image = inputs[0]
         colours = _wide(image)[..., ::-1] if self.blue_first else _wide(image)
         weights = WEIGHTS.astype(colours.dtype)
-        found = sum(colours[..., i, None] * weights[:, i] for i in range(3)) + OFFSETS.astype(colours.dtype)
-        planes = _stored(found, image.dtype, _halves_up)
+        converted = sum(colours[..., i, None] * weights[:, i] for i in range(3)) + OFFSETS.astype(colours.dtype)
+        planes = _stored(converted, image.dtype, _halves_up)
         batch, height, width, _ = image.shape
         squares = _wide(planes[..., 1:]).reshape(batch, height // 2, 2, width // 2, 2, 2)
         pairs = _stored(squares.sum((2, 4)) / squares.dtype.type(4), image.dtype, _halves_up)

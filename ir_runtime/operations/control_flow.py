@@ -38,51 +38,54 @@ _PASSES = 3
 def body_types(body: Model, parameters: Sequence[TensorType]) -> list[TensorType]:
     """The types of a body's results where its parameters have the given ones. The body is not changed."""
     types: dict[Output, TensorType] = {}
-    given = dict(zip(body.parameters, parameters))
+    starts = dict(zip(body.parameters, parameters))
     for node in body.nodes():
-        if node in given:
-            types[node.outputs[0]] = given[node]
+        if node in starts:
+            types[node.outputs[0]] = starts[node]
             continue
         try:
-            found = infer_types(node.op, [types[source] for source in node.inputs])
+            types_of_outputs = infer_types(node.op, [types[source] for source in node.inputs])
         except ModelError as error:
             raise type(error)(f"in the body, layer '{node.name}' ({node.op.type}): {error}") from error
-        types.update(zip(node.outputs, found))
+        types.update(zip(node.outputs, types_of_outputs))
     return [types[node.inputs[0]] for node in body.results]
 
 
 def _with_parameters(body: Model, types: Sequence[TensorType]) -> Model:
     """A copy of ``body`` whose parameters have these types, and the types that follow from them."""
-    made = body.clone()
-    parameters = {node: TensorType(kind.element_type, kind.shape) for node, kind in zip(made.parameters, types)}
-    infer_again(made.nodes(), parameters)
-    return made
+    copy = body.clone()
+    parameters = {
+        node: TensorType(tensor_type.element_type, tensor_type.shape)
+        for node, tensor_type in zip(copy.parameters, types)
+    }
+    infer_again(copy.nodes(), parameters)
+    return copy
 
 
 def _declared(body: Model) -> list[TensorType]:
     return [node.outputs[0].type for node in body.parameters]
 
 
-def _bound(declared: TensorType, given: TensorType) -> TensorType:
+def _bound(declared: TensorType, actual: TensorType) -> TensorType:
     """The type of a body's parameter: the type of the value that is passed in, or its declared one."""
-    kind = declared.element_type if given.element_type.is_dynamic else given.element_type
-    shape = given.shape if given.shape.has_rank else declared.shape
-    return dataclasses.replace(given, element_type=kind, shape=shape)
+    element_type = declared.element_type if actual.element_type.is_dynamic else actual.element_type
+    shape = actual.shape if actual.shape.has_rank else declared.shape
+    return dataclasses.replace(actual, element_type=element_type, shape=shape)
 
 
-def _plain(kind: TensorType) -> TensorType:
+def _plain(tensor_type: TensorType) -> TensorType:
     """The type without values."""
-    return TensorType(kind.element_type, kind.shape)
+    return TensorType(tensor_type.element_type, tensor_type.shape)
 
 
-def _union(a: TensorType, b: TensorType, what: str) -> TensorType:
+def _union(a: TensorType, b: TensorType, subject: str) -> TensorType:
     if a.element_type.is_dynamic or b.element_type.is_dynamic:
-        kind = element_types.dynamic
+        element_type = element_types.dynamic
     elif a.element_type is not b.element_type:
-        raise InferenceError(f"{what} is {a.element_type} at one time and {b.element_type} at another")
+        raise InferenceError(f"{subject} is {a.element_type} at one time and {b.element_type} at another")
     else:
-        kind = a.element_type
-    return TensorType(kind, a.shape.union(b.shape))
+        element_type = a.element_type
+    return TensorType(element_type, a.shape.union(b.shape))
 
 
 def _external(inputs: Sequence[Any], index: int) -> Any:
@@ -116,8 +119,8 @@ class _WithBodies(Operation):
 def _check_maps(sub: SubGraph) -> None:
     parameters, results = len(sub.body.parameters), len(sub.body.results)
     named = [entry.parameter for entry in sub.inputs] + [parameter for _, parameter in sub.back_edges]
-    made = [entry.result for entry in sub.outputs] + [result for result, _ in sub.back_edges]
-    if any(not 0 <= index < parameters for index in named) or any(not 0 <= index < results for index in made):
+    mapped = [entry.result for entry in sub.outputs] + [result for result, _ in sub.back_edges]
+    if any(not 0 <= index < parameters for index in named) or any(not 0 <= index < results for index in mapped):
         raise InferenceError("a port map names a parameter or a result that the body does not have")
     fed = [entry.parameter for entry in sub.inputs]
     if len(set(fed)) != len(fed):
@@ -139,15 +142,15 @@ class If8(_WithBodies):
             raise InferenceError(f"one body has {counts[0]} outputs, the other {counts[1]}")
         taken = self._known_branch(inputs)
         if taken is not None:
-            return [_plain(kind) for kind in self._branch(self.bodies[taken], inputs)]
+            return [_plain(tensor_type) for tensor_type in self._branch(self.bodies[taken], inputs)]
         branches = [self._branch(sub, inputs) for sub in self.bodies]
         return [_union(a, b, f"output {i}") for i, (a, b) in enumerate(zip(*branches))]
 
     @staticmethod
     def _known_branch(inputs: Sequence[TensorType]) -> int | None:
         """The number of the body that runs, where the condition is known."""
-        known = inputs[0].constant
-        return None if known is None or known.size != 1 else (0 if known.reshape(-1)[0] else 1)
+        condition = inputs[0].constant
+        return None if condition is None or condition.size != 1 else (0 if condition.reshape(-1)[0] else 1)
 
     def specialized(self, inputs: Sequence[TensorType]) -> Operation:
         taken = self._known_branch(inputs)
@@ -162,8 +165,8 @@ class If8(_WithBodies):
     def _parameter_types(sub: SubGraph, inputs: Sequence[TensorType]) -> list[TensorType]:
         parameters = _declared(sub.body)
         for entry in sub.inputs:
-            given = _external(inputs, entry.external or 0)
-            parameters[entry.parameter] = _bound(parameters[entry.parameter], given)
+            tensor_type = _external(inputs, entry.external or 0)
+            parameters[entry.parameter] = _bound(parameters[entry.parameter], tensor_type)
         return parameters
 
     def _branch(self, sub: SubGraph, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -194,10 +197,10 @@ def _complete(arguments: Sequence[Array | None], sub: SubGraph) -> list[Array]:
     done = []
     for value, node in zip(arguments, sub.body.parameters):
         if value is None:
-            kind = node.outputs[0]
-            if not kind.shape.is_static:
+            output = node.outputs[0]
+            if not output.shape.is_static:
                 raise ExecutionError(f"nothing feeds the parameter '{node.name}' of the body")
-            value = np.zeros(kind.shape.static(), kind.element_type.dtype)
+            value = np.zeros(output.shape.static(), output.element_type.dtype)
         done.append(value)
     return done
 
@@ -265,7 +268,7 @@ class _Looping(_WithBodies):
         parameters = self._parameter_types(inputs)
         carried = self.carried()
         starts = {parameter: _plain(parameters[parameter]) for parameter in carried}
-        parameters = [starts.get(index, kind) for index, kind in enumerate(parameters)]
+        parameters = [starts.get(index, tensor_type) for index, tensor_type in enumerate(parameters)]
         for round_ in range(_PASSES + 1):
             results = body_types(self.sub.body, parameters)
             settled = True
@@ -295,15 +298,15 @@ class _Looping(_WithBodies):
         for entry in self.sub.inputs:
             if entry.external is None:
                 continue
-            given = _external(inputs, entry.external)
+            tensor_type = _external(inputs, entry.external)
             if entry.axis is not None:
-                shape = given.shape
+                shape = tensor_type.shape
                 if shape.has_rank:
                     if not 0 <= entry.axis < shape.rank:
                         raise InferenceError(f"axis {entry.axis} lies outside the rank of {shape}")
                     shape = shape.replace(entry.axis, entry.part_size)
-                given = TensorType(given.element_type, shape)
-            parameters[entry.parameter] = _bound(parameters[entry.parameter], given)
+                tensor_type = TensorType(tensor_type.element_type, shape)
+            parameters[entry.parameter] = _bound(parameters[entry.parameter], tensor_type)
         return parameters
 
     def _count(self, inputs: Sequence[TensorType], results: Sequence[TensorType]) -> Dimension:
@@ -326,21 +329,23 @@ class _Looping(_WithBodies):
         return count
 
     def _output_type(
-        self, entry: OutputMap, kind: TensorType, inputs: Sequence[TensorType], count: Dimension
+        self, entry: OutputMap, tensor_type: TensorType, inputs: Sequence[TensorType], count: Dimension
     ) -> TensorType:
         if entry.axis is not None:
-            if not kind.shape.has_rank:
-                return _plain(kind)
-            if not 0 <= entry.axis < max(kind.shape.rank, 1) or kind.shape.rank == 0:
-                raise InferenceError(f"iterations of the shape {kind.shape} cannot be joined along axis {entry.axis}")
-            return TensorType(kind.element_type, kind.shape.replace(entry.axis, count * entry.part_size))
+            if not tensor_type.shape.has_rank:
+                return _plain(tensor_type)
+            if not 0 <= entry.axis < max(tensor_type.shape.rank, 1) or tensor_type.shape.rank == 0:
+                raise InferenceError(
+                    f"iterations of the shape {tensor_type.shape} cannot be joined along axis {entry.axis}"
+                )
+            return TensorType(tensor_type.element_type, tensor_type.shape.replace(entry.axis, count * entry.part_size))
         if count.low > 0:
-            return _plain(kind)
+            return _plain(tensor_type)
         parameter = next((p for p, result in self.carried().items() if result == entry.result), None)
         source = next((e.external for e in self.sub.inputs if e.parameter == parameter), None)
         if source is None:
-            return _plain(kind)
-        return _union(_plain(inputs[source]), kind, "a loop-carried value")
+            return _plain(tensor_type)
+        return _union(_plain(inputs[source]), tensor_type, "a loop-carried value")
 
     # --- execution ---
 
@@ -409,11 +414,13 @@ class _Looping(_WithBodies):
     def _nothing(self, inputs: Sequence[Array], entry: OutputMap) -> Array:
         """The concatenation of no iterations: empty, with the dimensions that an iteration would have."""
         types = [TensorType(element_types.from_dtype(array.dtype), PartialShape(array.shape)) for array in inputs]
-        kind = self.infer(types)[entry.external or 0]
-        dimensions = [d.value if d.is_static else d.low for d in kind.shape] if kind.shape.has_rank else [0]
+        tensor_type = self.infer(types)[entry.external or 0]
+        dimensions = (
+            [d.value if d.is_static else d.low for d in tensor_type.shape] if tensor_type.shape.has_rank else [0]
+        )
         if entry.axis is not None and entry.axis < len(dimensions):
             dimensions[entry.axis] = 0
-        return np.zeros(dimensions, kind.element_type.dtype)
+        return np.zeros(dimensions, tensor_type.element_type.dtype)
 
 
 def _widen(before: PartialShape, after: PartialShape) -> PartialShape:
@@ -424,9 +431,9 @@ def _widen(before: PartialShape, after: PartialShape) -> PartialShape:
 
 
 def _counter(sub: SubGraph, parameter: int, iteration: int) -> Array:
-    kind = sub.body.parameters[parameter].outputs[0]
-    shape: Iterable[int] = kind.shape.static() if kind.shape.is_static else ()
-    return np.full(tuple(shape), iteration, kind.element_type.dtype)
+    output = sub.body.parameters[parameter].outputs[0]
+    shape: Iterable[int] = output.shape.static() if output.shape.is_static else ()
+    return np.full(tuple(shape), iteration, output.element_type.dtype)
 
 
 @operation("TensorIterator", opset=1)
@@ -470,9 +477,9 @@ class Loop5(_Looping):
 
     def stops_early(self, inputs: Sequence[TensorType], results: Sequence[TensorType]) -> bool:
         marked = self.condition()
-        for kind in [inputs[1], *([] if marked is None else [results[marked]])]:
-            known = kind.constant
-            if known is None or not known.all():
+        for tensor_type in [inputs[1], *([] if marked is None else [results[marked]])]:
+            constant = tensor_type.constant
+            if constant is None or not constant.all():
                 return True
         return False
 

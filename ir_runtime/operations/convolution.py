@@ -66,15 +66,15 @@ class _Convolution(Operation):
         # The larger the kernel, the fewer positions. One is the least where the kernel's size is unknown.
         small = self.windows([max(size.low, 1) for size in kernel])
         large = self.windows([max(size.high, 1) for size in kernel])
-        found = []
+        windows = []
         for most, fewest, size in zip(small, large, sizes):
             count = most.count_dimension(size)
             if most != fewest and not self.auto_pad.startswith("same"):
                 fits = fewest.span <= size.low + fewest.pad_begin + fewest.pad_end
                 least = fewest.count(size.low) if fits else 1
                 count = Dimension(min(least, count.high), count.high)
-            found.append(count)
-        return found
+            windows.append(count)
+        return windows
 
 
 def _for_each_weight_of_a_channel(pixels: TensorType, weights: TensorType) -> float:
@@ -87,14 +87,14 @@ def _real_type(inputs: Sequence[TensorType]) -> ElementType:
 
 
 def _spatial_rank(
-    what: str, data: PartialShape, weights: PartialShape, lead: int, target: TensorType | None = None
+    subject: str, data: PartialShape, weights: PartialShape, lead: int, target: TensorType | None = None
 ) -> int | None:
     """The number of spatial dimensions, where ``lead`` is how many others the weights have.
 
     A ``target`` lists their dimensions.
     """
     if data.has_rank and weights.has_rank and data.rank - 2 != weights.rank - lead:
-        raise InferenceError(f"{what} of the shape {weights} do not fit data of the shape {data}")
+        raise InferenceError(f"{subject} of the shape {weights} do not fit data of the shape {data}")
     if data.has_rank:
         if data.rank < 3:
             raise InferenceError(f"data must have at least three dimensions, but are {data}")
@@ -109,9 +109,9 @@ def _ranked(shape: PartialShape, rank: int) -> PartialShape:
     return shape if shape.has_rank else PartialShape.of_rank(rank)
 
 
-def _check_channels(channels: Dimension, wanted: Dimension, data: PartialShape, weights: PartialShape) -> None:
-    if channels.merge(wanted) is None:
-        raise InferenceError(f"weights {weights} need {wanted} channels, but the data {data} have {channels}")
+def _check_channels(channels: Dimension, dimension: Dimension, data: PartialShape, weights: PartialShape) -> None:
+    if channels.merge(dimension) is None:
+        raise InferenceError(f"weights {weights} need {dimension} channels, but the data {data} have {channels}")
 
 
 def _working(*arrays: Array) -> tuple[Array, ...]:
@@ -204,8 +204,8 @@ def _unfolded(padded: Array, weights: Array, windows: Sequence[Window], counts: 
                 view = _view(source, windows, tap, counts, 2)
                 block[:, :, index] = view[:, :, start:stop]
             flat = block.reshape(groups, depth * len(taps), -1)
-            made = np.matmul(matrix, flat)
-            out[item, :, :, start:stop] = made.reshape(groups, per_group, stop - start, *counts[1:])
+            unfolded = np.matmul(matrix, flat)
+            out[item, :, :, start:stop] = unfolded.reshape(groups, per_group, stop - start, *counts[1:])
     return out
 
 
@@ -216,18 +216,18 @@ class _Correlation(_Convolution):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, weights = inputs[0].shape, inputs[1].shape
-        kind = _real_type(inputs)
+        element_type = _real_type(inputs)
         lead = 3 if self.is_grouped else 2
         rank = _spatial_rank("weights", data, weights, lead)
         if rank is None:
-            return [TensorType(kind, PartialShape.dynamic())]
+            return [TensorType(element_type, PartialShape.dynamic())]
         data, weights = _ranked(data, rank + 2), _ranked(weights, rank + lead)
         filters, depth = weights.dims[lead - 2 : lead]
         if self.is_grouped:
             depth, filters = weights[0] * depth, weights[0] * filters
         _check_channels(data[1], depth, data, weights)
         spatial = self.moved_over(data.dims[2:], weights.dims[lead:])
-        return [TensorType(kind, PartialShape([data[0], filters, *spatial]))]
+        return [TensorType(element_type, PartialShape([data[0], filters, *spatial]))]
 
     def evaluate(self, *inputs: Array) -> Array:
         data, weights = _working(*inputs)
@@ -315,11 +315,11 @@ class _Backprop(_Convolution):
         if target is None:
             target = [n - begin - end + extra for n, begin, end, extra in zip(natural, begins, ends, more)]
         elif self.auto_pad.startswith("same"):
-            totals = [max(n + extra - wanted, 0) for n, extra, wanted in zip(natural, more, target)]
+            totals = [max(n + extra - target_size, 0) for n, extra, target_size in zip(natural, more, target)]
             # Unlike in a convolution, same_upper cuts more off the front.
             begins = tuple(t - t // 2 if self.auto_pad == "same_upper" else t // 2 for t in totals)
         batch = data.shape[0]
-        shape = [max(n, begin + wanted) for n, begin, wanted in zip(natural, begins, target)]
+        shape = [max(n, begin + target_size) for n, begin, target_size in zip(natural, begins, target)]
         out = np.zeros((batch, groups, per_group, *shape), data.dtype)
         if data.size and out.size:
             source = data.reshape(batch, groups, depth, -1)
@@ -332,24 +332,24 @@ class _Backprop(_Convolution):
                     for tap, d, s, n in zip(taps, dilations, strides, sizes)
                 )
                 out[(..., *places)] += part
-        kept: tuple[Any, ...] = tuple(slice(begin, begin + wanted) for begin, wanted in zip(begins, target))
+        kept: tuple[Any, ...] = tuple(slice(begin, begin + target_size) for begin, target_size in zip(begins, target))
         return out[(..., *kept)].reshape(batch, groups * per_group, *target)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, weights = inputs[0].shape, inputs[1].shape
-        kind = _real_type(inputs[:2])
+        element_type = _real_type(inputs[:2])
         target = inputs[2] if len(inputs) > 2 else None
         lead = 3 if self.is_grouped else 2
         rank = _spatial_rank("weights", data, weights, lead, target)
         if rank is None:
-            return [TensorType(kind, PartialShape.dynamic())]
+            return [TensorType(element_type, PartialShape.dynamic())]
         data, weights = _ranked(data, rank + 2), _ranked(weights, rank + lead)
         depth, filters = weights.dims[lead - 2 : lead]
         if self.is_grouped:
             depth, filters = weights[0] * depth, weights[0] * filters
         _check_channels(data[1], depth, data, weights)
         spatial = self.spread_over(data.dims[2:], weights.dims[lead:], target)
-        return [TensorType(kind, PartialShape([data[0], filters, *spatial]))]
+        return [TensorType(element_type, PartialShape([data[0], filters, *spatial]))]
 
     def evaluate(self, *inputs: Array) -> Array:
         data, weights = _working(*inputs[:2])
@@ -394,23 +394,23 @@ class _Deformable(_Convolution):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, offsets, weights = (value.shape for value in inputs[:3])
-        kind = _real_type(inputs)
+        element_type = _real_type(inputs)
         if self.group < 1 or self.deformable_group < 1:
             raise InferenceError("group and deformable_group must be positive")
-        for what, shape in (("data", data), ("offsets", offsets), ("weights", weights)):
+        for subject, shape in (("data", data), ("offsets", offsets), ("weights", weights)):
             if shape.has_rank and shape.rank != 4:
-                raise InferenceError(f"{what} must have four dimensions, but are {shape}")
+                raise InferenceError(f"{subject} must have four dimensions, but are {shape}")
         data, offsets, weights = (_ranked(shape, 4) for shape in (data, offsets, weights))
         _check_channels(data[1], weights[1] * self.group, data, weights)
         taps = weights[2] * weights[3] * (2 * self.deformable_group)
         if offsets[1].merge(taps) is None:
             raise InferenceError(f"offsets must have {taps} channels, but have the shape {offsets}")
         spatial = self.moved_over(data.dims[2:], weights.dims[2:])
-        known = [a.merge(b) for a, b in zip(spatial, offsets.dims[2:])]
-        if None in known:
+        positions = [a.merge(b) for a, b in zip(spatial, offsets.dims[2:])]
+        if None in positions:
             raise InferenceError(f"offsets of the shape {offsets} do not fit the output's {PartialShape(spatial)}")
         batch = data[0].merge(offsets[0]) or data[0]
-        return [TensorType(kind, PartialShape([batch, weights[0], *known]))]
+        return [TensorType(element_type, PartialShape([batch, weights[0], *positions]))]
 
     def evaluate(self, *inputs: Array) -> Array:
         data, offsets, weights, *rest = _working(*inputs)

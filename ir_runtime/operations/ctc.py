@@ -96,8 +96,8 @@ class CTCGreedyDecoderSeqLen6(Operation):
         classes = data.argmax(-1) if data.size else np.zeros(data.shape[:2], np.int64)
         blank = int(blanks[0].reshape(-1)[0]) if blanks else count - 1
         kept, counts = _decoded(classes, np.arange(steps) < lengths[:, None], blank, self.merge_repeated)
-        found = _to_front(classes, kept)
-        return found.astype(self.classes_index_type.dtype), counts.astype(self.sequence_length_type.dtype)
+        sequences = _to_front(classes, kept)
+        return sequences.astype(self.classes_index_type.dtype), counts.astype(self.sequence_length_type.dtype)
 
 
 @operation("CTCLoss", opset=4)

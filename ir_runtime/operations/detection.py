@@ -17,22 +17,22 @@ from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, ope
 from .boxes import Shares, by_score, shares_of, unsuppressed
 
 
-def ranked(what: str, shape: PartialShape, rank: int) -> PartialShape:
+def ranked(subject: str, shape: PartialShape, rank: int) -> PartialShape:
     """The shape, of which only the rank may be unknown; :class:`InferenceError` for another rank."""
     if shape.has_rank and shape.rank != rank:
-        raise InferenceError(f"{what} must have {rank} dimensions, but the shape is {shape}")
+        raise InferenceError(f"{subject} must have {rank} dimensions, but the shape is {shape}")
     return shape if shape.has_rank else PartialShape.of_rank(rank)
 
 
-def same_dimension(what: str, *dimensions: Dimension) -> Dimension:
+def same_dimension(subject: str, *dimensions: Dimension) -> Dimension:
     """The intersection of all dimensions; :class:`InferenceError` where it is empty."""
-    found = DYNAMIC
+    common = DYNAMIC
     for dimension in dimensions:
-        merged = found.merge(dimension)
+        merged = common.merge(dimension)
         if merged is None:
-            raise InferenceError(f"{what} must agree, but is {found} and {dimension}")
-        found = merged
-    return found
+            raise InferenceError(f"{subject} must agree, but is {common} and {dimension}")
+        common = merged
+    return common
 
 
 class Suppression(Operation):
@@ -61,9 +61,9 @@ class Suppression(Operation):
         same_dimension("the number of batches of boxes and scores", boxes[0], scores[0])
         count = same_dimension("the number of boxes and of their scores", boxes[1], scores[2])
         same_dimension("the number of a box's coordinates", boxes[2], as_dimension(self.coordinates))
-        for value, what in zip(inputs[2:], ("the limit", "the IoU threshold", "the score threshold", "sigma")):
+        for value, subject in zip(inputs[2:], ("the limit", "the IoU threshold", "the score threshold", "sigma")):
             if not value.shape.element_count().contains(1):
-                raise InferenceError(f"{what} must be a single number, but has the shape {value.shape}")
+                raise InferenceError(f"{subject} must be a single number, but has the shape {value.shape}")
         limit: Array | None = np.zeros(1, np.int64) if len(inputs) < 3 else inputs[2].constant
         most = count.high
         if limit is not None:
@@ -72,20 +72,20 @@ class Suppression(Operation):
 
     def select(self, boxes: Array, scores: Array, *options: Array) -> tuple[Array, Array]:
         """The rows ``batch, class, box``, and the score of each, which soft suppression may have lowered."""
-        given = [float(option.reshape(-1)[0]) for option in options]
-        limit, overlap, least, sigma = given + [0.0, 0.0, 0.0, 0.0][len(given) :]
+        settings = [float(option.reshape(-1)[0]) for option in options]
+        limit, overlap, least, sigma = settings + [0.0, 0.0, 0.0, 0.0][len(settings) :]
         rows: list[tuple[int, int, int]] = []
         kept_scores: list[Any] = []
         for batch, of_batch in enumerate(scores):
             shares = self.shares(boxes[batch])
-            for kind, of_class in enumerate(of_batch.astype(np.float32)):
+            for class_index, of_class in enumerate(of_batch.astype(np.float32)):
                 if sigma > 0:
-                    found, values = _soft(shares, of_class, int(limit), least, sigma)
+                    taken, values = _soft(shares, of_class, int(limit), least, sigma)
                 else:
                     order = by_score(of_class, least)
-                    found = unsuppressed(order, shares, overlap, int(limit), inclusive=self.equal_suppresses)
-                    values = list(of_class[found])
-                rows += [(batch, kind, box) for box in found]
+                    taken = unsuppressed(order, shares, overlap, int(limit), inclusive=self.equal_suppresses)
+                    values = list(of_class[taken])
+                rows += [(batch, class_index, box) for box in taken]
                 kept_scores += values
         table, values_taken = np.array(rows, np.int64).reshape(-1, 3), np.array(kept_scores, np.float32)
         if self.sort_result_descending:
@@ -171,10 +171,10 @@ class NonMaxSuppression5(NonMaxSuppression3):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         shape = self.selected(inputs)
-        kind = inputs[1].element_type
+        element_type = inputs[1].element_type
         return [
             TensorType(self.output_type, shape),
-            TensorType(element_types.f32 if kind.is_dynamic else kind, shape),
+            TensorType(element_types.f32 if element_type.is_dynamic else element_type, shape),
             TensorType(self.output_type, PartialShape([1])),
         ]
 

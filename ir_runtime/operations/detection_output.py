@@ -22,15 +22,15 @@ _CORNER, _CENTER = "caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CE
 
 
 @dataclass
-class _Found:
+class _Detections:
     """The boxes taken of an image, one entry each."""
 
     classes: Array
     priors: Array
     scores: Array
 
-    def at(self, rows: Array) -> _Found:
-        return _Found(self.classes[rows], self.priors[rows], self.scores[rows])
+    def at(self, rows: Array) -> _Detections:
+        return _Detections(self.classes[rows], self.priors[rows], self.scores[rows])
 
 
 class _DetectionOutput(Operation):
@@ -80,7 +80,7 @@ class _DetectionOutput(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         names = ("the moves", "the scores", "the priors", "the earlier scores", "the earlier moves")
-        shapes = [ranked(what, value.shape, rank) for what, value, rank in zip(names, inputs, (2, 2, 3, 2, 2))]
+        shapes = [ranked(subject, value.shape, rank) for subject, value, rank in zip(names, inputs, (2, 2, 3, 2, 2))]
         if len(inputs) == 4:
             raise InferenceError("earlier scores and earlier moves come together, but there are 4 inputs")
         if not self.keep_top_k:
@@ -125,28 +125,28 @@ class _DetectionOutput(Operation):
 
     def evaluate(self, *inputs: Array) -> Array:
         arrays = [value.astype(np.float32, copy=False) for value in inputs]
-        images, given = arrays[0].shape[0], arrays[2].shape[2] // self._prior_size
-        if not given or arrays[1].shape[1] % given:
-            raise ExecutionError(f"{arrays[1].shape[1]} scores cannot be those of {given} priors")
-        classes = arrays[1].shape[1] // given
-        kinds = arrays[0].shape[1] // (given * 4)
-        moves = [value.reshape(images, given, kinds, 4).swapaxes(1, 2) for value in arrays[::4]]
-        scores = arrays[1].reshape(images, given, classes)
+        images, prior_count = arrays[0].shape[0], arrays[2].shape[2] // self._prior_size
+        if not prior_count or arrays[1].shape[1] % prior_count:
+            raise ExecutionError(f"{arrays[1].shape[1]} scores cannot be those of {prior_count} priors")
+        classes = arrays[1].shape[1] // prior_count
+        kinds = arrays[0].shape[1] // (prior_count * 4)
+        moves = [value.reshape(images, prior_count, kinds, 4).swapaxes(1, 2) for value in arrays[::4]]
+        scores = arrays[1].reshape(images, prior_count, classes)
         if len(inputs) == 5:
-            objects = arrays[3].reshape(images, given, 2)[..., 1:] >= np.float32(self.objectness_score)
+            objects = arrays[3].reshape(images, prior_count, 2)[..., 1:] >= np.float32(self.objectness_score)
             scores = np.where(objects, scores, np.arange(classes) == self.background_label_id)
         shape = self.infer([TensorType(f32, PartialShape(value.shape)) for value in inputs])[0].shape
         out = np.zeros(shape.static(), np.float32)
         count = 0
         for image in range(images):
             boxes, usable = self._boxes(arrays[2][min(image, len(arrays[2]) - 1)], [m[image] for m in moves])
-            found = self._of_image(boxes, scores[image, :usable])
-            rows = slice(count, count + len(found.scores))
+            detections = self._of_image(boxes, scores[image, :usable])
+            rows = slice(count, count + len(detections.scores))
             count = rows.stop
-            chosen = boxes[np.minimum(found.classes, len(boxes) - 1), found.priors]
+            chosen = boxes[np.minimum(detections.classes, len(boxes) - 1), detections.priors]
             out[0, 0, rows, 0] = image
-            out[0, 0, rows, 1] = found.classes - int(self.decrease_label_id)
-            out[0, 0, rows, 2] = found.scores
+            out[0, 0, rows, 1] = detections.classes - int(self.decrease_label_id)
+            out[0, 0, rows, 2] = detections.scores
             out[0, 0, rows, 3:] = np.clip(chosen, 0, 1) if self.clip_after_nms else chosen
         out[0, 0, count : count + 1, 0] = -1
         return out.astype(inputs[0].dtype, copy=False)
@@ -180,26 +180,26 @@ class _DetectionOutput(Operation):
             boxes = np.concatenate([centres - half, centres + half], -1)
         return np.clip(boxes, 0, 1) if self.clip_before_nms else boxes
 
-    def _of_image(self, boxes: Array, scores: Array) -> _Found:
+    def _of_image(self, boxes: Array, scores: Array) -> _Detections:
         parts = self._best_classes(boxes, scores) if self.decrease_label_id else self._all_classes(boxes, scores)
-        classes = [np.full(len(taken), kind) for kind, taken in parts]
+        classes = [np.full(len(taken), class_index) for class_index, taken in parts]
         priors = [np.asarray(taken, np.int64) for _, taken in parts]
         nothing = [np.empty(0, np.int64)]
-        kind, prior = np.concatenate(nothing + classes), np.concatenate(nothing + priors)
-        found = _Found(kind, prior, scores[prior, kind])
+        class_indices, prior = np.concatenate(nothing + classes), np.concatenate(nothing + priors)
+        detections = _Detections(class_indices, prior, scores[prior, class_indices])
         keep = self.keep_top_k[0]
-        if -1 < keep < len(found.scores):
-            found = found.at(np.lexsort((found.priors, -found.scores))[:keep])
-        return found.at(np.argsort(found.classes, kind="stable"))
+        if -1 < keep < len(detections.scores):
+            detections = detections.at(np.lexsort((detections.priors, -detections.scores))[:keep])
+        return detections.at(np.argsort(detections.classes, kind="stable"))
 
     def _all_classes(self, boxes: Array, scores: Array) -> list[tuple[int, list[int]]]:
         """Suppression within every class."""
         parts = []
-        for kind in range(scores.shape[1]):
-            if kind != self.background_label_id:
-                order = by_score(scores[:, kind], self.confidence_threshold, self.top_k)
-                shares = shares_of(boxes[min(kind, len(boxes) - 1)])
-                parts.append((kind, unsuppressed(order, shares, self.nms_threshold, len(order))))
+        for class_index in range(scores.shape[1]):
+            if class_index != self.background_label_id:
+                order = by_score(scores[:, class_index], self.confidence_threshold, self.top_k)
+                shares = shares_of(boxes[min(class_index, len(boxes) - 1)])
+                parts.append((class_index, unsuppressed(order, shares, self.nms_threshold, len(order))))
         return parts
 
     def _best_classes(self, boxes: Array, scores: Array) -> list[tuple[int, list[int]]]:
@@ -214,19 +214,19 @@ class _DetectionOutput(Operation):
         order = order[(greatest[order] >= np.float32(self.confidence_threshold)) & (greatest[order] > -1)]
         order = order if self.top_k < 0 else order[: self.top_k]
         parts = []
-        for kind in np.unique(best[order]).tolist():
-            shares = shares_of(boxes[min(kind, len(boxes) - 1)])
-            own = order[best[order] == kind]
-            parts.append((kind, unsuppressed(own, shares, self.nms_threshold, len(own))))
+        for class_index in np.unique(best[order]).tolist():
+            shares = shares_of(boxes[min(class_index, len(boxes) - 1)])
+            own = order[best[order] == class_index]
+            parts.append((class_index, unsuppressed(own, shares, self.nms_threshold, len(own))))
         return parts
 
 
-def _part(what: str, whole: Dimension, factor: Dimension) -> Dimension:
+def _part(subject: str, whole: Dimension, factor: Dimension) -> Dimension:
     """The other factor of a dimension, where it is known; :class:`InferenceError` where there is none."""
     if not whole.is_static or not factor.is_static:
         return DYNAMIC
     if not factor.value or whole.value % factor.value:
-        raise InferenceError(f"{what} have {whole} values, which is not a multiple of {factor}")
+        raise InferenceError(f"{subject} have {whole} values, which is not a multiple of {factor}")
     return as_dimension(whole.value // factor.value)
 
 

@@ -46,7 +46,7 @@ class ExperimentalDetectronGenerateProposalsSingleImage6(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         names = ("the image's dimensions", "the anchors", "the deltas", "the scores")
-        shapes = [ranked(what, value.shape, rank) for what, value, rank in zip(names, inputs, (1, 2, 3, 3))]
+        shapes = [ranked(subject, value.shape, rank) for subject, value, rank in zip(names, inputs, (1, 2, 3, 3))]
         image, anchors, deltas, scores = shapes
         same_dimension("the number of the image's dimensions", image[0], as_dimension(3))
         same_dimension("the number of an anchor's coordinates", anchors[1], as_dimension(4))
@@ -56,10 +56,10 @@ class ExperimentalDetectronGenerateProposalsSingleImage6(Operation):
         same_dimension("the number of anchors and of scores", anchors[0], scores.element_count())
         if self.post_nms_count < 0 or self.pre_nms_count < 0:
             raise InferenceError("pre_nms_count and post_nms_count must not be negative")
-        kind = inputs[3].element_type
+        element_type = inputs[3].element_type
         return [
-            TensorType(kind, PartialShape([self.post_nms_count, 4])),
-            TensorType(kind, PartialShape([self.post_nms_count])),
+            TensorType(element_type, PartialShape([self.post_nms_count, 4])),
+            TensorType(element_type, PartialShape([self.post_nms_count])),
         ]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
@@ -70,8 +70,8 @@ class ExperimentalDetectronGenerateProposalsSingleImage6(Operation):
         order = order[large[order]][: self.pre_nms_count]
         # Here a box ends at its upper corner, other than where it was moved.
         taken = unsuppressed(order, shares_of(boxes), self.nms_threshold, self.post_nms_count)
-        kind = inputs[3].dtype
-        return _padded(boxes[taken], self.post_nms_count, kind), _padded(values[taken], self.post_nms_count, kind)
+        dtype = inputs[3].dtype
+        return _padded(boxes[taken], self.post_nms_count, dtype), _padded(values[taken], self.post_nms_count, dtype)
 
 
 @operation("ExperimentalDetectronTopKROIs", opset=6)
@@ -184,10 +184,10 @@ class ExperimentalDetectronROIFeatureExtractor6(Operation):
             raise InferenceError("output_size must be positive, and sampling_ratio must not be negative")
         if len(self.pyramid_scales) < len(layers) or min(self.pyramid_scales) < 1:
             raise InferenceError(f"{len(layers)} layers need as many positive scales, not {list(self.pyramid_scales)}")
-        kind = inputs[0].element_type
+        element_type = inputs[0].element_type
         return [
-            TensorType(kind, PartialShape([regions[0], channels, self.output_size, self.output_size])),
-            TensorType(kind, PartialShape([regions[0], 4])),
+            TensorType(element_type, PartialShape([regions[0], channels, self.output_size, self.output_size])),
+            TensorType(element_type, PartialShape([regions[0], 4])),
         ]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
@@ -195,10 +195,10 @@ class ExperimentalDetectronROIFeatureExtractor6(Operation):
         levels = self._levels(regions.astype(np.float32), len(layers))
         size = self.output_size
         out = np.zeros((len(regions), layers[0].shape[1], size, size), regions.dtype)
-        kind = _LeastOfOne if self.aligned else ROIAlign3
+        pooling = _LeastOfOne if self.aligned else ROIAlign3
         for level, (layer, scale) in enumerate(zip(layers, self.pyramid_scales)):
             own = np.flatnonzero(levels == level)
-            align = kind(pooled_h=size, pooled_w=size, sampling_ratio=self.sampling_ratio, spatial_scale=1 / scale)
+            align = pooling(pooled_h=size, pooled_w=size, sampling_ratio=self.sampling_ratio, spatial_scale=1 / scale)
             out[own] = align.evaluate(layer, regions[own], np.zeros(len(own), np.int64))
         return out, regions
 
@@ -239,7 +239,7 @@ class ExperimentalDetectronDetectionOutput6(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         names = ("the regions", "the deltas", "the scores", "the image's dimensions")
-        regions, deltas, scores, image = (ranked(what, value.shape, 2) for what, value in zip(names, inputs))
+        regions, deltas, scores, image = (ranked(subject, value.shape, 2) for subject, value in zip(names, inputs))
         same_dimension("the number of regions, deltas and scores", regions[0], deltas[0], scores[0])
         same_dimension("the number of a region's coordinates", regions[1], as_dimension(4))
         classes = Dimension(max(self.num_classes, 0), max(self.num_classes, 0))
@@ -249,13 +249,13 @@ class ExperimentalDetectronDetectionOutput6(Operation):
         same_dimension("the number of the image's dimensions", image[1], as_dimension(3))
         if len(self.deltas_weights) != 4:
             raise InferenceError(f"deltas_weights must be four numbers, but are {list(self.deltas_weights)}")
-        rows, kind = self.max_detections_per_image, inputs[0].element_type
+        rows, element_type = self.max_detections_per_image, inputs[0].element_type
         if rows < 0:
             raise InferenceError(f"max_detections_per_image must not be negative, but is {rows}")
         return [
-            TensorType(kind, PartialShape([rows, 4])),
+            TensorType(element_type, PartialShape([rows, 4])),
             TensorType(element_types.i32, PartialShape([rows])),
-            TensorType(kind, PartialShape([rows])),
+            TensorType(element_type, PartialShape([rows])),
         ]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
@@ -266,14 +266,14 @@ class ExperimentalDetectronDetectionOutput6(Operation):
         usable = np.all(regions[:, 2:] > regions[:, :2], axis=1, keepdims=True)
         boxes = np.where(usable[:, None], np.maximum(boxes, 0), 0)
         scores = np.where(usable, scores, 0)
-        found = [np.empty((0, 2), np.int64)]
-        for kind in range(1, self.num_classes):
-            order = by_score(scores[:, kind], self.score_threshold)
+        rows = [np.empty((0, 2), np.int64)]
+        for class_index in range(1, self.num_classes):
+            order = by_score(scores[:, class_index], self.score_threshold)
             most = len(order) if self.post_nms_count == -1 else self.post_nms_count
-            shares = shares_of(boxes[:, kind], 1.0, touching=True)
+            shares = shares_of(boxes[:, class_index], 1.0, touching=True)
             taken = unsuppressed(order, shares, self.nms_threshold, most)
-            found.append(np.array([(kind, region) for region in taken], np.int64).reshape(-1, 2))
-        classes, taken_regions = np.concatenate(found).T
+            rows.append(np.array([(class_index, region) for region in taken], np.int64).reshape(-1, 2))
+        classes, taken_regions = np.concatenate(rows).T
         values = scores[taken_regions, classes]
         count = self.max_detections_per_image
         if len(values) > count:

@@ -41,12 +41,12 @@ def computed_in_float32(kernel: Kernel) -> Kernel:
 
 def merge_types(inputs: Sequence[TensorType]) -> ElementType:
     """The one element type of all inputs; raises :class:`InferenceError` where they differ."""
-    known = [value.element_type for value in inputs if not value.element_type.is_dynamic]
-    if any(kind is not known[0] for kind in known):
+    element_types_present = [value.element_type for value in inputs if not value.element_type.is_dynamic]
+    if any(element_type is not element_types_present[0] for element_type in element_types_present):
         raise InferenceError(
             f"the inputs must have one element type, but have {', '.join(str(v.element_type) for v in inputs)}"
         )
-    return known[0] if known else element_types.dynamic
+    return element_types_present[0] if element_types_present else element_types.dynamic
 
 
 def broadcast_shapes(a: PartialShape, b: PartialShape, rule: str) -> PartialShape:
@@ -75,12 +75,12 @@ class Binary(Operation):
     kernel: ClassVar[Kernel]
     auto_broadcast: str = enum("none", "numpy", "pdpd", default="numpy")
 
-    def result_type(self, kind: ElementType) -> ElementType:
-        return kind
+    def result_type(self, element_type: ElementType) -> ElementType:
+        return element_type
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        kind = self.result_type(merge_types(inputs))
-        return [TensorType(kind, broadcast_shapes(inputs[0].shape, inputs[1].shape, self.auto_broadcast))]
+        element_type = self.result_type(merge_types(inputs))
+        return [TensorType(element_type, broadcast_shapes(inputs[0].shape, inputs[1].shape, self.auto_broadcast))]
 
     def evaluate(self, *inputs: Array) -> Array:
         a, b = inputs
@@ -128,26 +128,26 @@ class Remainder(Arithmetic):
 class Comparison(Binary):
     """The output is boolean."""
 
-    def result_type(self, kind: ElementType) -> ElementType:
+    def result_type(self, element_type: ElementType) -> ElementType:
         return element_types.boolean
 
 
 class Logical(Binary):
     """Booleans in, booleans out."""
 
-    def result_type(self, kind: ElementType) -> ElementType:
-        if kind not in (element_types.boolean, element_types.dynamic):
-            raise InferenceError(f"the inputs must be boolean, but are {kind}")
+    def result_type(self, element_type: ElementType) -> ElementType:
+        if element_type not in (element_types.boolean, element_types.dynamic):
+            raise InferenceError(f"the inputs must be boolean, but are {element_type}")
         return element_types.boolean
 
 
 class Bitwise(Arithmetic):
     """Integers or booleans, bit by bit."""
 
-    def result_type(self, kind: ElementType) -> ElementType:
-        if kind.is_real or kind is element_types.string:
-            raise InferenceError(f"the inputs must be integers or booleans, but are {kind}")
-        return kind
+    def result_type(self, element_type: ElementType) -> ElementType:
+        if element_type.is_real or element_type is element_types.string:
+            raise InferenceError(f"the inputs must be integers or booleans, but are {element_type}")
+        return element_type
 
 
 class DownShift(Bitwise):
@@ -305,8 +305,8 @@ class Wave(Unary):
     """A function with values from -1 to 1."""
 
     def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
-        one = np.ones_like(inputs[0][0])
-        return -one, one
+        unit = np.ones_like(inputs[0][0])
+        return -unit, unit
 
 
 class Predicate(Unary):
@@ -496,7 +496,7 @@ def _to_integers(x: Array, target: ElementType) -> Array:
                 return np.where(x < 0, x.astype(np.int64).astype(np.uint64), x.astype(np.uint64))
             return x.astype(target.dtype)
         wrapped = x.astype(np.int64) & ((1 << target.bits) - 1)
-    if target.kind == "signed":
+    if target.category == "signed":
         half = 1 << (target.bits - 1)
         wrapped = (wrapped ^ half) - half
     return wrapped.astype(target.dtype)
@@ -556,12 +556,12 @@ class Select1(Operation):
         condition, then, otherwise = inputs
         if condition.element_type not in (element_types.boolean, element_types.dynamic):
             raise InferenceError(f"the condition must be boolean, but is {condition.element_type}")
-        kind = merge_types([then, otherwise])
+        element_type = merge_types([then, otherwise])
         if self.auto_broadcast == "pdpd":
             shape = broadcast_shapes(then.shape, otherwise.shape, "pdpd")
-            return [TensorType(kind, broadcast_shapes(shape, condition.shape, "pdpd"))]
+            return [TensorType(element_type, broadcast_shapes(shape, condition.shape, "pdpd"))]
         shape = broadcast_shapes(then.shape, otherwise.shape, self.auto_broadcast)
-        return [TensorType(kind, broadcast_shapes(condition.shape, shape, self.auto_broadcast))]
+        return [TensorType(element_type, broadcast_shapes(condition.shape, shape, self.auto_broadcast))]
 
     def moved_inputs(self, count: int) -> Sequence[int]:
         return (1, 2)

@@ -125,8 +125,8 @@ class EmbeddingSegmentsSum3(Operation):
     inputs = (4, 6)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        known = inputs[3].known_bounds
-        return _table_output(inputs[0], DYNAMIC if known is None else known.dimensions()[0])
+        bounds = inputs[3].known_bounds
+        return _table_output(inputs[0], DYNAMIC if bounds is None else bounds.dimensions()[0])
 
     def evaluate(self, *inputs: Array) -> Array:
         table, indices, segment = inputs[:3]
@@ -153,8 +153,8 @@ class SegmentMax16(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         count = DYNAMIC
         if len(inputs) > 2:
-            known = inputs[2].known_bounds
-            count = DYNAMIC if known is None else known.dimensions()[0]
+            bounds = inputs[2].known_bounds
+            count = DYNAMIC if bounds is None else bounds.dimensions()[0]
         elif inputs[1].constant is not None:
             segment = inputs[1].constant
             count = as_dimension(int(segment[-1]) + 1 if segment.size else 0)
@@ -162,8 +162,8 @@ class SegmentMax16(Operation):
 
     def evaluate(self, *inputs: Array) -> Array:
         data, segment = inputs[:2]
-        found = int(segment[-1]) + 1 if segment.size else 0
-        count = int(inputs[2].reshape(-1)[0]) if len(inputs) > 2 else found
+        counted = int(segment[-1]) + 1 if segment.size else 0
+        count = int(inputs[2].reshape(-1)[0]) if len(inputs) > 2 else counted
         lowest = np.iinfo(data.dtype).min if data.dtype.kind in "iu" else -np.inf
         out = np.full((count, *data.shape[1:]), lowest, data.dtype)
         inside = segment < count
@@ -187,14 +187,14 @@ class GatherTree1(Operation):
     inputs = (4, 4)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        kind = merge_types([inputs[0], inputs[1]])
+        element_type = merge_types([inputs[0], inputs[1]])
         shape = inputs[0].shape.merge(inputs[1].shape)
         if shape is None:
             raise InferenceError(f"ids and parents must have one shape, but have {inputs[0].shape}, {inputs[1].shape}")
         shape = ranked("the ids", shape, 3)
         lengths = ranked("the lengths", inputs[2].shape, 1)[0]
         shape = shape.replace(1, same_dimension("the batch of ids and lengths", shape[1], lengths))
-        return [TensorType(kind, shape)]
+        return [TensorType(element_type, shape)]
 
     def evaluate(self, *inputs: Array) -> Array:
         ids, parents, lengths, end = inputs

@@ -55,8 +55,8 @@ def erf_inverse(x: Array) -> Array:
     reach = np.where(np.isinf(depth), 5.0, depth)
     tail = np.where(is_end, _ratio(END, np.where(is_end, reach - 5, 0.0)), _ratio(OUTER, reach - 1.6))
     tail = np.where(np.isinf(depth), np.inf, tail)
-    found = np.where(is_middle, middle, np.copysign(tail, half)) / np.sqrt(2)
-    return np.where(beyond | np.isnan(half), np.nan, found).astype(x.dtype)
+    inverse = np.where(is_middle, middle, np.copysign(tail, half)) / np.sqrt(2)
+    return np.where(beyond | np.isnan(half), np.nan, inverse).astype(x.dtype)
 
 
 @operation("ErfInv", opset=17)
@@ -66,9 +66,9 @@ class ErfInv17(Unary):
     monotone = True
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        kind = inputs[0].element_type
-        if not (kind.is_real or kind.is_dynamic):
-            raise InferenceError(f"the input must be of a floating-point type, but is {kind}")
+        element_type = inputs[0].element_type
+        if not (element_type.is_real or element_type.is_dynamic):
+            raise InferenceError(f"the input must be of a floating-point type, but is {element_type}")
         return super().infer(inputs)
 
     kernel = staticmethod(erf_inverse)

@@ -23,12 +23,12 @@ class _ShapeOf(Operation):
     inputs = (1, 1)
     value_range = positions
 
-    def kind(self) -> ElementType:
+    def index_type(self) -> ElementType:
         return element_types.i64
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         shape = inputs[0].shape
-        return [TensorType(self.kind(), PartialShape([shape.rank if shape.has_rank else None]))]
+        return [TensorType(self.index_type(), PartialShape([shape.rank if shape.has_rank else None]))]
 
     def infer_bounds(self, inputs: Sequence[TensorType]) -> Bounds | None:
         shape = inputs[0].shape
@@ -38,7 +38,7 @@ class _ShapeOf(Operation):
         return Bounds(lower, np.array([d.high for d in shape], np.int64))
 
     def evaluate(self, *inputs: Array) -> Array:
-        return np.array(inputs[0].shape, self.kind().dtype)
+        return np.array(inputs[0].shape, self.index_type().dtype)
 
 
 @operation("ShapeOf", opset=1)
@@ -52,7 +52,7 @@ class ShapeOf3(_ShapeOf):
 
     output_type: ElementType = type_of_elements(default=element_types.i64)
 
-    def kind(self) -> ElementType:
+    def index_type(self) -> ElementType:
         return self.output_type
 
 
@@ -61,19 +61,19 @@ class _Range(Operation):
 
     inputs = (3, 3)
 
-    def kind(self, inputs: Sequence[TensorType]) -> ElementType:
+    def value_type(self, inputs: Sequence[TensorType]) -> ElementType:
         return inputs[0].element_type
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         for name, value in zip(("start", "stop", "step"), inputs):
             if value.shape.has_rank and value.shape.element_count().low > 1:
                 raise InferenceError(f"{name} must be a scalar, but has the shape {value.shape}")
-        known = [value.constant for value in inputs]
+        constants = [value.constant for value in inputs]
         dimension = self._between(*[value.known_bounds for value in inputs])
-        if all(value is not None for value in known):
-            count = self._count(*[v.reshape(-1)[0] for v in known if v is not None])
+        if all(value is not None for value in constants):
+            count = self._count(*[v.reshape(-1)[0] for v in constants if v is not None])
             dimension = Dimension(count, count)
-        return [TensorType(self.kind(inputs), PartialShape([dimension]))]
+        return [TensorType(self.value_type(inputs), PartialShape([dimension]))]
 
     def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
         return hull(inputs[:2])
@@ -129,7 +129,7 @@ class Range4(_Range):
 
     output_type: ElementType = type_of_elements(default=element_types.dynamic)
 
-    def kind(self, inputs: Sequence[TensorType]) -> ElementType:
+    def value_type(self, inputs: Sequence[TensorType]) -> ElementType:
         return self.output_type
 
     def evaluate(self, *inputs: Array) -> Array:
@@ -184,9 +184,9 @@ class CumSum3(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, axis = inputs
-        known = axis.constant
-        if known is not None and data.shape.has_rank:
-            normalize_axis(int(known.reshape(-1)[0]), data.shape.rank)
+        constant = axis.constant
+        if constant is not None and data.shape.has_rank:
+            normalize_axis(int(constant.reshape(-1)[0]), data.shape.rank)
         return [TensorType(data.element_type, data.shape)]
 
     def evaluate(self, *inputs: Array) -> Array:

@@ -34,9 +34,9 @@ class GridSample9(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, grid = (value.shape for value in inputs)
-        for what, shape in (("the data", data), ("the grid", grid)):
+        for subject, shape in (("the data", data), ("the grid", grid)):
             if shape.has_rank and shape.rank != 4:
-                raise InferenceError(f"{what} must have four dimensions, but the shape is {shape}")
+                raise InferenceError(f"{subject} must have four dimensions, but the shape is {shape}")
         data, grid = (shape if shape.has_rank else PartialShape.of_rank(4) for shape in (data, grid))
         batch = data[0].merge(grid[0])
         if batch is None:
@@ -63,17 +63,17 @@ class GridSample9(Operation):
 
     def _taps(self, normal: Array, dimension: int) -> list[tuple[Array, Array, Array]]:
         """Which elements along one dimension each place sees, with their weights, and whether they exist."""
-        one, half = normal.dtype.type(1), normal.dtype.type(2)
+        unit, half = normal.dtype.type(1), normal.dtype.type(2)
         if self.align_corners:
-            place = (normal + one) / half * normal.dtype.type(dimension - 1)
+            place = (normal + unit) / half * normal.dtype.type(dimension - 1)
         else:
-            place = ((normal + one) * normal.dtype.type(dimension) - one) / half
+            place = ((normal + unit) * normal.dtype.type(dimension) - unit) / half
         if self.mode == "nearest":
             return [self._element(np.rint(place), np.ones_like(place), dimension)]
         start = np.floor(place)
         share = place - start
         if self.mode == "bilinear":
-            weights, first = [one - share, share], 0
+            weights, first = [unit - share, share], 0
         else:
             weights, first = cubic_weights(share), -1
         return [self._element(start + (first + i), weight, dimension) for i, weight in enumerate(weights)]

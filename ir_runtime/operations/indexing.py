@@ -44,18 +44,18 @@ class _Gather(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, indices, axis = inputs
-        known = axis.constant
+        constant = axis.constant
         check_indices(indices)
         if not data.shape.has_rank or not indices.shape.has_rank:
             return [TensorType(data.element_type, PartialShape.dynamic())]
         batch = self.batch(indices.shape.rank)
-        at = data.shape.rank - 1 if known is None else normalize_axis(int(known.reshape(-1)[0]), data.shape.rank)
+        at = data.shape.rank - 1 if constant is None else normalize_axis(int(constant.reshape(-1)[0]), data.shape.rank)
         if not 0 <= batch <= min(at, indices.shape.rank):
             raise InferenceError(f"there cannot be {batch} batch dimensions before axis {at} of {data.shape}")
         shared = PartialShape(data.shape.dims[:batch]).merge(PartialShape(indices.shape.dims[:batch]))
         if shared is None:
             raise InferenceError(f"{data.shape} and {indices.shape} must share the first {batch} dimensions")
-        if known is None:
+        if constant is None:
             unknown = [DYNAMIC] * (data.shape.rank + indices.shape.rank - 1 - 2 * batch)
             return [TensorType(data.element_type, PartialShape([*shared, *unknown]))]
         self._check_range(indices.constant, data.shape[at], at)
@@ -125,8 +125,8 @@ class GatherElements6(Operation):
         data, indices = inputs
         check_indices(indices)
         if not data.shape.has_rank or not indices.shape.has_rank:
-            known = indices.shape if indices.shape.has_rank else data.shape
-            shape = PartialShape.of_rank(known.rank) if known.has_rank else known
+            shape_source = indices.shape if indices.shape.has_rank else data.shape
+            shape = PartialShape.of_rank(shape_source.rank) if shape_source.has_rank else shape_source
             return [TensorType(data.element_type, indices.shape if indices.shape.has_rank else shape)]
         if data.shape.rank != indices.shape.rank:
             raise InferenceError(f"data and indices must have one rank, but are {data.shape} and {indices.shape}")
@@ -159,9 +159,9 @@ class _GatherND(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, indices = inputs
         check_indices(indices)
-        kind, batch = data.element_type, self.batch_dims
+        element_type, batch = data.element_type, self.batch_dims
         if not (data.shape.has_rank and indices.shape.has_rank):
-            return [TensorType(kind, PartialShape.dynamic())]
+            return [TensorType(element_type, PartialShape.dynamic())]
         if not 0 <= batch < min(data.shape.rank, indices.shape.rank):
             raise InferenceError(
                 f"there cannot be {batch} batch dimensions in data of {data.shape} and indices of {indices.shape}"
@@ -170,13 +170,13 @@ class _GatherND(Operation):
         if shared is None:
             raise InferenceError(f"{data.shape} and {indices.shape} must share the first {batch} dimensions")
         if not indices.shape[-1].is_static:
-            return [TensorType(kind, PartialShape.dynamic())]
+            return [TensorType(element_type, PartialShape.dynamic())]
         depth = indices.shape[-1].value
         if batch + depth > data.shape.rank:
             raise InferenceError(f"indices name {depth} dimensions behind {batch}, but the data have {data.shape.rank}")
         lead = [shared.element_count()] if self.joins_batches() and batch > 1 else list(shared)
         dims = [*lead, *indices.shape.dims[batch:-1], *data.shape.dims[batch + depth :]]
-        return [TensorType(kind, PartialShape(dims))]
+        return [TensorType(element_type, PartialShape(dims))]
 
     def evaluate(self, *inputs: Array) -> Array:
         data, indices = inputs
@@ -223,16 +223,16 @@ class _OneHot(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         indices, depth, on, off = inputs
         check_indices(indices)
-        kind = merge_types([on, off])
+        element_type = merge_types([on, off])
         bounds = depth.known_bounds
         dimension = DYNAMIC if bounds is None else bounds.dimensions()[0]
         if bounds is not None and int(bounds.upper.reshape(-1)[0]) < 0:
             raise InferenceError(f"the depth must not be negative, but is {bounds.upper}")
         if not indices.shape.has_rank:
-            return [TensorType(kind, PartialShape.dynamic())]
+            return [TensorType(element_type, PartialShape.dynamic())]
         at = normalize_axis(self.axis, indices.shape.rank + 1)
         dims = [*indices.shape.dims[:at], dimension, *indices.shape.dims[at:]]
-        return [TensorType(kind, PartialShape(dims))]
+        return [TensorType(element_type, PartialShape(dims))]
 
     def front(self, indices: Array, depth: int) -> Array:
         """Each index as a position; one out of range has no position."""

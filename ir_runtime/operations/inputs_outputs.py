@@ -26,8 +26,8 @@ class Parameter1(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         return [TensorType(self.element_type, self.shape)]
 
-    def of_type(self, kind: TensorType) -> Parameter1:
-        return type(self)(shape=kind.shape, element_type=kind.element_type)
+    def of_type(self, tensor_type: TensorType) -> Parameter1:
+        return type(self)(shape=tensor_type.shape, element_type=tensor_type.element_type)
 
     def evaluate(self, *inputs: Array) -> Array:
         raise ExecutionError("a parameter has no value of its own")

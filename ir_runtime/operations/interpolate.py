@@ -53,13 +53,13 @@ class Taps:
 def coordinates(mode: str, dimension: int, count: int, scale: np.float32) -> Array:
     """Where each of ``count`` output positions lies between the input's, in float32."""
     places = np.arange(count, dtype=np.float32)
-    half, one = np.float32(0.5), np.float32(1)
+    half, unit = np.float32(0.5), np.float32(1)
     if scale == 1 or dimension == count:
         return places
     if mode == "align_corners":
         if count == 1:
             return np.zeros(1, np.float32)
-        return places * (np.float32(dimension) - one) / (np.float32(count) - one)
+        return places * (np.float32(dimension) - unit) / (np.float32(count) - unit)
     if mode == "asymmetric":
         return places / scale
     if mode == "tf_half_pixel_for_nn":
@@ -103,7 +103,7 @@ class _Interpolate(Operation):
         self,
         shape: PartialShape,
         axes: Sequence[int] | None,
-        wanted: Sequence[Dimension] | None,
+        sizes: Sequence[Dimension] | None,
         pads: tuple[Sequence[int], Sequence[int]],
     ) -> PartialShape:
         """The padded shape, with the dimensions along ``axes`` replaced (all of them unknown without axes)."""
@@ -112,10 +112,10 @@ class _Interpolate(Operation):
         dims = [_padded(d, b, e) for d, b, e in zip(shape, *(self.pads_of(p, shape.rank) for p in pads))]
         if axes is None:
             return PartialShape.of_rank(shape.rank)
-        if wanted is not None and len(wanted) != len(axes):
-            raise InferenceError(f"{len(wanted)} dimensions or scales were given for {len(axes)} axes")
+        if sizes is not None and len(sizes) != len(axes):
+            raise InferenceError(f"{len(sizes)} dimensions or scales were given for {len(axes)} axes")
         for index, axis in enumerate(normalize_axes(axes, shape.rank)):
-            dims[axis] = DYNAMIC if wanted is None else wanted[index]
+            dims[axis] = DYNAMIC if sizes is None else sizes[index]
         return PartialShape(dims)
 
     @staticmethod
@@ -154,8 +154,8 @@ class _Modes(_Interpolate):
     pads_end: Sequence[int] = integers(default=(0, 0, 0, 0))
     cube_coeff: float = real(default=-0.75)
 
-    def shape_of(self, data: TensorType, given: TensorType, axes: TensorType | None) -> list[TensorType]:
-        """The output's type, where ``given`` are the dimensions or scales along ``axes``."""
+    def shape_of(self, data: TensorType, target: TensorType, axes: TensorType | None) -> list[TensorType]:
+        """The output's type, where ``target`` are the dimensions or scales along ``axes``."""
         shape = data.shape
         chosen: list[int] | None
         if axes is None:
@@ -163,34 +163,34 @@ class _Modes(_Interpolate):
         else:
             chosen = None if axes.constant is None else axes.constant.reshape(-1).tolist()
         if self.shape_calculation_mode == "sizes":
-            bounds = given.known_bounds
-            wanted = None if bounds is None else bounds.dimensions()
+            bounds = target.known_bounds
+            sizes = None if bounds is None else bounds.dimensions()
         else:
-            wanted = self._scaled(shape, chosen, given)
+            sizes = self._scaled(shape, chosen, target)
         pads = self.pads_begin, self.pads_end
-        return [TensorType(data.element_type, self.resized(shape, chosen, wanted, pads))]
+        return [TensorType(data.element_type, self.resized(shape, chosen, sizes, pads))]
 
     def _scaled(self, shape: PartialShape, axes: list[int] | None, scales: TensorType) -> list[Dimension] | None:
-        known = scales.constant
-        if known is None or axes is None or not shape.has_rank:
+        constant = scales.constant
+        if constant is None or axes is None or not shape.has_rank:
             return None
         begin, end = (self.pads_of(pads, shape.rank) for pads in (self.pads_begin, self.pads_end))
-        found = []
-        for axis, scale in zip(normalize_axes(axes, shape.rank), known.reshape(-1).astype(np.float32)):
+        dimensions = []
+        for axis, scale in zip(normalize_axes(axes, shape.rank), constant.reshape(-1).astype(np.float32)):
             dimension = _padded(shape[axis], begin[axis], end[axis])
             high = INFINITY if dimension.high == INFINITY else scaled_dimension(dimension.high, scale)
-            found.append(Dimension(scaled_dimension(dimension.low, scale), high))
-        return found if len(found) == known.size else [DYNAMIC] * known.size
+            dimensions.append(Dimension(scaled_dimension(dimension.low, scale), high))
+        return dimensions if len(dimensions) == constant.size else [DYNAMIC] * constant.size
 
-    def interpolated(self, data: Array, given: Array, scales: Array | None, axes: Array | None) -> Array:
-        """Resize ``data``: ``given`` are the dimensions, or the scales where ``scales`` is None or in use."""
+    def interpolated(self, data: Array, target: Array, scales: Array | None, axes: Array | None) -> Array:
+        """Resize ``data``: ``target`` are the dimensions, or the scales where ``scales`` is None or in use."""
         work = self.padded(data, self.pads_begin, self.pads_end)
         chosen = list(range(work.ndim)) if axes is None else list(normalize_axes(axes.reshape(-1).tolist(), work.ndim))
         if self.shape_calculation_mode == "scales":
-            factors = (given if scales is None else scales).reshape(-1).astype(np.float32)
+            factors = (target if scales is None else scales).reshape(-1).astype(np.float32)
             counts = [scaled_dimension(work.shape[axis], factor) for axis, factor in zip(chosen, factors)]
         else:
-            counts = given.reshape(-1).tolist()
+            counts = target.reshape(-1).tolist()
             before = np.array([work.shape[axis] for axis in chosen], np.float32)
             factors = (np.array(counts, np.float32) / before).astype(np.float32)
         if self.mode != "nearest":
@@ -267,8 +267,8 @@ class Interpolate4(_Modes):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         axes = inputs[3] if len(inputs) > 3 else None
-        given = inputs[1] if self.shape_calculation_mode == "sizes" else inputs[2]
-        return self.shape_of(inputs[0], given, axes)
+        target = inputs[1] if self.shape_calculation_mode == "sizes" else inputs[2]
+        return self.shape_of(inputs[0], target, axes)
 
     def evaluate(self, *inputs: Array) -> Array:
         return self.interpolated(inputs[0], inputs[1], inputs[2], inputs[3] if len(inputs) > 3 else None)
@@ -307,9 +307,9 @@ class Interpolate1(_Interpolate):
             raise InferenceError(f"mode must be nearest, linear or cubic, but is '{self.mode}'")
         data, sizes = inputs
         bounds = sizes.known_bounds
-        wanted = None if bounds is None else bounds.dimensions()
+        target_sizes = None if bounds is None else bounds.dimensions()
         pads = self.pads_begin, self.pads_end
-        return [TensorType(data.element_type, self.resized(data.shape, self.axes, wanted, pads))]
+        return [TensorType(data.element_type, self.resized(data.shape, self.axes, target_sizes, pads))]
 
     def evaluate(self, *inputs: Array) -> Array:
         modern = Interpolate11(

@@ -64,10 +64,10 @@ class MatMul1(Operation):
         return float(outputs[0].element_count * a.shape[summed].value)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        kind = merge_types(inputs)
+        element_type = merge_types(inputs)
         a, b = inputs[0].shape, inputs[1].shape
         if not a.has_rank or not b.has_rank:
-            return [TensorType(kind, PartialShape.dynamic())]
+            return [TensorType(element_type, PartialShape.dynamic())]
         if a.rank == 0 or b.rank == 0:
             raise InferenceError(f"a scalar has no product with a matrix, but the shapes are {a} and {b}")
         left, right = list(a), list(b)
@@ -89,7 +89,7 @@ class MatMul1(Operation):
             dims.append(left[-2])
         if b.rank > 1:
             dims.append(right[-1])
-        return [TensorType(kind, PartialShape(dims))]
+        return [TensorType(element_type, PartialShape(dims))]
 
     def evaluate(self, *inputs: Array) -> Array:
         a, b = inputs
@@ -169,13 +169,13 @@ class Equation:
 
     def _own(self, term: str, dims: Sequence[tuple[str, Dimension]]) -> dict[str, Dimension]:
         """The dimension of each letter of an input; those of a letter that occurs twice must be equal."""
-        found: dict[str, Dimension] = {}
+        dimensions: dict[str, Dimension] = {}
         for letter, dimension in dims:
-            merged = dimension.merge(found.get(letter, DYNAMIC))
+            merged = dimension.merge(dimensions.get(letter, DYNAMIC))
             if merged is None:
-                raise InferenceError(f"'{letter}' of '{term}' is both {found[letter]} and {dimension}")
-            found[letter] = merged
-        return found
+                raise InferenceError(f"'{letter}' of '{term}' is both {dimensions[letter]} and {dimension}")
+            dimensions[letter] = merged
+        return dimensions
 
     def _labelled(self, term: str, shape: PartialShape) -> tuple[list[tuple[str, Dimension]], PartialShape | None]:
         """(letter, dimension) pairs, and the dimensions under the ellipsis."""
@@ -191,13 +191,13 @@ class Equation:
         return pairs, PartialShape(shape.dims[before:end])
 
 
-def _common(known: Dimension | None, dimension: Dimension, letter: str, shown: str) -> Dimension:
-    if known is None:
+def _common(previous: Dimension | None, dimension: Dimension, letter: str, shown: str) -> Dimension:
+    if previous is None:
         return dimension
     try:
-        return broadcast(PartialShape([known]), PartialShape([dimension]))[0]
+        return broadcast(PartialShape([previous]), PartialShape([dimension]))[0]
     except InferenceError:
-        raise InferenceError(f"'{letter}' of '{shown}' is {known} in one input and {dimension} in another") from None
+        raise InferenceError(f"'{letter}' of '{shown}' is {previous} in one input and {dimension} in another") from None
 
 
 @operation("Einsum", opset=7)
@@ -236,12 +236,12 @@ class GroupedMatMul17(Operation):
         return float(outputs[0].element_count * a.shape[-1].value) if a.element_count else 0.0
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        kind = merge_types(inputs[:2])
+        element_type = merge_types(inputs[:2])
         a, b = inputs[0].shape, inputs[1].shape
         if len(inputs) > 2 and inputs[2].element_type not in (i32, i64, dynamic):
             raise InferenceError(f"where groups end must be i32 or i64, but is {inputs[2].element_type}")
         if not a.has_rank or not b.has_rank:
-            return [TensorType(kind, PartialShape.dynamic())]
+            return [TensorType(element_type, PartialShape.dynamic())]
         if b.rank != 3 or a.rank not in (2, 3):
             raise InferenceError(f"groups must be [t, k] or [g, m, k] and matrices [g, n, k], but are {a} and {b}")
         if a[-1].merge(b[2]) is None:
@@ -251,11 +251,11 @@ class GroupedMatMul17(Operation):
                 raise InferenceError("rows of one matrix need a third input: where each group ends")
             if inputs[2].shape.has_rank and inputs[2].shape.rank != 1:
                 raise InferenceError(f"where groups end must be a list, but has the shape {inputs[2].shape}")
-            return [TensorType(kind, PartialShape([a[0], b[1]]))]
+            return [TensorType(element_type, PartialShape([a[0], b[1]]))]
         groups = a[0].merge(b[0])
         if groups is None:
             raise InferenceError(f"{a} and {b} must have as many groups")
-        return [TensorType(kind, PartialShape([groups, a[1], b[1]]))]
+        return [TensorType(element_type, PartialShape([groups, a[1], b[1]]))]
 
     def evaluate(self, *inputs: Array) -> Array:
         a, b = inputs[:2]
@@ -265,7 +265,7 @@ class GroupedMatMul17(Operation):
         ends = inputs[2].tolist()
         if len(ends) != len(b) or any(not start <= end <= len(a) for start, end in zip([0, *ends], ends)):
             raise InferenceError(f"{len(b)} groups of {len(a)} rows cannot end at {ends[:8]}")
-        found = np.zeros((len(a), b.shape[1]), a.dtype)
+        result = np.zeros((len(a), b.shape[1]), a.dtype)
         for matrix, start, end in zip(matrices, [0, *ends], ends):
-            found[start:end] = multiplied(a[start:end], matrix)
-        return found
+            result[start:end] = multiplied(a[start:end], matrix)
+        return result

@@ -42,12 +42,12 @@ class Reshape1(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, target = inputs
-        kind = data.element_type
+        element_type = data.element_type
         bounds = target.known_bounds
         if bounds is None:
             count = target.shape.element_count() if target.shape.has_rank else DYNAMIC
             shape = PartialShape.of_rank(count.value) if count.is_static else PartialShape.dynamic()
-            return [TensorType(kind, shape)]
+            return [TensorType(element_type, shape)]
         dims: list[Dimension | None] = []
         kept: set[int] = set()
         perhaps_kept = False
@@ -77,15 +77,15 @@ class Reshape1(Operation):
         if perhaps_kept and None in dims and data.shape.element_count().low == 0:
             # Without elements, the dimension for -1 depends on which empty dimensions are kept.
             dims = [DYNAMIC if dimension is None else dimension for dimension in dims]
-        return [TensorType(kind, self._fill(data.shape, dims, kept))]
+        return [TensorType(element_type, self._fill(data.shape, dims, kept))]
 
     @staticmethod
     def _fill(source: PartialShape, dims: list[Dimension | None], kept: set[int]) -> PartialShape:
         """The output shape, with the dimension for -1 (None in ``dims``) computed from those that are not ``kept``."""
         have = PartialShape([d for i, d in enumerate(source) if i not in kept] if source.has_rank else None)
-        wanted = PartialShape([d for i, d in enumerate(dims) if d is not None and i not in kept])
-        rest = quotient(have.element_count(), wanted.element_count())
-        fits = have.element_count().merge(wanted.element_count()) if None not in dims else rest
+        taken = PartialShape([d for i, d in enumerate(dims) if d is not None and i not in kept])
+        rest = quotient(have.element_count(), taken.element_count())
+        fits = have.element_count().merge(taken.element_count()) if None not in dims else rest
         if fits is None:
             shown = ",".join("-1" if d is None else str(d) for d in dims)
             raise InferenceError(f"the elements of {source} do not fit into [{shown}]")
@@ -93,12 +93,12 @@ class Reshape1(Operation):
 
     def evaluate(self, *inputs: Array) -> Array:
         data, target = inputs
-        wanted: list[int] = target.reshape(-1).tolist()
-        kept = {i for i, dimension in enumerate(wanted) if dimension == 0} if self.special_zero else set()
-        shape = [data.shape[i] if i in kept else dimension for i, dimension in enumerate(wanted)]
+        dimensions: list[int] = target.reshape(-1).tolist()
+        kept = {i for i, dimension in enumerate(dimensions) if dimension == 0} if self.special_zero else set()
+        shape = [data.shape[i] if i in kept else dimension for i, dimension in enumerate(dimensions)]
         if -1 in shape and data.size == 0:
             # The kept dimensions do not affect the dimension for -1, even if one is empty.
-            rest = math.prod(dimension for i, dimension in enumerate(wanted) if dimension != -1 and i not in kept)
+            rest = math.prod(dimension for i, dimension in enumerate(dimensions) if dimension != -1 and i not in kept)
             have = math.prod(dimension for i, dimension in enumerate(data.shape) if i not in kept)
             shape[shape.index(-1)] = have // rest if rest else 0
         return data.reshape(shape)
@@ -113,14 +113,14 @@ class Transpose1(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, order = inputs
-        known = order.constant
-        if known is None or not data.shape.has_rank:
-            if known is not None and known.size:
-                return [TensorType(data.element_type, PartialShape.of_rank(known.size))]
+        constant = order.constant
+        if constant is None or not data.shape.has_rank:
+            if constant is not None and constant.size:
+                return [TensorType(data.element_type, PartialShape.of_rank(constant.size))]
             shape = PartialShape.of_rank(data.shape.rank) if data.shape.has_rank else PartialShape.dynamic()
             return [TensorType(data.element_type, shape)]
         rank = data.shape.rank
-        axes = known.tolist() or list(range(rank))[::-1]
+        axes = constant.tolist() or list(range(rank))[::-1]
         if sorted(axes) != list(range(rank)):
             raise InferenceError(f"{axes} is not an order of the {rank} dimensions of {data.shape}")
         return [TensorType(data.element_type, PartialShape([data.shape[axis] for axis in axes]))]
@@ -144,8 +144,8 @@ class Squeeze1(Operation):
             return [TensorType(data.element_type, PartialShape.dynamic())]
         if axes is None:
             count = inputs[1].shape.element_count()
-            known = count.is_static and 0 < count.value <= data.shape.rank
-            shape = PartialShape.of_rank(data.shape.rank - count.value) if known else PartialShape.dynamic()
+            is_count_constant = count.is_static and 0 < count.value <= data.shape.rank
+            shape = PartialShape.of_rank(data.shape.rank - count.value) if is_count_constant else PartialShape.dynamic()
             return [TensorType(data.element_type, shape)]
         if axes.size == 0:
             if any(not d.is_static and d.contains(1) for d in data.shape):
@@ -199,15 +199,15 @@ class Unsqueeze1(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, axes = inputs
-        known = axes.constant
+        constant = axes.constant
         if not data.shape.has_rank:
             return [TensorType(data.element_type, PartialShape.dynamic())]
-        if known is None:
+        if constant is None:
             count = axes.shape.element_count()
             shape = PartialShape.of_rank(data.shape.rank + count.value) if count.is_static else PartialShape.dynamic()
             return [TensorType(data.element_type, shape)]
-        rank = data.shape.rank + known.size
-        inserted = normalize_axes(np.atleast_1d(known).tolist(), rank)
+        rank = data.shape.rank + constant.size
+        inserted = normalize_axes(np.atleast_1d(constant).tolist(), rank)
         rest = iter(data.shape)
         return [TensorType(data.element_type, PartialShape([1 if i in inserted else next(rest) for i in range(rank)]))]
 
@@ -224,10 +224,10 @@ class Concat1(Operation):
     axis: int = integer(default=0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        kind = merge_types(inputs)
+        element_type = merge_types(inputs)
         ranked = [value.shape for value in inputs if value.shape.has_rank]
         if not ranked:
-            return [TensorType(kind, PartialShape.dynamic())]
+            return [TensorType(element_type, PartialShape.dynamic())]
         rank = ranked[0].rank
         if any(shape.rank != rank for shape in ranked):
             raise InferenceError(f"all inputs must have one rank, but are {', '.join(map(str, ranked))}")
@@ -241,7 +241,7 @@ class Concat1(Operation):
             if merged is None:
                 raise InferenceError(f"the inputs differ beside axis {axis}: {', '.join(map(str, ranked))}")
             common = merged
-        return [TensorType(kind, common.replace(axis, total))]
+        return [TensorType(element_type, common.replace(axis, total))]
 
     def moved_inputs(self, count: int) -> Sequence[int]:
         return range(count)
@@ -315,13 +315,13 @@ class Tile1(Operation):
         times = target_dimensions(repeats)
         if times is None or not data.shape.has_rank:
             return [TensorType(data.element_type, PartialShape.dynamic())]
-        known = repeats.constant
-        if known is not None and (known < 0).any():
-            raise InferenceError(f"repeats must not be negative, but are {known.tolist()}")
-        one = Dimension(1, 1)
+        constant = repeats.constant
+        if constant is not None and (constant < 0).any():
+            raise InferenceError(f"repeats must not be negative, but are {constant.tolist()}")
+        unit = Dimension(1, 1)
         rank = max(len(times), data.shape.rank)
-        dims = [one] * (rank - data.shape.rank) + list(data.shape)
-        times = [one] * (rank - len(times)) + times
+        dims = [unit] * (rank - data.shape.rank) + list(data.shape)
+        times = [unit] * (rank - len(times)) + times
         return [TensorType(data.element_type, PartialShape([d * n for d, n in zip(dims, times)]))]
 
     def evaluate(self, *inputs: Array) -> Array:

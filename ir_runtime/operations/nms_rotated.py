@@ -40,10 +40,10 @@ class NMSRotated13(Suppression):
         corners = _corners(boxes, 1 if self.clockwise else -1)
         areas = boxes[:, 2] * boxes[:, 3]
 
-        def share(one: int, others: Array) -> Array:
-            usable = (areas[others] > 0) & (areas[one] > 0)
-            common = np.where(usable, _common_area(corners[one], corners[others]), 0)
-            return (common / np.where(usable, areas[others] + areas[one] - common, 1)).astype(np.float32)
+        def share(index: int, others: Array) -> Array:
+            usable = (areas[others] > 0) & (areas[index] > 0)
+            common = np.where(usable, _common_area(corners[index], corners[others]), 0)
+            return (common / np.where(usable, areas[others] + areas[index] - common, 1)).astype(np.float32)
 
         return share
 
@@ -69,13 +69,13 @@ def _corners(boxes: Array, direction: int) -> Array:
     return boxes[:, None, :2] + turned
 
 
-def _common_area(one: Array, others: Array) -> Array:
+def _common_area(corners: Array, others: Array) -> Array:
     """The area that a rectangle ``[4, 2]`` has in common with each of ``[n, 4, 2]``.
 
     What they have in common is convex; its corners are among the corners of either that lie within the
     other and the points where their edges cross.
     """
-    ones = np.broadcast_to(one, others.shape)
+    ones = np.broadcast_to(corners, others.shape)
     crossings, crossed = _crossings(ones, others)
     points = np.concatenate([ones, others, crossings], 1)
     valid = np.concatenate([_within(ones, others), _within(others, ones), crossed], 1)

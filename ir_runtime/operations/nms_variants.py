@@ -20,7 +20,7 @@ from .detection import ranked, same_dimension
 
 
 @dataclass
-class _Found:
+class _Detections:
     """The boxes taken, one row each: score, class, batch, the box's place in its list, its coordinates."""
 
     scores: Array
@@ -30,22 +30,24 @@ class _Found:
     boxes: Array
 
     @classmethod
-    def of(cls, scores: Array, kind: int, batch: int, places: Array, boxes: Array) -> _Found:
+    def of(cls, scores: Array, class_index: int, batch: int, places: Array, boxes: Array) -> _Detections:
         count = len(places)
-        return cls(scores, np.full(count, kind), np.full(count, batch), np.asarray(places, np.int64), boxes)
+        return cls(scores, np.full(count, class_index), np.full(count, batch), np.asarray(places, np.int64), boxes)
 
     @classmethod
-    def joined(cls, parts: Sequence[_Found]) -> _Found:
+    def joined(cls, parts: Sequence[_Detections]) -> _Detections:
         nothing = cls.of(np.empty(0, np.float32), 0, 0, np.empty(0, np.int64), np.empty((0, 4), np.float32))
         names = ("scores", "classes", "batches", "places", "boxes")
         return cls(*[np.concatenate([getattr(part, name) for part in (nothing, *parts)]) for name in names])
 
-    def ordered(self, *keys: Array) -> _Found:
+    def ordered(self, *keys: Array) -> _Detections:
         """Rising by the first key, then by the next ones."""
         return self.at(np.lexsort(keys[::-1]))
 
-    def at(self, rows: Array) -> _Found:
-        return _Found(self.scores[rows], self.classes[rows], self.batches[rows], self.places[rows], self.boxes[rows])
+    def at(self, rows: Array) -> _Detections:
+        return _Detections(
+            self.scores[rows], self.classes[rows], self.batches[rows], self.places[rows], self.boxes[rows]
+        )
 
 
 class _Selection(Operation):
@@ -89,7 +91,7 @@ class _Selection(Operation):
         return self.outputs(inputs[0].element_type, boxes, count, scores[1], images)
 
     def outputs(
-        self, kind: ElementType, boxes: PartialShape, count: Dimension, classes: Dimension, images: Dimension
+        self, element_type: ElementType, boxes: PartialShape, count: Dimension, classes: Dimension, images: Dimension
     ) -> list[TensorType]:
         """Types and shapes, given the number of boxes that an image and a class have at most."""
         same_dimension("the number of a box's coordinates", boxes[2], as_dimension(4))
@@ -102,7 +104,7 @@ class _Selection(Operation):
             of_image = min(of_image, self.keep_top_k)
         rows = Dimension(0, (Dimension(0, of_image) * images).high)
         return [
-            TensorType(kind, PartialShape([rows, 6])),
+            TensorType(element_type, PartialShape([rows, 6])),
             TensorType(self.output_type, PartialShape([rows, 1])),
             TensorType(self.output_type, PartialShape([images])),
         ]
@@ -113,38 +115,42 @@ class _Selection(Operation):
             self.of_image(image, [(boxes[image], of_class) for of_class in scores[image]])
             for image in range(len(boxes))
         ]
-        found = self.sorted_across(images)
-        return self.written(found, found.batches * boxes.shape[1] + found.places, len(boxes), inputs[0].dtype)
+        detections = self.sorted_across(images)
+        return self.written(
+            detections, detections.batches * boxes.shape[1] + detections.places, len(boxes), inputs[0].dtype
+        )
 
-    def of_image(self, image: int, classes: Sequence[tuple[Array, Array]]) -> _Found:
+    def of_image(self, image: int, classes: Sequence[tuple[Array, Array]]) -> _Detections:
         """The boxes that come out of an image, given boxes and scores of each class."""
         parts = []
-        for kind, (boxes, scores) in enumerate(classes):
-            if kind != self.background_class and len(scores):
+        for class_index, (boxes, scores) in enumerate(classes):
+            if class_index != self.background_class and len(scores):
                 places, values = self.of_class(boxes, scores)
-                parts.append(_Found.of(values, kind, image, places, boxes[places]))
-        found = _Found.joined(parts)
-        found = found.ordered(-found.scores, found.classes, found.places)
+                parts.append(_Detections.of(values, class_index, image, places, boxes[places]))
+        detections = _Detections.joined(parts)
+        detections = detections.ordered(-detections.scores, detections.classes, detections.places)
         if self.keep_top_k >= 0:
-            found = found.at(np.arange(min(self.keep_top_k, len(found.scores))))
+            detections = detections.at(np.arange(min(self.keep_top_k, len(detections.scores))))
         if self.sorts_classes_of_image() and self.sort_result_type == "classid":
-            found = found.ordered(found.classes, -found.scores, found.places)
-        return found
+            detections = detections.ordered(detections.classes, -detections.scores, detections.places)
+        return detections
 
-    def sorted_across(self, images: Sequence[_Found]) -> _Found:
-        found = _Found.joined(images)
+    def sorted_across(self, images: Sequence[_Detections]) -> _Detections:
+        detections = _Detections.joined(images)
         if not self.sort_result_across_batch or self.sort_result_type == "none":
-            return found
-        keys = (-found.scores, found.batches, found.classes, found.places)
+            return detections
+        keys = (-detections.scores, detections.batches, detections.classes, detections.places)
         if self.sort_result_type == "classid":
-            keys = (found.classes, found.batches, -found.scores, found.places)
-        return found.ordered(*keys)
+            keys = (detections.classes, detections.batches, -detections.scores, detections.places)
+        return detections.ordered(*keys)
 
-    def written(self, found: _Found, indices: Array, images: int, dtype: np.dtype[np.float32]) -> tuple[Array, ...]:
-        rows = np.concatenate([found.classes[:, None], found.scores[:, None], found.boxes], 1)
-        counts = bincount(found.batches, images)
-        kind = self.output_type.dtype
-        return rows.astype(dtype), indices[:, None].astype(kind), counts.astype(kind)
+    def written(
+        self, detections: _Detections, indices: Array, images: int, dtype: np.dtype[np.float32]
+    ) -> tuple[Array, ...]:
+        rows = np.concatenate([detections.classes[:, None], detections.scores[:, None], detections.boxes], 1)
+        counts = bincount(detections.batches, images)
+        index_dtype = self.output_type.dtype
+        return rows.astype(dtype), indices[:, None].astype(index_dtype), counts.astype(index_dtype)
 
 
 @operation("MatrixNms", opset=8)
@@ -192,11 +198,11 @@ class _MulticlassNms(_Selection):
         return not self.sort_result_across_batch
 
     def outputs(
-        self, kind: ElementType, boxes: PartialShape, count: Dimension, classes: Dimension, images: Dimension
+        self, element_type: ElementType, boxes: PartialShape, count: Dimension, classes: Dimension, images: Dimension
     ) -> list[TensorType]:
         if not 0 <= self.nms_eta <= 1:
             raise InferenceError(f"nms_eta must lie between 0 and 1, but is {self.nms_eta}")
-        return super().outputs(kind, boxes, count, classes, images)
+        return super().outputs(element_type, boxes, count, classes, images)
 
     def of_class(self, boxes: Array, scores: Array) -> tuple[Array, Array]:
         order = by_score(scores)
@@ -242,6 +248,6 @@ class MulticlassNms9(_MulticlassNms):
         images = []
         for image, (start, end) in enumerate(zip(starts.tolist(), ends.tolist())):
             images.append(self.of_image(image, list(zip(boxes[:, start:end], scores[:, start:end]))))
-        found = self.sorted_across(images)
-        indices = (starts[found.batches] + found.places) * len(boxes) + found.classes
-        return self.written(found, indices, len(ends), inputs[0].dtype)
+        detections = self.sorted_across(images)
+        indices = (starts[detections.batches] + detections.places) * len(boxes) + detections.classes
+        return self.written(detections, indices, len(ends), inputs[0].dtype)

@@ -16,9 +16,9 @@ from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, int
 from .elementwise import computed_in_float32, merge_types
 
 
-def _check_real(kind: element_types.ElementType) -> None:
-    if not (kind.is_real or kind.is_dynamic):
-        raise InferenceError(f"the input must be of a floating-point type, but is {kind}")
+def _check_real(element_type: element_types.ElementType) -> None:
+    if not (element_type.is_real or element_type.is_dynamic):
+        raise InferenceError(f"the input must be of a floating-point type, but is {element_type}")
 
 
 def _check_channels(data: PartialShape, named: Sequence[tuple[str, PartialShape]]) -> PartialShape:
@@ -55,10 +55,10 @@ class _BatchNormInference(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         x, *parameters = self.arrange(inputs)
-        kind = merge_types(inputs)
-        _check_real(kind)
+        element_type = merge_types(inputs)
+        _check_real(element_type)
         names = ("gamma", "beta", "the mean", "the variance")
-        return [TensorType(kind, _check_channels(x.shape, [(n, p.shape) for n, p in zip(names, parameters)]))]
+        return [TensorType(element_type, _check_channels(x.shape, [(n, p.shape) for n, p in zip(names, parameters)]))]
 
     def evaluate(self, *inputs: Array) -> Array:
         return computed_in_float32(self._normalize)(*inputs)
@@ -120,9 +120,9 @@ class _SameShape(Operation):
     def _check_axes(self, shape: PartialShape, axes: TensorType) -> None:
         if not (axes.element_type.is_integral or axes.element_type.is_dynamic):
             raise InferenceError(f"axes must be integers, but are {axes.element_type}")
-        known = axes.constant
-        if known is not None and shape.has_rank:
-            normalize_axes(np.atleast_1d(known).tolist(), shape.rank)
+        constant = axes.constant
+        if constant is not None and shape.has_rank:
+            normalize_axes(np.atleast_1d(constant).tolist(), shape.rank)
 
 
 @operation("MVN", opset=2)
@@ -218,9 +218,9 @@ class LRN1(_SameShape):
         squares = x * x
         for axis in axes:
             squares = self._windows(squares, axis)
-        kind = x.dtype.type
-        share = kind(self.alpha / self.size ** len(axes))
-        return x / np.power(kind(self.bias) + share * squares, kind(self.beta))
+        dtype = x.dtype.type
+        share = dtype(self.alpha / self.size ** len(axes))
+        return x / np.power(dtype(self.bias) + share * squares, dtype(self.beta))
 
     def _windows(self, values: Array, axis: int) -> Array:
         """Sums of the neighbours up to ``(size - 1) // 2`` away on either side."""
@@ -240,19 +240,19 @@ class GroupNormalization12(Operation):
     epsilon: float = real(default=0.0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        kind = merge_types(inputs)
-        _check_real(kind)
+        element_type = merge_types(inputs)
+        _check_real(element_type)
         if self.num_groups < 1:
             raise InferenceError(f"num_groups must be positive, but is {self.num_groups}")
         shape = _check_channels(inputs[0].shape, [("the scale", inputs[1].shape), ("the bias", inputs[2].shape)])
         if shape.has_rank and shape[1].is_static and shape[1].value % self.num_groups:
             raise InferenceError(f"{shape[1]} channels cannot be split into {self.num_groups} groups")
-        return [TensorType(kind, shape)]
+        return [TensorType(element_type, shape)]
 
     def evaluate(self, *inputs: Array) -> Array:
         return computed_in_float32(self._normalize)(*inputs)
 
     def _normalize(self, x: Array, scale: Array, bias: Array) -> Array:
         groups = x.reshape(x.shape[0], self.num_groups, -1) if x.size else x.reshape(x.shape[0], self.num_groups, 0)
-        made = normalized(groups, (2,), self.epsilon).reshape(x.shape)
-        return made * _by_channel(scale, x.ndim) + _by_channel(bias, x.ndim)
+        normalized_values = normalized(groups, (2,), self.epsilon).reshape(x.shape)
+        return normalized_values * _by_channel(scale, x.ndim) + _by_channel(bias, x.ndim)

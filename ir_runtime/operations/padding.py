@@ -64,18 +64,18 @@ class _Pad(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, begin, end = inputs[:3]
-        kind = merge_types([data, *inputs[3:]])
-        for what, pads in (("pads_begin", begin), ("pads_end", end)):
-            self._check_pads(what, pads, data.shape)
+        element_type = merge_types([data, *inputs[3:]])
+        for subject, pads in (("pads_begin", begin), ("pads_end", end)):
+            self._check_pads(subject, pads, data.shape)
         if len(inputs) > 3 and inputs[3].shape.has_rank and inputs[3].shape.rank:
             raise InferenceError(f"the pad value must be a scalar, but has the shape {inputs[3].shape}")
         if not data.shape.has_rank:
             counts = [pads.shape.element_count() for pads in (begin, end)]
-            known = next((count.value for count in counts if count.is_static), None)
-            return [TensorType(kind, PartialShape.dynamic() if known is None else PartialShape.of_rank(known))]
+            rank = next((count.value for count in counts if count.is_static), None)
+            return [TensorType(element_type, PartialShape.dynamic() if rank is None else PartialShape.of_rank(rank))]
         before, after = begin.known_bounds, end.known_bounds
         if before is None or after is None:
-            return [TensorType(kind, PartialShape([self._grown(d) for d in data.shape]))]
+            return [TensorType(element_type, PartialShape([self._grown(d) for d in data.shape]))]
         exact = before.is_exact and after.is_exact and self.pad_mode != "constant"
         dims = []
         for axis, dimension in enumerate(data.shape):
@@ -84,20 +84,20 @@ class _Pad(Operation):
                 check_mirrored(dimension.value, first, last, self.pad_mode)
             high = int(before.upper.reshape(-1)[axis]) + int(after.upper.reshape(-1)[axis])
             dims.append(_sum(dimension, first + last, high, axis))
-        return [TensorType(kind, PartialShape(dims))]
+        return [TensorType(element_type, PartialShape(dims))]
 
-    def _check_pads(self, what: str, pads: TensorType, shape: PartialShape) -> None:
+    def _check_pads(self, subject: str, pads: TensorType, shape: PartialShape) -> None:
         if not (pads.element_type.is_integral or pads.element_type.is_dynamic):
-            raise InferenceError(f"{what} must be integers, but are {pads.element_type}")
+            raise InferenceError(f"{subject} must be integers, but are {pads.element_type}")
         if pads.shape.has_rank and pads.shape.rank != 1:
-            raise InferenceError(f"{what} must be a list, but has the shape {pads.shape}")
+            raise InferenceError(f"{subject} must be a list, but has the shape {pads.shape}")
         if shape.has_rank and not pads.shape.element_count().contains(shape.rank):
             raise InferenceError(
-                f"{what} has {pads.shape[0]} numbers, but the data {shape} have {shape.rank} dimensions"
+                f"{subject} has {pads.shape[0]} numbers, but the data {shape} have {shape.rank} dimensions"
             )
-        known = pads.constant
-        if known is not None and not self.may_crop() and (known < 0).any():
-            raise InferenceError(f"{what} must not be negative, but is {known.tolist()}")
+        constant = pads.constant
+        if constant is not None and not self.may_crop() and (constant < 0).any():
+            raise InferenceError(f"{subject} must not be negative, but is {constant.tolist()}")
 
     def _grown(self, dimension: Dimension) -> Dimension:
         return DYNAMIC if self.may_crop() else Dimension(dimension.low, INFINITY)

@@ -52,11 +52,11 @@ class Col2Im15(Operation):
         sizes, channels = [DYNAMIC, DYNAMIC], DYNAMIC
         if image.known_bounds is not None:
             sizes = image.known_bounds.dimensions()
-        known = block.constant
-        if known is not None and data.shape[-2].is_static:
-            channels = self._channels(data.shape[-2].value, known)
-        if known is not None and all(size.is_static for size in sizes):
-            places = self._places([e.value for e in sizes], known.reshape(-1).tolist())
+        constant = block.constant
+        if constant is not None and data.shape[-2].is_static:
+            channels = self._channels(data.shape[-2].value, constant)
+        if constant is not None and all(size.is_static for size in sizes):
+            places = self._places([e.value for e in sizes], constant.reshape(-1).tolist())
             count = math.prod(window.count(e.value) for window, e in zip(places, sizes))
             if not data.shape[-1].contains(count):
                 raise InferenceError(f"data of the shape {data.shape} have not the {count} blocks of the image")

@@ -126,7 +126,7 @@ class MaxPool(Pooling):
     def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
         """A window that has padding alone gives the least value of the type."""
         pads = zip(self.kernel, self.pads_begin, self.pads_end)
-        may_miss = self.rounding_type != "floor" or any(one != 1 for one in getattr(self, "dilations", ()))
+        may_miss = self.rounding_type != "floor" or any(size != 1 for size in getattr(self, "dilations", ()))
         if may_miss or any(size <= max(before, after) for size, before, after in pads):
             return None
         return values_and_positions(self, inputs, output)

@@ -185,12 +185,12 @@ class DeformablePSROIPooling1(_PositionSensitive):
         rows, columns = Points.around(y, image.shape[1], 0.5), Points.around(x, image.shape[2], 0.5)
         inside = rows.inside & columns.inside
         maps = image.reshape(len(shift), -1, bins, bins, *image.shape[1:])
-        for kind, values in enumerate(target.reshape(len(shift), -1, bins, bins)):
+        for class_index, values in enumerate(target.reshape(len(shift), -1, bins, bins)):
             for i in range(bins):
                 for j in range(bins):
-                    place = (kind, i, j)
-                    found = interpolated(maps[kind, :, i, j], rows.at(place), columns.at(place))
-                    values[:, i, j] = found.sum(axis=(1, 2)) / max(int(inside[place].sum()), 1)
+                    place = (class_index, i, j)
+                    pooled = interpolated(maps[class_index, :, i, j], rows.at(place), columns.at(place))
+                    values[:, i, j] = pooled.sum(axis=(1, 2)) / max(int(inside[place].sum()), 1)
 
     def _shifts(self, offsets: Array | None) -> Array:
         """How much each class moves each bin: ``[classes, 2, bins, bins]``, x before y."""

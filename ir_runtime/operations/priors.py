@@ -69,8 +69,8 @@ class _Priors(Operation):
             corners = np.clip(corners, 0, 1)
         cut = self.always_clipped()
         corners[:, :, :cut] = np.clip(corners[:, :, :cut], 0, 1)
-        given = self.prior_variances() or (0.1,)
-        variances = np.resize(np.asarray(given, np.float32), corners.size)
+        variances_per_box = self.prior_variances() or (0.1,)
+        variances = np.resize(np.asarray(variances_per_box, np.float32), corners.size)
         return np.stack([corners.reshape(-1), variances])
 
 
@@ -106,12 +106,12 @@ class _PriorBox(_Priors):
 
     def _ratios(self) -> list[float]:
         """The ratios besides 1, each once."""
-        found = [1.0]
+        ratios = [1.0]
         for ratio in self.aspect_ratio:
-            for wanted in (ratio, 1 / ratio) if self.flip else (ratio,):
-                if all(abs(wanted - other) >= 1e-6 for other in found):
-                    found.append(wanted)
-        return found[1:]
+            for ratio_or_inverse in (ratio, 1 / ratio) if self.flip else (ratio,):
+                if all(abs(ratio_or_inverse - other) >= 1e-6 for other in ratios):
+                    ratios.append(ratio_or_inverse)
+        return ratios[1:]
 
     def boxes(self) -> Array:
         if self.max_size and not self.scale_all_sizes:
@@ -137,28 +137,28 @@ class _PriorBox(_Priors):
 
     def _dense(self, size: float, density: int) -> list[tuple[float, float, float, float]]:
         """Boxes in ``density`` rows and columns, of each fixed ratio, or square and in all other ratios."""
-        found = []
+        centres = []
         ratios = self.fixed_ratio or (1.0, *self._ratios())
         for ratio in ratios:
             shift = int(size / density) if density else 0
             starts = [-(size // 2) + shift / 2.0 + i * shift for i in range(density)]
             for down in starts:
                 for across in starts:
-                    found.append((across, down, size / 2 * ratio**0.5, size / 2 / ratio**0.5))
-        return found
+                    centres.append((across, down, size / 2 * ratio**0.5, size / 2 / ratio**0.5))
+        return centres
 
     def centres(self, layer: Array, image: Array) -> tuple[Array, Array]:
-        found = []
+        centres = []
         step = self.step
         if not self.scale_all_sizes:
             step = float(image[0]) / float(layer[0]) if step == -1 else step * float(image[0])
         for axis in (1, 0):
             index = np.arange(layer[axis], dtype=np.float32)
             if step == 0:
-                found.append((index + np.float32(0.5)) * np.float32(image[axis] / layer[axis]))
+                centres.append((index + np.float32(0.5)) * np.float32(image[axis] / layer[axis]))
             else:
-                found.append((index + np.float32(self.offset)) * np.float32(step))
-        return found[0], found[1]
+                centres.append((index + np.float32(self.offset)) * np.float32(step))
+        return centres[0], centres[1]
 
     def _sized(self, boxes: Array, image: Array) -> Array:
         return boxes if self.scale_all_sizes else boxes * float(image[0])
@@ -204,8 +204,8 @@ class PriorBoxClustered1(_Priors):
         return np.array([(0, 0, w / 2, h / 2) for w, h in zip(self.width, self.height)]).reshape(-1, 4)
 
     def centres(self, layer: Array, image: Array) -> tuple[Array, Array]:
-        found = []
+        centres = []
         for axis, own in ((1, self.step_w), (0, self.step_h)):
             step = own or self.step or float(image[axis]) / float(layer[axis])
-            found.append((np.arange(layer[axis], dtype=np.float32) + np.float32(self.offset)) * np.float32(step))
-        return found[0], found[1]
+            centres.append((np.arange(layer[axis], dtype=np.float32) + np.float32(self.offset)) * np.float32(step))
+        return centres[0], centres[1]

@@ -88,12 +88,12 @@ class _Proposal(Operation):
         rows = np.zeros((len(scores), self.post_nms_topn, 5), np.float32)
         values = np.zeros((len(scores), self.post_nms_topn), np.float32)
         for index in range(len(scores)):
-            boxes, found = self._of_image(scores[index, len(anchors) :], deltas[index], anchors, image)
+            boxes, kept = self._of_image(scores[index, len(anchors) :], deltas[index], anchors, image)
             rows[index, : len(boxes), 0], rows[index, : len(boxes), 1:] = index, boxes
             rows[index, len(boxes) : len(boxes) + 1, 0] = -1
-            values[index, : len(boxes)] = found
-        kind = inputs[0].dtype
-        return rows.reshape(-1, 5).astype(kind, copy=False), values.reshape(-1).astype(kind, copy=False)
+            values[index, : len(boxes)] = kept
+        dtype = inputs[0].dtype
+        return rows.reshape(-1, 5).astype(dtype, copy=False), values.reshape(-1).astype(dtype, copy=False)
 
     @property
     def is_tensorflow(self) -> bool:
@@ -203,24 +203,28 @@ class GenerateProposals9(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         names = ("the images' dimensions", "the anchors", "the deltas", "the scores")
-        shapes = [ranked(what, value.shape, rank) for what, value, rank in zip(names, inputs, (2, 4, 4, 4))]
+        shapes = [
+            ranked(subject_name, value.shape, rank) for subject_name, value, rank in zip(names, inputs, (2, 4, 4, 4))
+        ]
         images, anchors, deltas, scores = shapes
         batch = same_dimension("the number of images", images[0], deltas[0], scores[0])
         if images[1].high < 3 or images[1].low > 4:
             raise InferenceError(f"an image's dimensions must be three or four numbers, but their shape is {images}")
         same_dimension("the number of an anchor's coordinates", anchors[3], as_dimension(4))
-        for axis, what in enumerate(("the height", "the width")):
-            same_dimension(f"{what} of anchors, deltas and scores", anchors[axis], deltas[axis + 2], scores[axis + 2])
+        for axis, subject in enumerate(("the height", "the width")):
+            same_dimension(
+                f"{subject} of anchors, deltas and scores", anchors[axis], deltas[axis + 2], scores[axis + 2]
+            )
         count = same_dimension("the number of anchors and scores", anchors[2], scores[1])
         same_dimension("the number of deltas, four for each anchor,", deltas[1], count * 4)
         if self.pre_nms_count < 1 or self.post_nms_count < 1:
             raise InferenceError("pre_nms_count and post_nms_count must be positive")
         if not 0 <= self.nms_eta <= 1:
             raise InferenceError(f"nms_eta must lie between 0 and 1, but is {self.nms_eta}")
-        rows, kind = Dimension(0, (batch * self.post_nms_count).high), inputs[3].element_type
+        rows, element_type = Dimension(0, (batch * self.post_nms_count).high), inputs[3].element_type
         return [
-            TensorType(kind, PartialShape([rows, 4])),
-            TensorType(kind, PartialShape([rows])),
+            TensorType(element_type, PartialShape([rows, 4])),
+            TensorType(element_type, PartialShape([rows])),
             TensorType(self.roi_num_type, PartialShape([batch])),
         ]
 
@@ -240,9 +244,9 @@ class GenerateProposals9(Operation):
             rows.append(boxes[taken])
             values.append(flat[taken])
             counts.append(len(taken))
-        kind = inputs[3].dtype
+        dtype = inputs[3].dtype
         return (
-            np.concatenate(rows).astype(kind, copy=False),
-            np.concatenate(values).astype(kind, copy=False),
+            np.concatenate(rows).astype(dtype, copy=False),
+            np.concatenate(values).astype(dtype, copy=False),
             np.array(counts, self.roi_num_type.dtype),
         )

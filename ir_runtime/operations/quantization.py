@@ -38,11 +38,11 @@ class FakeQuantize1(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if self.levels < 2:
             raise InferenceError(f"at least two levels are needed, but there are {self.levels}")
-        kind = merge_types(inputs)
+        element_type = merge_types(inputs)
         shape = inputs[0].shape
         for limit in inputs[1:]:
             shape = broadcast_shapes(shape, limit.shape, self.auto_broadcast)
-        return [TensorType(kind, shape)]
+        return [TensorType(element_type, shape)]
 
     def evaluate(self, *inputs: Array) -> Array:
         dtype = inputs[0].dtype
@@ -73,7 +73,7 @@ class FakeConvert13(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if self.destination_type not in (element_types.f8e4m3, element_types.f8e5m2):
             raise InferenceError(f"destination_type must be f8e4m3 or f8e5m2, but is {self.destination_type}")
-        kind = merge_types(inputs)
+        element_type = merge_types(inputs)
         shape = inputs[0].shape
         for value in inputs[1:]:
             fitted = broadcast_to(shape, value.shape)
@@ -82,7 +82,7 @@ class FakeConvert13(Operation):
                     f"scale and shift must not be larger than the data {shape}, but one is {value.shape}"
                 )
             shape = fitted
-        return [TensorType(kind, shape)]
+        return [TensorType(element_type, shape)]
 
     def evaluate(self, *inputs: Array) -> Array:
         dtype = inputs[0].dtype

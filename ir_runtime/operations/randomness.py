@@ -122,8 +122,8 @@ class Multinomial13(Operation):
         weights, count = inputs
         if weights.shape.has_rank and weights.shape.rank != 2:
             raise InferenceError(f"the weights must be a matrix, but have the shape {weights.shape}")
-        known = count.constant
-        samples = DYNAMIC if known is None else Dimension(*[int(known.reshape(-1)[0])] * 2)
+        constant = count.constant
+        samples = DYNAMIC if constant is None else Dimension(*[int(constant.reshape(-1)[0])] * 2)
         batch = weights.shape[0] if weights.shape.has_rank else DYNAMIC
         classes = weights.shape[1] if weights.shape.has_rank else DYNAMIC
         if not self.with_replacement and samples.low > classes.high:
@@ -142,5 +142,5 @@ class Multinomial13(Operation):
             return np.argsort(-scores, axis=1)[:, :samples].astype(self.convert_type.dtype)
         sums = np.cumsum(weights, axis=1)
         drawn = random.random((len(weights), samples)) * sums[:, -1:]
-        found = [np.searchsorted(row, values, "right") for row, values in zip(sums, drawn)]
-        return np.array(found, np.int64).reshape(len(weights), samples).astype(self.convert_type.dtype)
+        drawn_indices = [np.searchsorted(row, values, "right") for row, values in zip(sums, drawn)]
+        return np.array(drawn_indices, np.int64).reshape(len(weights), samples).astype(self.convert_type.dtype)

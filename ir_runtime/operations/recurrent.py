@@ -22,7 +22,7 @@ from .elementwise import merge_types
 
 Activation = Callable[[Array], Array]
 
-_KNOWN: dict[str, tuple[Callable[[Array, float, float], Array], float, float]] = {
+_ACTIVATIONS: dict[str, tuple[Callable[[Array, float, float], Array], float, float]] = {
     "sigmoid": (lambda x, a, b: _sigmoid(x), 0.0, 0.0),
     "tanh": (lambda x, a, b: np.tanh(x), 0.0, 0.0),
     "relu": (lambda x, a, b: np.maximum(x, 0), 0.0, 0.0),
@@ -74,16 +74,16 @@ class _Recurrent(Operation):
 
     def functions(self) -> list[Activation]:
         """The activations with their parameters filled in."""
-        made = []
+        functions = []
         for index, name in enumerate(self.activations):
-            found = _KNOWN.get(name.lower())
-            if found is None:
-                raise InferenceError(f"the activation '{name}' is not known; known are {', '.join(_KNOWN)}")
-            kernel, alpha, beta = found
+            entry = _ACTIVATIONS.get(name.lower())
+            if entry is None:
+                raise InferenceError(f"the activation '{name}' is not known; known are {', '.join(_ACTIVATIONS)}")
+            kernel, alpha, beta = entry
             a = self.activations_alpha[index] if index < len(self.activations_alpha) else alpha
             b = self.activations_beta[index] if index < len(self.activations_beta) else beta
-            made.append(self._filled(kernel, a, b))
-        return made
+            functions.append(self._filled(kernel, a, b))
+        return functions
 
     @staticmethod
     def _filled(kernel: Callable[[Array, float, float], Array], a: float, b: float) -> Activation:
@@ -171,20 +171,20 @@ class _RNN(_Recurrent):
         return [functions[0](self.clipped(x + states[0] @ weights.r.T + weights.b))]
 
 
-def _known(shape: PartialShape, axis: int, rank: int, what: str) -> Dimension:
+def _known_dimension(shape: PartialShape, axis: int, rank: int, subject: str) -> Dimension:
     if not shape.has_rank:
         return DYNAMIC
     if shape.rank != rank:
-        raise InferenceError(f"{what} must have {rank} dimensions, but has the shape {shape}")
+        raise InferenceError(f"{subject} must have {rank} dimensions, but has the shape {shape}")
     return shape[axis]
 
 
-def _agree(what: str, *found: Dimension) -> Dimension:
+def _agree(subject: str, *dimensions: Dimension) -> Dimension:
     common = DYNAMIC
-    for dimension in found:
+    for dimension in dimensions:
         merged = common.merge(dimension)
         if merged is None:
-            raise InferenceError(f"the inputs do not agree on {what}: {common} and {dimension}")
+            raise InferenceError(f"the inputs do not agree on {subject}: {common} and {dimension}")
         common = merged
     return common
 
@@ -199,28 +199,28 @@ class _Cell(_Recurrent):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         self.check_activations(self.activation_count())
         count = 1 + self.states
-        kind = merge_types(inputs)
+        element_type = merge_types(inputs)
         size = Dimension(self.hidden_size, self.hidden_size) if self.hidden_size else DYNAMIC
-        batch = _agree("the batch", *[_known(value.shape, 0, 2, "x or a state") for value in inputs[:count]])
-        hidden = _agree("the hidden size", size, *[_known(v.shape, 1, 2, "a state") for v in inputs[1:count]])
-        width = _known(inputs[0].shape, 1, 2, "x")
+        batch = _agree("the batch", *[_known_dimension(value.shape, 0, 2, "x or a state") for value in inputs[:count]])
+        hidden = _agree("the hidden size", size, *[_known_dimension(v.shape, 1, 2, "a state") for v in inputs[1:count]])
+        width = _known_dimension(inputs[0].shape, 1, 2, "x")
         rows = hidden * self.gates
         w, r = inputs[count].shape, inputs[count + 1].shape
-        _agree("the rows of W", rows, _known(w, 0, 2, "W"))
-        _agree("the inputs", width, _known(w, 1, 2, "W"))
-        _agree("the rows of R", rows, _known(r, 0, 2, "R"))
+        _agree("the rows of W", rows, _known_dimension(w, 0, 2, "W"))
+        _agree("the inputs", width, _known_dimension(w, 1, 2, "W"))
+        _agree("the rows of R", rows, _known_dimension(r, 0, 2, "R"))
         if len(inputs) > count + 2:
-            _agree("the biases", hidden * self.bias_gates(), _known(inputs[count + 2].shape, 0, 1, "B"))
-        return [TensorType(kind, PartialShape([batch, hidden]))] * self.states
+            _agree("the biases", hidden * self.bias_gates(), _known_dimension(inputs[count + 2].shape, 0, 1, "B"))
+        return [TensorType(element_type, PartialShape([batch, hidden]))] * self.states
 
     def evaluate(self, *inputs: Array) -> Array | tuple[Array, ...]:
         x, *rest = _float32(inputs)
         states, rest = rest[: self.states], rest[self.states :]
         biases = rest[2] if len(rest) > 2 else np.zeros(rest[0].shape[0] // self.gates * self.bias_gates(), x.dtype)
         weights = self.arranged(Weights(rest[0], rest[1], biases))
-        found = self.step(x @ weights.w.T, states, weights, self.functions())
-        made = [state.astype(inputs[0].dtype, copy=False) for state in found]
-        return made[0] if len(made) == 1 else tuple(made)
+        new_states = self.step(x @ weights.w.T, states, weights, self.functions())
+        outputs = [state.astype(inputs[0].dtype, copy=False) for state in new_states]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def arranged(self, weights: Weights) -> Weights:
         """The weights with the gates in their usual order."""
@@ -288,7 +288,7 @@ class _Sequence(_Recurrent):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         self.check_activations(self.activation_count())
         count = 1 + self.states
-        kind = merge_types([*inputs[:count], *inputs[count + 1 :]])
+        element_type = merge_types([*inputs[:count], *inputs[count + 1 :]])
         x, lengths = inputs[0].shape, inputs[count]
         w, r, b = (value.shape for value in inputs[count + 1 : count + 4])
         states = [value.shape for value in inputs[1:count]]
@@ -298,23 +298,25 @@ class _Sequence(_Recurrent):
         size = Dimension(self.hidden_size, self.hidden_size) if self.hidden_size else DYNAMIC
         batch = _agree(
             "the batch",
-            _known(x, 0, 3, "x"),
-            _known(lengths.shape, 0, 1, "the lengths"),
-            *[_known(state, 0, 3, "a state") for state in states],
+            _known_dimension(x, 0, 3, "x"),
+            _known_dimension(lengths.shape, 0, 1, "the lengths"),
+            *[_known_dimension(state, 0, 3, "a state") for state in states],
         )
         directions = _agree(
             "the directions",
             Dimension(number, number),
-            *[_known(shape, 0, 3, what) for shape, what in ((w, "W"), (r, "R"))],
-            *[_known(state, 1, 3, "a state") for state in states],
+            *[_known_dimension(shape, 0, 3, subject) for shape, subject in ((w, "W"), (r, "R"))],
+            *[_known_dimension(state, 1, 3, "a state") for state in states],
         )
-        hidden = _agree("the hidden size", size, *[_known(state, 2, 3, "a state") for state in states])
-        _agree("the inputs", _known(x, 2, 3, "x"), _known(w, 2, 3, "W"))
-        _agree("the rows of W and R", hidden * self.gates, _known(w, 1, 3, "W"), _known(r, 1, 3, "R"))
-        _agree("the biases", hidden * self.bias_gates(), _known(b, 1, 2, "B"))
-        steps = _known(x, 1, 3, "x")
-        last = TensorType(kind, PartialShape([batch, directions, hidden]))
-        return [TensorType(kind, PartialShape([batch, directions, steps, hidden])), *[last] * self.states]
+        hidden = _agree("the hidden size", size, *[_known_dimension(state, 2, 3, "a state") for state in states])
+        _agree("the inputs", _known_dimension(x, 2, 3, "x"), _known_dimension(w, 2, 3, "W"))
+        _agree(
+            "the rows of W and R", hidden * self.gates, _known_dimension(w, 1, 3, "W"), _known_dimension(r, 1, 3, "R")
+        )
+        _agree("the biases", hidden * self.bias_gates(), _known_dimension(b, 1, 2, "B"))
+        steps = _known_dimension(x, 1, 3, "x")
+        last = TensorType(element_type, PartialShape([batch, directions, hidden]))
+        return [TensorType(element_type, PartialShape([batch, directions, steps, hidden])), *[last] * self.states]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         count = 1 + self.states
@@ -329,7 +331,7 @@ class _Sequence(_Recurrent):
         for direction in range(len(w)):
             backwards = self.direction == "reverse" or direction == 1
             weights = Weights(w[direction], r[direction], b[direction])
-            made = self._run(
+            results = self._run(
                 x,
                 [state[:, direction] for state in states],
                 lengths,
@@ -338,7 +340,7 @@ class _Sequence(_Recurrent):
                 backwards,
                 every[:, direction],
             )
-            for target, value in zip(last, made):
+            for target, value in zip(last, results):
                 target[:, direction] = value
         dtype = inputs[0].dtype
         return tuple(value.astype(dtype, copy=False) for value in (every, *last))
@@ -367,8 +369,8 @@ class _Sequence(_Recurrent):
             # A sequence that is over keeps its states, and its places in the output stay zero.
             running = lengths > step
             places = np.where(running, lengths - 1 - step if backwards else step, 0)
-            found = self.step(products[rows, places], states, weights, functions)
-            states = [np.where(running[:, None], new, old) for new, old in zip(found, states)]
+            new_states = self.step(products[rows, places], states, weights, functions)
+            states = [np.where(running[:, None], new, old) for new, old in zip(new_states, states)]
             out[rows[running], places[running]] = states[0][running]
         return states
 

@@ -49,9 +49,9 @@ class Reduction(Operation):
         if not shape.has_rank:
             return PartialShape.dynamic()
         rank = shape.rank
-        known = axes.constant
-        if known is not None:
-            reduced = normalize_axes(np.atleast_1d(known).tolist(), rank)
+        constant = axes.constant
+        if constant is not None:
+            reduced = normalize_axes(np.atleast_1d(constant).tolist(), rank)
             if self.keep_dims:
                 return PartialShape([Dimension(1, 1) if i in reduced else d for i, d in enumerate(shape)])
             return PartialShape([d for i, d in enumerate(shape) if i not in reduced])

@@ -42,12 +42,12 @@ class Points:
 
 def four_neighbours(image: Array, rows: Points, columns: Points) -> list[Array]:
     """The four weighted neighbours ``[C, rows, columns]`` of every point."""
-    found = []
+    neighbours = []
     inside = rows.inside[:, None] & columns.inside
     for row, down in ((rows.low, 1 - rows.share), (rows.high, rows.share)):
         for column, right in ((columns.low, 1 - columns.share), (columns.high, columns.share)):
-            found.append(image[:, row[:, None], column] * (down[:, None] * right * inside).astype(image.dtype))
-    return found
+            neighbours.append(image[:, row[:, None], column] * (down[:, None] * right * inside).astype(image.dtype))
+    return neighbours
 
 
 def interpolated(image: Array, rows: Points, columns: Points) -> Array:
@@ -104,8 +104,8 @@ class _ROIAlign(_AlignedPooling):
         data, regions, batches = inputs
         work = data.astype(np.float64 if data.dtype == np.float64 else np.float32, copy=False)
         before, after, least = self.shifts()
-        kind = work.dtype.type
-        corners = (regions.astype(work.dtype) + kind(before)) * kind(self.spatial_scale) + kind(after)
+        dtype = work.dtype.type
+        corners = (regions.astype(work.dtype) + dtype(before)) * dtype(self.spatial_scale) + dtype(after)
         out = np.empty((len(regions), data.shape[1], self.pooled_h, self.pooled_w), work.dtype)
         for target, corner, batch in zip(out, corners, batches.tolist()):
             rows = self._places(corner[1], corner[3], least, self.pooled_h)

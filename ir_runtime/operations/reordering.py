@@ -30,9 +30,9 @@ class Reverse1(_SameShape):
     movement = True
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        known = inputs[1].constant
-        if known is not None and self.mode == "index" and inputs[0].shape.has_rank:
-            normalize_axes(known.reshape(-1).tolist(), inputs[0].shape.rank)
+        constant = inputs[1].constant
+        if constant is not None and self.mode == "index" and inputs[0].shape.has_rank:
+            normalize_axes(constant.reshape(-1).tolist(), inputs[0].shape.rank)
         return super().infer(inputs)
 
     def evaluate(self, *inputs: Array) -> Array:

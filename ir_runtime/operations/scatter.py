@@ -17,10 +17,10 @@ from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, ope
 from .elementwise import merge_types
 
 
-def check_indices(indices: TensorType, what: str = "indices") -> None:
+def check_indices(indices: TensorType, subject: str = "indices") -> None:
     """Raises :class:`InferenceError` unless they are integers."""
     if not (indices.element_type.is_integral or indices.element_type.is_dynamic):
-        raise InferenceError(f"{what} must be integers, but are {indices.element_type}")
+        raise InferenceError(f"{subject} must be integers, but are {indices.element_type}")
 
 
 def from_front(indices: Array, dimension: int) -> Array:
@@ -39,13 +39,13 @@ class _Scatter(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, indices, updates = inputs[:3]
         check_indices(indices)
-        kind = merge_types([data, updates])
+        element_type = merge_types([data, updates])
         if data.shape.has_rank and len(inputs) > 3:
-            known = inputs[3].constant
-            if known is not None:
-                normalize_axis(int(known.reshape(-1)[0]), data.shape.rank)
+            constant = inputs[3].constant
+            if constant is not None:
+                normalize_axis(int(constant.reshape(-1)[0]), data.shape.rank)
         self.check_shapes(data.shape, indices.shape, updates.shape)
-        return [TensorType(kind, data.shape)]
+        return [TensorType(element_type, data.shape)]
 
     def check_shapes(self, data: PartialShape, indices: PartialShape, updates: PartialShape) -> None:
         """Raises :class:`InferenceError` where the shapes contradict each other."""
@@ -176,9 +176,9 @@ class _ScatterND(_Scatter):
         depth = indices[-1].value
         if depth > data.rank:
             raise InferenceError(f"indices name {depth} dimensions, but the data have {data.rank}")
-        wanted = PartialShape([*indices.dims[:-1], *data.dims[depth:]])
-        if wanted.merge(updates) is None:
-            raise InferenceError(f"updates must have the shape {wanted}, but have {updates}")
+        expected = PartialShape([*indices.dims[:-1], *data.dims[depth:]])
+        if expected.merge(updates) is None:
+            raise InferenceError(f"updates must have the shape {expected}, but have {updates}")
 
     def evaluate(self, *inputs: Array) -> Array:
         data, indices, updates = inputs

@@ -64,13 +64,13 @@ class _Fourier(Operation):
             if shape.rank < 2 or shape[-1].merge(Dimension(2, 2)) is None:
                 raise InferenceError(f"complex data must have a last dimension of 2 behind others, but are {shape}")
             shape = PartialShape(shape.dims[:-1])
-        known = axes.constant
-        if known is None:
+        constant = axes.constant
+        if constant is None:
             # Whatever the axes are, without lengths all signals stay as long as they are.
             same = len(inputs) < 3 and self.complex_in and self.complex_out
             dims = list(shape if same else PartialShape.of_rank(shape.rank))
         else:
-            dims = self._transformed(shape, normalize_axes(known.reshape(-1).tolist(), shape.rank), inputs[2:])
+            dims = self._transformed(shape, normalize_axes(constant.reshape(-1).tolist(), shape.rank), inputs[2:])
         return [TensorType(data.element_type, PartialShape([*dims, 2] if self.complex_out else dims))]
 
     def _transformed(self, shape: PartialShape, axes: Sequence[int], sizes: Sequence[TensorType]) -> list[Dimension]:
@@ -97,8 +97,8 @@ class _Fourier(Operation):
         dims = [Dimension(signal.shape[axis], signal.shape[axis]) for axis in chosen]
         natural = [self.natural(e) if i == len(chosen) - 1 else e for i, e in enumerate(dims)]
         lengths = [n.value if length == -1 else length for n, length in zip(natural, lengths)]
-        found = type(self).kernel(signal, s=lengths, axes=chosen) if chosen else signal
-        return as_pairs(found, data.dtype) if self.complex_out else found.astype(data.dtype)
+        transformed = type(self).kernel(signal, s=lengths, axes=chosen) if chosen else signal
+        return as_pairs(transformed, data.dtype) if self.complex_out else transformed.astype(data.dtype)
 
 
 def _halved(length: Dimension) -> Dimension:
@@ -156,9 +156,9 @@ class STFT15(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         signal, window, size, step = inputs
-        kind = merge_types([signal, window])
+        element_type = merge_types([signal, window])
         if not signal.shape.has_rank:
-            return [TensorType(kind, PartialShape.dynamic())]
+            return [TensorType(element_type, PartialShape.dynamic())]
         if signal.shape.rank not in (1, 2):
             raise InferenceError(f"the signals must have one or two dimensions, but the shape is {signal.shape}")
         frames, bins = DYNAMIC, DYNAMIC
@@ -171,7 +171,7 @@ class STFT15(Operation):
                 self._check(0, length, every)
                 frames = Window(length, every, 1, 0, 0).count_dimension(signal.shape[-1])
         last = [bins, frames] if self.transpose_frames else [frames, bins]
-        return [TensorType(kind, PartialShape([*signal.shape.dims[:-1], *last, 2]))]
+        return [TensorType(element_type, PartialShape([*signal.shape.dims[:-1], *last, 2]))]
 
     @staticmethod
     def _check(window: int, size: int, step: int) -> None:
@@ -186,11 +186,11 @@ class STFT15(Operation):
         self._check(len(window), size, step)
         count = Window(size, step, 1, 0, 0).count(signal.shape[-1])
         before = (size - len(window)) // 2
-        kind = np.result_type(signal.dtype, np.float32)
-        whole = np.pad(window.astype(kind), (before, size - len(window) - before))
-        frames = np.lib.stride_tricks.sliding_window_view(signal.astype(kind), size, -1)[..., ::step, :]
-        found = np.fft.rfft(frames[..., :count, :] * whole, axis=-1)
-        return as_pairs(np.swapaxes(found, -1, -2) if self.transpose_frames else found, signal.dtype)
+        dtype = np.result_type(signal.dtype, np.float32)
+        whole = np.pad(window.astype(dtype), (before, size - len(window) - before))
+        frames = np.lib.stride_tricks.sliding_window_view(signal.astype(dtype), size, -1)[..., ::step, :]
+        spectrum = np.fft.rfft(frames[..., :count, :] * whole, axis=-1)
+        return as_pairs(np.swapaxes(spectrum, -1, -2) if self.transpose_frames else spectrum, signal.dtype)
 
 
 @operation("ISTFT", opset=16)
@@ -211,9 +211,9 @@ class ISTFT16(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, window, size, step = inputs[:4]
-        kind = merge_types([data, window])
-        if not (kind.is_real or kind.is_dynamic):
-            raise InferenceError(f"frames and window must be of a floating-point type, but are {kind}")
+        element_type = merge_types([data, window])
+        if not (element_type.is_real or element_type.is_dynamic):
+            raise InferenceError(f"frames and window must be of a floating-point type, but are {element_type}")
         ranked("the window", window.shape, 1)
         ranked("the length of a frame", size.shape, 0)
         ranked("the steps between frames", step.shape, 0)
@@ -222,7 +222,7 @@ class ISTFT16(Operation):
         stride = None if step.constant is None else int(step.constant)
         self._check(window.shape.element_count().low, 1 if stride is None else stride, frame)
         if not shape.has_rank:
-            return [TensorType(kind, shape)]
+            return [TensorType(element_type, shape)]
         if shape.rank not in (3, 4):
             raise InferenceError(f"the frames must have three or four dimensions, but the shape is {shape}")
         if frame is not None and not shape[-3].contains(frame // 2 + 1):
@@ -232,7 +232,7 @@ class ISTFT16(Operation):
             length = _only_number(inputs[4])
         elif frame is not None and stride is not None:
             length = self._natural(shape[-2], frame, stride)
-        return [TensorType(kind, PartialShape([*shape.dims[:-3], length]))]
+        return [TensorType(element_type, PartialShape([*shape.dims[:-3], length]))]
 
     @staticmethod
     def _check(window: int, step: int, size: int | None) -> None:
@@ -250,24 +250,24 @@ class ISTFT16(Operation):
         data, window, *numbers = inputs
         size, step = (int(number.reshape(-1)[0]) for number in numbers[:2])
         self._check(len(window), step, size)
-        wanted = int(numbers[2].reshape(-1)[0]) if len(numbers) > 2 else -1
+        requested = int(numbers[2].reshape(-1)[0]) if len(numbers) > 2 else -1
         frames = data.shape[-2]
         natural = self._natural(Dimension(frames, frames), size, step).value
-        length = natural if wanted < 0 else wanted
-        kind = np.result_type(data.dtype, np.float32)
+        length = natural if requested < 0 else requested
+        dtype = np.result_type(data.dtype, np.float32)
         before = (size - len(window)) // 2
-        whole = np.pad(window.astype(kind), (before, size - len(window) - before))
-        pieces = np.fft.irfft(np.swapaxes(as_complex(data), -1, -2), size, axis=-1).astype(kind) * whole
+        whole = np.pad(window.astype(dtype), (before, size - len(window) - before))
+        pieces = np.fft.irfft(np.swapaxes(as_complex(data), -1, -2), size, axis=-1).astype(dtype) * whole
         # Each frame adds to the signal and its squared window to what the sum is divided by.
-        total = np.zeros((*data.shape[:-3], max(frames - 1, 0) * step + size), kind)
-        weight = np.zeros(total.shape[-1], kind)
+        total = np.zeros((*data.shape[:-3], max(frames - 1, 0) * step + size), dtype)
+        weight = np.zeros(total.shape[-1], dtype)
         for index in range(frames):
             place = slice(index * step, index * step + size)
             total[..., place] += pieces[..., index, :]
             weight[place] += whole * whole
         signal = np.divide(total, weight, out=np.zeros_like(total), where=weight != 0)
         if self.normalized:
-            signal *= kind.type(np.sqrt(size))
+            signal *= dtype.type(np.sqrt(size))
         start = size // 2 if self.center else 0
         signal = signal[..., start : start + length]
         missing = [(0, 0)] * (signal.ndim - 1) + [(0, length - signal.shape[-1])]

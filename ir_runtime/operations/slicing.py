@@ -251,18 +251,18 @@ class StridedSlice1(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, begin, end = inputs[:3]
-        kind = data.element_type
+        element_type = data.element_type
         count = _check_lists(("begin", "end", "strides"), inputs[1:])
         if not data.shape.has_rank or count is None:
-            return [TensorType(kind, PartialShape.dynamic())]
+            return [TensorType(element_type, PartialShape.dynamic())]
         strides = inputs[3].constant if len(inputs) > 3 else np.ones(count, np.int64)
         dims: list[Dimension] = []
-        for what, axis, i in self.plan(data.shape.rank, count):
-            if what == "new":
+        for subject, axis, i in self.plan(data.shape.rank, count):
+            if subject == "new":
                 dims.append(Dimension(1, 1))
-            elif what == "whole":
+            elif subject == "whole":
                 dims.append(data.shape[axis])
-            elif what == "part":
+            elif subject == "part":
                 if strides is None:
                     dims.append(Dimension(0, data.shape[axis].high))
                     continue
@@ -271,19 +271,19 @@ class StridedSlice1(Operation):
                 low = (ends[0], ends[0]) if self.is_set(self.begin_mask, i) else _interval(begin.known_bounds, i)
                 high = (ends[1], ends[1]) if self.is_set(self.end_mask, i) else _interval(end.known_bounds, i)
                 dims.append(sliced_dimension(data.shape[axis], low, high, step))
-        return [TensorType(kind, PartialShape(dims))]
+        return [TensorType(element_type, PartialShape(dims))]
 
     def evaluate(self, *inputs: Array) -> Array:
         data = inputs[0]
         begin, end = _flat(inputs[1]), _flat(inputs[2])
         strides = _flat(inputs[3]) if len(inputs) > 3 else [1] * len(begin)
         chosen: list[Any] = []
-        for what, axis, i in self.plan(data.ndim, len(begin)):
-            if what == "new":
+        for subject, axis, i in self.plan(data.ndim, len(begin)):
+            if subject == "new":
                 chosen.append(None)
-            elif what == "whole":
+            elif subject == "whole":
                 chosen.append(slice(None))
-            elif what == "one":
+            elif subject == "one":
                 first = 0 if self.is_set(self.begin_mask, i) else begin[i]
                 chosen.append(normalize_axis(first, data.shape[axis], "begin"))
             else:
@@ -294,10 +294,10 @@ class StridedSlice1(Operation):
 
 
 def _axis_of(axis: TensorType) -> int | None:
-    known = axis.constant
-    if known is not None and known.size != 1:
+    constant = axis.constant
+    if constant is not None and constant.size != 1:
         raise InferenceError(f"the axis must be a single number, but has the shape {axis.shape}")
-    return None if known is None else int(known.reshape(-1)[0])
+    return None if constant is None else int(constant.reshape(-1)[0])
 
 
 def _with_bounds(op: Operation, inputs: Sequence[TensorType], outputs: list[TensorType]) -> list[TensorType]:
@@ -323,12 +323,12 @@ class Split1(Operation):
         data, axis = inputs
         if self.num_splits < 1:
             raise InferenceError(f"num_splits must be positive, but is {self.num_splits}")
-        known = _axis_of(axis)
+        axis_value = _axis_of(axis)
         shape = data.shape
-        if shape.has_rank and known is None:
+        if shape.has_rank and axis_value is None:
             shape = PartialShape.of_rank(shape.rank)
-        elif shape.has_rank and known is not None:
-            at = normalize_axis(known, shape.rank)
+        elif shape.has_rank and axis_value is not None:
+            at = normalize_axis(axis_value, shape.rank)
             size = shape[at]
             if size.is_static and size.value % self.num_splits:
                 raise InferenceError(f"dimension {at} of {shape} cannot be split into {self.num_splits} equal parts")
@@ -354,7 +354,7 @@ class VariadicSplit1(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, axis, lengths = inputs
-        known = _axis_of(axis)
+        axis_value = _axis_of(axis)
         count = _check_lists(("split_lengths",), [lengths])
         if count is None:
             raise InferenceError("the number of split lengths must be known, as it is the number of outputs")
@@ -362,8 +362,8 @@ class VariadicSplit1(Operation):
         if not shape.has_rank:
             return [TensorType(data.element_type, PartialShape.dynamic())] * count
         sizes = lengths.constant
-        if known is None or sizes is None:
-            at = None if known is None else normalize_axis(known, shape.rank)
+        if axis_value is None or sizes is None:
+            at = None if axis_value is None else normalize_axis(axis_value, shape.rank)
             dims = [Dimension(0, d.high) if at is None or i == at else d for i, d in enumerate(shape)]
             whole = PartialShape(dims)
             bounds = lengths.known_bounds
@@ -371,7 +371,7 @@ class VariadicSplit1(Operation):
                 return [TensorType(data.element_type, whole)] * count
             parts_of = [whole.replace(at, part.merge(whole[at]) or whole[at]) for part in bounds.dimensions()]
             return [TensorType(data.element_type, part) for part in parts_of]
-        at = normalize_axis(known, shape.rank)
+        at = normalize_axis(axis_value, shape.rank)
         size = shape[at]
         parts = _flat(sizes)
         rest = sum(part for part in parts if part != -1)

@@ -145,18 +145,18 @@ class Unique10(Operation):
         shape = PartialShape([_distinct(data.shape.element_count())])
         listed, all_of = shape, PartialShape([data.shape.element_count()])
         if len(inputs) > 1:
-            known = inputs[1].constant
+            constant = inputs[1].constant
             listed, all_of, shape = PartialShape([None]), PartialShape([None]), PartialShape.dynamic()
             if data.shape.has_rank:
                 shape = PartialShape.of_rank(data.shape.rank)
-            if known is not None and data.shape.has_rank:
-                at = normalize_axis(int(known.reshape(-1)[0]), data.shape.rank)
+            if constant is not None and data.shape.has_rank:
+                at = normalize_axis(int(constant.reshape(-1)[0]), data.shape.rank)
                 dimension = data.shape[at]
                 listed, all_of = PartialShape([_distinct(dimension)]), PartialShape([dimension])
                 shape = data.shape.replace(at, _distinct(dimension))
         index, count = self.index_element_type, self.count_element_type
         types = [(data.element_type, shape), (index, listed), (index, all_of), (count, listed)]
-        return [TensorType(kind, dimensions) for kind, dimensions in types]
+        return [TensorType(element_type, dimensions) for element_type, dimensions in types]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         data = inputs[0]
@@ -224,11 +224,11 @@ class SearchSorted15(Operation):
         if ordered.ndim == 1:
             return np.searchsorted(ordered, values, side).astype(self.output_type.dtype)
         rows = ordered.reshape(-1, ordered.shape[-1])
-        wanted = values.reshape(len(rows), values.shape[-1])
-        found = np.empty(wanted.shape, self.output_type.dtype)
-        for target, row, value in zip(found, rows, wanted):
+        rows_of_values = values.reshape(len(rows), values.shape[-1])
+        places = np.empty(rows_of_values.shape, self.output_type.dtype)
+        for target, row, value in zip(places, rows, rows_of_values):
             target[:] = np.searchsorted(row, value, side)
-        return found.reshape(values.shape)
+        return places.reshape(values.shape)
 
 
 @operation("Bucketize", opset=3)

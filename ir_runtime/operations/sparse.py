@@ -30,15 +30,15 @@ class SparseFillEmptyRows16(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         values, sizes, places, default = inputs
-        kind = merge_types([values, default])
+        element_type = merge_types([values, default])
         whole = merge_types([sizes, places])
         if not (whole.is_integral or whole.is_dynamic):
             raise InferenceError(f"dimensions and places must be integers, but are {whole}")
         same_dimension("the number of dimensions", ranked("the dimensions", sizes.shape, 1)[0], Dimension(2, 2))
         ranked("the value to fill with", default.shape, 0)
-        given = ranked("the values", values.shape, 1)[0]
+        value_count = ranked("the values", values.shape, 1)[0]
         listed, columns = ranked("the places", places.shape, 2)
-        same_dimension("the number of values", given, listed)
+        same_dimension("the number of values", value_count, listed)
         same_dimension("the number of dimensions", columns, Dimension(2, 2))
         rows = DYNAMIC if sizes.known_bounds is None else sizes.known_bounds.dimensions()[0]
         empty = None
@@ -47,7 +47,7 @@ class SparseFillEmptyRows16(Operation):
             empty = Dimension(count, count)
         return [
             TensorType(whole, PartialShape([DYNAMIC if empty is None else listed + empty, 2])),
-            TensorType(kind, PartialShape([DYNAMIC if empty is None else given + empty])),
+            TensorType(element_type, PartialShape([DYNAMIC if empty is None else value_count + empty])),
             TensorType(element_types.boolean, PartialShape([rows])),
         ]
 

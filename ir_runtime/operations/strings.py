@@ -29,9 +29,9 @@ class StringTensorPack15(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         begins, ends, symbols = inputs
-        kind = merge_types([begins, ends])
-        if kind not in (element_types.i32, element_types.i64, element_types.dynamic):
-            raise InferenceError(f"begins and ends must be i32 or i64, but are {kind}")
+        element_type = merge_types([begins, ends])
+        if element_type not in (element_types.i32, element_types.i64, element_types.dynamic):
+            raise InferenceError(f"begins and ends must be i32 or i64, but are {element_type}")
         if symbols.element_type not in (element_types.u8, element_types.dynamic):
             raise InferenceError(f"the bytes must be u8, but are {symbols.element_type}")
         ranked("the bytes", symbols.shape, 1)

@@ -39,13 +39,13 @@ class ConvertPromoteTypes14(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         a, b = inputs
         scalars = [value.shape.rank == 0 if value.shape.has_rank else None for value in inputs]
-        kind = self._common(a.element_type, b.element_type, *scalars)
-        return [TensorType(kind, a.shape), TensorType(kind, b.shape)]
+        element_type = self._common(a.element_type, b.element_type, *scalars)
+        return [TensorType(element_type, a.shape), TensorType(element_type, b.shape)]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         a, b = inputs
-        kind = self._common(from_dtype(a.dtype), from_dtype(b.dtype), a.ndim == 0, b.ndim == 0)
-        return convert(a, kind), convert(b, kind)
+        dtype = self._common(from_dtype(a.dtype), from_dtype(b.dtype), a.ndim == 0, b.ndim == 0)
+        return convert(a, dtype), convert(b, dtype)
 
     def _common(
         self, a: ElementType, b: ElementType, a_is_scalar: bool | None, b_is_scalar: bool | None
@@ -77,13 +77,13 @@ class ConvertPromoteTypes14(Operation):
             raise InferenceError(f"{real} does not hold the values of {whole}")
         return real
 
-    def _of_scalar(self, kind: ElementType, scalar: ElementType) -> ElementType:
-        holds = kind.is_signed and 2 * kind.bits >= scalar.bits and not scalar.is_signed
-        if kind.is_signed == scalar.is_signed:
-            holds = kind.bits >= scalar.bits
+    def _of_scalar(self, element_type: ElementType, scalar: ElementType) -> ElementType:
+        holds = element_type.is_signed and 2 * element_type.bits >= scalar.bits and not scalar.is_signed
+        if element_type.is_signed == scalar.is_signed:
+            holds = element_type.bits >= scalar.bits
         if not self.promote_unsafe and not holds:
-            raise InferenceError(f"{kind} does not hold the values of a scalar of the type {scalar}")
-        return kind
+            raise InferenceError(f"{element_type} does not hold the values of a scalar of the type {scalar}")
+        return element_type
 
     def _of_integers(self, signed: ElementType, unsigned: ElementType) -> ElementType:
         doubled = 2 * unsigned.bits

@@ -92,15 +92,19 @@ class Builder:
         key = None
         if op.is_pure:
             key = (type(op), *op.attributes().values(), *inputs)
-            known = self._made.get(key)
-            if known is not None:
-                return known
+            earlier = self._made.get(key)
+            if earlier is not None:
+                return earlier
         node = make_node(op, inputs)
         folded = fold(op, [source.type for source in inputs], [out.type for out in node.outputs])
         outputs = self._emit(node).outputs if folded is None else [self.tensor(tensor) for tensor in folded]
         if key is not None:
             self._made[key] = outputs
         return outputs
+
+    def emit_unfolded(self, op: Operation, *inputs: Output) -> Output:
+        """Add a layer of one output even if it is constant, for a runtime that looks for the layer."""
+        return self._emit(make_node(op, inputs)).outputs[0]
 
     def tensor(self, tensor: Tensor) -> Output:
         """A constant layer over existing data."""
@@ -111,16 +115,16 @@ class Builder:
 
         Raises TypeError for real numbers without an element type, which would lose what is behind their points.
         """
-        wanted = element_type(kind)
-        given = np.asarray(value)
-        if kind == "i64" and given.dtype.kind == "f" and given.size:
+        target = element_type(kind)
+        values = np.asarray(value)
+        if kind == "i64" and values.dtype.kind == "f" and values.size:
             raise TypeError(f"a constant of {value!r} needs an element type, which is i64 by default")
-        array = np.asarray(value, wanted.dtype)
+        array = np.asarray(value, target.dtype)
         if array.nbytes > _SHARED_BYTES or array.dtype.hasobject:
-            return self.tensor(Tensor.from_array(array, wanted))
-        key = (wanted, array.shape, array.tobytes())
+            return self.tensor(Tensor.from_array(array, target))
+        key = (target, array.shape, array.tobytes())
         if key not in self._made:
-            self._made[key] = [self.tensor(Tensor.from_array(array, wanted))]
+            self._made[key] = [self.tensor(Tensor.from_array(array, target))]
         return self._made[key][0]
 
     def computed(self, step: str, value: Array, kind: ElementType, sources: Iterable[Output]) -> Output:

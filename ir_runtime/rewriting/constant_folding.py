@@ -80,8 +80,8 @@ def _from_bounds(outputs: Sequence[TensorType]) -> list[Tensor] | None:
     """A value that follows from dimensions, such as a known shape."""
     if len(outputs) != 1 or outputs[0].tensor is not None:
         return None
-    known = outputs[0].constant
-    return None if known is None else [Tensor.from_array(known, outputs[0].element_type)]
+    constant = outputs[0].constant
+    return None if constant is None else [Tensor.from_array(constant, outputs[0].element_type)]
 
 
 def _count(type: TensorType) -> int:
@@ -95,4 +95,4 @@ def _run(op: Operation, values: Sequence[Array], outputs: Sequence[TensorType]) 
         except (ValueError, IndexError, OverflowError) as error:
             raise InferenceError(f"{op.type} cannot be computed on its constant inputs: {error}") from error
     kinds = [None if out.element_type.is_dynamic else out.element_type for out in outputs]
-    return [Tensor.from_array(result, kind) for result, kind in zip(results, kinds)]
+    return [Tensor.from_array(result, element_type) for result, element_type in zip(results, kinds)]

@@ -121,8 +121,8 @@ class Expression:
 
     def emit_all(self, op: Operation, *others: Expression) -> list[Expression]:
         """Emit a layer, whose first input this expression is."""
-        builder = max((self.builder, *(one.builder for one in others)), key=_depth)
-        outputs = builder.emit_all(op, self.value, *(one.value for one in others))
+        builder = max((self.builder, *(other.builder for other in others)), key=_depth)
+        outputs = builder.emit_all(op, self.value, *(other.value for other in others))
         return [Expression(builder, output) for output in outputs]
 
     # --- arithmetic ---
@@ -229,7 +229,7 @@ class Expression:
         """The part from ``start`` up to ``stop``, or to the end, along one axis."""
         end = np.iinfo(np.int64).max if stop is None else stop
         bounds = (start, end, step, axis)
-        lists = (one.reshape(1) if isinstance(one, Expression) else self.of([one], "i64") for one in bounds)
+        lists = (bound.reshape(1) if isinstance(bound, Expression) else self.of([bound], "i64") for bound in bounds)
         return self.emit(slicing.Slice8(), *lists)
 
     def split(self, count: int, axis: int) -> list[Expression]:
@@ -276,6 +276,10 @@ class Expression:
         op = scatter.ScatterElementsUpdate12(reduction=reduction, use_init_val=True)
         return self.emit(op, indices, updates, self.of(axis, "i64"))
 
+    def replace(self, places: Operand, updates: Expression, axis: int) -> Expression:
+        """Replace the slices at ``places`` along one axis."""
+        return self.emit(scatter.ScatterUpdate3(), self.of(places, "i64"), updates, self.of(axis, "i64"))
+
     def scatter_nd(self, places: Expression, updates: Expression) -> Expression:
         """Replace the elements or rows at ``places`` ``[..., coordinates]``."""
         return self.emit(scatter.ScatterNDUpdate4(), places, updates)
@@ -304,20 +308,26 @@ def positions(count: Expression) -> Expression:
 
 
 def loop(
-    count: Expression, states: Sequence[Expression], step: Callable[..., Sequence[Expression]]
+    count: Expression,
+    states: Sequence[Expression],
+    step: Callable[..., Sequence[Expression]],
+    sliced: Sequence[Expression] = (),
+    axis: int = 0,
+    order: Sequence[int] | None = None,
 ) -> list[Expression]:
-    """Repeat ``step``, which takes the number of the iteration and the states, and returns the next states.
+    """Repeat ``step``, which takes the iteration's number, its slices and the states, and returns the next states.
 
-    What it returns beyond them is stacked along a new first dimension. The states keep their shapes; other values are
-    read as they are. Returns the last states, and what was stacked.
+    A slice is the part of length 1 along ``axis`` of a ``sliced`` value. What ``step`` returns beyond the states is
+    stacked along a new first dimension. The states keep their shapes; other values are read as they are. Returns the
+    last states, in the ``order`` of their indices, and what was stacked.
     """
-    body = _Body(1 + max(_depth(one.builder) for one in (count, *states)))
-    types = [TensorType(element_types.i64, PartialShape(())), TensorType(element_types.boolean, PartialShape(()))]
-    parameters = [_parameter(type) for type in (*types, *(one.value.type for one in states))]
-    number, _, *inner = (Expression(body, node.outputs[0]) for node in parameters)
+    body = _Body(1 + max(_depth(state.builder) for state in (count, *states)))
+    types = [TensorType(element_types.i64, PartialShape(())), *(_type_of_slice(value, axis) for value in sliced)]
+    parameters = [_parameter(type) for type in (*types, *(state.value.type for state in states))]
+    number, *inner = (Expression(body, node.outputs[0]) for node in parameters)
     results = step(number, *inner)
     more = range(len(states), len(results))
-    ends = [body.constant(True, "boolean"), *(one.value for one in results[: len(states)])]
+    ends = [body.constant(True, "boolean"), *(result.value for result in results[: len(states)])]
     ends += [results[place].unsqueeze(0).value for place in more]
     own = {*parameters, *body.emitted}
     outside = dict.fromkeys(source for node in body.emitted for source in node.inputs if source.node not in own)
@@ -332,13 +342,21 @@ def loop(
     model = Model("body", [*parameters, *captures.values()], ends_of_body)
     for place, node in enumerate(model.nodes()):
         node.name = f"{node.op.type}_{place}"
-    inputs = [InputMap(None, 0), *(InputMap(place, place) for place in range(1, len(model.parameters)))]
-    outputs = [OutputMap(None, 0), *(OutputMap(place, place + 1) for place in range(len(states)))]
-    outputs += [OutputMap(place, place + 1, axis=0, part_size=1, start=0, end=-1, stride=1) for place in more]
-    edges = tuple((place, place + 1) for place in range(len(states) + 1))
+    first_state = 1 + len(sliced)
+    inputs = [InputMap(None, 0), *(InputMap(place + 1, place, axis=axis) for place in range(1, first_state))]
+    inputs += [InputMap(place + 1, place) for place in range(first_state, len(model.parameters))]
+    outputs = [OutputMap(None, 0)]
+    outputs += [OutputMap(port, place + 1) for port, place in enumerate(order or range(len(states)))]
+    outputs += [OutputMap(place, place + 1, axis=0) for place in more]
+    edges = tuple((1 + place, first_state + place) for place in range(len(states)))
     op = Loop5(bodies=(SubGraph(model, tuple(inputs), tuple(outputs), edges),))
     read = [Expression(count.builder, source) for source in captures]
-    return count.emit_all(op, count.of(True, "boolean"), *states, *read)
+    return count.emit_all(op, count.of(True, "boolean"), *sliced, *states, *read)
+
+
+def _type_of_slice(value: Expression, axis: int) -> TensorType:
+    dims = value.value.shape.dims
+    return TensorType(value.element_type, PartialShape((*dims[:axis], 1, *dims[axis + 1 :])))
 
 
 def _parameter(type: TensorType) -> Node:

@@ -26,8 +26,8 @@ def fused_names(node: Node) -> list[str]:
 def note_fused(node: Node, replaced: Sequence[Node]) -> None:
     """Note that ``node`` stands for ``replaced``, and for what these stand for."""
     names: dict[str, None] = {}
-    for one in replaced:
-        names.update(dict.fromkeys(fused_names(one) or [one.name]))
+    for fused_node in replaced:
+        names.update(dict.fromkeys(fused_names(fused_node) or [fused_node.name]))
     others = _without(node.runtime_info)
     node.runtime_info = (*others, RuntimeInfo("attribute", (_NAME, ("version", "0"), ("value", ",".join(names)))))
 

@@ -46,9 +46,13 @@ transpose = _layer(movement.Transpose1)
 gather = _layer(indexing.Gather8)
 
 
-def in_type(ctx: Builder, value: Output, kind: ElementType) -> Output:
+def in_type(ctx: Builder, value: Output, element_type: ElementType) -> Output:
     """``value`` in another element type; itself where it already has it."""
-    return value if value.element_type is kind else ctx.emit(elementwise.Convert1(destination_type=kind), value)
+    return (
+        value
+        if value.element_type is element_type
+        else ctx.emit(elementwise.Convert1(destination_type=element_type), value)
+    )
 
 
 def add(ctx: Builder, a: Output, b: Output | None) -> Output:

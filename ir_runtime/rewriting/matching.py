@@ -61,10 +61,10 @@ class Match:
 
     def array(self, name: str) -> Array:
         """The constant that the pattern of this name matched."""
-        known = self[name].type.constant
-        if known is None:
+        values = self[name].type.constant
+        if values is None:
             raise KeyError(f"'{name}' is not constant")
-        return known
+        return values
 
     @property
     def nodes(self) -> list[Node]:
@@ -95,25 +95,25 @@ class Pattern(abc.ABC):
 
     def match(self, value: Output) -> Match | NotMatched:
         """Match the layers that lead to ``value``; every order of commutative inputs and every alternative is tried."""
-        found = Match()
-        for _ in self._ways(value, found, f"layer '{value.node.name}'"):
-            return found
-        return found._why
+        result = Match()
+        for _ in self._ways(value, result, f"layer '{value.node.name}'"):
+            return result
+        return result._why
 
-    def _ways(self, value: Output, found: Match, where: str) -> Iterator[None]:
-        """Yield for each way in which ``value`` matches, which ``found`` holds until the next one."""
-        known = found._values.get(self)
-        if known is None:
-            found._values[self] = value
-            yield from self._look(value, found, where)
-            del found._values[self]
-        elif known is value:
+    def _ways(self, value: Output, match: Match, where: str) -> Iterator[None]:
+        """Yield for each way in which ``value`` matches, which ``match`` holds until the next one."""
+        bound = match._values.get(self)
+        if bound is None:
+            match._values[self] = value
+            yield from self._look(value, match, where)
+            del match._values[self]
+        elif bound is value:
             yield
         else:
-            found._note(f"{where} is not the same value as {self.name or 'elsewhere in the pattern'}")
+            match._note(f"{where} is not the same value as {self.name or 'elsewhere in the pattern'}")
 
     @abc.abstractmethod
-    def _look(self, value: Output, found: Match, where: str) -> Iterator[None]:
+    def _look(self, value: Output, match: Match, where: str) -> Iterator[None]:
         """As :meth:`_ways`, for a value that the pattern has not met before."""
 
 
@@ -129,12 +129,12 @@ class _Value(Pattern):
         super().__init__(name)
         self._check = check
 
-    def _look(self, value: Output, found: Match, where: str) -> Iterator[None]:
+    def _look(self, value: Output, match: Match, where: str) -> Iterator[None]:
         wrong = self._check(value) if self._check else None
         if wrong is None:
             yield
         else:
-            found._note(f"{where} {wrong}")
+            match._note(f"{where} {wrong}")
 
 
 class _Layer(Pattern):
@@ -153,31 +153,31 @@ class _Layer(Pattern):
         self._output = output
         self._check = check
 
-    def _look(self, value: Output, found: Match, where: str) -> Iterator[None]:
+    def _look(self, value: Output, match: Match, where: str) -> Iterator[None]:
         wrong = self._wrong(value)
         if wrong is not None:
-            found._note(f"{where} {wrong}")
+            match._note(f"{where} {wrong}")
             return
         for patterns in self._orders:
-            yield from self._inputs_match(value.node, patterns, 0, found)
+            yield from self._inputs_match(value.node, patterns, 0, match)
 
     def _wrong(self, value: Output) -> str | None:
         node = value.node
         if not isinstance(node.op, self._operations):
-            wanted = " or ".join(dict.fromkeys(operation.type for operation in self._operations))
-            return f"is made by {node.op.type}, not by {wanted}"
+            names = " or ".join(dict.fromkeys(operation.type for operation in self._operations))
+            return f"is made by {node.op.type}, not by {names}"
         if value.index != self._output:
             return f"is output {value.index} of '{node.name}', not output {self._output}"
         if len(node.inputs) < len(self._orders[0]):
             return f"has {len(node.inputs)} inputs, not {len(self._orders[0])}"
         return self._check(value) if self._check else None
 
-    def _inputs_match(self, node: Node, patterns: Sequence[Pattern], index: int, found: Match) -> Iterator[None]:
+    def _inputs_match(self, node: Node, patterns: Sequence[Pattern], index: int, match: Match) -> Iterator[None]:
         if index == len(patterns):
             yield
             return
-        for _ in patterns[index]._ways(node.inputs[index], found, f"input {index} of layer '{node.name}'"):
-            yield from self._inputs_match(node, patterns, index + 1, found)
+        for _ in patterns[index]._ways(node.inputs[index], match, f"input {index} of layer '{node.name}'"):
+            yield from self._inputs_match(node, patterns, index + 1, match)
 
 
 class _Either(Pattern):
@@ -185,9 +185,9 @@ class _Either(Pattern):
         super().__init__()
         self._patterns = patterns
 
-    def _look(self, value: Output, found: Match, where: str) -> Iterator[None]:
+    def _look(self, value: Output, match: Match, where: str) -> Iterator[None]:
         for pattern in self._patterns:
-            yield from pattern._ways(value, found, where)
+            yield from pattern._ways(value, match, where)
 
 
 def anything(name: str = "", check: Check | None = None) -> Pattern:
@@ -227,10 +227,10 @@ def number(expected: float) -> Pattern:
 
 def _relative_rounding(number: float, dtype: np.dtype[Any]) -> float:
     """Return how far the constant ``number`` may be off in a model of the type ``dtype``, relative to its size."""
-    kind = from_dtype(dtype)
-    if not kind.is_real or number == float(np.float32(number)) == float(dtype.type(number)):
+    element_type = from_dtype(dtype)
+    if not element_type.is_real or number == float(np.float32(number)) == float(dtype.type(number)):
         return 0
-    return max(_FLOAT32_STEP, float(finfo(kind).eps))
+    return max(_FLOAT32_STEP, float(finfo(element_type).eps))
 
 
 def layer(

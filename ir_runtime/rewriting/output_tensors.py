@@ -24,9 +24,9 @@ def promised_names(model: Model) -> Promised:
 
 def copied(source: Output, name: str) -> Output:
     """The same value as another tensor, made by a layer of that name."""
-    kind = source.element_type
+    element_type = source.element_type
     # What changes nothing in every release; Identity is younger, and needed for texts alone.
-    same = Identity16() if kind is element_types.string else Convert1(destination_type=kind)
+    same = Identity16() if element_type is element_types.string else Convert1(destination_type=element_type)
     return make_node(same, [source], name).outputs[0]
 
 
@@ -40,7 +40,7 @@ def give_own_tensors(model: Model, promised: Promised) -> int:
         if result in promised:
             returned[result.inputs[0]].append(result)
     unique: UniqueNames | None = None
-    made = 0
+    count = 0
     for source, results in returned.items():
         others = _others(source, results, promised)
         for result in others:
@@ -50,9 +50,9 @@ def give_own_tensors(model: Model, promised: Promised) -> int:
             tensor.node.origin = source.node.origin
             tensor.names = list(names)
             result.replace_inputs([tensor])
-            made += 1
+            count += 1
     _give_names(model, promised)
-    return made
+    return count
 
 
 def _others(source: Output, results: list[Node], promised: Promised) -> list[Node]:

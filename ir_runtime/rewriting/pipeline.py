@@ -184,9 +184,9 @@ class Pipeline:
         """Every pass in order. Imports the whole package, and checks the order against it."""
         if self._package is not None:
             import_modules_of(self._package)
-        known = {cls.__name__ for operation in all_operations() for cls in operation.__mro__}
+        class_names = {cls.__name__ for operation in all_operations() for cls in operation.__mro__}
         for entry in self._entries.values():
-            for name in set(entry.operations or ()) - known:
+            for name in set(entry.operations or ()) - class_names:
                 raise InternalError(f"the pass '{entry.name}' looks for '{name}', but no operation is called so")
         return [self._loaded(entry) for entry in self._entries.values()]
 

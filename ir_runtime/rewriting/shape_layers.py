@@ -90,17 +90,17 @@ def product(ctx: Builder, data: Output, axes: Sequence[int]) -> Output:
     Made of single products, which an engine that reduces in float32 computes exactly, and whose
     bounds are followed.
     """
-    known = math.prod(data.shape[axis].value for axis in axes if data.shape[axis].is_static)
+    static_product = math.prod(data.shape[axis].value for axis in axes if data.shape[axis].is_static)
     left = [axis for axis in axes if not data.shape[axis].is_static]
-    if known == 0 or not left:
-        return ctx.constant([known])
+    if static_product == 0 or not left:
+        return ctx.constant([static_product])
     if len(left) == 1:
         factors = [dimension_list(ctx, data, left[0])]
     else:
         each = ctx.emit_all(slicing.Split1(num_splits=data.shape.rank), shape_of(ctx, data), ctx.constant(0))
         factors = [each[axis] for axis in left]
-    if known != 1:
-        factors.append(ctx.constant([known]))
+    if static_product != 1:
+        factors.append(ctx.constant([static_product]))
     total = factors[0]
     for factor in factors[1:]:
         total = layers.multiply(ctx, total, factor)

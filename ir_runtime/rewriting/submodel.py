@@ -19,8 +19,8 @@ def extract(model: Model, inputs: Mapping[Output, str], outputs: Mapping[Output,
     values: dict[Output, Output] = {}
     parameters: list[Node] = []
     for source, name in inputs.items():
-        kind = TensorType(source.element_type, source.shape)
-        node = Node(Parameter1(element_type=kind.element_type, shape=kind.shape), (), [kind], name)
+        tensor_type = TensorType(source.element_type, source.shape)
+        node = Node(Parameter1(element_type=tensor_type.element_type, shape=tensor_type.shape), (), [tensor_type], name)
         node.outputs[0].names = [name]
         parameters.append(node)
         values[source] = node.outputs[0]
@@ -42,11 +42,11 @@ def extract(model: Model, inputs: Mapping[Output, str], outputs: Mapping[Output,
 
 
 def _needed(inputs: Mapping[Output, str], outputs: Mapping[Output, str]) -> set[Node]:
-    found: set[Node] = set()
+    needed: set[Node] = set()
     pending = [output for output in outputs if output not in inputs]
     while pending:
         node = pending.pop().node
-        if node not in found:
-            found.add(node)
+        if node not in needed:
+            needed.add(node)
             pending.extend(source for source in node.inputs if source not in inputs)
-    return found
+    return needed

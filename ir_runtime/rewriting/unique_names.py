@@ -18,12 +18,12 @@ class UniqueNames:
     def _taken(self) -> set[str]:
         return set() if self._of is None else {node.name for node in self._of.nodes}
 
-    def __call__(self, wanted: str) -> str:
-        """``wanted``, or the first of ``wanted_1``, ``wanted_2`` ... that is free."""
-        name, number = wanted, self._next.get(wanted, 0)
+    def __call__(self, requested: str) -> str:
+        """``requested``, or the first of ``wanted_1``, ``wanted_2`` ... that is free."""
+        name, number = requested, self._next.get(requested, 0)
         while name in self._taken:
             number += 1
-            name = f"{wanted}_{number}"
-        self._next[wanted] = number
+            name = f"{requested}_{number}"
+        self._next[requested] = number
         self._taken.add(name)
         return name

@@ -157,6 +157,19 @@ def test_causal_convolution(channels_last: int, past: bool, dilation: int, taps:
     check_node(opened(model), feeds)
 
 
+@pytest.mark.parametrize("past", [True, False])
+def test_causal_convolution_of_onnx(past: bool) -> None:
+    feeds = {"x": f(2, 5, 6), **({"past": f(2, 5, 3)} if past else {})}
+    order = ["x", "w", "b", *(["past"] if past else [])]
+    constants = {"w": f(5, 1, 4), "b": f(5)}
+    attributes = {"activation": "silu"}
+    model = node_model(
+        "CausalConvWithState", feeds, constants=constants, order=order, attributes=attributes, outputs=2, opset=27
+    )
+    check_node(model, feeds)
+    assert "Loop" not in {node.op.type for node in converter.convert_model(model).nodes()}
+
+
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [

@@ -130,9 +130,9 @@ def plain_values(message: Any, data: bytes, kind: Any) -> Any:
             field = names[name]
             if field.message is not None:
                 one = functools.partial(plain_values, data=data, kind=field.message)
-                found[name] = [one(item) for item in value] if field.kind == MESSAGES else one(value)
+                found[name] = [one(item) for item in value] if field.wire_type == MESSAGES else one(value)
             else:
-                found[name] = list(value) if field.kind in REPEATED else value
+                found[name] = list(value) if field.wire_type in REPEATED else value
     return found
 
 

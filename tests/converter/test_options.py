@@ -145,7 +145,7 @@ def parsed(text: str) -> list[tuple[str | None, str | None, str | None, object]]
         (
             spec.name,
             None if spec.shape is None else str(spec.shape),
-            None if spec.kind is None else spec.kind.name,
+            None if spec.element_type is None else spec.element_type.name,
             None if spec.value is None else spec.value.tolist(),
         )
         for spec in parse_inputs(text)

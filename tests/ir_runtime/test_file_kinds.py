@@ -158,4 +158,4 @@ def test_every_onnx_file_counts_as_one() -> None:
     folder = Path(onnx.__file__).parent / "backend" / "test" / "data"
     known = [kind_of_bytes(path.read_bytes()[:4096]) for path in sorted(folder.rglob("*.onnx"))]
     assert len(known) > 20
-    assert {kind.what for kind in known if kind is not None} == {"an ONNX model"}
+    assert {kind.description for kind in known if kind is not None} == {"an ONNX model"}

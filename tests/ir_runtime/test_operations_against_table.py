@@ -51,7 +51,7 @@ def test_revision_exists_with_those_attributes(cls: type[Operation]) -> None:
 def test_attribute_kinds_values_and_defaults(cls: type[Operation]) -> None:
     described = entry_of(cls).get("attributes", {})
     for attribute in cls.xml_attributes():
-        row, name, kind = described[attribute.xml], attribute.name, attribute.kind
+        row, name, kind = described[attribute.xml], attribute.name, attribute.value_type
         if kind != "text" or row["type"] != "enum":
             assert kind == KINDS[row["type"]] or (kind == "enum" and row["type"] == "string"), name
         if kind == "enum" and isinstance(row.get("values"), list):

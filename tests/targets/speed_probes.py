@@ -57,6 +57,22 @@ def product() -> onnx.ModelProto:
     )
 
 
+def gated_delta_rule() -> onnx.ModelProto:
+    """Linear attention with one decay for each head, which exporters scale by another factor than the usual one."""
+    return onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+        g (float[b, t, 16] q, float[b, t, 16] k, float[b, t, 8] v, float[b, 2, 8, 4] state, float[b, t, 2] decay,
+           float[b, t, 2] beta) => (float[b, t, 8] y, float[b, 2, 8, 4] next) {
+            y, next = com.microsoft.LinearAttention <q_num_heads = 2, kv_num_heads = 2, scale = 0.5>
+                (q, k, v, state, decay, beta) }
+        """
+    )
+
+
+def runs_one_layer_for_the_loop(ir: Ir) -> bool:
+    return executed(ir)["GatedDeltaNet"] == 1
+
+
 def makes_no_layers(ir: Ir) -> bool:
     """Whether every layer that the plug-in runs is one of the IR, or several of them."""
     model = core().read_model(*ir)
@@ -80,6 +96,7 @@ def normalization() -> onnx.ModelProto:
 ROWS = [
     SpeedRow("batch_normalizations", normalization, makes_no_layers),
     SpeedRow("fake_quantize", lambda: convolution(np.uint8, 117, True)[0], is_convolution_in_8_bits),
+    SpeedRow("gated_delta_net_loops", gated_delta_rule, runs_one_layer_for_the_loop),
     SpeedRow("quantized_products", lambda: qlinear(1)[0], is_convolution_in_8_bits),
     SpeedRow("transposed_weights", product, transposes_nothing),
     SpeedRow("integer_round_trips", lambda: there_and_back("y"), converts_nothing),

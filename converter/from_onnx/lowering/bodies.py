@@ -36,7 +36,7 @@ def for_each_slice(
     """
     inner = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
     parameters = [_parameter(value, sliced=True) for value in values]
-    made = emit(inner, [node.outputs[0] for node in parameters])
+    results = emit(inner, [node.outputs[0] for node in parameters])
     own = {*parameters, *inner.emitted}
     captures: dict[Output, Node] = {}
     for node in inner.emitted:
@@ -45,8 +45,10 @@ def for_each_slice(
                 captures[source] = _parameter(source, sliced=False)
         node.replace_inputs([captures[source].outputs[0] if source in captures else source for source in node.inputs])
     # A Loop, since OpenVINO has no TensorIterator inside another one, and ``emit`` may add one.
-    number, going = (_new_parameter(kind, PartialShape(())) for kind in (element_types.i64, element_types.boolean))
-    ends = [inner.constant(True, "boolean"), *made]
+    number, going = (
+        _new_parameter(element_type, PartialShape(())) for element_type in (element_types.i64, element_types.boolean)
+    )
+    ends = [inner.constant(True, "boolean"), *results]
     body = Model("body", [number, going, *parameters, *captures.values()])
     body.results = [make_node(inputs_outputs.Result1(), [value]) for value in ends]
     name_layers(body)
@@ -55,7 +57,7 @@ def for_each_slice(
     inputs += [InputMap(2 + i, 2 + i, axis=0, part_size=1, start=0, end=-1, stride=1) for i in range(count)]
     inputs += [InputMap(i, i) for i in range(2 + count, 2 + count + len(captures))]
     outputs = [OutputMap(None, 0)]
-    outputs += [OutputMap(i, 1 + i, axis=0, part_size=1, start=0, end=-1, stride=1) for i in range(len(made))]
+    outputs += [OutputMap(i, 1 + i, axis=0, part_size=1, start=0, end=-1, stride=1) for i in range(len(results))]
     op = control_flow.Loop5(bodies=(SubGraph(body, tuple(inputs), tuple(outputs), ((0, 1),)),))
     return ctx.emit_all(op, dim_of(ctx, values[0], 0), ctx.constant(True, "boolean"), *values, *captures)
 
@@ -64,5 +66,5 @@ def _parameter(value: Output, *, sliced: bool) -> Node:
     return _new_parameter(value.element_type, value.shape.replace(0, 1) if sliced else value.shape)
 
 
-def _new_parameter(kind: ElementType, shape: PartialShape) -> Node:
-    return make_node(inputs_outputs.Parameter1(shape=shape, element_type=kind), ())
+def _new_parameter(element_type: ElementType, shape: PartialShape) -> Node:
+    return make_node(inputs_outputs.Parameter1(shape=shape, element_type=element_type), ())

@@ -15,23 +15,23 @@ def real(x: Expression) -> Expression:
     return x if x.element_type is element_types.f64 else x.as_type("f32")
 
 
-def transformed(ctx: Context, scores: Expression, kind: str) -> Expression:
+def transformed(ctx: Context, scores: Expression, transform: str) -> Expression:
     """Scores ``[n, c]`` after a ``post_transform``."""
-    if kind == "NONE":
+    if transform == "NONE":
         return scores
-    if kind == "LOGISTIC":
+    if transform == "LOGISTIC":
         return scores.sigmoid()
-    if kind == "SOFTMAX":
+    if transform == "SOFTMAX":
         return scores.emit(SoftMax8(axis=1))
-    if kind == "SOFTMAX_ZERO":
+    if transform == "SOFTMAX_ZERO":
         # Softmax of those that are not 0; others stay 0.
         powers = (scores - scores.max(1, keep_dims=True)).exp()
         powers = where(abs(scores).greater(1e-7), powers, 0)
         total = powers.sum(1, keep_dims=True)
         return powers / where(total.equal(0), total.of(1), total)
-    if kind == "PROBIT":
+    if transform == "PROBIT":
         return _probit(scores)
-    raise ctx.invalid(f"post_transform must be NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO or PROBIT, but is '{kind}'")
+    raise ctx.invalid(f"post_transform must be NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO or PROBIT, but is '{transform}'")
 
 
 def _probit(shares: Expression) -> Expression:

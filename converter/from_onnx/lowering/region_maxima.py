@@ -41,7 +41,7 @@ class RegionMaxima:
     def _along(self, corners: Expression, first: int, bins: int, count: Expression) -> tuple[Expression, Expression]:
         """Indices (i64) and weights of both neighbours of every point: ``[regions, 2, bins * ratio]``."""
         scaled = [corners.gather([column], 1) * self.scale for column in (first, first + 2)]
-        start, end = (one - 0.5 for one in scaled) if self.shifted else scaled
+        start, end = (position - 0.5 for position in scaled) if self.shifted else scaled
         length = end - start
         if not self.shifted:
             length = length.maximum(1)
@@ -55,5 +55,5 @@ class RegionMaxima:
         high = (low + 1).minimum(last)
         share = place - low
         near = 1 - share
-        indices, weights = (concat([one.unsqueeze(1) for one in pair], 1) for pair in ((low, high), (near, share)))
+        indices, weights = (concat([bound.unsqueeze(1) for bound in pair], 1) for pair in ((low, high), (near, share)))
         return indices.as_type("i64"), weights * inside.unsqueeze(1)

@@ -14,34 +14,34 @@ from ir_runtime.rewriting.shape_layers import as_list, of_length, others, shape_
 
 
 @overload
-def given_list(ctx: Context, value: Output, what: str) -> Output: ...
+def given_list(ctx: Context, value: Output, subject: str) -> Output: ...
 
 
 @overload
-def given_list(ctx: Context, value: Output | None, what: str) -> Output | None: ...
+def given_list(ctx: Context, value: Output | None, subject: str) -> Output | None: ...
 
 
-def given_list(ctx: Context, value: Output | None, what: str) -> Output | None:
+def given_list(ctx: Context, value: Output | None, subject: str) -> Output | None:
     """What must be a list, as one: a scalar is a list of that number, which the schema does not allow."""
     if value is None or not value.shape.has_rank or value.shape.rank == 1:
         return value
     if value.shape.rank:
-        raise ctx.invalid(f"{what} must be a list, but has the shape {value.shape}")
-    ctx.tolerate(f"{what} must be a list, but is a scalar")
+        raise ctx.invalid(f"{subject} must be a list, but has the shape {value.shape}")
+    ctx.tolerate(f"{subject} must be a list, but is a scalar")
     return as_list(ctx, value)
 
 
 def each_axis_once(ctx: Context, axes: Output, data: Output) -> Output:
     """Constant axes of ``data`` without those that name a dimension again: that adds nothing, as in onnxruntime."""
-    known = axes.type.constant
-    if known is None or not data.shape.has_rank:
+    constant = axes.type.constant
+    if constant is None or not data.shape.has_rank:
         return axes
     rank = data.shape.rank
-    once = {axis % rank if rank and -rank <= axis < rank else axis: axis for axis in reversed(known.tolist())}
-    if len(once) == known.size:
+    once = {axis % rank if rank and -rank <= axis < rank else axis: axis for axis in reversed(constant.tolist())}
+    if len(once) == constant.size:
         return axes
-    ctx.tolerate(f"the axes {known.tolist()} name a dimension twice")
-    return ctx.constant(np.array([*once.values()][::-1], known.dtype))
+    ctx.tolerate(f"the axes {constant.tolist()} name a dimension twice")
+    return ctx.constant(np.array([*once.values()][::-1], constant.dtype))
 
 
 def of_declared_length(ctx: Context, values: Output) -> Output:
@@ -55,12 +55,12 @@ def of_declared_length(ctx: Context, values: Output) -> Output:
     return of_length(ctx, values, length.value)
 
 
-def as_scalar(ctx: Context, value: Output, what: str) -> Output:
+def as_scalar(ctx: Context, value: Output, subject: str) -> Output:
     """A tensor of one element, as a scalar."""
     if value.shape.has_rank and value.shape.rank == 0:
         return value
     if not value.shape.element_count().contains(1):
-        raise ctx.invalid(f"{what} must be a single number, but has the shape {value.shape}")
+        raise ctx.invalid(f"{subject} must be a single number, but has the shape {value.shape}")
     return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
 
 
@@ -91,7 +91,7 @@ def insert_dimensions(ctx: Context, data: Output, axes: Output) -> Output:
     return ctx.emit(movement.Reshape1(special_zero=False), data, shape)
 
 
-def known_axes(ctx: Context, axes: Output | None, what: str = "axes") -> list[int] | None:
+def known_axes(ctx: Context, axes: Output | None, subject: str = "axes") -> list[int] | None:
     """The values of a list of axes; None where it is left out. Unsupported where they are computed."""
-    axes = given_list(ctx, axes, what)
-    return None if axes is None else [int(axis) for axis in ctx.known(axes, what).reshape(-1)]
+    axes = given_list(ctx, axes, subject)
+    return None if axes is None else [int(axis) for axis in ctx.known(axes, subject).reshape(-1)]

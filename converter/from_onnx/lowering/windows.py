@@ -232,13 +232,13 @@ def windows_dynamic(ctx: Context, x: Output, geometry: Geometry) -> DynamicWindo
     add, sub, mul = elementwise.Add1(), elementwise.Subtract1(), elementwise.Multiply1()
     sizes = spatial_dimensions(ctx, x, len(axes))
     strides = ctx.constant([axis.stride for axis in axes])
-    one = ctx.constant(1)
+    unit = ctx.constant(1)
 
     def divided(value: Output, by: Output) -> Output:
         return ctx.emit(elementwise.Divide1(m_pythondiv=False), value, by)
 
     if axes[0].auto_pad.startswith("SAME"):
-        steps = divided(ctx.emit(sub, sizes, one), strides)
+        steps = divided(ctx.emit(sub, sizes, unit), strides)
         reach = ctx.emit(add, ctx.emit(mul, steps, strides), ctx.constant(geometry.kernel))
         total = ctx.emit(sub, reach, sizes)
         if not axes[0].crops:
@@ -253,10 +253,10 @@ def windows_dynamic(ctx: Context, x: Output, geometry: Geometry) -> DynamicWindo
     room = ctx.emit(sub, ctx.emit(add, front, end), ctx.constant([axis.span for axis in axes]))
     if axes[0].ceil:
         # No window starts behind the data.
-        rounded = divided(ctx.emit(sub, ctx.emit(add, room, strides), one), strides)
-        last = divided(ctx.emit(sub, front, one), strides)
+        rounded = divided(ctx.emit(sub, ctx.emit(add, room, strides), unit), strides)
+        last = divided(ctx.emit(sub, front, unit), strides)
         steps = layers.minimum(ctx, rounded, last)
     else:
         steps = divided(room, strides)
     beyond = layers.maximum(ctx, ctx.emit(sub, ctx.emit(mul, steps, strides), room), ctx.constant(0))
-    return DynamicWindows(begin, end, beyond, ctx.emit(add, steps, one), geometry)
+    return DynamicWindows(begin, end, beyond, ctx.emit(add, steps, unit), geometry)

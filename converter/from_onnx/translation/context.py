@@ -79,7 +79,7 @@ class SubgraphTranslator(Protocol):
         """Whether caches become variables: positions and the keys that count then follow from inputs alone."""
         ...
 
-    def model_input(self, name: str, kind: TensorType) -> Output:
+    def model_input(self, name: str, tensor_type: TensorType) -> Output:
         """The model's input of that name; where the file has none, the model gets it. Unsupported inside a body."""
         ...
 

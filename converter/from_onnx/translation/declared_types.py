@@ -22,9 +22,9 @@ class DeclaredTypes:
         self.inferred: dict[Node, Inferred] = {}
         """What was inferred of layers, to be used again when the model is given the declared shapes."""
 
-    def declare(self, parameter: Node, kind: TensorType) -> None:
+    def declare(self, parameter: Node, tensor_type: TensorType) -> None:
         """Set the type that an input of the model is declared with."""
-        self._known[parameter.outputs[0]] = kind
+        self._known[parameter.outputs[0]] = tensor_type
 
     def of(self, value: Output, captured: Callable[[Node], Output | None]) -> TensorType:
         """The type of ``value``; with dynamic dimensions where the declared shapes contradict the graph.
@@ -52,16 +52,20 @@ class DeclaredTypes:
 
     def _infer(self, node: Node) -> list[TensorType]:
         inputs = [self._known[source] for source in node.inputs]
-        found = [output.type for output in node.outputs]
-        if all(kind is source.type for kind, source in zip(inputs, node.inputs)):
-            return found
+        declared_types = [output.type for output in node.outputs]
+        if all(tensor_type is source.type for tensor_type, source in zip(inputs, node.inputs)):
+            return declared_types
         try:
-            made = infer_types(node.op, inputs)
+            inferred = infer_types(node.op, inputs)
         except ModelError:
-            return found
-        self.inferred[node] = Inferred(node.op, inputs, made)
-        return made
+            return declared_types
+        self.inferred[node] = Inferred(node.op, inputs, inferred)
+        return inferred
 
     def of_parameters(self) -> dict[Node, TensorType]:
         """The declared types of the model's inputs."""
-        return {output.node: kind for output, kind in self._known.items() if output.node.op.role == "parameter"}
+        return {
+            output.node: tensor_type
+            for output, tensor_type in self._known.items()
+            if output.node.op.role == "parameter"
+        }

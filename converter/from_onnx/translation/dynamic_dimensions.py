@@ -155,12 +155,12 @@ def _others(dimensions: Sequence[InputDimension], dynamic: Collection[InputDimen
 
 def _groups(translation: Translation, dimensions: Sequence[InputDimension]) -> list[set[InputDimension]]:
     """The dimensions in groups that are tried together, in the order in which they are tried."""
-    found: dict[tuple[int, int, int], set[InputDimension]] = defaultdict(set)
+    groups: dict[tuple[int, int, int], set[InputDimension]] = defaultdict(set)
     for name, axis in dimensions:
         shape = translation.input_shapes[name]
         key = (0, 0, 0) if axis == 0 and shape.rank > 1 else (shape.rank, axis, shape[axis].value)
-        found[key].add((name, axis))
-    return [found[key] for key in sorted(found)]
+        groups[key].add((name, axis))
+    return [groups[key] for key in sorted(groups)]
 
 
 def _completed_or_none(
@@ -207,16 +207,16 @@ def _compare_declarations(translation: Translation) -> None:
     }
     if not wrong:
         return
-    name, (declared, found) = next(iter(wrong.items()))
+    name, (declared, actual) = next(iter(wrong.items()))
     others = f"; {len(wrong) - 1} more tensors have other shapes than declared" if len(wrong) > 1 else ""
-    warn("the model declares '%s' as %s, but its shape is %s%s", name, declared, found, others)
+    warn("the model declares '%s' as %s, but its shape is %s%s", name, declared, actual, others)
 
 
 @graph_pass("declared_shapes", OPTIONS)
 def _give_shapes(model: Model, translation: Translation) -> None:
     """Give the model's inputs their declared shapes; raises :class:`ModelError` where that contradicts the graph."""
     types = translation.declared_types.of_parameters()
-    wanted: dict[Node, TensorType] = {}
+    types_of_parameters: dict[Node, TensorType] = {}
     for node in model.parameters:
         output = node.outputs[0]
         name = next((name for name in output.names if name in translation.input_shapes), None)
@@ -224,9 +224,9 @@ def _give_shapes(model: Model, translation: Translation) -> None:
             declared = types.get(node)
             if declared is None or declared.element_type is not output.element_type:  # which states change
                 declared = TensorType(output.element_type, translation.input_shapes[name])
-            wanted[node] = declared
+            types_of_parameters[node] = declared
     try:
-        infer_again(model.nodes(), wanted, translation.declared_types.inferred)
+        infer_again(model.nodes(), types_of_parameters, translation.declared_types.inferred)
     except InferenceError as error:
         raise ContradictionError(str(error)) from error
 
@@ -252,8 +252,8 @@ def _guard_dimensions(model: Model, translation: Translation, kept: Sequence[Inp
             name = unique(f"{node.name}/dimension_{axis}")
             numbers = {"axis": np.array(axis), "length": np.array([shape[axis].value])}
             constants = [
-                make_node(Const1(value=Tensor.from_array(value)), (), unique(f"{name}/{what}")).outputs[0]
-                for what, value in numbers.items()
+                make_node(Const1(value=Tensor.from_array(value)), (), unique(f"{name}/{role}")).outputs[0]
+                for role, value in numbers.items()
             ]
             guard = make_node(VariadicSplit1(), [value, *constants], name)
             value.replace_by(guard.outputs[0], move_names=False)

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from converter.errors import EXHAUSTED, ConversionError, InvalidModelError, Problem, UnsupportedModelError
-from converter.onnx_file.domains import normalize_domain
+from converter.onnx_file.domains import MICROSOFT, normalize_domain
 from converter.onnx_file.functions import Expansion, expand, schema_function
 from converter.onnx_file.messages import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
@@ -21,7 +21,7 @@ from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 from .context import Body, Boundary, Context, unchanged
 from .declared_types import DeclaredTypes
 from .naming import name_layers, note_origin
-from .reading import early, read_node
+from .reading import Reading, early, read_node
 from .registry import domain_of_operator, find_schema, opset_of_operator
 from .schema_checks import accepted_inputs
 from .scope import Scope
@@ -50,14 +50,14 @@ class Shared:
     """What all graphs of one model share while they are translated."""
 
     def __init__(
-        self, file: OnnxFile, functions: dict[tuple[str, str], FunctionProto], given: set[str], *, stateful: bool
+        self, file: OnnxFile, functions: dict[tuple[str, str], FunctionProto], frozen_names: set[str], *, stateful: bool
     ) -> None:
         self.file = file
         self.functions = functions
         self.is_stateful = stateful
         self.inputs: dict[str, Node] = {}
         """The parameters of the model by name, those that no input of the file stands for included."""
-        self._given = given
+        self._given = frozen_names
         self.problems: list[Problem] = []
         self.depth = 0
         self.body_depth = 0
@@ -109,8 +109,8 @@ class GraphTranslator:
         with inner._deeper(), inner._in_body():
             inner.open(graph, graph.node)
             parameters, results = list[Node](), list[Node]()
-            for index, (value, kind) in enumerate(zip(inner._inputs_of(graph, len(inputs)), inputs)):
-                node = scope.parameter(value.name, kind)
+            for index, (value, tensor_type) in enumerate(zip(inner._inputs_of(graph, len(inputs)), inputs)):
+                node = scope.parameter(value.name, tensor_type)
                 parameters.append(node)
                 scope.define(value.name, inner._across(enter, index, node.outputs[0]))
             inner.translate_nodes(graph.node)
@@ -128,15 +128,15 @@ class GraphTranslator:
         What the IR cannot express stays a problem of the model.
         """
         problems = self.shared.problems
-        known = len(problems)
+        earlier_count = len(problems)
         try:
             return self.body(graph, [])
         except SeveralProblems:
-            found = problems[known:]
-            if not found or any(problem.unsupported for problem in found):
+            new_problems = problems[earlier_count:]
+            if not new_problems or any(problem.unsupported for problem in new_problems):
                 raise
-            del problems[known:]
-            return found
+            del problems[earlier_count:]
+            return new_problems
 
     def captured(self, parameter: Node) -> Output | None:
         """The value outside of a body that its parameter receives; None for an input of the model."""
@@ -155,17 +155,17 @@ class GraphTranslator:
         """Whether caches become variables."""
         return self.shared.is_stateful
 
-    def model_input(self, name: str, kind: TensorType) -> Output:
+    def model_input(self, name: str, tensor_type: TensorType) -> Output:
         """The model's input of that name; where the file has none, the model gets it."""
         if self.shared.body_depth:
             raise UnsupportedModelError(f"a body cannot read '{name}', which would become an input of the model")
         node = self.shared.inputs.get(name)
         if node is None:
-            op = Parameter1(shape=kind.shape, element_type=kind.element_type)
+            op = Parameter1(shape=tensor_type.shape, element_type=tensor_type.element_type)
             node = self.shared.inputs[name] = make_node(op, (), self.scope.unique(name))
             node.outputs[0].add_name(name)
-            dynamic = PartialShape.of_rank(kind.shape.rank)
-            self.shared.declared_types.declare(node, TensorType(kind.element_type, dynamic))
+            dynamic = PartialShape.of_rank(tensor_type.shape.rank)
+            self.shared.declared_types.declare(node, TensorType(tensor_type.element_type, dynamic))
         return node.outputs[0]
 
     def _inner(self, *, is_body: bool, prefix: str = "") -> GraphTranslator:
@@ -186,9 +186,9 @@ class GraphTranslator:
 
     def _across(self, boundary: Boundary, index: int, value: Output) -> Output:
         context = Context(self.shared.file, self, 0, 0)
-        made = boundary(context, index, value)
+        outside = boundary(context, index, value)
         name_layers(context, self.scope.unique, f"{value.node.name}/through", [])
-        return made
+        return outside
 
     @contextlib.contextmanager
     def _in_body(self) -> Iterator[None]:
@@ -201,12 +201,12 @@ class GraphTranslator:
     @contextlib.contextmanager
     def _deeper(self) -> Iterator[None]:
         self.shared.depth += 1
-        known = len(self.shared.problems)
+        earlier_count = len(self.shared.problems)
         try:
             yield
         finally:
             self.shared.depth -= 1
-        if len(self.shared.problems) > known:
+        if len(self.shared.problems) > earlier_count:
             raise SeveralProblems("see the problems inside")
 
     # --- before and after the nodes ---
@@ -228,11 +228,11 @@ class GraphTranslator:
         """The values that a graph returns; raises :class:`InvalidModelError` for one that nothing computes."""
         if self.shared.problems:
             return []
-        found = [(name, self.scope.value(name)) for name in names]
-        missing = [name for name, output in found if output is None]
+        outputs_by_name = [(name, self.scope.value(name)) for name in names]
+        missing = [name for name, output in outputs_by_name if output is None]
         if missing:
             raise InvalidModelError(f"the graph's output '{missing[0]}' is computed by no node")
-        return [output for _, output in found if output is not None]
+        return [output for _, output in outputs_by_name if output is not None]
 
     def check_declared(self, name: str, output: Output) -> None:
         """Warn if the file declares another element type; keep the declared shape for a later comparison."""
@@ -281,18 +281,43 @@ class GraphTranslator:
         inputs = [self._input(name) for name in node.input]
         function = self.shared.functions.get((domain, node.op_type))
         if function is not None:
-            self._keep(node, self._call_function(function, node, inputs))
+            outputs = self._by_kernel(node, domain, opset, inputs)
+            self._keep(node, self._call_function(function, node, inputs) if outputs is None else outputs)
             return
         reading = read_node(node, domain, opset)
         if isinstance(reading, str):
-            known = opset_of_operator(node.op_type, domain, opset)
+            own_opset = opset_of_operator(node.op_type, domain, opset)
             types = [value.type if isinstance(value, Output) else None for value in inputs]
-            definition = schema_function(node, find_schema(node.op_type, domain, known), known, types)
+            definition = schema_function(node, find_schema(node.op_type, domain, own_opset), own_opset, types)
             if definition is None:
                 raise UnsupportedModelError(reading)
-            self._remark(node, opset, [] if known == opset else [early(known)])
+            self._remark(node, opset, [] if own_opset == opset else [early(own_opset)])
             self._keep(node, self._call_function(definition, node, inputs))
             return
+        self._keep(node, self._by_translator(node, domain, opset, reading, inputs))
+
+    def _by_kernel(
+        self, node: NodeProto, domain: str, opset: int, inputs: Sequence[Value | None]
+    ) -> Sequence[Value | None] | None:
+        """Translate a call of a function of the model whose operator onnxruntime has a kernel for.
+
+        ONNX leaves it to runtimes which of both counts, and onnxruntime runs its kernel: builders of models add
+        functions for other runtimes. Returns None where the function counts.
+        """
+        if domain != MICROSOFT or not opset:
+            return None
+        try:
+            reading = read_node(node, domain, opset)
+            if isinstance(reading, str) or not reading.translator.has_kernel:
+                return None
+            return self._by_translator(node, domain, opset, reading, inputs)
+        except (UnsupportedModelError, InvalidModelError):
+            return None
+
+    def _by_translator(
+        self, node: NodeProto, domain: str, opset: int, reading: Reading, inputs: Sequence[Value | None]
+    ) -> Sequence[Value | None]:
+        """Translate an operator, and name its layers."""
         context = Context(self.shared.file, self, reading.opset, reading.version, node.output)
         if domain != normalize_domain(node.domain):
             context.tolerate(f"ONNX has no operator of that name; it is read as that of the domain '{domain}'")
@@ -305,7 +330,7 @@ class GraphTranslator:
             raise UnsupportedModelError(f"its output {len(outputs)} is not supported")
         note_origin(context, node_name(node), node.op_type)
         name_layers(context, self.scope.unique, self._prefix + node_name(node), outputs)
-        self._keep(node, outputs)
+        return outputs
 
     def _remark(self, node: NodeProto, opset: int, remarks: Sequence[str]) -> None:
         """Give all remarks on a node in one warning."""

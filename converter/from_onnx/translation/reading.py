@@ -55,24 +55,24 @@ def read_node(node: NodeProto, domain: str, opset: int) -> Reading | str:
 
     Raises :class:`InvalidModelError` where the node fits no version.
     """
-    known, schema, found = own_version(node.op_type, domain, opset)
-    if isinstance(found, str):
-        return found
-    remarks = [] if known == opset else [early(known)]
+    own_opset, schema, translator = own_version(node.op_type, domain, opset)
+    if isinstance(translator, str):
+        return translator
+    remarks = [] if own_opset == opset else [early(own_opset)]
     try:
-        return _as(node, schema, found, known, remarks)
+        return _as(node, schema, translator, own_opset, remarks)
     except InvalidModelError as error:
-        for schema, other in _other_versions(node.op_type, domain, known):
+        for schema, other in _other_versions(node.op_type, domain, own_opset):
             remark = f"{error}; it is read as in opset {schema.since_version}"
             try:
                 return _as(node, schema, other, schema.since_version, [*remarks, remark])
             except InvalidModelError:
                 continue
-        form = find_form(node.op_type, domain, found[1])
+        form = find_form(node.op_type, domain, translator[1])
         if form is None:
             raise
         try:
-            return _as(node, None, (form, found[1]), known, [*remarks, str(error)])
+            return _as(node, None, (form, translator[1]), own_opset, [*remarks, str(error)])
         except InvalidModelError:
             raise error from None
 
@@ -83,9 +83,13 @@ def early(opset: int) -> str:
 
 
 def _as(
-    node: NodeProto, schema: Schema | None, found: tuple[Translator, int], opset: int, remarks: list[str]
+    node: NodeProto,
+    schema: Schema | None,
+    translator_and_version: tuple[Translator, int],
+    opset: int,
+    remarks: list[str],
 ) -> Reading:
-    translator, version = found
+    translator, version = translator_and_version
     empty = check_counts(node, schema, translator)
     attributes, broken = checked_attributes(node, schema, translator)
     return Reading(opset, schema, translator, version, attributes, [*remarks, *empty, *broken])
@@ -99,6 +103,6 @@ def _other_versions(op_type: str, domain: str, opset: int) -> Iterator[tuple[Sch
     schemas = schema_table.versions(op_type, domain)
     place = next(index for index, schema in enumerate(schemas) if schema.since_version == current.since_version)
     for schema in (*reversed(schemas[:place]), *schemas[place + 1 :]):
-        found = find_translator(op_type, domain, schema.since_version)
-        if not isinstance(found, str):
-            yield schema, found
+        translator = find_translator(op_type, domain, schema.since_version)
+        if not isinstance(translator, str):
+            yield schema, translator

@@ -51,6 +51,8 @@ class Translator:
     """Parameters of the function that these versions do not have."""
     replaces: bool = False
     """Whether it takes the place of other translators of its versions, registered before or after it."""
+    has_kernel: bool = True
+    """False if onnxruntime has no CPU kernel for the operator: a function of the model of that name counts then."""
 
     @cached_property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
@@ -141,6 +143,7 @@ def onnx_op(
     also: Sequence[str] = (),
     ignored: Mapping[str, Any] | None = None,
     without: Sequence[str] = (),
+    has_kernel: bool = True,
 ) -> Callable[[Translate], Translate]:
     """Decorator: the function translates ``op_type`` of ``domain`` in these operator versions.
 
@@ -148,6 +151,8 @@ def onnx_op(
     error unless ``replace`` is set. With ``takes_values`` inputs may be sequences and optionals. ``also`` lists element
     types outside the schema that all the inputs may have, ``ignored`` attributes outside it that are ignored if they
     have that value (None: any); both give a warning.
+
+    ``has_kernel`` is False for operators of onnxruntime that its CPU provider does not run.
 
     Several versions may share a function that has the parameters of all: ``without`` names the inputs and
     attributes that these versions do not have. They need defaults, which the function then finds in them.
@@ -169,6 +174,7 @@ def onnx_op(
             takes_values,
             frozenset(without),
             replaces=replace,
+            has_kernel=has_kernel,
         )
         claimed = _TRANSLATORS.setdefault((domain, op_type), {})
         for version in versions:
@@ -237,11 +243,11 @@ def find_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, 
     Where there is none, the answer is the reason.
     """
     import_families(op_type, domain)
-    found = _registered_translator(op_type, domain, opset)
-    if isinstance(found, str):
+    translator = _registered_translator(op_type, domain, opset)
+    if isinstance(translator, str):
         import_all_families()
-        found = _registered_translator(op_type, domain, opset)
-    return found
+        translator = _registered_translator(op_type, domain, opset)
+    return translator
 
 
 def _registered_translator(op_type: str, domain: str, opset: int) -> tuple[Translator, int] | str:
@@ -292,13 +298,13 @@ def opset_of_operator(op_type: str, domain: str, opset: int) -> int:
 @functools.cache
 def own_version(op_type: str, domain: str, opset: int) -> tuple[int, Schema | None, tuple[Translator, int] | str]:
     """The opset in which an operator is read, its schema in that, and its translator or the reason for none."""
-    known = opset_of_operator(op_type, domain, opset)
-    return known, find_schema(op_type, domain, known), find_translator(op_type, domain, known)
+    own_opset = opset_of_operator(op_type, domain, opset)
+    return own_opset, find_schema(op_type, domain, own_opset), find_translator(op_type, domain, own_opset)
 
 
 def _of_your_own(domain: str) -> str:
     """Advice to register a translator; empty for domains of which some operators are translated here."""
-    if domain in {known for known, _ in _TRANSLATORS} - {""}:
+    if domain in {own_domain for own_domain, _ in _TRANSLATORS} - {""}:
         return ""
     return (
         "; if it is one of your own, write its translator in a Python file (@converter.onnx_op) and give that with "
@@ -309,8 +315,8 @@ def _of_your_own(domain: str) -> str:
 def only_version(domain: str) -> int | None:
     """The version of a domain if all its translated operators have the same one."""
     import_all_families()
-    found = {version for (of, _), claimed in _TRANSLATORS.items() if of == domain for version in claimed}
-    return found.pop() if len(found) == 1 else None
+    versions = {version for (of, _), claimed in _TRANSLATORS.items() if of == domain for version in claimed}
+    return versions.pop() if len(versions) == 1 else None
 
 
 def refused_operators() -> dict[tuple[str, str], str]:

@@ -26,13 +26,13 @@ def check_counts(node: NodeProto, schema: Schema | None, translator: Translator)
     count = len(node.input)
     low = schema.least_inputs if schema else translator.least_inputs
     high = schema.most_inputs if schema else translator.most_inputs
-    wanted = f"{low}" if low == high else f"{low} to {high}"
+    expected = f"{low}" if low == high else f"{low} to {high}"
     remarks = []
     if high is not None and count > high and not any(node.input[high:]):
-        remarks.append(f"takes {wanted} inputs, but got {count}, the last of them empty")
+        remarks.append(f"takes {expected} inputs, but got {count}, the last of them empty")
         count = high
     if count < low or (high is not None and count > high):
-        raise InvalidModelError(f"takes {wanted} inputs, but got {count}")
+        raise InvalidModelError(f"takes {expected} inputs, but got {count}")
     if schema is not None and not schema.least_outputs <= len(node.output) <= schema.most_outputs:
         most = f"{schema.least_outputs} to {schema.most_outputs}"
         raise InvalidModelError(f"has {most} outputs, but {len(node.output)} are named")
@@ -46,11 +46,11 @@ def checked_attributes(
 
     Raises :class:`InvalidModelError` for names and types that are wrong.
     """
-    found: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
     remarks = []
     for attribute in node.attribute:
         name = attribute.name
-        if name in found:
+        if name in checked:
             raise InvalidModelError(f"attribute '{name}' is given twice")
         value = attribute_value(attribute)
         if name in translator.ignored and translator.ignored[name] in (None, value):
@@ -59,18 +59,18 @@ def checked_attributes(
         if name not in translator.attributes:
             raise InvalidModelError(f"has no attribute '{name}'")
         expected = schema.attribute_types.get(name) if schema is not None else None
-        given = ATTRIBUTE_TYPES.get(attribute.type) or str(attribute.type)
-        if expected is not None and given != expected and not attribute.ref_attr_name:
-            remark = f"attribute '{name}' must be of type {expected}, but is {given}"
-            if (given, expected) not in _CONVERTED:
+        actual = ATTRIBUTE_TYPES.get(attribute.type) or str(attribute.type)
+        if expected is not None and actual != expected and not attribute.ref_attr_name:
+            remark = f"attribute '{name}' must be of type {expected}, but is {actual}"
+            if (actual, expected) not in _CONVERTED:
                 raise InvalidModelError(remark)
-            value = _CONVERTED[given, expected](value)
+            value = _CONVERTED[actual, expected](value)
             remarks.append(remark)
-        found[name] = value
+        checked[name] = value
     for name in translator.required_attributes:
-        if name not in found:
+        if name not in checked:
             raise InvalidModelError(f"attribute '{name}' is required, but missing")
-    return found, remarks
+    return checked, remarks
 
 
 def _floats(values: Sequence[int]) -> list[float]:
@@ -120,10 +120,10 @@ def _are_of(schema: Schema, inputs: Sequence[Value | None]) -> bool:
             continue
         if not isinstance(value, Output):
             return False
-        kind, type_str = value.type.element_type, formal.type_str
+        element_type, type_str = value.type.element_type, formal.type_str
         if (
-            spelling(kind) not in schema.allowed.get(type_str, (type_str,))
-            or bound.setdefault(type_str, kind) is not kind
+            spelling(element_type) not in schema.allowed.get(type_str, (type_str,))
+            or bound.setdefault(type_str, element_type) is not element_type
         ):
             return False
     return len(inputs) <= len(schema.inputs)
@@ -141,20 +141,24 @@ def _converted(ctx: Context, schema: Schema, index: int, value: Value | None) ->
     if not isinstance(value, Output) or value.element_type.is_dynamic or not schema.inputs:
         return value
     formal = schema.inputs[min(index, len(schema.inputs) - 1)]
-    kind = value.element_type
+    element_type = value.element_type
     listed = schema.allowed.get(formal.type_str, [formal.type_str])
-    if spelling(kind) in listed:
+    if spelling(element_type) in listed:
         return value
     choices = set(listed)
     if choices not in _SINGLE or (formal.type_str in schema.allowed and formal.type_str in schema.output_types):
         return value
-    wanted = element_types.f32 if choices == {"tensor(float)"} else element_types.i64
+    target_type = element_types.f32 if choices == {"tensor(float)"} else element_types.i64
     if choices == {"tensor(int32)"}:
-        wanted = element_types.i32
-    if kind is element_types.boolean or kind.is_real != wanted.is_real or not (kind.is_real or kind.is_integral):
+        target_type = element_types.i32
+    if (
+        element_type is element_types.boolean
+        or element_type.is_real != target_type.is_real
+        or not (element_type.is_real or element_type.is_integral)
+    ):
         return value
-    ctx.tolerate(f"input '{formal.name}' must be one of {_short(choices)}, but is {kind}")
-    return ctx.emit(Convert1(destination_type=wanted), value)
+    ctx.tolerate(f"input '{formal.name}' must be one of {_short(choices)}, but is {element_type}")
+    return ctx.emit(Convert1(destination_type=target_type), value)
 
 
 def _short(choices: Iterable[str]) -> str:
@@ -193,16 +197,16 @@ def _check_types(schema: Schema, inputs: Sequence[Value | None]) -> None:
             continue
         formal = schema.inputs[min(index, len(schema.inputs) - 1)]
         type_str = formal.type_str
-        given = spelling(value.element_type)
+        actual = spelling(value.element_type)
         choices = schema.allowed.get(type_str, [type_str])
-        if given not in choices:
+        if actual not in choices:
             if any("seq(" in choice or "optional(" in choice for choice in choices):
                 continue
             short = ", ".join(c.removeprefix("tensor(").removesuffix(")") for c in choices)
             raise InvalidModelError(f"input '{formal.name}' must be one of {short}, but is {value.element_type}")
         if type_str in schema.allowed and formal.homogeneous:
-            first = bound.setdefault(type_str, (given or "", index))
-            if first[0] != given:
+            first = bound.setdefault(type_str, (actual or "", index))
+            if first[0] != actual:
                 raise InvalidModelError(
                     f"inputs {first[1]} and {index} must have the same type, but are "
                     f"{inputs[first[1]].element_type} and {value.element_type}"  # type: ignore[union-attr]

@@ -63,9 +63,9 @@ class Scope:
         self._values[name] = value
         self._places[name] = next(self._count)
 
-    def parameter(self, name: str, kind: TensorType) -> Node:
+    def parameter(self, name: str, tensor_type: TensorType) -> Node:
         """A new parameter of that name and type."""
-        op = Parameter1(shape=kind.shape, element_type=kind.element_type)
+        op = Parameter1(shape=tensor_type.shape, element_type=tensor_type.element_type)
         node = make_node(op, (), self.unique(name))
         node.outputs[0].add_name(name)
         self.define(name, node.outputs[0])
@@ -80,15 +80,15 @@ class Scope:
 
     def value(self, name: str) -> Value | None:
         """The value of that name; None where there is none here or around."""
-        found = self._values.get(name)
-        if found is None and name in self._initializers:
-            found = self.constant(name, self._stored(name))
-        if found is None:
+        output = self._values.get(name)
+        if output is None and name in self._initializers:
+            output = self.constant(name, self._stored(name))
+        if output is None:
             outer = self.outer_value(name)
-            found = (
+            output = (
                 self._captured(name, tensor_of(outer, f"'{name}'")) if outer is not None and self._is_body else outer
             )
-        return found
+        return output
 
     def outer_value(self, name: str) -> Value | None:
         """What the scopes around have under that name."""
@@ -128,8 +128,8 @@ class Scope:
         if outer.tensor is not None:
             return self.constant(name, outer.tensor)
         if outer not in self.captures:
-            kind = TensorType(outer.element_type, outer.shape, bounds=outer.type.bounds)
-            node = self.captures[outer] = self.parameter(name, kind)
+            tensor_type = TensorType(outer.element_type, outer.shape, bounds=outer.type.bounds)
+            node = self.captures[outer] = self.parameter(name, tensor_type)
             self._stands_for[node] = outer
             self._captured_names[outer] = name
         return self.captures[outer].outputs[0]

@@ -23,17 +23,17 @@ from .validation import constant_inputs, needed_nodes
 from .values import tensor_of
 
 
-def translate_model(file: OnnxFile, options: Options, is_dynamic: IsDynamic, given: set[str]) -> Translation:
+def translate_model(file: OnnxFile, options: Options, is_dynamic: IsDynamic, frozen_names: set[str]) -> Translation:
     """Translate a whole ONNX model, or the part of it that ``options`` ask for.
 
     ``is_dynamic`` decides which dimensions of the inputs are dynamic while translating, whatever the file
-    declares; ``given`` holds the warnings that were given before and are not given again.
+    declares; ``frozen_names`` holds the warnings that were given before and are not given again.
     """
     proto = file.proto
     opsets = model_opsets(file)
     if not proto.has("graph"):
         raise InvalidModelError("the model has no graph")
-    shared = Shared(file, model_functions(proto), given, stateful=options.stateful)
+    shared = Shared(file, model_functions(proto), frozen_names, stateful=options.stateful)
     declared: dict[str, PartialShape] = {}
     model = _ModelGraph(GraphTranslator(shared, opsets), options, is_dynamic, declared).translate()
     model.name = proto.graph.name or "model"
@@ -72,11 +72,11 @@ class _ModelGraph:
         constants = constant_inputs(graph)
         for name in sorted(constants):
             self._shared.warn(f"'{name}' is declared as an input, but a Constant node gives its value, which counts")
-        known = {*self._scope.initializers, *constants}
-        inputs = [value for value in graph.input if value.name not in known]
+        names_with_values = {*self._scope.initializers, *constants}
+        inputs = [value for value in graph.input if value.name not in names_with_values]
         self._options = self._options.bound([value.name for value in inputs])
-        made = [self._parameter(value) for value in inputs]
-        self._shared.inputs = {node.outputs[0].names[0]: node for node in made if node is not None}
+        parameters = [self._parameter(value) for value in inputs]
+        self._shared.inputs = {node.outputs[0].names[0]: node for node in parameters if node is not None}
         self._translator.translate_nodes(nodes)
         for name, node in self._shared.inputs.items():
             if name not in self._declared:  # an input that a translator has added
@@ -97,19 +97,19 @@ class _ModelGraph:
         if not value.type.has("tensor_type"):
             raise UnsupportedModelError(f"input '{value.name}' is not a tensor, and the IR carries nothing but tensors")
         try:
-            kind = self._options.kinds.get(value.name) or element_type_of(value.type.tensor_type.elem_type)
+            element_type = self._options.kinds.get(value.name) or element_type_of(value.type.tensor_type.elem_type)
             shape = declared_shape(value.type)
         except (UnsupportedModelError, InvalidModelError) as error:
             raise type(error)(f"input '{value.name}': {error}") from error
         if value.name in self._options.frozen:
-            self._scope.constant(value.name, self._options.frozen_tensor(value.name, kind, shape))
+            self._scope.constant(value.name, self._options.frozen_tensor(value.name, element_type, shape))
             return None
         declared = self._declared[value.name] = self._options.shape_of(value.name, shape)
         assumed = shape_while_translating(value.name, declared, self._is_dynamic)
         if self._options.stateful:
-            assumed = _of_language_model(assumed, dimension_names(value.type), kind)
-        node = self._scope.parameter(value.name, TensorType(kind, assumed))
-        self._shared.declared_types.declare(node, TensorType(kind, declared))
+            assumed = _of_language_model(assumed, dimension_names(value.type), element_type)
+        node = self._scope.parameter(value.name, TensorType(element_type, assumed))
+        self._shared.declared_types.declare(node, TensorType(element_type, declared))
         return node
 
     def _result(self, name: str) -> Node:
@@ -121,7 +121,7 @@ class _ModelGraph:
             output = self._returned_names[name]  # a file may list an output twice: both return one tensor
         elif an_input or output in self._returned:
             # The reader gives a tensor the names of its Result alone, so each result needs its own tensor.
-            output.names = [known for known in output.names if known != name]
+            output.names = [other_name for other_name in output.names if other_name != name]
             output = copied(output, self._scope.unique(name))
             output.add_name(name)
         self._returned.add(output)
@@ -131,7 +131,7 @@ class _ModelGraph:
         return node
 
 
-def _of_language_model(shape: PartialShape, names: Sequence[Sequence[str]], kind: ElementType) -> PartialShape:
+def _of_language_model(shape: PartialShape, names: Sequence[Sequence[str]], element_type: ElementType) -> PartialShape:
     """What the inputs of a language model have in common: batch and lengths of one name are equal.
 
     There is a token, or a batch of them, at each step; caches may be empty.
@@ -140,7 +140,7 @@ def _of_language_model(shape: PartialShape, names: Sequence[Sequence[str]], kind
         return shape
     dims = []
     for dim, own in zip(shape, names):
-        low = max(dim.low, 1) if kind.is_integral and dim.high else dim.low
+        low = max(dim.low, 1) if element_type.is_integral and dim.high else dim.low
         dims.append(NamedDimension(own, low, dim.high) if own else Dimension(low, dim.high))
     return PartialShape(dims)
 

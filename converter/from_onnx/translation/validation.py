@@ -38,9 +38,9 @@ def is_own_fault(error: Exception, node: NodeProto) -> bool:
     """
     if not isinstance(error, AttributeValueError):
         return isinstance(error, InternalError) or not isinstance(error, ModelError)
-    given = [attribute_value(attribute) for attribute in node.attribute]
-    given += [item for value in given if isinstance(value, (list, tuple)) for item in value]
-    return error.value is None or not any(_is_same(value, error.value) for value in given)
+    arguments = [attribute_value(attribute) for attribute in node.attribute]
+    arguments += [item for value in arguments if isinstance(value, (list, tuple)) for item in value]
+    return error.value is None or not any(_is_same(value, error.value) for value in arguments)
 
 
 def _is_same(left: object, right: object) -> bool:
@@ -53,11 +53,11 @@ def _is_same(left: object, right: object) -> bool:
 def needed_nodes(graph: GraphProto, names: Sequence[str]) -> list[NodeProto]:
     """The nodes that the named tensors depend on, in the file's order."""
     writers = {name: index for index, node in enumerate(graph.node) for name in node.output if name}
-    known = {*writers, *(value.name for value in graph.input), *(tensor.name for tensor in graph.initializer)}
-    known |= {sparse.values.name for sparse in graph.sparse_initializer}
+    available = {*writers, *(value.name for value in graph.input), *(tensor.name for tensor in graph.initializer)}
+    available |= {sparse.values.name for sparse in graph.sparse_initializer}
     for name in names:
-        if name not in known:
-            raise OptionError(f"the model has no tensor '{name}'{suggestions(name, known)}")
+        if name not in available:
+            raise OptionError(f"the model has no tensor '{name}'{suggestions(name, available)}")
     needed: set[int] = set()
     pending = list(names)
     while pending:
@@ -99,16 +99,16 @@ def imported_opsets(
     nodes: Iterable[NodeProto], opsets: Mapping[str, int], functions: Container[tuple[str, str]], warn: Warn
 ) -> dict[str, int]:
     """``opsets`` and the domains of a single version that nodes use without an import."""
-    found = dict(opsets)
+    complete = dict(opsets)
     for node in nodes:
         if (normalize_domain(node.domain), node.op_type) in functions:
             continue
         domain = domain_of_operator(node.op_type, node.domain)
-        if domain not in found and (only := only_version(domain)) is not None:
+        if domain not in complete and (only := only_version(domain)) is not None:
             if domain == normalize_domain(node.domain):
                 warn(f"the model does not import the domain '{domain}'; its only version, {only}, is taken")
-            found[domain] = only
-    return found
+            complete[domain] = only
+    return complete
 
 
 def operator_problems(
@@ -125,10 +125,10 @@ def operator_problems(
             problems.append(problem_of(node, 0, reason, unsupported=False))
             continue
         opset = opsets[domain]
-        known = opset_of_operator(node.op_type, domain, opset)
-        found = find_translator(node.op_type, domain, known)
-        if isinstance(found, str) and not has_schema_function(find_schema(node.op_type, domain, known)):
-            problems.append(problem_of(node, opset, found, unsupported=True))
+        own_opset = opset_of_operator(node.op_type, domain, opset)
+        translator = find_translator(node.op_type, domain, own_opset)
+        if isinstance(translator, str) and not has_schema_function(find_schema(node.op_type, domain, own_opset)):
+            problems.append(problem_of(node, opset, translator, unsupported=True))
     return problems
 
 
@@ -171,4 +171,4 @@ def _call_with_expressions(
     expressions = [None if value is None else Expression(context, value) for value in arguments]
     result = translator.function(context, *expressions, **attributes)
     results = result if isinstance(result, (tuple, list)) else [result]
-    return [one.value if isinstance(one, Expression) else one for one in results]
+    return [returned.value if isinstance(returned, Expression) else returned for returned in results]

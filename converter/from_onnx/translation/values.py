@@ -46,8 +46,8 @@ def kind_of(value: Value) -> str:
     return "an optional" if isinstance(value, OptionalValue) else "a tensor"
 
 
-def tensor_of(value: Value, what: str) -> Output:
+def tensor_of(value: Value, subject: str) -> Output:
     """``value``, which must be a tensor; raises :class:`UnsupportedModelError` with that reason."""
     if not isinstance(value, Output):
-        raise UnsupportedModelError(f"{what} is {kind_of(value)}, and the IR carries nothing but tensors")
+        raise UnsupportedModelError(f"{subject} is {kind_of(value)}, and the IR carries nothing but tensors")
     return value

@@ -11,7 +11,7 @@ from ir_runtime.rewriting.expressions import Expression, where
 def binary_convolution(op: BinaryConvolution1, x: Expression, weights: Expression) -> Expression:
     """Convolution of the signs: -1 for 0, 1 for any other number; padding has the sign of ``pad_value``"""
     single = x.of(1, "f32")
-    signs, kernel = (where(one.as_type("boolean"), single, -1) for one in (x, weights))
+    signs, kernel = (where(operand.as_type("boolean"), single, -1) for operand in (x, weights))
     fill = 1 if op.pad_value else -1
     convolution = Convolution1(
         strides=op.strides,

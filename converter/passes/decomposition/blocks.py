@@ -20,7 +20,7 @@ def depth_to_space(op: DepthToSpace1, x: Expression) -> Expression:
     parts = [*[block] * number, depth] if blocks_first else [depth, *[block] * number]
     order, first = ([0, 1 + number], 1) if blocks_first else ([0, 1], 2)
     order += [part for axis in range(number) for part in (2 + number + axis, first + axis)]
-    return x.reshape(batch, *parts, *space).transpose(*order).reshape(batch, depth, *(one * block for one in space))
+    return x.reshape(batch, *parts, *space).transpose(*order).reshape(batch, depth, *(size * block for size in space))
 
 
 @decomposes(SpaceToDepth1)
@@ -28,11 +28,11 @@ def space_to_depth(op: SpaceToDepth1, x: Expression) -> Expression:
     """Reshape, Transpose and Reshape"""
     batch, channels, *space = x.sizes()
     block = op.block_size
-    smaller = [one // block for one in space]
+    smaller = [size // block for size in space]
     outer = [2 + 2 * axis for axis in range(len(space))]
     inner = [axis + 1 for axis in outer]
     order = [0, *inner, 1, *outer] if op.mode == "blocks_first" else [0, 1, *inner, *outer]
-    parts = x.reshape(batch, channels, *(part for one in smaller for part in (one, block)))
+    parts = x.reshape(batch, channels, *(part for factor in smaller for part in (factor, block)))
     return parts.transpose(*order).reshape(batch, channels * block ** len(space), *smaller)
 
 
@@ -46,7 +46,7 @@ def reorg_yolo(op: ReorgYolo2, x: Expression) -> Expression:
 
 
 def _lists(*values: Expression) -> list[list[int]]:
-    lists = [elements for one in values if (elements := one.elements()) is not None]
+    lists = [elements for value in values if (elements := value.elements()) is not None]
     if len(lists) < len(values):
         raise NotExpressible("the blocks, and what is added or cut, must be known")
     return lists
@@ -59,7 +59,7 @@ def space_to_batch(
     """Pad, Reshape, Transpose and Reshape"""
     by, before, after = _lists(block, begin, end)
     padded = x.pad(before, after) if any([*before, *after]) else x
-    smaller = [one // size for one, size in zip(padded.sizes(), by)]
+    smaller = [dimension // size for dimension, size in zip(padded.sizes(), by)]
     parts = padded.reshape(*(part for pair in zip(smaller, by) for part in pair))
     order = [*range(1, 2 * len(by), 2), *range(0, 2 * len(by), 2)]
     return parts.transpose(*order).reshape(smaller[0] * math.prod(by), *smaller[1:])
@@ -74,7 +74,7 @@ def batch_to_space(
     batch, *space = x.sizes()
     sizes = [batch // math.prod(by), *space]
     order = [part for axis in range(len(by)) for part in (len(by) + axis, axis)]
-    result = x.reshape(*by, *sizes).transpose(*order).reshape(*(one * size for one, size in zip(sizes, by)))
+    result = x.reshape(*by, *sizes).transpose(*order).reshape(*(dimension * size for dimension, size in zip(sizes, by)))
     for axis, (first, last) in enumerate(zip(before, after)):
         result = result.cut(axis, first, -last if last else None) if first or last else result
     return result

@@ -16,7 +16,7 @@ _NO_LIMIT = 1 << 31
 
 def single(*values: Expression) -> list[Expression]:
     """The values as float32, in which boxes are computed."""
-    return [one.as_type("f32") for one in values]
+    return [value.as_type("f32") for value in values]
 
 
 def refined(boxes: Expression, moves: Expression, pixel: float = 0.0, limit: float | None = None) -> Expression:
@@ -60,13 +60,13 @@ def taken_boxes(
     return concat([lower, upper], -1).emit_all(op, scores, *bounds)[0]
 
 
-def shares(one: Expression, others: Expression, pixel: float = 0.0, *, touching: bool = False) -> Expression:
+def shares(box: Expression, others: Expression, pixel: float = 0.0, *, touching: bool = False) -> Expression:
     """Intersection over union ``[...]`` of boxes ``[..., 4]``, which are broadcast; 0 where either has no area.
 
     ``pixel`` is 1 where the upper ends are the last pixels inside; with ``touching`` boxes that lie apart by less than
     that overlap none.
     """
-    (low, high), (other_low, other_high) = one.split(2, -1), others.split(2, -1)
+    (low, high), (other_low, other_high) = box.split(2, -1), others.split(2, -1)
     between = high.minimum(other_high) - low.maximum(other_low)
     common = _widened(between, pixel).relu().prod(-1)
     area, other_area = _widened(high - low, pixel).prod(-1), _widened(other_high - other_low, pixel).prod(-1)

@@ -72,7 +72,7 @@ def ctc_loss(
 ) -> Expression:
     """A Loop over the steps, which adds up the probabilities of all paths in logarithms"""
     element_type, none = logits.element_type, _blank(logits, blank)
-    steps, labels, counts = (one.as_type("i64") for one in (steps, labels, counts))
+    steps, labels, counts = (value.as_type("i64") for value in (steps, labels, counts))
     targets, count = _targets(op, labels, counts, none)
     # The states of a path are blank, first label, blank, second label ... blank.
     batch, length = targets.sizes()
@@ -126,4 +126,4 @@ def _log_sum(logarithms: list[Expression]) -> Expression:
     """The logarithm of the sum of numbers given by their logarithms; minus infinity is that of 0."""
     most = functools.reduce(Expression.maximum, logarithms)
     base = where(most.equal(-np.inf), most.of(0), most)
-    return functools.reduce(Expression.__add__, [(one - base).exp() for one in logarithms]).log() + base
+    return functools.reduce(Expression.__add__, [(logarithm - base).exp() for logarithm in logarithms]).log() + base

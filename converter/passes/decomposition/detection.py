@@ -22,7 +22,7 @@ def non_max_suppression(
     """
     element_type = scores.element_type
     boxes, scores = single(boxes, scores)
-    arguments = [one.as_type(form).reshape(1) for one, form in zip(options, ("i64", "f32", "f32", "f32"))]
+    arguments = [value.as_type(form).reshape(1) for value, form in zip(options, ("i64", "f32", "f32", "f32"))]
     limit, bound, least, sigma = [
         *arguments,
         *(scores.of([0], form) for form in ("i64", "f32", "f32", "f32")[len(arguments) :]),
@@ -44,13 +44,13 @@ def non_max_suppression(
         lowered = where(taken & is_soft, current * (share * share * power).exp(), current)
         fits = (is_soft | (share < bound)) & (lowered > least)
         stays = left & ~(taken & positions(count).equal(best)) & (fits | ~taken)
-        return [lowered, stays, *(one.squeeze(1) for one in (best, value, taken))]
+        return [lowered, stays, *(row.squeeze(1) for row in (best, value, taken))]
 
     trips = count.minimum(limit).maximum(0).reshape()
-    places, values, marks = (one.transpose(1, 0) for one in loop(trips, [start, start > least], step)[2:])
+    places, values, marks = (value.transpose(1, 0) for value in loop(trips, [start, start > least], step)[2:])
     spots = marks.non_zero()
     group, place, score = spots.gather(0, 1), places.gather_nd(spots), values.gather_nd(spots)
-    rows = concat([one.unsqueeze(1) for one in (group // classes, group % classes, place)], 1)
+    rows = concat([value.unsqueeze(1) for value in (group // classes, group % classes, place)], 1)
     if op.sort_result_descending:
         score, order = score.top(score.size(0), 0)
         rows = rows.gather(order)

@@ -94,7 +94,7 @@ def _of_best_classes(op: _DetectionOutput, boxes: Expression, scores: Expression
     left_out = numbers.equal(0)
     if op.background_label_id > 0:
         left_out = left_out | numbers.equal(op.background_label_id)
-    greatest, label = (one.squeeze(2) for one in scores_where(~left_out, scores).top(1, 2))
+    greatest, label = (value.squeeze(2) for value in scores_where(~left_out, scores).top(1, 2))
     fits = (greatest >= op.confidence_threshold) & (greatest > -1)
     best, places = _best(scores_where(fits, greatest), op.top_k, sizes.priors)
     is_own = label.gather_elements(places, 1).unsqueeze(1).equal(numbers.unsqueeze(1))
@@ -117,7 +117,7 @@ def _boxes_at(boxes: Expression, places: Expression, sizes: _Sizes) -> Expressio
 def _rows(op: _DetectionOutput, candidates: _Candidates, sizes: _Sizes) -> Expression:
     """The rows ``image, class, score, box``, one behind them of image -1, and zeros."""
     groups = sizes.images * sizes.classes
-    scores, priors = (one.reshape(groups, -1) for one in (candidates.scores, candidates.priors))
+    scores, priors = (value.reshape(groups, -1) for value in (candidates.scores, candidates.priors))
     taken = taken_boxes(candidates.boxes, scores.unsqueeze(1), op.nms_threshold)
     # One row for each box that is taken: by image, class and score.
     group, places = taken.gather(0, 1), taken.gather([0, 2], 1)
@@ -126,12 +126,12 @@ def _rows(op: _DetectionOutput, candidates: _Candidates, sizes: _Sizes) -> Expre
     keep = op.keep_top_k[0]
     if keep > -1:
         order = _kept(keep, image, priors.gather_nd(places) * sizes.classes + label, score, sizes)
-        image, label, score, boxes = (one.gather(order) for one in (image, label, score, boxes))
+        image, label, score, boxes = (value.gather(order) for value in (image, label, score, boxes))
     if op.clip_after_nms:
         boxes = boxes.clip(0, 1)
     if op.decrease_label_id:
         label = label - 1
-    heads = [one.as_type("f32").unsqueeze(1) for one in (image, label, score)]
+    heads = [value.as_type("f32").unsqueeze(1) for value in (image, label, score)]
     end = boxes.of(np.array([[-1, 0, 0, 0, 0, 0, 0]]))
     if keep > 0:
         count = sizes.images * keep

@@ -36,7 +36,9 @@ def prior_grid_generator(
     for place, (stride, size) in enumerate(zip((op.stride_y, op.stride_x), used)):
         step = stride if stride else image.size(place + 2).as_type("f32") / size.as_type("f32")
         middles.append((positions(size).as_type("f32") + 0.5) * step)
-    down, across = (one.unsqueeze(*axes).broadcast(*used, 1, 1) for one, axes in zip(middles, ([1, 2, 3], [0, 2, 3])))
+    down, across = (
+        value.unsqueeze(*axes).broadcast(*used, 1, 1) for value, axes in zip(middles, ([1, 2, 3], [0, 2, 3]))
+    )
     boxes = concat([across, down, across, down], 3) + priors.as_type("f32")
     flat = boxes.as_type(priors.element_type).reshape(-1, 4)
     if op.h or op.w:
@@ -101,9 +103,9 @@ def detectron_detection_output(
     marks = taken_marks(by_score, best, op.nms_threshold, pixel=1.0, touching=True)
     rows, _, _ = first_rows(marks, op.post_nms_count if op.post_nms_count != -1 else 1 << 31)
     of_class = rows.gather(0, 1)
-    region, score, box = (one.gather_nd(rows) for one in (places, best, by_score))
+    region, score, box = (value.gather_nd(rows) for value in (places, best, by_score))
     order = _best_of_all(count, region * (classes - 1) + of_class, score, regions.size(0) * (classes - 1))
-    box, score, of_class = (one.gather(order) for one in (box, score, of_class))
+    box, score, of_class = (value.gather(order) for value in (box, score, of_class))
     return [
         padded(box, count).as_type(element_type),
         padded(of_class + 1, count).as_type("i32"),

@@ -56,7 +56,7 @@ def embedding_bag_offsets(
     weights: Expression | None = None,
 ) -> Expression:
     """EmbeddingBagOffsetsSum-3, by the sizes of the bags for means"""
-    more = [one for one in (default, weights) if one is not None]
+    more = [value for value in (default, weights) if value is not None]
     summed = table.at_least_float32().emit(EmbeddingBagOffsetsSum3(), indices, offsets, *more)
     if op.reduction == "mean":
         sizes = segment_sizes(_bags(indices, offsets), offsets.size(0)).maximum(1)
@@ -74,7 +74,7 @@ def embedding_bag_offsets_sum(
     weights: Expression | None = None,
 ) -> Expression:
     """EmbeddingSegmentsSum of the bags, whose numbers Bucketize gives"""
-    more = [one for one in (default, weights) if one is not None]
+    more = [value for value in (default, weights) if value is not None]
     return table.emit(EmbeddingSegmentsSum3(), indices, _bags(indices, offsets), offsets.size(0), *more)
 
 
@@ -140,7 +140,7 @@ def gather_tree(
     def step(number: Expression, parent: Expression) -> list[Expression]:
         at = steps - 1 - number
         is_inside = at < lengths.as_type("i64").unsqueeze(1)
-        token, onward = (one.gather(at).gather_elements(parent, 1) for one in (ids, parents))
+        token, onward = (value.gather(at).gather_elements(parent, 1) for value in (ids, parents))
         return [where(is_inside, onward, parent), where(is_inside, token, end)]
 
     tokens = loop(steps, [positions(beams).broadcast(batch, beams)], step)[1].gather(backwards)

@@ -15,7 +15,8 @@ from ir_runtime.rewriting.expressions import Expression, where
 def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: Expression) -> Expression:
     """The quotient of two polynomials, by Horner's rule from the highest power down."""
     above, below = (
-        functools.reduce(lambda value, one: value * x + one, rest, x.of(first)) for first, *rest in coefficients
+        functools.reduce(lambda value, fraction: value * x + fraction, rest, x.of(first))
+        for first, *rest in coefficients
     )
     return above / below
 

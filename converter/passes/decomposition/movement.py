@@ -57,7 +57,7 @@ def pad(
     if op.pad_mode != "symmetric":
         raise NotExpressible(f"only the mode symmetric is decomposed, but it is {op.pad_mode}")
     for axis in range(x.rank):
-        size, before, behind = x.size(axis), *(one.as_type("i64").gather(axis) for one in (begins, ends))
+        size, before, behind = x.size(axis), *(bound.as_type("i64").gather(axis) for bound in (begins, ends))
         if before.elements() != [0] or behind.elements() != [0]:
             # In a period of twice the size the second half runs backwards.
             period = (positions(before + size + behind) - before) % (size * 2)

@@ -29,15 +29,15 @@ def nms_rotated(
     by_score = rows_at(boxes.unsqueeze(1).broadcast(images, classes, count, 5), places)
     by_score = by_score.as_type("f64").reshape(-1, count, 5)
     best, places = best.reshape(-1, count), places.reshape(-1, count)
-    floor, bound = (one.as_type("f32").reshape(1) for one in (least, overlap))
+    floor, bound = (value.as_type("f32").reshape(1) for value in (least, overlap))
     marks = taken_in_order(_row_of(by_score, op.clockwise), best > floor, bound)
     rows, _, _ = first_rows(marks, limit.as_type("i64").reshape(1))
     score, place, group = best.gather_nd(rows), places.gather_nd(rows), rows.gather(0, 1)
     if op.sort_result_descending:
         score, order = score.top(score.size(0), 0)
         group, place = group.gather(order), place.gather(order)
-    columns = [one.unsqueeze(1) for one in (group // classes, group % classes, place)]
-    heads = [one.as_type("f32") for one in columns[:2]]
+    columns = [value.unsqueeze(1) for value in (group // classes, group % classes, place)]
+    heads = [value.as_type("f32") for value in columns[:2]]
     return [
         concat(columns, 1).as_type(op.output_type),
         concat([*heads, score.unsqueeze(1)], 1).as_type(scores.element_type),
@@ -54,10 +54,10 @@ def _row_of(boxes: Expression, clockwise: bool) -> Overlaps:
     area = size.prod(2)
 
     def row(number: Expression) -> Expression:
-        one, own, origin = (value.gather(number, 1).unsqueeze(1) for value in (corners, area, centre))
+        corners_of_row, own, origin = (value.gather(number, 1).unsqueeze(1) for value in (corners, area, centre))
         # Places are counted from the one box, so that little is lost by rounding.
         origin = origin.unsqueeze(1)
-        pair = one - origin, corners - origin
+        pair = corners_of_row - origin, corners - origin
         common = abs(_inside(*pair, is_closed=True) + _inside(*pair[::-1], is_closed=False)) * 0.5
         both = (own > 0) & (area > 0)
         return (where(both, common, 0) / where(both, own + area - common, 1)).as_type("f32")

@@ -49,7 +49,7 @@ def _decay(op: MatrixNms8, share: Expression, greatest: Expression) -> Expressio
     if op.decay_function == "gaussian":
         return ((greatest * greatest - share * share) * op.gaussian_sigma).exp()
     # In float64, where the small number keeps boxes that are the same from dividing 0 by 0.
-    left, before = (1 - one.as_type("f64") for one in (share, greatest))
+    left, before = (1 - value.as_type("f64") for value in (share, greatest))
     return (left / (before + 1e-10)).as_type("f32")
 
 
@@ -109,17 +109,17 @@ def _outputs(
     by_class = op.sort_result_type == "classid"
     if by_class and op.sorts_classes_of_image():
         order = where(is_kept, spots // count, classes).order(spots.size(1), 1)
-        score, spots, is_kept = (one.gather_elements(order, 1) for one in (score, spots, is_kept))
+        score, spots, is_kept = (value.gather_elements(order, 1) for value in (score, spots, is_kept))
     rows = is_kept.non_zero()
     image, score, spot = rows.gather(0, 1), score.gather_nd(rows), spots.gather_nd(rows)
     if op.sort_result_across_batch and op.sort_result_type != "none":
         total = score.size(0)
         order = (spot // count).order(total) if by_class else score.top(total, 0)[1]
-        image, score, spot = (one.gather(order) for one in (image, score, spot))
+        image, score, spot = (value.gather(order) for value in (image, score, spot))
     of_class, place = spot // count, spot % count
-    index = concat([one.unsqueeze(1) for one in (image, of_class, place)], 1)
+    index = concat([value.unsqueeze(1) for value in (image, of_class, place)], 1)
     corners = boxes.broadcast(*best.sizes, 4).gather_nd(index)
     result = concat([of_class.as_type("f32").unsqueeze(1), score.unsqueeze(1), corners], 1)
     number = place * classes + of_class if is_listed else image * count + place
     numbers = number.reshape(-1, 1), is_kept.as_type("i64").sum(1)
-    return [result.as_type(element_type), *(one.as_type(op.output_type) for one in numbers)]
+    return [result.as_type(element_type), *(value.as_type(op.output_type) for value in numbers)]

@@ -76,7 +76,9 @@ def _grid(op: Union[Proposal1, Proposal4], anchors: np.ndarray, scores: Expressi
     """The anchors around each place ``[1, h w a, 4]``."""
     sizes = scores.sizes()[2:]
     steps = [positions(size).as_type("f32") * op.feat_stride for size in sizes]
-    rows, columns = (one.unsqueeze(*axes).broadcast(*sizes, 1, 1) for one, axes in zip(steps, ([1, 2, 3], [0, 2, 3])))
+    rows, columns = (
+        value.unsqueeze(*axes).broadcast(*sizes, 1, 1) for value, axes in zip(steps, ([1, 2, 3], [0, 2, 3]))
+    )
     first, second = (rows, columns) if op.is_tensorflow else (columns, rows)
     return (concat([first, second, first, second], -1) + anchors).reshape(1, -1, 4)
 
@@ -92,7 +94,7 @@ def _proposed(
 ) -> tuple[Expression, Expression]:
     """All boxes ``[n, m, 4]`` cut to their image of that width and height, and their scores ``[n, m]``."""
     boxes = refined(anchors.reshape(1, -1, 4), _by_place(deltas, 4), pixel, LOGARITHM_LIMIT) - [0, 0, pixel, pixel]
-    width, height = (one - pixel for one in sizes)
+    width, height = (value - pixel for value in sizes)
     return clipped(boxes, width, height), _by_place(scores, 1).reshape(scores.size(0), -1)
 
 
@@ -111,7 +113,7 @@ def generate_proposals(
     usable = scores_where(large.gather_elements(places, 1), best)
     marks = taken_marks(chosen, usable, op.nms_threshold, pixel=pixel, touching=True, shrink=op.nms_eta)
     rows, _, counts = first_rows(marks, op.post_nms_count)
-    return [*(one.gather_nd(rows).as_type(element_type) for one in (chosen, best)), counts.as_type(op.roi_num_type)]
+    return [*(value.gather_nd(rows).as_type(element_type) for value in (chosen, best)), counts.as_type(op.roi_num_type)]
 
 
 @decomposes(ExperimentalDetectronGenerateProposalsSingleImage6)
@@ -132,4 +134,4 @@ def generate_proposals_of_one_image(
     best, chosen, _ = _best(boxes, scores_where(large, values), op.pre_nms_count)
     # Here a box ends at its upper corner, other than where it was moved.
     rows, _, _ = first_rows(taken_marks(chosen, best, op.nms_threshold), op.post_nms_count)
-    return [padded(one.gather_nd(rows), op.post_nms_count).as_type(element_type) for one in (chosen, best)]
+    return [padded(value.gather_nd(rows), op.post_nms_count).as_type(element_type) for value in (chosen, best)]

@@ -44,7 +44,7 @@ def decompose(builder: Builder, node: Node) -> list[Output] | NotMatched:
         result = function(node.op, *(Expression(builder, value) for value in node.inputs))
     except NotExpressible as error:
         return fail(str(error))
-    return [one.value for one in ([result] if isinstance(result, Expression) else result)]
+    return [output.value for output in ([result] if isinstance(result, Expression) else result)]
 
 
 @graph_pass("decomposition", PASSES)

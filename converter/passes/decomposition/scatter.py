@@ -48,7 +48,7 @@ def scatter_elements(
         return x.scatter(indices, updates, at, reduction)
 
     def step(number: Expression, state: Expression) -> list[Expression]:
-        places, change = (one.gather(number.reshape(1), at) for one in (indices, updates))
+        places, change = (value.gather(number.reshape(1), at) for value in (indices, updates))
         combined = _COMBINED[reduction](state.gather_elements(places, at), change)
         return [state.emit(ScatterElementsUpdate3(), places, combined, axis)]
 
@@ -81,7 +81,7 @@ def scatter_nd(op: ScatterNDUpdate15, x: Expression, places: Expression, updates
     changes = updates.reshape(rows.size(0), *x.sizes()[size.value :])
 
     def step(number: Expression, state: Expression) -> list[Expression]:
-        place, change = (one.gather(number.reshape(1)) for one in (rows, changes))
+        place, change = (value.gather(number.reshape(1)) for value in (rows, changes))
         return [state.scatter_nd(place, _COMBINED[reduction](state.gather_nd(place), change))]
 
     return loop(rows.size(0), [x], step)[0]

@@ -26,10 +26,14 @@ _BITS_TO_CLEAR = 8
 def bitwise_shifts(builder: Builder, node: Node) -> Replacement:
     """Multiply or divide by powers of two."""
     value, amount = node.inputs
-    known = amount.type.constant
-    if known is None or (known < 0).any() or (known >= value.element_type.bits - value.element_type.is_signed).any():
+    constant = amount.type.constant
+    if (
+        constant is None
+        or (constant < 0).any()
+        or (constant >= value.element_type.bits - value.element_type.is_signed).any()
+    ):
         return fail("the amount comes at run time, is negative, or shifts out every bit")
-    amounts = known.astype(np.int64)
+    amounts = constant.astype(np.int64)
     if isinstance(node.op, BitwiseLeftShift15):
         if isinstance(value.node.op, Reduction):
             # The plug-in would compute the product as floats, together with the reduction.

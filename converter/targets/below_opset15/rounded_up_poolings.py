@@ -34,7 +34,7 @@ def rounded_up_poolings(builder: Builder, node: Node) -> Replacement:
     if torch and isinstance(op, AvgPool14) and isinstance(data.node.op, (Pad1, Pad12)):
         # The plug-in would move the padding into the pooling, and then count elements past the padding, too.
         data = builder.emit(opaque_identity(data.element_type), data, data)
-    made = builder.emit_all(_older(op, "ceil" if torch else op.rounding_type), data)
+    pooled = builder.emit_all(_older(op, "ceil" if torch else op.rounding_type), data)
     dilations = op.dilations if isinstance(op, MaxPool14) else [1] * len(op.kernel)
     windows = zip(op.kernel, op.strides, dilations, op.pads_begin, op.pads_end)
     for axis, (kernel, stride, dilation, begin, end) in enumerate(windows, 2):
@@ -42,8 +42,8 @@ def rounded_up_poolings(builder: Builder, node: Node) -> Replacement:
             reach = layers.add(builder, dim_of(builder, data, axis), builder.constant(begin + stride - 1))
             count = as_list(builder, builder.emit(Divide1(m_pythondiv=True), reach, builder.constant(stride)))
             bounds = [builder.constant([0]), count, builder.constant([1]), builder.constant([axis])]
-            made = [builder.emit(Slice8(), value, *bounds) for value in made]
-    return made
+            pooled = [builder.emit(Slice8(), value, *bounds) for value in pooled]
+    return pooled
 
 
 def _older(op: AvgPool14 | MaxPool14, rounding: str) -> Pooling:

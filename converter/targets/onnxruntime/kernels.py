@@ -41,21 +41,25 @@ def has_kernel(op_type: str, domain: str, since: int, types: Mapping[str, str]) 
     if not kernels:
         return True
     return any(
-        all(_fits(kind, kernel.types[variable]) for variable, kind in types.items() if variable in kernel.types)
+        all(
+            _fits(spelled_type, kernel.types[variable])
+            for variable, spelled_type in types.items()
+            if variable in kernel.types
+        )
         for kernel in kernels
     )
 
 
 def last_opset(op_type: str, domain: str, since: int) -> int | None:
     """The last opset with kernels for an operator that has none as opset ``since`` defined it; None if it has one."""
-    known = _kernels().get((domain, op_type), ())
-    if any(kernel.is_for(since) for kernel in known) or not any(kernel.first < since for kernel in known):
+    kernels = _kernels().get((domain, op_type), ())
+    if any(kernel.is_for(since) for kernel in kernels) or not any(kernel.first < since for kernel in kernels):
         return None
     return since - 1
 
 
-def _fits(kind: str, known: frozenset[str]) -> bool:
-    return kind in known or (kind == "tensor(float16)" and "tensor(float)" in known)
+def _fits(spelled_type: str, supported: frozenset[str]) -> bool:
+    return spelled_type in supported or (spelled_type == "tensor(float16)" and "tensor(float)" in supported)
 
 
 @functools.cache
@@ -76,18 +80,18 @@ def table_of(definitions: Iterable[Any]) -> str:
     """The text of ``kernels.json`` for the definitions that onnxruntime gives (``get_all_opkernel_def``)."""
     kinds: dict[tuple[str, ...], int] = {}
     kernels: dict[str, dict[str, list[Any]]] = {}
-    for one in sorted(
-        definitions, key=lambda one: (one.domain, one.op_name, one.version_range, str(one.type_constraints))
+    for definition in sorted(
+        definitions, key=lambda d: (d.domain, d.op_name, d.version_range, str(d.type_constraints))
     ):
-        if one.provider != "CPUExecutionProvider" or one.domain not in ("", "com.microsoft"):
+        if definition.provider != "CPUExecutionProvider" or definition.domain not in ("", "com.microsoft"):
             continue
         types = {
             variable: kinds.setdefault(tuple(sorted(allowed)), len(kinds))
-            for variable, allowed in sorted(one.type_constraints.items())
+            for variable, allowed in sorted(definition.type_constraints.items())
         }
-        first, last = one.version_range
+        first, last = definition.version_range
         row = [first, 0 if last >= _NO_END else last, types]
-        rows = kernels.setdefault(one.domain, {}).setdefault(one.op_name, [])
+        rows = kernels.setdefault(definition.domain, {}).setdefault(definition.op_name, [])
         if row not in rows:
             rows.append(row)
     lines = [
@@ -99,5 +103,5 @@ def table_of(definitions: Iterable[Any]) -> str:
         + "\n}"
         for domain, operators in sorted(kernels.items())
     ]
-    types_text = ",\n".join(json.dumps(kind) for kind in kinds)
+    types_text = ",\n".join(json.dumps(spelled_type) for spelled_type in kinds)
     return f'{{"types": [\n{types_text}\n],\n"kernels": {{\n' + ",\n".join(lines) + "\n}}\n"

@@ -50,16 +50,18 @@ def _is_attention(node: Node) -> bool:
 
     A Transpose before the queries becomes part of the same step, which then reads and writes in the same order.
     """
-    made = node.inputs[0].node
-    if isinstance(made.op, MatMul1):
-        shares = made.inputs[0].node
+    attended = node.inputs[0].node
+    if isinstance(attended.op, MatMul1):
+        shares = attended.inputs[0].node
         if not isinstance(shares.op, (SoftMax1, SoftMax8)):
             return False
         scores = shares.inputs[0].node
         while isinstance(scores.op, Binary):  # a scale or an attention mask
             scores = scores.inputs[0].node
         return not (isinstance(scores.op, MatMul1) and isinstance(scores.inputs[0].node.op, Transpose1))
-    return isinstance(made.op, ScaledDotProductAttention13) and not isinstance(made.inputs[0].node.op, Transpose1)
+    return isinstance(attended.op, ScaledDotProductAttention13) and not isinstance(
+        attended.inputs[0].node.op, Transpose1
+    )
 
 
 def _has_cache(attention: Node) -> bool:

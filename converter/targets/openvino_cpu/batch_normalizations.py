@@ -25,8 +25,8 @@ def batch_normalizations(builder: Builder, node: Node) -> Replacement:
     """Multiply by the factors and add the summands."""
     assert isinstance(node.op, BatchNormInference5)
     data, *constants = node.inputs
-    kind = data.element_type
-    if kind not in (f32, f64):
+    element_type = data.element_type
+    if element_type not in (f32, f64):
         return fail("the numbers are neither float32 nor float64, and the factors would be rounded more than these")
     tensors = [value.tensor for value in constants if value.tensor is not None]
     if len(tensors) < len(constants):
@@ -38,12 +38,12 @@ def batch_normalizations(builder: Builder, node: Node) -> Replacement:
     with np.errstate(all="ignore"):
         factors = gamma / np.sqrt(variance + node.op.epsilon)
         summands = beta - mean * factors
-    limit = float(np.finfo(kind.dtype).max)
+    limit = float(np.finfo(element_type.dtype).max)
     if not all((np.abs(each) <= limit).all() for each in (factors, summands)):
         return fail("a factor or a summand would not be finite")
     shape = (1, -1, *[1] * (data.shape.rank - 2))
     factor, summand = (
-        builder.computed(node.op.type, values.reshape(shape), kind, constants) for values in (factors, summands)
+        builder.computed(node.op.type, values.reshape(shape), element_type, constants) for values in (factors, summands)
     )
-    made = layers.multiply(builder, data, factor)
-    return layers.add(builder, made, summand) if summands.any() else made
+    scaled = layers.multiply(builder, data, factor)
+    return layers.add(builder, scaled, summand) if summands.any() else scaled

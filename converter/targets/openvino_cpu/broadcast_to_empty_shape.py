@@ -20,13 +20,13 @@ from ir_runtime.rewriting.shape_layers import concat_lists, shape_of
 def broadcast_to_empty_shape(builder: Builder, node: Node) -> Replacement:
     """Compute the output's shape: dimensions of 1 in the target shape are those of the data."""
     data, shape = node.inputs[:2]
-    known = shape.type.constant
-    if node.op.mode != "bidirectional" or known is None or known.all():  # type: ignore[attr-defined]
+    constant = shape.type.constant
+    if node.op.mode != "bidirectional" or constant is None or constant.all():  # type: ignore[attr-defined]
         return fail("the mode is not bidirectional, or the target shape is not constant or has no 0")
     if not data.shape.has_rank:
         return fail("the rank is dynamic")
-    rank = max(data.shape.rank, known.size)
-    target_shape = np.concatenate([np.ones(rank - known.size, np.int64), known.reshape(-1).astype(np.int64)])
+    rank = max(data.shape.rank, constant.size)
+    target_shape = np.concatenate([np.ones(rank - constant.size, np.int64), constant.reshape(-1).astype(np.int64)])
     present = shape_of(builder, data)
     if data.shape.rank < rank:
         present = concat_lists(builder, [builder.constant(np.ones(rank - data.shape.rank, np.int64)), present])

@@ -17,11 +17,11 @@ from ir_runtime.rewriting.layers import in_type
 def convert_to_boolean(builder: Builder, node: Node) -> Replacement:
     """Compare numbers with 0."""
     (value,) = node.inputs
-    kind = value.element_type
+    element_type = value.element_type
     if node.outputs[0].element_type is not element_types.boolean:
         return fail("it does not convert to boolean")
-    if kind is element_types.boolean or (kind.is_integral and 2 < kind.bits < 32):
+    if element_type is element_types.boolean or (element_type.is_integral and 2 < element_type.bits < 32):
         return fail("the plug-in converts this type to boolean correctly")
-    if kind.bits < 16:
-        value = in_type(builder, value, element_types.f32 if kind.is_real else element_types.i32)
+    if element_type.bits < 16:
+        value = in_type(builder, value, element_types.f32 if element_type.is_real else element_types.i32)
     return layers.not_equal(builder, value, builder.like(0, value))

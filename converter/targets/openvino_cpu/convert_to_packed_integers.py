@@ -23,20 +23,24 @@ from ir_runtime.rewriting.layers import in_type
 def convert_to_packed_integers(builder: Builder, node: Node) -> Replacement:
     """Take the lowest bits before the conversion."""
     (value,) = node.inputs
-    kind = node.outputs[0].element_type
-    if not (kind.is_packed and kind.is_integral) or value.tensor is not None or _fits(value, kind):
+    element_type = node.outputs[0].element_type
+    if (
+        not (element_type.is_packed and element_type.is_integral)
+        or value.tensor is not None
+        or _fits(value, element_type)
+    ):
         return fail("the type is no integer of 4 bits or less, or the input is constant or fits")
     whole = in_type(builder, value, element_types.i32)
-    if not kind.is_signed:
-        mask = builder.like((1 << kind.bits) - 1, whole)
-        return in_type(builder, builder.emit(BitwiseAnd13(), whole, mask), kind)
-    above = builder.like(32 - kind.bits, whole)
+    if not element_type.is_signed:
+        mask = builder.like((1 << element_type.bits) - 1, whole)
+        return in_type(builder, builder.emit(BitwiseAnd13(), whole, mask), element_type)
+    above = builder.like(32 - element_type.bits, whole)
     raised = builder.emit(BitwiseLeftShift15(), whole, above)
-    return in_type(builder, builder.emit(BitwiseRightShift15(), raised, above), kind)
+    return in_type(builder, builder.emit(BitwiseRightShift15(), raised, above), element_type)
 
 
-def _fits(value: Output, kind: ElementType) -> bool:
-    low, high = kind.limits
+def _fits(value: Output, element_type: ElementType) -> bool:
+    low, high = element_type.limits
     source = value.element_type
     if source is element_types.boolean:
         return True

@@ -25,19 +25,19 @@ def dft_of_short_signals(builder: Builder, node: Node) -> Replacement:
     if len(node.inputs) < 3:
         return fail("it has no signal_size, and so transforms the whole signal")
     data, axes, size = node.inputs
-    known = axes.type.constant
-    if known is None or known.size != 1 or not data.shape.has_rank:
+    constant = axes.type.constant
+    if constant is None or constant.size != 1 or not data.shape.has_rank:
         return fail("it has no single constant axis, or the rank is dynamic")
     parts = isinstance(node.op, IRDFT9)  # complex numbers: the last dimension has their two parts
-    axis = int(known.reshape(-1)[0]) % (data.shape.rank - parts)
-    wanted = as_i64(builder, size)
+    axis = int(constant.reshape(-1)[0]) % (data.shape.rank - parts)
+    size_value = as_i64(builder, size)
     if parts:
-        half = layers.divide(builder, wanted, builder.constant([2]))
-        wanted = layers.add(builder, half, builder.constant([1]))
-    least = wanted.type.constant
+        half = layers.divide(builder, size_value, builder.constant([2]))
+        size_value = layers.add(builder, half, builder.constant([1]))
+    least = size_value.type.constant
     if least is not None and data.shape[axis].low >= int(least.reshape(-1)[0]):
         return fail("the signal is known to be long enough")
-    missing = layers.subtract(builder, wanted, dim_of(builder, data, axis))
+    missing = layers.subtract(builder, size_value, dim_of(builder, data, axis))
     missing = layers.maximum(builder, missing, builder.constant([0]))
     rank = data.shape.rank
     counts = (axis, rank - axis - 1)

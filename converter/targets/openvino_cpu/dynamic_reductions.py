@@ -32,10 +32,10 @@ def dynamic_reductions(builder: Builder, node: Node) -> Replacement:
         if isinstance(op, reduction.ReduceMean1) and data.element_type.is_real and _may_be_empty(node):
             return _or_nan(builder, builder.emit(op, data, axes), data, axes)
         return fail("the axes are constant, and it is no mean of floats that may have no elements")
-    kind = data.element_type
-    narrow = kind.is_real and kind.bits < 32
+    element_type = data.element_type
+    narrow = element_type.is_real and element_type.bits < 32
     may_be_none = axes.shape.element_count().low == 0
-    mean = isinstance(op, reduction.ReduceMean1) and kind.is_real
+    mean = isinstance(op, reduction.ReduceMean1) and element_type.is_real
     if not (narrow or may_be_none or mean or isinstance(op, reduction.LogicalReduction)):
         return fail("the plug-in supports this type and reduction over axes that come at run time")
     if isinstance(op, reduction.LogicalReduction):
@@ -47,9 +47,9 @@ def dynamic_reductions(builder: Builder, node: Node) -> Replacement:
     reduced = _of_any_number(builder, op, data, axes) if may_be_none else builder.emit(op, data, axes)
     if mean:
         reduced = _or_nan(builder, reduced, data, axes)
-    if kind is element_types.boolean:
+    if element_type is element_types.boolean:
         return layers.greater(builder, reduced, builder.like(0, reduced))
-    return layers.in_type(builder, reduced, kind)
+    return layers.in_type(builder, reduced, element_type)
 
 
 def _may_be_empty(node: Node) -> bool:
@@ -74,8 +74,8 @@ def _or_nan(builder: Builder, mean: Output, data: Output, axes: Output) -> Outpu
 def _of_any_number(builder: Builder, op: reduction.Reduction, data: Output, axes: Output) -> Output:
     """Reduce a new first dimension of 1, too."""
     axes = layers.in_type(builder, axes, element_types.i64)
-    one = builder.constant([1])
-    more = layers.add(builder, normalized_positions(builder, axes, rank_of(builder, data)), one)
+    scalar_one = builder.constant([1])
+    more = layers.add(builder, normalized_positions(builder, axes, rank_of(builder, data)), scalar_one)
     more = builder.emit(movement.Concat1(axis=0), builder.constant([0]), more)
     longer = builder.emit(op, layers.unsqueeze(builder, data, 0), more)
     return layers.squeeze(builder, longer, builder.constant([0])) if op.keep_dims else longer

@@ -23,16 +23,18 @@ def in_signed_order(builder: Builder, value: Output) -> Output:
     """
     if value.element_type is not element_types.u32:
         return value
-    kind = element_types.i32
-    return builder.emit(ir.BitwiseXor13(), in_type(builder, value, kind), builder.constant(-(1 << 31), kind))
+    element_type = element_types.i32
+    return builder.emit(
+        ir.BitwiseXor13(), in_type(builder, value, element_type), builder.constant(-(1 << 31), element_type)
+    )
 
 
 def extreme(builder: Builder, cls: type[Operation], a: Output, b: Output) -> Output:
     """Maximum or Minimum of u32."""
-    kind = a.element_type
+    element_type = a.element_type
     result = builder.emit(cls(), in_signed_order(builder, a), in_signed_order(builder, b))
     flipped = builder.emit(ir.BitwiseXor13(), result, builder.constant(-(1 << 31), result.element_type))
-    return in_type(builder, flipped, kind)
+    return in_type(builder, flipped, element_type)
 
 
 def goes_through_float32(condition: Output, then: Output, otherwise: Output) -> bool:
@@ -79,8 +81,8 @@ def divide(builder: Builder, a: Output, b: Output) -> Output:
 
 
 def _power_of_two(value: Output) -> int | None:
-    known = value.type.constant
-    number = int(known) if known is not None and known.ndim == 0 else 0
+    constant = value.type.constant
+    number = int(constant) if constant is not None and constant.ndim == 0 else 0
     return number.bit_length() - 1 if number > 0 and number & (number - 1) == 0 else None
 
 
@@ -126,24 +128,24 @@ def _long_division(builder: Builder, a: Output, b: Output) -> tuple[Output, Outp
         more = builder.emit(division, left, b)
         quotient = builder.emit(ir.Add1(), quotient, more)
         left = _minus_product(builder, left, more, b)
-    zero, one = builder.like(0, a), builder.like(1, a)
+    zero, unit = builder.like(0, a), builder.like(1, a)
     if a.element_type.is_signed:
         wrong = _is_rounded_up(builder, left, a)
         against = builder.emit(ir.Less1(), builder.emit(ir.BitwiseXor13(), a, b), zero)
-        one = select(builder, against, builder.like(-1, a), one)
+        unit = select(builder, against, builder.like(-1, a), unit)
         b = select(builder, against, builder.emit(ir.Negative1(), b), b)
     else:
         # Holds only in an engine that has unsigned numbers as signed ones.
         wrong = builder.emit(ir.Less1(), left, zero)
-    quotient = builder.emit(ir.Subtract1(), quotient, select(builder, wrong, one, zero))
+    quotient = builder.emit(ir.Subtract1(), quotient, select(builder, wrong, unit, zero))
     return quotient, builder.emit(ir.Add1(), left, select(builder, wrong, b, zero))
 
 
 def power(builder: Builder, base: Output, exponent: Output) -> Output:
     """Integers raised to integers; a negative exponent rounds towards zero, as C converts."""
-    known = exponent.type.constant
-    if known is not None and known.size == 1 and base.shape.has_rank and exponent.shape.rank <= base.shape.rank:
-        number = int(known.reshape(-1)[0])
+    constant = exponent.type.constant
+    if constant is not None and constant.size == 1 and base.shape.has_rank and exponent.shape.rank <= base.shape.rank:
+        number = int(constant.reshape(-1)[0])
         if 0 < number < 64:
             return _known_power(builder, base, number)
     return _any_power(builder, base, exponent)
@@ -166,22 +168,22 @@ def _known_power(builder: Builder, base: Output, exponent: int) -> Output:
 
 def _any_power(builder: Builder, base: Output, exponent: Output) -> Output:
     """The product of base^(2^i) over the bits i that the exponent has."""
-    kind = base.element_type
-    exponent = in_type(builder, exponent, kind)
-    zero, one = builder.like(0, base), builder.like(1, base)
-    odd = builder.emit(ir.BitwiseAnd13(), exponent, one)
+    element_type = base.element_type
+    exponent = in_type(builder, exponent, element_type)
+    zero, identity = builder.like(0, base), builder.like(1, base)
+    odd = builder.emit(ir.BitwiseAnd13(), exponent, identity)
     # From 64 on nothing but its parity counts: other bases than -1, 0 and 1 have overflowed.
     beyond = builder.emit(ir.Greater1(), exponent, builder.like(63, base))
     bits = select(builder, beyond, builder.emit(ir.Add1(), odd, builder.like(62, base)), exponent)
-    result, square = one, base
+    result, square = identity, base
     for index in range(6):
         part = builder.emit(ir.BitwiseAnd13(), bits, builder.like(1 << index, base))
-        factor = select(builder, builder.emit(ir.NotEqual1(), part, zero), square, one)
+        factor = select(builder, builder.emit(ir.NotEqual1(), part, zero), square, identity)
         result = builder.emit(ir.Multiply1(), result, factor)
         if index < 5:
             square = builder.emit(ir.Multiply1(), square, square)
-    if not kind.is_signed:
+    if not element_type.is_signed:
         return result
-    unit = builder.emit(ir.Equal1(), builder.emit(ir.Abs1(), base), one)
+    unit = builder.emit(ir.Equal1(), builder.emit(ir.Abs1(), base), identity)
     whole = builder.emit(ir.LogicalOr1(), builder.emit(ir.GreaterEqual1(), exponent, zero), unit)
     return select(builder, whole, result, zero)

@@ -39,10 +39,10 @@ def fake_quantize(model: Model, trace: PassTrace) -> int:
         converts = part.nodes_of((Convert1,))
         unique = UniqueNames(part)
         for node in converts:
-            found = _quantised(node)
-            if found is None:
+            quantized = _quantised(node)
+            if quantized is None:
                 trace.not_matched(node, fail("it does not end a quantisation with constant scale and zero point"))
-            elif _replace(node, found, unique):
+            elif _replace(node, quantized, unique):
                 trace.matched(node)
                 count += 1
             else:
@@ -63,7 +63,7 @@ class Quantised:
     x: Output
     scale: Array
     zero: Array
-    kind: ElementType
+    element_type: ElementType
 
 
 def _constant(value: Output) -> Array | None:
@@ -78,8 +78,8 @@ def _quantised(node: Node) -> Quantised | None:
     """The parts of a quantisation that ends in ``node``."""
     if not isinstance(node.op, Convert1) or node.op.destination_type not in _KINDS:
         return None
-    kind, clamp = node.op.destination_type, node.inputs[0].node
-    if not isinstance(clamp.op, Clamp1) or (clamp.op.min, clamp.op.max) != kind.limits:
+    element_type, clamp = node.op.destination_type, node.inputs[0].node
+    if not isinstance(clamp.op, Clamp1) or (clamp.op.min, clamp.op.max) != element_type.limits:
         return None
     moved, zero = clamp.inputs[0].node, np.asarray(np.float32(0))
     if isinstance(moved.op, Add1):
@@ -93,21 +93,21 @@ def _quantised(node: Node) -> Quantised | None:
     if ratio.element_type is not element_types.f32:
         return None
     if not isinstance(ratio.node.op, Divide1):
-        return Quantised(ratio, np.asarray(np.float32(1)), zero, kind)  # scaled already
+        return Quantised(ratio, np.asarray(np.float32(1)), zero, element_type)  # scaled already
     scale = _constant(ratio.node.inputs[1])
-    if scale is None or not (scale > 0).all() or not _has_finite_ends(kind, zero, scale):
+    if scale is None or not (scale > 0).all() or not _has_finite_ends(element_type, zero, scale):
         return None  # scales that come at run time stay exact
-    return Quantised(ratio.node.inputs[0], scale, zero, kind)
+    return Quantised(ratio.node.inputs[0], scale, zero, element_type)
 
 
-def _ends(kind: ElementType, zero: Array, scale: Array) -> list[Array]:
+def _ends(element_type: ElementType, zero: Array, scale: Array) -> list[Array]:
     """What the least and the greatest integer of a type stand for, in float64."""
-    return [(limit - zero.astype(np.float64)) * scale for limit in kind.limits]
+    return [(limit - zero.astype(np.float64)) * scale for limit in element_type.limits]
 
 
-def _has_finite_ends(kind: ElementType, zero: Array, scale: Array) -> bool:
+def _has_finite_ends(element_type: ElementType, zero: Array, scale: Array) -> bool:
     """Whether both ends are finite as float32, and the distance between them is."""
-    low, high = _ends(kind, zero, scale)
+    low, high = _ends(element_type, zero, scale)
     limit = float(np.finfo(np.float32).max)
     return all((np.abs(each) <= limit).all() for each in (low, high, high - low))
 
@@ -178,46 +178,49 @@ def _leaves(whole: Output, moves: tuple[Node, ...] = ()) -> Iterator[_Leaf | Non
             yield None if back is None else _Leaf(moves, back)
 
 
-def _replace(node: Node, found: Quantised, unique: UniqueNames) -> bool:
+def _replace(node: Node, quantized: Quantised, unique: UniqueNames) -> bool:
     """Replace the dequantisations if every reader of the integers is one; whether that is so."""
     leaves: list[_Leaf] = []
     for leaf in _leaves(node.outputs[0]):
         # A scale for each channel does not follow integers that are moved.
-        if leaf is None or (leaf.moves and max(leaf.back.scale.size, leaf.back.zero.size, found.scale.size) > 1):
+        if leaf is None or (leaf.moves and max(leaf.back.scale.size, leaf.back.zero.size, quantized.scale.size) > 1):
             return False
         leaves.append(leaf)
-    made: dict[object, Output] = {}
-    given: set[str] = set()
+    replacements: dict[object, Output] = {}
+    used_names: set[str] = set()
 
     def name_of(replaced: Node) -> str:
         """The name of the replaced layer; a new one where several layers replace it."""
-        name = unique(replaced.name) if replaced.name in given else replaced.name
-        given.add(name)
+        name = unique(replaced.name) if replaced.name in used_names else replaced.name
+        used_names.add(name)
         return name
 
     for leaf in leaves:
         back = leaf.back
         key = (back.scale.tobytes(), back.zero.tobytes())
-        if key not in made:
+        if key not in replacements:
             stands_for = node if leaf.moves else back.y.node
-            made[key] = _emit(found, back, stands_for.origin, name_of(stands_for), unique)
-        value = made[key]
+            replacements[key] = _emit(quantized, back, stands_for.origin, name_of(stands_for), unique)
+        value = replacements[key]
         for move in leaf.moves:
-            if (key, move) not in made:
+            if (key, move) not in replacements:
                 copy = make_node(move.op, [value, *move.inputs[1:]], name_of(move))
                 copy.origin, copy.runtime_info = move.origin, move.runtime_info
-                made[key, move] = copy.outputs[0]
-            value = made[key, move]
+                replacements[key, move] = copy.outputs[0]
+            value = replacements[key, move]
         back.y.replace_by(value)
     return True
 
 
-def _emit(found: Quantised, back: Dequantised, origin: Origin | None, name: str, unique: UniqueNames) -> Output:
-    ends = [*_ends(found.kind, found.zero, found.scale), *_ends(found.kind, back.zero, back.scale)]
-    constants = [
-        make_node(Const1(value=Tensor.from_array(np.asarray(end, np.float32))), (), unique(f"{name}/{what}")).outputs[0]
-        for end, what in zip(ends, ("input_low", "input_high", "output_low", "output_high"))
+def _emit(quantized: Quantised, back: Dequantised, origin: Origin | None, name: str, unique: UniqueNames) -> Output:
+    ends = [
+        *_ends(quantized.element_type, quantized.zero, quantized.scale),
+        *_ends(quantized.element_type, back.zero, back.scale),
     ]
-    made = make_node(FakeQuantize1(levels=1 << found.kind.bits), [found.x, *constants], name)
-    made.origin = origin
-    return made.outputs[0]
+    constants = [
+        make_node(Const1(value=Tensor.from_array(np.asarray(end, np.float32))), (), unique(f"{name}/{role}")).outputs[0]
+        for end, role in zip(ends, ("input_low", "input_high", "output_low", "output_high"))
+    ]
+    node = make_node(FakeQuantize1(levels=1 << quantized.element_type.bits), [quantized.x, *constants], name)
+    node.origin = origin
+    return node.outputs[0]

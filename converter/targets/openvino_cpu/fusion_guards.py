@@ -93,22 +93,22 @@ def _goes_wrong(node: Node, reader: Node) -> bool:
     after = list(_fused(reader))
     if isinstance(node.op, Interpolate11):
         rank = node.outputs[0].shape.rank if node.outputs[0].shape.has_rank else 0
-        return _resizes_channels(node) and any(_varies(one, rank - 1) for one in after)
+        return _resizes_channels(node) and any(_varies(follower, rank - 1) for follower in after)
     in_integers = node.outputs[0].element_type.is_integral and not isinstance(reader.op, Bitwise)
-    if in_integers and not all(is_small(one.outputs[0]) for one in after):
+    if in_integers and not all(is_small(follower.outputs[0]) for follower in after):
         return True
     shape = node.outputs[0].shape
     # A dynamic dimension may be 1, and then constants of several values broadcast it.
     unknown = [shape.rank - axis for axis in range(shape.rank) if not shape[axis].is_static] if shape.has_rank else []
-    widening = [one for one in after if not isinstance(one.op, _OF_CHANNELS)]
+    widening = [follower for follower in after if not isinstance(follower.op, _OF_CHANNELS)]
     # Products are fused with constants that vary along one dimension only.
     alone = isinstance(node.op, MatMul1)
-    if any(_varies(one, place, alone) for one in widening for place in unknown):
+    if any(_varies(follower, place, alone) for follower in widening for place in unknown):
         return True
     if isinstance(node.op, Reduction):
-        return _looks_like_keeping(node, reader) or (_is_outer(node) and any(_varies(one) for one in after))
+        return _looks_like_keeping(node, reader) or (_is_outer(node) and any(_varies(follower) for follower in after))
     channels = shape.rank - 1 if shape.has_rank and shape.rank >= 4 else None
-    return channels is not None and any(_varies(one, channels, alone) for one in after)
+    return channels is not None and any(_varies(follower, channels, alone) for follower in after)
 
 
 def _resizes_channels(node: Node) -> bool:

@@ -18,5 +18,5 @@ def group_normalization_of_rank_2(builder: Builder, node: Node) -> Replacement:
     data, scale, bias = node.inputs
     if not data.shape.has_rank or data.shape.rank != 2:
         return fail("the rank is not 2")
-    made = builder.emit(node.op, layers.unsqueeze(builder, data, 2), scale, bias)
-    return layers.squeeze(builder, made, builder.constant([2]))
+    normalized = builder.emit(node.op, layers.unsqueeze(builder, data, 2), scale, bias)
+    return layers.squeeze(builder, normalized, builder.constant([2]))

@@ -39,8 +39,8 @@ Product = Callable[[Output, Output], Output]
 @openvino_cpu.replaces("integer_products", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def integer_products(builder: Builder, node: Node) -> Replacement:
     """Make products of integers exact, or products of floats where floats are wanted."""
-    kind = node.outputs[0].element_type
-    if not kind.is_integral:
+    element_type = node.outputs[0].element_type
+    if not element_type.is_integral:
         return fail("it multiplies floats")
     if isinstance(node.op, Einsum7):
         return _einsum(builder, list(node.inputs), Equation.parse(node.op.equation))
@@ -51,10 +51,10 @@ def integer_products(builder: Builder, node: Node) -> Replacement:
         return builder.emit(node.op, as_float(builder, x), as_float(builder, y))
 
     def integers(x: Output, y: Output) -> Output:
-        return layers.in_type(builder, floats(x, y), kind) if narrow else builder.emit(node.op, x, y)
+        return layers.in_type(builder, floats(x, y), element_type) if narrow else builder.emit(node.op, x, y)
 
     if narrow and _becomes_float(node.outputs[0]):
-        return layers.in_type(builder, floats(a, b), kind)
+        return layers.in_type(builder, floats(a, b), element_type)
     return exact_product(builder, Factor.of(a), Factor.of(b), _depth(node), integers)
 
 
@@ -132,8 +132,8 @@ class Factor:
             elif self.output.element_type is element_types.u32:
                 # The plug-in shifts u32 as i32, so copies of the topmost bit must go.
                 part = builder.emit(elementwise.BitwiseAnd13(), part, builder.like((1 << (32 - shift)) - 1, part))
-            known = part.type.constant
-            if known is None or known.any():
+            constant = part.type.constant
+            if constant is None or constant.any():
                 parts.append((shift, part))
         return parts or [(0, self.output)]
 
@@ -153,8 +153,8 @@ def exact_product(builder: Builder, a: Factor, b: Factor, depth: int | None, pro
     total: Output | None = None
     for shift_b, part_b in right:
         for shift_a, part_a in left:
-            made = _shifted(builder, product(part_a, part_b), shift_a + shift_b)
-            total = made if total is None else layers.add(builder, total, made)
+            partial_product = _shifted(builder, product(part_a, part_b), shift_a + shift_b)
+            total = partial_product if total is None else layers.add(builder, total, partial_product)
     assert total is not None
     return total
 
@@ -184,14 +184,14 @@ def _einsum(builder: Builder, inputs: list[Output], parsed: Equation) -> Output:
         output = parsed.output if len(terms) == 2 else "".join(letter for letter in both if letter in needed)
         step = Equation((terms[0], terms[1]), output)
         op: Operation = Einsum7(equation=step.text())
-        made = exact_product(
+        product = exact_product(
             builder,
             Factor.of(a),
             Factor.of(b),
             _summands(step, (a, b)),
             lambda x, y, op=op: builder.emit(op, x, y),  # type: ignore[misc]
         )
-        operands[:2], terms[:2] = [made], [output]
+        operands[:2], terms[:2] = [product], [output]
     return operands[0]
 
 

@@ -110,7 +110,7 @@ def _mean(builder: Builder, node: Node) -> Output:
     data = node.inputs[0]
     pieces, width = _pieces(builder, node, data)
     count = layers.in_type(builder, element_count(builder, *node.inputs), data.element_type)
-    zero, one = builder.like(0, data), builder.like(1, data)
+    zero, unit = builder.like(0, data), builder.like(1, data)
     quotients: list[Output] = []
     rest: Output | None = None
     for piece in reversed(pieces):
@@ -121,7 +121,7 @@ def _mean(builder: Builder, node: Node) -> Output:
         if data.element_type.is_signed:
             # Round down: a negative remainder borrows one count.
             negative = layers.less(builder, rest, zero)
-            quotient = layers.select(builder, negative, layers.subtract(builder, quotient, one), quotient)
+            quotient = layers.select(builder, negative, layers.subtract(builder, quotient, unit), quotient)
             rest = layers.select(builder, negative, layers.add(builder, rest, count), rest)
         quotients.insert(0, quotient)
     mean = _combined(builder, quotients, width)
@@ -130,7 +130,7 @@ def _mean(builder: Builder, node: Node) -> Output:
     assert rest is not None
     below, inexact = layers.less(builder, mean, zero), layers.greater(builder, rest, zero)
     up = layers.logical_and(builder, below, inexact)
-    return layers.select(builder, up, layers.add(builder, mean, one), mean)
+    return layers.select(builder, up, layers.add(builder, mean, unit), mean)
 
 
 def _extreme(builder: Builder, node: Node) -> Output:

@@ -40,8 +40,8 @@ def integer_round_trips(builder: Builder, node: Node) -> Replacement:
             for product, source in zip(products, there.inputs)
         )
         return builder.emit(there.op, a, b)
-    found = _product(node.inputs[0]) or _clamped(node.inputs[0])
-    return found or fail("its input is no product or Clamp of whole floats that was converted to integers")
+    rounded = _product(node.inputs[0]) or _clamped(node.inputs[0])
+    return rounded or fail("its input is no product or Clamp of whole floats that was converted to integers")
 
 
 def _product(value: Output) -> Output | None:
@@ -73,9 +73,9 @@ def _before_conversion(value: Output) -> Output | None:
 
 def _is_whole(value: Output, deepest: int = 8) -> bool:
     node = value.node
-    known = value.tensor
-    if known is not None and known.byte_size <= _SCAN_LIMIT:
-        return bool((np.mod(known.array(), 1) == 0).all())
+    tensor = value.tensor
+    if tensor is not None and tensor.byte_size <= _SCAN_LIMIT:
+        return bool((np.mod(tensor.array(), 1) == 0).all())
     if isinstance(node.op, Convert1):
         return node.inputs[0].element_type.is_integral
     if isinstance(node.op, Clamp1):

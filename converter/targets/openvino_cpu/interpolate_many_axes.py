@@ -32,13 +32,13 @@ def interpolate_many_axes(builder: Builder, node: Node) -> Replacement:
     op = node.op
     if not isinstance(op, Interpolate11) or len(node.inputs) < 3 or any((*op.pads_begin, *op.pads_end)):
         return fail("it pads, or has no axes")
-    made, given, axes = node.inputs
-    known = axes.type.constant
-    if known is None or not made.shape.has_rank:
+    resized, target, axes = node.inputs
+    constant = axes.type.constant
+    if constant is None or not resized.shape.has_rank:
         return fail("the axes come at run time, or the rank is dynamic")
-    rank = made.shape.rank
-    places = [int(axis) % rank for axis in known.reshape(-1)]
-    if op.mode == "linear_onnx" and not op.antialias and _is_folded(made):
+    rank = resized.shape.rank
+    places = [int(axis) % rank for axis in constant.reshape(-1)]
+    if op.mode == "linear_onnx" and not op.antialias and _is_folded(resized):
         return builder.emit(op.with_attributes(mode="linear"), *node.inputs)
     step = _at_once(op.mode, rank, places)
     if step >= len(places):
@@ -46,9 +46,9 @@ def interpolate_many_axes(builder: Builder, node: Node) -> Replacement:
     # The last dimensions, those of images, stay together: the plug-in is fast for these.
     for end in range(len(places) % step or step, len(places) + 1, step):
         some = list(range(max(end - step, 0), end))
-        part = layers.gather(builder, given, builder.constant(some), builder.constant(0))
-        made = builder.emit(op, made, part, builder.constant([places[index] for index in some]))
-    return made
+        part = layers.gather(builder, target, builder.constant(some), builder.constant(0))
+        resized = builder.emit(op, resized, part, builder.constant([places[index] for index in some]))
+    return resized
 
 
 def _is_folded(value: Output) -> bool:

@@ -27,8 +27,8 @@ def iterator_over_unread_slices(builder: Builder, node: Node) -> Replacement:
     if first.axis is None or first.external is None or not _covers_all(first):
         return fail("the slices are not the single elements from the first to the last or backwards")
     count = dim_of(builder, node.inputs[first.external], first.axis)
-    op, given = _loop(sub, [entry for entry in sub.inputs if entry.axis is None])
-    states = [node.inputs[index] for index in given]
+    op, external = _loop(sub, [entry for entry in sub.inputs if entry.axis is None])
+    states = [node.inputs[index] for index in external]
     return builder.emit_all(op, count, builder.constant(True, "boolean"), *states)
 
 

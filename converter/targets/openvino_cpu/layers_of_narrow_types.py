@@ -42,9 +42,11 @@ _WIDER: dict[ElementType, tuple[ElementType, tuple[type[Operation], ...]]] = {
 )
 def layers_of_narrow_types(builder: Builder, node: Node) -> Replacement:
     """Convert the inputs to the wider type, and the outputs back."""
-    kind = node.inputs[0].element_type
-    wide, layers = _WIDER.get(kind, (kind, ()))
+    element_type = node.inputs[0].element_type
+    wide, layers = _WIDER.get(element_type, (element_type, ()))
     if not isinstance(node.op, layers):
         return fail("the plug-in supports the element type in this layer")
-    given = [in_type(builder, source, wide) if source.element_type is kind else source for source in node.inputs]
-    return [in_type(builder, value, kind) for value in builder.emit_all(node.op, *given)]
+    widened = [
+        in_type(builder, source, wide) if source.element_type is element_type else source for source in node.inputs
+    ]
+    return [in_type(builder, value, element_type) for value in builder.emit_all(node.op, *widened)]

@@ -57,11 +57,11 @@ def _widen(node: Node, sub: SubGraph, unique: UniqueNames) -> bool:
         narrow = value.element_type in _WIDER and (entry.parameter in carried or entry.axis is not None)
         if entry.external is None or not narrow:
             continue
-        kind, changed = value.element_type, True
-        node.replace_input(entry.external, _converted(node.inputs[entry.external], _WIDER[kind], unique))
-        value.type = TensorType(_WIDER[kind], value.shape)
+        element_type, changed = value.element_type, True
+        node.replace_input(entry.external, _converted(node.inputs[entry.external], _WIDER[element_type], unique))
+        value.type = TensorType(_WIDER[element_type], value.shape)
         parameter.op = parameter.op.of_type(value.type)
-        value.replace_by(_converted(value, kind, inner), move_names=False)
+        value.replace_by(_converted(value, element_type, inner), move_names=False)
     for result in sub.body.results:
         (value,) = result.inputs
         if value.element_type in _WIDER:
@@ -69,15 +69,15 @@ def _widen(node: Node, sub: SubGraph, unique: UniqueNames) -> bool:
             changed = True
     for exit in sub.outputs:
         if exit.external is not None and node.outputs[exit.external].element_type in _WIDER:
-            given = node.outputs[exit.external]
-            kind = given.element_type
-            given.type = TensorType(_WIDER[kind], given.shape)
-            back = _converted(given, kind, unique)
-            given.replace_by(back)
+            output = node.outputs[exit.external]
+            element_type = output.element_type
+            output.type = TensorType(_WIDER[element_type], output.shape)
+            back = _converted(output, element_type, unique)
+            output.replace_by(back)
     return changed
 
 
-def _converted(value: Output, kind: ElementType, unique: UniqueNames) -> Output:
-    made = make_node(Convert1(destination_type=kind), [value], unique(f"{value.node.name}/{kind}"))
-    made.origin = value.node.origin
-    return made.outputs[0]
+def _converted(value: Output, element_type: ElementType, unique: UniqueNames) -> Output:
+    node = make_node(Convert1(destination_type=element_type), [value], unique(f"{value.node.name}/{element_type}"))
+    node.origin = value.node.origin
+    return node.outputs[0]

@@ -23,5 +23,5 @@ def lrn_fractional_bias(builder: Builder, node: Node) -> Replacement:
         return fail("the bias is an integer")
     size = abs(op.bias)
     whole = LRN1(alpha=op.alpha / size, beta=op.beta, bias=math.copysign(1.0, op.bias), size=op.size)
-    made = builder.emit(whole, *node.inputs)
-    return layers.multiply(builder, made, builder.like(math.pow(size, -op.beta), made))
+    normalized = builder.emit(whole, *node.inputs)
+    return layers.multiply(builder, normalized, builder.like(math.pow(size, -op.beta), normalized))

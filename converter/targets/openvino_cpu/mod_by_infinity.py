@@ -19,8 +19,8 @@ from ir_runtime.rewriting import Builder, Replacement, fail, layers
 def mod_by_infinity(builder: Builder, node: Node) -> Replacement:
     """Select the dividend where the divisor is infinite."""
     value, divisor = node.inputs
-    known = divisor.type.constant
-    if not value.element_type.is_real or (known is not None and not np.isinf(known).any()):
+    constant = divisor.type.constant
+    if not value.element_type.is_real or (constant is not None and not np.isinf(constant).any()):
         return fail("the inputs are integers, or the divisor is constant and finite")
     endless = layers.logical_and(builder, builder.emit(IsInf10(), divisor), builder.emit(IsFinite10(), value))
     return layers.select(builder, endless, value, builder.emit(Mod1(), value, divisor))

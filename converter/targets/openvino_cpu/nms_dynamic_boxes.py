@@ -21,7 +21,7 @@ def nms_dynamic_boxes(builder: Builder, node: Node) -> Replacement:
         boxes = reshape(builder, boxes, [0, 0, 4])
     if not scores.shape.has_rank:
         scores = reshape(builder, scores, [0, 0, 0])
-    given = (boxes, scores, *others)
-    if given == node.inputs:
+    sources = (boxes, scores, *others)
+    if sources == node.inputs:
         return fail("the rank of boxes and scores and the number of coordinates are static")
-    return builder.emit_all(node.op, *given)
+    return builder.emit_all(node.op, *sources)

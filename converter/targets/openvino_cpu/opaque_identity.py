@@ -10,9 +10,9 @@ from ir_runtime.operations.elementwise import LogicalOr1, Maximum1
 from ir_runtime.rewriting import UniqueNames
 
 
-def opaque_identity(kind: ElementType) -> Operation:
+def opaque_identity(element_type: ElementType) -> Operation:
     """An operation that returns a value of this type if both its inputs are that value: Maximum or LogicalOr."""
-    return LogicalOr1() if kind is element_types.boolean else Maximum1()
+    return LogicalOr1() if element_type is element_types.boolean else Maximum1()
 
 
 def prevent_fusion(source: Output, readers: Iterable[Node], unique: UniqueNames) -> None:

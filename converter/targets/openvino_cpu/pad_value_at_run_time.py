@@ -26,12 +26,14 @@ def pad_value_at_run_time(builder: Builder, node: Node) -> Replacement:
         node.op, data, before, after, builder.like("" if data.element_type is element_types.string else 0, data)
     )
     # A conversion, because a comparison would be fused with Select, which then rounds integers to float32.
-    one = builder.constant(1, element_types.i32)
-    ones = builder.emit(Broadcast3(mode="numpy"), one, shape_of(builder, data))
+    unit = builder.constant(1, element_types.i32)
+    ones = builder.emit(Broadcast3(mode="numpy"), unit, shape_of(builder, data))
     kept = builder.emit(node.op, ones, before, after, builder.like(0, ones))
-    kind = data.element_type
+    element_type = data.element_type
     choices = [
-        in_type(builder, value, element_types.f32) if kind.bits == 8 and kind.is_real else value
+        in_type(builder, value, element_types.f32) if element_type.bits == 8 and element_type.is_real else value
         for value in (padded, fill)
     ]
-    return in_type(builder, layers.select(builder, in_type(builder, kept, element_types.boolean), *choices), kind)
+    return in_type(
+        builder, layers.select(builder, in_type(builder, kept, element_types.boolean), *choices), element_type
+    )

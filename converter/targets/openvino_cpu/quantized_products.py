@@ -54,10 +54,10 @@ def quantized_products(builder: Builder, node: Node) -> Replacement:
     scaled = layers.multiply(builder, stored, builder.constant(scale, element_types.f32))
     if grouped:
         scaled = builder.emit(weights.node.op, scaled, weights.node.inputs[1])
-    made = builder.emit(product.op, data, scaled)
+    result = builder.emit(product.op, data, scaled)
     if bias is not None:
-        made = layers.add(builder, made, builder.constant(bias * factor.array(), element_types.f32))
-    return made
+        result = layers.add(builder, result, builder.constant(bias * factor.array(), element_types.f32))
+    return result
 
 
 def _without_bias(value: Output) -> tuple[Output, Array | None]:

@@ -23,14 +23,14 @@ def range_backwards(builder: Builder, node: Node) -> Replacement:
     start, limit, step = node.inputs
     if len({value.element_type for value in node.inputs}) > 1:
         return fail("start, limit and step have different types")
-    known = step.type.constant
+    constant = step.type.constant
     low, high = _ends(start), _ends(limit)
-    if known is not None and low is not None and high is not None:
-        ahead = low[1] <= high[0] if known > 0 else low[0] >= high[1]
+    if constant is not None and low is not None and high is not None:
+        ahead = low[1] <= high[0] if constant > 0 else low[0] >= high[1]
         if ahead.all():
             return fail("the limit never lies before the start")
-    if known is not None:
-        last = (layers.maximum if known > 0 else layers.minimum)(builder, start, limit)
+    if constant is not None:
+        last = (layers.maximum if constant > 0 else layers.minimum)(builder, start, limit)
     else:
         ends = layers.maximum(builder, start, limit), layers.minimum(builder, start, limit)
         last = layers.select(builder, layers.greater(builder, step, builder.like(0, step)), *ends)
@@ -39,9 +39,9 @@ def range_backwards(builder: Builder, node: Node) -> Replacement:
 
 def _ends(value: Output) -> tuple[Array, Array] | None:
     """The least and the most that a number is; of a converted one those before, which rounding keeps in order."""
-    known = value.type.constant
-    if known is not None:
-        return known, known
+    constant = value.type.constant
+    if constant is not None:
+        return constant, constant
     if isinstance(value.node.op, Convert1) and value.element_type.is_real:
         value = value.node.inputs[0]
     bounds = value.type.known_bounds

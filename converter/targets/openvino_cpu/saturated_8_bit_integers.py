@@ -19,8 +19,8 @@ _BYTES = (element_types.i8, element_types.u8)
 @openvino_cpu.replaces("saturated_8_bit_integers", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def saturated_8_bit_integers(builder: Builder, node: Node) -> Replacement:
     """Compute 8-bit integers as i32."""
-    kind = node.outputs[0].element_type
-    if kind not in _BYTES:
+    element_type = node.outputs[0].element_type
+    if element_type not in _BYTES:
         return fail("the output is not i8 or u8")
     wide = [in_type(builder, value, element_types.i32) for value in node.inputs]
-    return in_type(builder, builder.emit(node.op, *wide), kind)
+    return in_type(builder, builder.emit(node.op, *wide), element_type)

@@ -23,11 +23,13 @@ def slice_axes_at_run_time(builder: Builder, node: Node) -> Replacement:
     data, *parts = node.inputs
     if len(parts) < 4 or parts[3].type.constant is not None or not data.shape.has_rank:
         return fail("the axes are left out or constant, or the rank is dynamic")
-    rank, kind = data.shape.rank, parts[0].element_type
+    rank, element_type = data.shape.rank, parts[0].element_type
     places = normalized_positions(builder, as_i64(builder, parts.pop()), builder.constant(rank))
-    end = np.iinfo(kind.dtype).max
+    end = np.iinfo(element_type.dtype).max
     spread = [
-        builder.emit(ScatterUpdate3(), builder.constant([whole] * rank, kind), places, part, builder.constant(0))
-        for whole, part in zip((0, end, 1), (in_type(builder, part, kind) for part in parts))
+        builder.emit(
+            ScatterUpdate3(), builder.constant([whole] * rank, element_type), places, part, builder.constant(0)
+        )
+        for whole, part in zip((0, end, 1), (in_type(builder, part, element_type) for part in parts))
     ]
     return builder.emit(node.op, data, *spread, builder.constant(list(range(rank))))

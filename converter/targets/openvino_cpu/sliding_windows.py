@@ -44,7 +44,7 @@ def sliding_window(builder: Builder, node: Node) -> Replacement:
     ):
         return fail("no attention with a cache reads it")
     parts = list(_operands(node.inputs[0]))
-    windows = [(part, found) for part in parts if isinstance(found := _WINDOW.match(part), Match)]
+    windows = [(part, window) for part in parts if isinstance(window := _WINDOW.match(part), Match)]
     if not windows:
         return fail("its condition has no keys > queries - window")
     if any(source.tensor is None for source in node.inputs[1:]):

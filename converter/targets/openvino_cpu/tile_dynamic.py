@@ -53,15 +53,17 @@ def tile_repeats_at_run_time(builder: Builder, node: Node) -> Replacement:
 def tile_dynamic_dimensions(builder: Builder, node: Node) -> Replacement:
     """Repeat along several dimensions by Broadcast, and one channel in a layout that the plug-in does not change."""
     data, repeats = node.inputs
-    known = repeats.type.constant
-    if known is None:
+    constant = repeats.type.constant
+    if constant is None:
         return fail("the repeats come at run time")
     if not _has_a_count_for_each_dimension(node):
         return fail("the rank is dynamic, or is not the number of repeats")
-    times = known.reshape(-1).astype(np.int64)
+    times = constant.reshape(-1).astype(np.int64)
     if data.shape.is_static or np.sum(times != 1) < 2:
-        found = _beside_one_channel(builder, data, times)
-        return found or fail("every dimension is static, or only one is repeated, and not beside a single channel")
+        replacement = _beside_one_channel(builder, data, times)
+        return replacement or fail(
+            "every dimension is static, or only one is repeated, and not beside a single channel"
+        )
     if not times.all():
         final = layers.multiply(builder, repeats, shape_of(builder, data))
         return builder.emit(Broadcast3(mode="numpy"), builder.like(_nothing(data), data), final)
@@ -75,38 +77,38 @@ def _has_a_count_for_each_dimension(node: Node) -> bool:
 
 def _nothing(data: Output) -> object:
     """An element that is repeated no times."""
-    return "" if data.element_type.kind == "string" else 0
+    return "" if data.element_type.category == "string" else 0
 
 
-def _in_steps(builder: Builder, data: Output, axes: list[int], repeats: Output, known: Array | None) -> Output:
+def _in_steps(builder: Builder, data: Output, axes: list[int], repeats: Output, values: Array | None) -> Output:
     """``data`` repeated along some axes, as many at once as do not make more dimensions than the plug-in takes."""
     at_once = max(_MOST_DIMENSIONS - data.shape.rank, 1)
     for start in range(0, len(axes), at_once):
         some = axes[start : start + at_once]
-        data = _repeated(builder, data, some, repeats, known)
+        data = _repeated(builder, data, some, repeats, values)
     return data
 
 
-def _repeated(builder: Builder, data: Output, axes: list[int], repeats: Output, known: Array | None) -> Output:
+def _repeated(builder: Builder, data: Output, axes: list[int], repeats: Output, values: Array | None) -> Output:
     rank = data.shape.rank
     shape = shape_of(builder, data)
-    if known is None:
+    if values is None:
         pieces = [_entry(builder, repeats, axis) if axis in axes else builder.constant([1]) for axis in range(rank)]
         some = concat(builder, 0, *pieces)
     else:
-        some = builder.constant([int(times) if axis in axes else 1 for axis, times in enumerate(known)])
+        some = builder.constant([int(times) if axis in axes else 1 for axis, times in enumerate(values)])
     final = layers.multiply(builder, some, shape)
-    if rank >= _MOST_DIMENSIONS and known is not None:  # one dimension, which Tile repeats as it should
+    if rank >= _MOST_DIMENSIONS and values is not None:  # one dimension, which Tile repeats as it should
         return builder.emit(Tile1(), data, some)
     single = layers.unsqueeze(builder, data, *(axis + index for index, axis in enumerate(axes)))
-    if known is None:
+    if values is None:
         wide = []
         for axis in range(rank):
             wide += [_entry(builder, repeats, axis)] if axis in axes else []
             wide.append(_entry(builder, shape, axis))
         spread = builder.emit(Broadcast3(mode="numpy"), single, concat(builder, 0, *wide))
     else:
-        target = np.insert(np.ones(rank, np.int64), axes, known[axes])
+        target = np.insert(np.ones(rank, np.int64), axes, values[axes])
         spread = builder.emit(Broadcast3(mode="bidirectional"), single, builder.constant(target))
     return builder.emit(Reshape1(special_zero=False), spread, final)
 

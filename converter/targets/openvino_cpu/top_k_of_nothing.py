@@ -19,8 +19,8 @@ from ir_runtime.rewriting.layers import cut, in_type
 def top_k_of_nothing(builder: Builder, node: Node) -> Replacement:
     """Slice no elements."""
     data, count = node.inputs
-    known = count.type.constant
-    if known is None or known.any() or not isinstance(node.op, TopK11):
+    constant = count.type.constant
+    if constant is None or constant.any() or not isinstance(node.op, TopK11):
         return fail("K is not 0, or comes at run time")
     nothing = cut(builder, data, 0, 0, node.op.axis)
     return [nothing, in_type(builder, nothing, node.outputs[1].element_type)]

@@ -54,9 +54,9 @@ def _why_not(node: Node) -> NotMatched | None:
 def _transpose(node: Node) -> None:
     """Put the transposed constant in the place of ``node``, under its name; the tensor of the model is gone."""
     assert node.op.data is not None
-    made = make_node(Const1(value=node.op.data.transposed()), (), node.name)
-    made.origin, made.runtime_info = node.origin, node.runtime_info
+    transposed = make_node(Const1(value=node.op.data.transposed()), (), node.name)
+    transposed.origin, transposed.runtime_info = node.origin, node.runtime_info
     for reader in node.outputs[0].uses:
         assert isinstance(reader.op, MatMul1)
         reader.op = MatMul1(transpose_a=reader.op.transpose_a, transpose_b=True)
-        reader.replace_input(1, made.outputs[0])
+        reader.replace_input(1, transposed.outputs[0])

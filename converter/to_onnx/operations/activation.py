@@ -90,13 +90,13 @@ def gelu(ctx: Context, op: Gelu7, x: Value) -> Value:
 @ir_op(Clamp1)
 def clamp(ctx: Context, op: Clamp1, x: Value) -> Value:
     """Clip; Relu for the bounds 0 and infinity"""
-    kind = x.element_type
-    if kind.is_real:
+    element_type = x.element_type
+    if element_type.is_real:
         if op.min == 0 and op.max == math.inf:
             return ctx.emit("Relu", x)
         low, high = op.min, op.max
         return ctx.emit("Clip", x, _bound(ctx, low, -math.inf, x), _bound(ctx, high, math.inf, x))
-    least, most = kind.limits
+    least, most = element_type.limits
     low = least if op.min <= least else min(math.ceil(op.min), most)
     high = most if op.max >= most else max(math.floor(op.max), least)
     return ctx.emit("Clip", x, ctx.like(low, x), ctx.like(high, x))

@@ -43,8 +43,8 @@ def attention(
 @ir_idiom(Select1)
 def attention_of_rows_without_keys(ctx: Context, op: Operation) -> Value | None:
     """Attention, whose rows without keys are zero: Select around it and around its mask"""
-    is_seen, made, zero = ctx.node.inputs
-    node = made.node
+    is_seen, attention_output, zero = ctx.node.inputs
+    node = attention_output.node
     if not isinstance(node.op, ScaledDotProductAttention13) or len(node.inputs) not in (4, 5) or node.op.causal:
         return None
     mask = guarded_mask(node.inputs[3], is_seen)
@@ -69,12 +69,12 @@ def _fused(ctx: Context, node: Node, mask: Value | None) -> Value:
 
 def _for_each_row(ctx: Context, mask: Value, query: Value, key: Value) -> Value:
     """A mask whose last two dimensions are those of the scores: onnxruntime broadcasts the ones before them alone."""
-    wanted: list[Size] = [1] * mask.shape.rank
+    target_shape: list[Size] = [1] * mask.shape.rank
     for place, of in ((-2, query), (-1, key)):
         dimension = mask.shape[place]
         if dimension.is_static and dimension.value == 1:
-            wanted[place] = size_of(ctx, of, 2)
-    return mask if set(wanted) == {1} else ctx.emit("Expand", mask, shape_list(ctx, wanted))
+            target_shape[place] = size_of(ctx, of, 2)
+    return mask if set(target_shape) == {1} else ctx.emit("Expand", mask, shape_list(ctx, target_shape))
 
 
 def _grouped(ctx: Context, node: Node) -> tuple[Value, Value]:

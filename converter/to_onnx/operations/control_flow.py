@@ -34,21 +34,21 @@ _MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 @ir_op(If8)
 def if_(ctx: Context, op: If8, condition: Value, *inputs: Value) -> list[Value]:
     """If"""
-    given = (condition, *inputs)
+    node_inputs = (condition, *inputs)
     branches = []
     for name, sub in zip(("then", "else"), op.bodies):
         graph = Graph(f"{ctx.node.name}/{name}")
         inner = ctx.inside(graph)
         values = {
-            sub.body.parameters[entry.parameter]: given[entry.external]
+            sub.body.parameters[entry.parameter]: node_inputs[entry.external]
             for entry in sub.inputs
             if entry.external is not None
         }
-        made = inner.translate(sub.body, {**_unfed(inner, sub.body.parameters, values), **values})
-        results = [made[node.inputs[0]] for node in sub.body.results]
+        translated = inner.translate(sub.body, {**_unfed(inner, sub.body.parameters, values), **values})
+        results = [translated[node.inputs[0]] for node in sub.body.results]
         places = {entry.external: entry.result for entry in sub.outputs if entry.external is not None}
         kinds = [output.element_type for output in ctx.node.outputs]
-        graph.outputs = [inner.cast(results[places[place]], kind) for place, kind in enumerate(kinds)]
+        graph.outputs = [inner.cast(results[places[place]], element_type) for place, element_type in enumerate(kinds)]
         branches.append(graph)
     return ctx.emit_many(
         "If",
@@ -62,15 +62,15 @@ def if_(ctx: Context, op: If8, condition: Value, *inputs: Value) -> list[Value]:
 
 def _unfed(ctx: Context, parameters: Sequence[Node], fed: object) -> dict[Node, Value]:
     """Parameters that nothing feeds are zero, as in OpenVINO."""
-    found = {}
+    zeros_of = {}
     for node in parameters:
         if node in fed:  # type: ignore[operator]
             continue
         (output,) = node.outputs
         if not output.shape.is_static:
             ctx.fail(f"nothing feeds the parameter '{node.name}' of the body, whose shape is dynamic")
-        found[node] = ctx.constant(np.zeros(output.shape.static()), output.element_type)
-    return found
+        zeros_of[node] = ctx.constant(np.zeros(output.shape.static()), output.element_type)
+    return zeros_of
 
 
 @ir_op(Loop5)
@@ -131,7 +131,7 @@ class _LoopBody:
 def _loop(
     ctx: Context,
     op: Union[Loop5, TensorIterator1],
-    given: Sequence[Value],
+    inputs: Sequence[Value],
     count: Value | None,
     condition: Value | None,
     marked: int | None,
@@ -147,13 +147,13 @@ def _loop(
         if entry.external is None:
             values[node] = body.as_parameter(body.ctx.cast(body.iteration, output.element_type), output)
             continue
-        source, result = given[entry.external], carried.get(entry.parameter)
+        source, result = inputs[entry.external], carried.get(entry.parameter)
         if entry.axis is not None:
             limits.append(_slice_count(ctx, source, entry))
             values[node] = _cut(body.ctx, source, entry, body.iteration)
         elif result is None:
             values[node] = source
-        elif result == marked and _is_begin(ctx, given, entry.external):
+        elif result == marked and _is_begin(ctx, inputs, entry.external):
             values[node] = body.as_parameter(body.condition, output)
         else:
             name = f"{ctx.node.name}/{node.name}"
@@ -171,7 +171,7 @@ def _loop(
     for result in dict.fromkeys(entry.result for entry in last):
         if all(state.result != result for state in body.states):
             element_type, shape = sources[result].element_type, sources[result].shape
-            dims = [one.value if one.is_static else 0 for one in shape.dims] if shape.has_rank else []
+            dims = [extent.value if extent.is_static else 0 for extent in shape.dims] if shape.has_rank else []
             start = ctx.constant(np.zeros(dims), element_type)
             body.carry(f"{ctx.node.name}/last_{result}", element_type, PartialShape.dynamic(), start, result)
     stacked = [_piece(body.ctx, inside, sources[entry.result], entry) for entry in joined]
@@ -183,7 +183,7 @@ def _loop(
     if marked is not None and condition is None:
         condition = ctx.constant(True)
     returned = [*(state.result for state in body.states), *(entry.result for entry in joined)]
-    made = ctx.emit_many(
+    outputs_of_loop = ctx.emit_many(
         "Loop",
         trips,
         condition,
@@ -193,8 +193,8 @@ def _loop(
         body=body.graph,
     )
     places = {state.result: place for place, state in enumerate(body.states)}
-    outputs = {entry.external: made[places[entry.result]] for entry in last}
-    for part, value in zip(joined, made[len(body.states) :]):
+    outputs = {entry.external: outputs_of_loop[places[entry.result]] for entry in last}
+    for part, value in zip(joined, outputs_of_loop[len(body.states) :]):
         outputs[part.external] = _joined(ctx, value, part, sources[part.result].shape)
     return [outputs[place] for place in range(len(ctx.node.outputs))]
 
@@ -232,11 +232,11 @@ def _cut(ctx: Context, source: Value, entry: InputMap, iteration: Value) -> Valu
     return ctx.emit("Slice", source, begin, end, ctx.constant([entry.axis]))
 
 
-def _is_begin(ctx: Context, given: Sequence[Value], external: int) -> bool:
+def _is_begin(ctx: Context, inputs: Sequence[Value], external: int) -> bool:
     """Whether a loop's input is the condition with which the loop begins, as a Loop of ONNX gives it to its body."""
-    first, value = (ctx.known(given[place]) for place in (1, external))
+    first, value = (ctx.constant_values(inputs[place]) for place in (1, external))
     if first is None or value is None:
-        return given[1] is given[external]
+        return inputs[1] is inputs[external]
     return bool(np.all(first)) and bool(np.all(value))
 
 
@@ -245,8 +245,8 @@ def _limited(trips: Output) -> Output | None:
     if not isinstance(trips.node.op, Maximum1):
         return None
     for source, least in (trips.node.inputs, trips.node.inputs[::-1]):
-        known = least.type.constant
-        if known is not None and known.size == 1 and known.reshape(-1)[0] == 0:
+        constant = least.type.constant
+        if constant is not None and constant.size == 1 and constant.reshape(-1)[0] == 0:
             return source
     return None
 
@@ -263,9 +263,11 @@ def _piece(ctx: Context, values: Mapping[Output, Value], result: Output, entry: 
     assert entry.axis is not None
     dims = list(result.shape.dims)
     del dims[entry.axis]
-    made = squeeze(ctx, values[result], [entry.axis])
-    made.type = TensorType(made.element_type, PartialShape(dims))  # what tells the shape where there are no iterations
-    return made
+    piece = squeeze(ctx, values[result], [entry.axis])
+    piece.type = TensorType(
+        piece.element_type, PartialShape(dims)
+    )  # what tells the shape where there are no iterations
+    return piece
 
 
 def _is_one(shape: PartialShape, axis: int | None) -> bool:
@@ -290,8 +292,8 @@ def _joined(ctx: Context, stacked: Value, entry: OutputMap, shape: PartialShape)
     # known of the body tells the others.
     before = ctx.emit("Shape", moved)
     parts = [
-        ctx.constant([one.value]) if one.is_static else _entry(ctx, before, place if place < axis else place + 1)
-        for place, one in enumerate(shape.dims)
+        ctx.constant([extent.value]) if extent.is_static else _entry(ctx, before, place if place < axis else place + 1)
+        for place, extent in enumerate(shape.dims)
     ]
     parts[axis] = ctx.emit("Mul", _entry(ctx, before, axis), _entry(ctx, before, axis + 1))
     return reshape_exactly(ctx, moved, concat(ctx, parts, 0), rank)

@@ -30,10 +30,10 @@ def convolution(ctx: Context, op: Convolution1, x: Value, weights: Value) -> Val
     """Conv; of integers in float32"""
     rank = _spatial_rank(ctx, x, weights, 2)
     attributes = _attributes(ctx, op, x, weights, rank)
-    kind = x.element_type
-    if not kind.is_real:  # as OpenVINO does
+    element_type = x.element_type
+    if not element_type.is_real:  # as OpenVINO does
         x, weights = ctx.cast(x, element_types.f32), ctx.cast(weights, element_types.f32)
-    return ctx.cast(ctx.emit("Conv", x, weights, **attributes), kind)
+    return ctx.cast(ctx.emit("Conv", x, weights, **attributes), element_type)
 
 
 @ir_op(GroupConvolution1)
@@ -69,8 +69,8 @@ def _joined(ctx: Context, weights: Value, axis: int) -> Value:
     """The weights with the dimensions ``axis`` and the next as one."""
     dims = weights.shape.dims
     merged = [*dims[:axis], dims[axis] * dims[axis + 1], *dims[axis + 2 :]]
-    if all(one.is_static for one in merged):
-        return reshape(ctx, weights, [one.value for one in merged])
+    if all(extent.is_static for extent in merged):
+        return reshape(ctx, weights, [extent.value for extent in merged])
     rest = [dimension(ctx, weights, place) for place in range(axis + 2, len(dims))]
     front = [dimension(ctx, weights, place) for place in range(axis)]
     shape = concat(ctx, [*front, ctx.constant([-1], element_types.i64), *rest], 0)
@@ -84,7 +84,7 @@ def _spatial_rank(ctx: Context, x: Value, weights: Value, lead: int) -> int:
 
 
 def _attributes(ctx: Context, op: Any, x: Value, weights: Value, rank: int) -> dict[str, Any]:
-    kernel, sizes = (spatial(one.shape.dims if one.shape.has_rank else (), rank) for one in (weights, x))
+    kernel, sizes = (spatial(operand.shape.dims if operand.shape.has_rank else (), rank) for operand in (weights, x))
     return {
         "strides": list(op.strides[:rank] or [1] * rank),
         "dilations": dilations_of(op, rank),
@@ -135,9 +135,9 @@ def _transposed(
     if op.auto_pad != "explicit":
         begins, ends = [0] * rank, [0] * rank
     if shape is not None:
-        wanted = known_list(ctx, shape)
+        output_sizes = known_list(ctx, shape)
         sizes = x.shape.dims[2:] if x.shape.has_rank else ()
-        if wanted is None or not all(one.is_static for one in (*sizes, *kernel)) or not sizes:
+        if output_sizes is None or not all(extent.is_static for extent in (*sizes, *kernel)) or not sizes:
             ctx.fail("where an input gives the output's shape, that shape and those of data and kernel must be known")
         natural = [
             stride * (size.value - 1) + (taps.value - 1) * dilation + 1 + extra
@@ -145,7 +145,7 @@ def _transposed(
                 attributes["strides"], sizes, kernel, attributes["dilations"], more
             )
         ]
-        totals = [have - want for have, want in zip(natural, wanted)]
+        totals = [have - want for have, want in zip(natural, output_sizes)]
         if is_same:
             # Unlike in a convolution, same_upper cuts more off the front.
             halves = [max(total, 0) // 2 for total in totals]
@@ -155,9 +155,11 @@ def _transposed(
         if any(end < 0 for end in ends):
             # The output is longer than what the windows reach: zeros behind it.
             padded = [max(-end, 0) for end in ends]
-            made = ctx.emit("ConvTranspose", x, weights, pads=[*begins, *[max(end, 0) for end in ends]], **attributes)
+            unpadded = ctx.emit(
+                "ConvTranspose", x, weights, pads=[*begins, *[max(end, 0) for end in ends]], **attributes
+            )
             zeros = [0] * (rank + 4) + padded
-            return ctx.emit("Pad", made, ctx.constant(zeros, element_types.i64))
+            return ctx.emit("Pad", unpadded, ctx.constant(zeros, element_types.i64))
     return ctx.emit("ConvTranspose", x, weights, pads=[*begins, *ends], **attributes)
 
 

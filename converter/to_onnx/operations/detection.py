@@ -62,14 +62,14 @@ def _written(ctx: Context, op: NonMaxSuppression9, rows: Value, best: Value, of_
         kinds = [element_types.f32, element_types.i64]
         best, order = ctx.emit_many("TopK", best, ctx.emit("Shape", best), count=2, types=kinds, axis=0, sorted=1)
         rows = ctx.emit("Gather", rows, order, axis=0)
-    kind = getattr(op, "output_type", element_types.i64)
+    element_type = getattr(op, "output_type", element_types.i64)
     if len(ctx.node.outputs) == 1:
-        return [ctx.cast(rows, kind)]
+        return [ctx.cast(rows, element_type)]
     ends = ctx.constant([0]), ctx.constant([2]), ctx.constant([1])
     places = ctx.cast(ctx.emit("Slice", rows, *ends), element_types.f32)
     scored = ctx.emit("Concat", places, ctx.emit("Unsqueeze", best, ctx.constant([1])), axis=1)
     count = ctx.emit("Shape", best)
-    return [ctx.cast(rows, kind), ctx.cast(scored, of_scores), ctx.cast(count, kind)]
+    return [ctx.cast(rows, element_type), ctx.cast(scored, of_scores), ctx.cast(count, element_type)]
 
 
 def _limit(ctx: Context, most: Value, overlap: Value | None) -> Value:

@@ -117,7 +117,7 @@ def divide(ctx: Context, op: Divide1, a: Value, b: Value) -> Value:
     """Div, which rounds integers towards zero; one less where the rest is not 0 and has another sign than b"""
     a, b = aligned(ctx, op.auto_broadcast, a, b)
     quotient = ctx.emit("Div", a, b)
-    if a.element_type.kind != "signed" or not op.m_pythondiv or (_is_positive(a) and _is_positive(b)):
+    if a.element_type.category != "signed" or not op.m_pythondiv or (_is_positive(a) and _is_positive(b)):
         return quotient
     rest = ctx.emit("Mod", a, b, fmod=1)
     zero = ctx.like(0, a)
@@ -171,7 +171,7 @@ def bitwise_not(ctx: Context, op: Unary, x: Value) -> Value:
         return ctx.emit("Not", x)
     if ctx.at_least(18):
         return ctx.emit("BitwiseNot", x)
-    return ctx.emit("Sub", ctx.like(-1 if x.element_type.kind == "signed" else x.element_type.limits[1], x), x)
+    return ctx.emit("Sub", ctx.like(-1 if x.element_type.category == "signed" else x.element_type.limits[1], x), x)
 
 
 _WORD = 32
@@ -185,45 +185,47 @@ def _bits(ctx: Context, x: Value) -> Value:
     return ctx.cast(ctx.emit("Mod", shifted, ctx.constant(2, element_types.u64)), element_types.boolean)
 
 
-def _of_bits(ctx: Context, kind: ElementType, bits: Value) -> Value:
+def _of_bits(ctx: Context, element_type: ElementType, bits: Value) -> Value:
     """The whole numbers whose bits are in the last dimension, as :func:`_bits` gives them."""
     # onnxruntime's sums of int64 are rounded to 53 bits: each word of 32 bits has its own.
     total: Value | None = None
-    for first in reversed(range(0, kind.bits, _WORD)):
-        weights = np.zeros(kind.bits, np.int64)
-        weights[first : first + _WORD] = 1 << np.arange(min(_WORD, kind.bits - first))
-        if kind.kind == "signed" and first + _WORD >= kind.bits:
+    for first in reversed(range(0, element_type.bits, _WORD)):
+        weights = np.zeros(element_type.bits, np.int64)
+        weights[first : first + _WORD] = 1 << np.arange(min(_WORD, element_type.bits - first))
+        if element_type.category == "signed" and first + _WORD >= element_type.bits:
             weights[-1] = -weights[-1]  # two's complement
         parts = ctx.emit("Where", bits, ctx.constant(weights), ctx.constant(0))
         word = ctx.emit("ReduceSum", parts, ctx.constant([-1]), keepdims=0)
         total = word if total is None else ctx.emit("Add", ctx.emit("Mul", total, ctx.constant(1 << _WORD)), word)
     assert total is not None
-    return ctx.cast(total, kind)
+    return ctx.cast(total, element_type)
 
 
 @ir_op(BitwiseLeftShift15)
 def left_shift(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
     """BitShift of the bits as an unsigned type"""
     a, b = aligned(ctx, op.auto_broadcast, a, b)
-    kind = a.element_type
-    unsigned = element_types.element_type(f"u{kind.bits}") if kind.kind == "signed" else kind
+    element_type = a.element_type
+    unsigned = (
+        element_types.element_type(f"u{element_type.bits}") if element_type.category == "signed" else element_type
+    )
     shifted = ctx.emit("BitShift", ctx.cast(a, unsigned), ctx.cast(b, unsigned), direction="LEFT")
-    return ctx.cast(shifted, kind)
+    return ctx.cast(shifted, element_type)
 
 
 @ir_op(BitwiseRightShift15)
 def right_shift(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
     """BitShift; of signed types, whose sign is shifted in, ~(~a >> b) where a is negative"""
     a, b = aligned(ctx, op.auto_broadcast, a, b)
-    kind = a.element_type
-    if kind.kind == "unsigned":
+    element_type = a.element_type
+    if element_type.category == "unsigned":
         return ctx.emit("BitShift", a, b, direction="RIGHT")
-    unsigned = element_types.element_type(f"u{kind.bits}")
+    unsigned = element_types.element_type(f"u{element_type.bits}")
     is_negative = ctx.emit("Less", a, ctx.like(0, a))
     # -1 - a has all bits of a flipped.
     flipped = ctx.emit("Where", is_negative, ctx.emit("Sub", ctx.like(-1, a), a), a)
     shifted = ctx.emit("BitShift", ctx.cast(flipped, unsigned), ctx.cast(b, unsigned), direction="RIGHT")
-    shifted = ctx.cast(shifted, kind)
+    shifted = ctx.cast(shifted, element_type)
     return ctx.emit("Where", is_negative, ctx.emit("Sub", ctx.like(-1, shifted), shifted), shifted)
 
 
@@ -231,11 +233,11 @@ def _unary_of_floats(op_type: str, operation: type[Operation]) -> None:
     """For operations that ONNX has for floats alone; of integers they are computed in float32 here, too."""
 
     def export(ctx: Context, op: Unary, x: Value) -> Value:
-        kind = x.element_type
-        if kind.is_real:
+        element_type = x.element_type
+        if element_type.is_real:
             return ctx.emit(op_type, x)
-        wide = element_types.f64 if kind.bits > 16 else element_types.f32
-        return ctx.cast(ctx.emit(op_type, ctx.cast(x, wide)), kind)
+        wide = element_types.f64 if element_type.bits > 16 else element_types.f32
+        return ctx.cast(ctx.emit(op_type, ctx.cast(x, wide)), element_type)
 
     export.__doc__ = f"{op_type}; of integers by way of floats"
     ir_op(operation)(export)
@@ -304,10 +306,10 @@ def is_finite(ctx: Context, op: Unary, x: Value) -> Value:
 @ir_op(Convert1)
 def convert(ctx: Context, op: Convert1, x: Value) -> Value:
     """Cast; of floats to types of 4 bits by way of int32, which cuts fractions off instead of rounding them"""
-    kind = op.destination_type
-    if kind.is_packed and kind.is_integral and x.element_type.is_real:
+    element_type = op.destination_type
+    if element_type.is_packed and element_type.is_integral and x.element_type.is_real:
         x = ctx.cast(x, element_types.i32)
-    return ctx.cast(x, kind)
+    return ctx.cast(x, element_type)
 
 
 @ir_op(ConvertLike1)

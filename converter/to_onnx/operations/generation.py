@@ -19,16 +19,16 @@ def shape_of(ctx: Context, op: ShapeOf1 | ShapeOf3, x: Value) -> Value:
 @ir_op(Range1, Range4)
 def range_(ctx: Context, op: Range1 | Range4, start: Value, stop: Value, step: Value) -> Value:
     """Range, in float32 where a bound is a float, else in int64 or int32"""
-    wanted: ElementType = getattr(op, "output_type", start.element_type)
-    kinds = {one.element_type for one in (start, stop, step)}
-    if any(kind is element_types.f64 for kind in kinds):
+    target_type: ElementType = getattr(op, "output_type", start.element_type)
+    kinds = {bound.element_type for bound in (start, stop, step)}
+    if any(element_type is element_types.f64 for element_type in kinds):
         work = element_types.f64
-    elif any(kind.is_real for kind in kinds):
+    elif any(element_type.is_real for element_type in kinds):
         work = element_types.f32
     else:
         work = element_types.i32 if kinds == {element_types.i32} else element_types.i64
-    bounds = [scalar(ctx, ctx.cast(one, work)) for one in (start, stop, step)]
-    return ctx.cast(ctx.emit("Range", *bounds), wanted)
+    bounds = [scalar(ctx, ctx.cast(bound, work)) for bound in (start, stop, step)]
+    return ctx.cast(ctx.emit("Range", *bounds), target_type)
 
 
 @ir_op(CumSum3)
@@ -45,11 +45,11 @@ def _int64(ctx: Context, value: Value) -> Value:
 @ir_op(Eye9)
 def eye(ctx: Context, op: Eye9, rows: Value, columns: Value, diagonal: Value, batch: Value | None = None) -> Value:
     """Equal of the column's number and the row's plus the diagonal, and Expand to the batch"""
-    zero, one = ctx.constant(0), ctx.constant(1)
+    zero, step_one = ctx.constant(0), ctx.constant(1)
     counts = [reshape(ctx, _int64(ctx, count), []) for count in (rows, columns)]
-    down, across = (ctx.emit("Range", zero, count, one) for count in counts)
+    down, across = (ctx.emit("Range", zero, count, step_one) for count in counts)
     shifted = ctx.emit("Add", down, reshape(ctx, _int64(ctx, diagonal), [1]))
-    made = ctx.cast(ctx.emit("Equal", ctx.emit("Unsqueeze", shifted, ctx.constant([1])), across), op.output_type)
+    eye_matrix = ctx.cast(ctx.emit("Equal", ctx.emit("Unsqueeze", shifted, ctx.constant([1])), across), op.output_type)
     if batch is None or known_list(ctx, batch) == []:
-        return made
-    return ctx.emit("Expand", made, concat(ctx, [int64_list(ctx, batch), ctx.emit("Shape", made)], 0))
+        return eye_matrix
+    return ctx.emit("Expand", eye_matrix, concat(ctx, [int64_list(ctx, batch), ctx.emit("Shape", eye_matrix)], 0))

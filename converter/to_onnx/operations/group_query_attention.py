@@ -38,8 +38,8 @@ class _Cache(NamedTuple):
             return None
         past, new = node.inputs
         # In a model of float16 between inputs of float32 the cache is converted.
-        given = past.node.inputs[0] if isinstance(past.node.op, Convert1) else past
-        is_cache = given.node.op.role == "parameter" and node.op.axis in (2, -2) and joined.shape.rank == 4
+        cache = past.node.inputs[0] if isinstance(past.node.op, Convert1) else past
+        is_cache = cache.node.op.role == "parameter" and node.op.axis in (2, -2) and joined.shape.rank == 4
         return cls(past, new, joined) if is_cache else None
 
     @property
@@ -68,20 +68,20 @@ def group_query_attention(ctx: Context, op: ScaledDotProductAttention13) -> Valu
             return None
     is_fitting = is_broadcast_to_scores(ctx, node.inputs[3], query, keys.present) and query.element_type in _KINDS
     presents = [ctx.value(cache.present) for cache in (keys, values)]
-    given = [ctx.value(source) for source in (query, keys.new, values.new)]
-    if not is_fitting or any(_depends_on(value, presents) for value in (*given, mask)):
+    inputs = [ctx.value(source) for source in (query, keys.new, values.new)]
+    if not is_fitting or any(_depends_on(value, presents) for value in (*inputs, mask)):
         return None
-    made = _emitted(ctx, node, given, (keys, values), mask, scale, sizes)
-    for present, output in zip(presents, made.outputs[1:]):
-        _take_over(ctx, made, present, output)
-    spread = reshape(ctx, made.outputs[0], [0, 0, heads.value, sizes[1]])
+    call = _emitted(ctx, node, inputs, (keys, values), mask, scale, sizes)
+    for present, output in zip(presents, call.outputs[1:]):
+        _take_over(ctx, call, present, output)
+    spread = reshape(ctx, call.outputs[0], [0, 0, heads.value, sizes[1]])
     return transpose(ctx, spread, [0, 2, 1, 3])
 
 
 def _emitted(
     ctx: Context,
     node: Node,
-    given: list[Value],
+    inputs: list[Value],
     caches: tuple[_Cache, _Cache],
     mask: Value,
     scale: float | None,
@@ -89,23 +89,23 @@ def _emitted(
 ) -> Call:
     count, size = sizes
     heads = node.inputs[0].shape[1].value
-    kind = given[0].element_type
+    element_type = inputs[0].element_type
     flat = [
         reshape(ctx, transpose(ctx, value, [0, 2, 1, 3]), [0, 0, number * size])
-        for value, number in zip(given, (heads, count, count))
+        for value, number in zip(inputs, (heads, count, count))
     ]
     lengths = _lengths(ctx, caches[0])
     ctx.emit_many(
         "GroupQueryAttention",
         *flat,
-        *(ctx.value(one.past) for one in caches),
+        *(ctx.value(cache.past) for cache in caches),
         lengths.last,
         lengths.total,
         *(None, None, None),
-        _bias(ctx, mask, kind, lengths),
+        _bias(ctx, mask, element_type, lengths),
         count=3,
         domain=MICROSOFT,
-        types=[kind, kind, kind],
+        types=[element_type, element_type, element_type],
         num_heads=heads,
         kv_num_heads=count,
         causal=0,
@@ -131,7 +131,7 @@ def _lengths(ctx: Context, keys: _Cache) -> _Lengths:
     dims = (keys.new, keys.past) if new is None or past is None else (new[0], new[2], past[2])
 
     def make() -> _Lengths:
-        shape, before = (ctx.emit("Shape", ctx.value(one)) for one in (keys.new, keys.past))
+        shape, before = (ctx.emit("Shape", ctx.value(keys_part)) for keys_part in (keys.new, keys.past))
         batch, steps, cached = (
             ctx.emit("Gather", sizes, ctx.constant([place]), axis=0)
             for sizes, place in ((shape, 0), (shape, 2), (before, 2))
@@ -148,39 +148,39 @@ def _lengths(ctx: Context, keys: _Cache) -> _Lengths:
     return ctx.once(("lengths of a cache", *dims), make)
 
 
-def _bias(ctx: Context, mask: Value, kind: ElementType, lengths: _Lengths) -> Value:
+def _bias(ctx: Context, mask: Value, element_type: ElementType, lengths: _Lengths) -> Value:
     """What is added to the scores: a mask of 0 and -inf for a boolean one, for every new position."""
 
     def make() -> Value:
         added = mask
         if mask.element_type is element_types.boolean:
-            added = ctx.emit("Where", mask, ctx.constant(0.0, kind), ctx.constant(-math.inf, kind))
+            added = ctx.emit("Where", mask, ctx.constant(0.0, element_type), ctx.constant(-math.inf, element_type))
         if mask.shape.has_rank and mask.shape.rank == 2:
             added = unsqueeze(ctx, added, [0, 1])
         return ctx.emit("Expand", added, lengths.shape)
 
-    return ctx.once(("bias of a cache", mask, kind, *lengths.dims), make)
+    return ctx.once(("bias of a cache", mask, element_type, *lengths.dims), make)
 
 
-def _take_over(ctx: Context, made: Call, present: Value, output: Value) -> None:
+def _take_over(ctx: Context, call: Call, present: Value, output: Value) -> None:
     """Let the attention make the keys or values that a Concat has made."""
     assert present.made_by is not None
     ctx.graph.calls.remove(present.made_by)
-    made.outputs[made.outputs.index(output)] = present
-    present.made_by = made
+    call.outputs[call.outputs.index(output)] = present
+    present.made_by = call
 
 
 def _depends_on(value: Value, others: list[Value]) -> bool:
     """Whether a value is computed from one of the others."""
     pending, seen = [value], set[Value]()
     while pending:
-        one = pending.pop()
-        if one in others:
+        dependency = pending.pop()
+        if dependency in others:
             return True
-        if one in seen or one.made_by is None:
+        if dependency in seen or dependency.made_by is None:
             continue
-        seen.add(one)
-        pending += [source for source in one.made_by.inputs if source is not None]
-        if bodies_of(one.made_by):
+        seen.add(dependency)
+        pending += [source for source in dependency.made_by.inputs if source is not None]
+        if bodies_of(dependency.made_by):
             return True  # what bodies read is not looked for
     return False

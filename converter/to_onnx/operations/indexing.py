@@ -46,24 +46,24 @@ def gather(ctx: Context, op: _Gather, x: Value, indices: Value, axis: Value) -> 
     # The axis comes directly behind the shared dimensions, and what stood between them behind the indices.
     moved = transpose(ctx, x, [*range(batch), place, *[i for i in range(batch, rank) if i != place]])
     places = unsqueeze(ctx, ctx.cast(indices, element_types.i64), [-1])
-    found = ctx.emit("GatherND", moved, places, batch_dims=batch)
+    gathered = ctx.emit("GatherND", moved, places, batch_dims=batch)
     between = list(range(count, count + place - batch))
     return transpose(
         ctx,
-        found,
+        gathered,
         [*range(batch), *between, *range(batch, count), *range(count + place - batch, rank + count - 1 - batch)],
     )
 
 
 def _looked_up(ctx: Context, weights: CompressedWeights, indices: Value) -> Value:
     """Rows of a table of codes, of which only those that are looked up become floats."""
-    kind = weights.kind
-    rows = ctx.cast(ctx.emit("Gather", ctx.initializer(weights.codes), indices, axis=0), kind)
+    element_type = weights.element_type
+    rows = ctx.cast(ctx.emit("Gather", ctx.initializer(weights.codes), indices, axis=0), element_type)
     if weights.zero is not None:
         points = ctx.constant(weights.zero, weights.codes.element_type)
-        rows = ctx.emit("Sub", rows, ctx.cast(ctx.emit("Gather", points, indices, axis=0), kind))
+        rows = ctx.emit("Sub", rows, ctx.cast(ctx.emit("Gather", points, indices, axis=0), element_type))
     scales = ctx.emit("Gather", ctx.initializer(weights.scale), indices, axis=0)
-    return ctx.emit("Mul", rows, ctx.cast(scales, kind))
+    return ctx.emit("Mul", rows, ctx.cast(scales, element_type))
 
 
 writes("GatherElements", GatherElements6, axis="axis")
@@ -78,11 +78,11 @@ def gather_nd(ctx: Context, op: GatherND8, x: Value, indices: Value) -> Value:
 @ir_op(GatherND5)
 def gather_nd_5(ctx: Context, op: GatherND5, x: Value, indices: Value) -> Value:
     """GatherND, with the batch dimensions of the output as one"""
-    found = ctx.emit("GatherND", x, ctx.cast(indices, element_types.i64), batch_dims=op.batch_dims)
+    gathered = ctx.emit("GatherND", x, ctx.cast(indices, element_types.i64), batch_dims=op.batch_dims)
     if op.batch_dims < 2:
-        return found
-    tail = ctx.emit("Slice", ctx.emit("Shape", found), ctx.constant([op.batch_dims]), ctx.constant([1 << 30]))
-    return ctx.emit("Reshape", found, concat(ctx, [ctx.constant([-1]), tail], 0))
+        return gathered
+    tail = ctx.emit("Slice", ctx.emit("Shape", gathered), ctx.constant([op.batch_dims]), ctx.constant([1 << 30]))
+    return ctx.emit("Reshape", gathered, concat(ctx, [ctx.constant([-1]), tail], 0))
 
 
 @ir_op(OneHot1, OneHot16)

@@ -19,17 +19,17 @@ REFUSALS.of((ReadValue3, ReadValue6, Assign3, Assign6))(
 @ir_op(Const1)
 def const(ctx: Context, op: Const1) -> Value:
     """An initializer with the data of the ``.bin``; floats of 4 bits as codes, and Gather of what these stand for"""
-    kind = op.value.element_type
-    if kind in (element_types.nf4, element_types.f4e2m1) and ctx.at_least(21):
+    element_type = op.value.element_type
+    if element_type in (element_types.nf4, element_types.f4e2m1) and ctx.at_least(21):
         return _looked_up(ctx, op.value)
-    if not onnx_number(kind) or kind is element_types.f4e2m1:
+    if not onnx_number(element_type) or element_type is element_types.f4e2m1:
         # nf4 (whose numbers are float32 in memory), u1, u3 and u6 (uint8).
-        dtype = np.float32 if kind.is_real else np.uint8
+        dtype = np.float32 if element_type.is_real else np.uint8
         return ctx.initializer(Tensor.from_array(op.value.array().astype(dtype)), _name(ctx))
-    if kind is element_types.u2:
+    if element_type is element_types.u2:
         ctx.opsets.require(25, "a constant of the type u2")
-    elif kind in (element_types.u4, element_types.i4):
-        ctx.opsets.require(21, f"a constant of the type {kind}")
+    elif element_type in (element_types.u4, element_types.i4):
+        ctx.opsets.require(21, f"a constant of the type {element_type}")
     return ctx.initializer(op.value, _name(ctx))
 
 

@@ -46,7 +46,7 @@ def interpolate_1(ctx: Context, op: Interpolate1, x: Value, sizes: Value) -> Val
     return _resized(ctx, modern, x, sizes, ctx.constant(list(op.axes)))
 
 
-def _resized(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Value, axes: Value | None) -> Value:
+def _resized(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, target: Value, axes: Value | None) -> Value:
     rank = rank_of(ctx, x, "the data")
     chosen = list(range(rank)) if axes is None else known_list(ctx, axes)
     if chosen is None:
@@ -55,42 +55,43 @@ def _resized(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Va
     begin, end = op.pads_of(op.pads_begin, rank), op.pads_of(op.pads_end, rank)
     if any([*begin, *end]):
         dims = [
-            one.value + first + last if one.is_static else None for one, first, last in zip(x.shape.dims, begin, end)
+            extent.value + first + last if extent.is_static else None
+            for extent, first, last in zip(x.shape.dims, begin, end)
         ]
         x = with_shape(ctx.emit("Pad", x, ctx.constant([*begin, *end])), dims)
     if _is_matrix(op):
-        return _by_products(ctx, op, x, given, chosen)
+        return _by_products(ctx, op, x, target, chosen)
     if op.mode == "nearest" and op.nearest_mode == "simple":
-        return _simple(ctx, op, x, given, chosen)
-    return _resize(ctx, op, x, given, chosen, op.nearest_mode)
+        return _simple(ctx, op, x, target, chosen)
+    return _resize(ctx, op, x, target, chosen, op.nearest_mode)
 
 
-def _simple(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Value, axes: Sequence[int]) -> Value:
+def _simple(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, target: Value, axes: Sequence[int]) -> Value:
     """Places are rounded up along dimensions that shrink, and down along the others: one Resize for each."""
-    known, sizes = ctx.known(given), [x.shape[axis] for axis in axes]
+    constant, sizes = ctx.constant_values(target), [x.shape[axis] for axis in axes]
     in_sizes = op.shape_calculation_mode == "sizes"
-    if known is None or (in_sizes and not all(one.is_static for one in sizes)):
+    if constant is None or (in_sizes and not all(size.is_static for size in sizes)):
         ctx.fail("with nearest_mode='simple' it must be known which dimensions shrink")
-    numbers = known.reshape(-1)
-    shrinks = [bool(number < (one.low if in_sizes else 1)) for number, one in zip(numbers, sizes)]
-    for rounding, wanted in (("ceil", True), ("floor", False)):
-        chosen = [place for place, one in enumerate(shrinks) if one is wanted]
+    numbers = constant.reshape(-1)
+    shrinks = [bool(number < (size.low if in_sizes else 1)) for number, size in zip(numbers, sizes)]
+    for rounding, is_smaller in (("ceil", True), ("floor", False)):
+        chosen = [place for place, shrink in enumerate(shrinks) if shrink is is_smaller]
         if not chosen:
             continue
         part, part_axes = numbers[chosen], [axes[place] for place in chosen]
-        made = _resize(ctx, op, x, ctx.constant(part, given.element_type), part_axes, rounding)
+        part_resized = _resize(ctx, op, x, ctx.constant(part, target.element_type), part_axes, rounding)
         dims = list(x.shape.dims)
         for axis, number in zip(part_axes, part):
             if in_sizes:
                 dims[axis] = Dimension(int(number), int(number))
             else:
                 dims[axis] = scaled(dims[axis], np.float32(number))
-        x = with_shape(made, dims)
+        x = with_shape(part_resized, dims)
     return x
 
 
 def _resize(
-    ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Value, chosen: Sequence[int], rounding: str
+    ctx: Context, op: Interpolate4 | Interpolate11, x: Value, target: Value, chosen: Sequence[int], rounding: str
 ) -> Value:
     rank = x.shape.rank
     attributes: dict[str, Any] = {
@@ -99,20 +100,20 @@ def _resize(
         "cubic_coeff_a": op.cube_coeff if op.mode == "cubic" else None,
         "nearest_mode": rounding if op.mode == "nearest" else None,
     }
-    kind = x.element_type
-    if op.mode != "nearest" and not kind.is_real:
+    element_type = x.element_type
+    if op.mode != "nearest" and not element_type.is_real:
         x = ctx.cast(x, element_types.f32)
     if op.shape_calculation_mode == "scales" and op.coordinate_transformation_mode == "align_corners":
         # ONNX's corners are those of a product with the scale, which need not be whole; the IR's are the data's.
-        op, given = op.with_attributes(shape_calculation_mode="sizes"), _counts(ctx, x, given, chosen)
+        op, target = op.with_attributes(shape_calculation_mode="sizes"), _counts(ctx, x, target, chosen)
     if op.shape_calculation_mode == "sizes":
-        made = ctx.emit("Resize", x, None, None, _full(ctx, x, given, chosen, rank, scales=False), **attributes)
+        resized = ctx.emit("Resize", x, None, None, _full(ctx, x, target, chosen, rank, scales=False), **attributes)
     else:
-        made = ctx.emit("Resize", x, None, _full(ctx, x, given, chosen, rank, scales=True), **attributes)
-    if made.element_type is kind:
-        return made
-    low, high = (ctx.constant(float(limit), element_types.f32) for limit in kind.limits)
-    return ctx.cast(ctx.emit("Clip", ctx.emit("Round", made), low, high), kind)
+        resized = ctx.emit("Resize", x, None, _full(ctx, x, target, chosen, rank, scales=True), **attributes)
+    if resized.element_type is element_type:
+        return resized
+    low, high = (ctx.constant(float(limit), element_types.f32) for limit in element_type.limits)
+    return ctx.cast(ctx.emit("Clip", ctx.emit("Round", resized), low, high), element_type)
 
 
 def scaled(dimension: Dimension, scale: np.float32) -> Dimension:
@@ -128,15 +129,15 @@ def _counts(ctx: Context, x: Value, scales: Value, axes: Sequence[int]) -> Value
     return ctx.cast(ctx.emit("Floor", ctx.emit("Add", product, ctx.constant(1e-5))), element_types.i64)
 
 
-def _full(ctx: Context, x: Value, given: Value, axes: Sequence[int], rank: int, *, scales: bool) -> Value:
+def _full(ctx: Context, x: Value, target: Value, axes: Sequence[int], rank: int, *, scales: bool) -> Value:
     """Sizes or scales of all dimensions."""
-    known = ctx.known(given)
-    if known is not None and (scales or all(x.shape[i].is_static for i in range(rank) if i not in axes)):
+    constant = ctx.constant_values(target)
+    if constant is not None and (scales or all(x.shape[i].is_static for i in range(rank) if i not in axes)):
         numbers = [1.0 if scales else float(x.shape[i].low) for i in range(rank)]
-        for axis, number in zip(axes, known.reshape(-1).tolist()):
+        for axis, number in zip(axes, constant.reshape(-1).tolist()):
             numbers[axis] = number
         return ctx.constant(np.array(numbers, np.float32) if scales else [int(number) for number in numbers])
-    values = ctx.cast(given, element_types.f32) if scales else int64_list(ctx, given)
+    values = ctx.cast(target, element_types.f32) if scales else int64_list(ctx, target)
     if list(axes) == list(range(rank)):
         return values
     parts = []
@@ -157,14 +158,14 @@ def _is_matrix(op: Interpolate4 | Interpolate11) -> bool:
     )
 
 
-def _by_products(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given: Value, axes: Sequence[int]) -> Value:
+def _by_products(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, target: Value, axes: Sequence[int]) -> Value:
     """Along each axis the product with the weights of each element in each place of the output."""
-    known = ctx.known(given)
-    if known is None or not all(x.shape[axis].is_static for axis in axes):
+    constant = ctx.constant_values(target)
+    if constant is None or not all(x.shape[axis].is_static for axis in axes):
         ctx.fail(f"the mode {op.mode} in ONNX needs known dimensions before and after")
-    kind, rank = x.element_type, x.shape.rank
-    work = x if kind in (element_types.f32, element_types.f64) else ctx.cast(x, element_types.f32)
-    for axis, number in zip(axes, known.reshape(-1).tolist()):
+    element_type, rank = x.element_type, x.shape.rank
+    work = x if element_type in (element_types.f32, element_types.f64) else ctx.cast(x, element_types.f32)
+    for axis, number in zip(axes, constant.reshape(-1).tolist()):
         size = x.shape[axis].value
         if op.shape_calculation_mode == "sizes":
             count, scale = int(number), np.float32(np.float32(number) / np.float32(size))
@@ -176,9 +177,9 @@ def _by_products(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, given
         order = [*[i for i in range(rank) if i != axis], axis]
         moved = ctx.emit("MatMul", transpose(ctx, work, order), ctx.like(weights.T, work))
         work = transpose(ctx, moved, [order.index(i) for i in range(rank)])
-    if work.element_type is kind:
+    if work.element_type is element_type:
         return work
-    if kind.is_real:
-        return ctx.cast(work, kind)
-    low, high = (ctx.like(limit, work) for limit in kind.limits)
-    return ctx.cast(ctx.emit("Clip", ctx.emit("Round", work), low, high), kind)
+    if element_type.is_real:
+        return ctx.cast(work, element_type)
+    low, high = (ctx.like(limit, work) for limit in element_type.limits)
+    return ctx.cast(ctx.emit("Clip", ctx.emit("Round", work), low, high), element_type)

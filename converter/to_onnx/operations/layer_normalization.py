@@ -31,26 +31,26 @@ def scaled(ctx: Context, op: Operation) -> Value | None:
     return _written(ctx, _SCALED.match(ctx.node.outputs[0]))
 
 
-def _written(ctx: Context, found: Match | NotMatched) -> Value | None:
-    if isinstance(found, NotMatched):
+def _written(ctx: Context, match: Match | NotMatched) -> Value | None:
+    if isinstance(match, NotMatched):
         return None
-    node = found.node("mvn")
+    node = match.node("mvn")
     op, (source, axes) = node.op, node.inputs
     assert isinstance(op, MVN6)
-    known = axes.type.constant
-    if known is None or not source.shape.has_rank or not op.normalize_variance or op.eps_mode != "INSIDE_SQRT":
+    values = axes.type.constant
+    if values is None or not source.shape.has_rank or not op.normalize_variance or op.eps_mode != "INSIDE_SQRT":
         return None
     rank = source.shape.rank
     if ctx.node.outputs[0].shape.rank != rank:  # a scale or bias of more dimensions
         return None
-    over = sorted(int(axis) % rank for axis in known.reshape(-1))
+    over = sorted(int(axis) % rank for axis in values.reshape(-1))
     sizes = [source.shape[axis] for axis in over]
-    if over != list(range(rank - len(over), rank)) or not over or not all(one.is_static for one in sizes):
+    if over != list(range(rank - len(over), rank)) or not over or not all(size.is_static for size in sizes):
         return None
-    shape = [one.value for one in sizes]
-    scale = _parameter(ctx, found["scale"], shape, rank)
-    bias = _parameter(ctx, found["bias"], shape, rank) if "bias" in found else None
-    if scale is None or ("bias" in found and bias is None) or not ctx.at_least(17):
+    shape = [size.value for size in sizes]
+    scale = _parameter(ctx, match["scale"], shape, rank)
+    bias = _parameter(ctx, match["bias"], shape, rank) if "bias" in match else None
+    if scale is None or ("bias" in match and bias is None) or not ctx.at_least(17):
         return None
     x = ctx.value(source)
     return ctx.emit("LayerNormalization", x, scale, bias, axis=rank - len(over), epsilon=op.eps)
@@ -63,7 +63,7 @@ def _parameter(ctx: Context, output: Output, shape: list[int], rank: int) -> Val
         value = ctx.value(output)
         return value if sizes == shape else reshape(ctx, value, shape)
     if all(size == 1 for size in sizes) and len(sizes) <= rank:
-        known = output.type.constant
-        assert known is not None
-        return ctx.constant(np.full(shape, known.reshape(-1)[0]), output.element_type)
+        values = output.type.constant
+        assert values is not None
+        return ctx.constant(np.full(shape, values.reshape(-1)[0]), output.element_type)
     return None

@@ -84,7 +84,7 @@ def _write(
         return None
     count = max(factors.size, points.size)
     size = () if axis < 0 else (count,)
-    step, offset = (np.broadcast_to(one.reshape(-1), (count,)).reshape(size) for one in (factors, points))
+    step, offset = (np.broadcast_to(parameter.reshape(-1), (count,)).reshape(size) for parameter in (factors, points))
     zeros = (
         None if operator == "DequantizeLinear" and not offset.any() else ctx.constant(offset.astype(codes.dtype), codes)
     )
@@ -94,9 +94,9 @@ def _write(
 
 def _constant(value: Output) -> Array | None:
     """The elements of a constant, which may be stored in another type; None for what is computed at run time."""
-    known = value.type.constant
-    if known is not None or not isinstance(value.node.op, Convert1):
-        return known
+    constant = value.type.constant
+    if constant is not None or not isinstance(value.node.op, Convert1):
+        return constant
     stored = value.node.inputs[0].type.constant
     return None if stored is None else stored.astype(value.element_type.dtype)
 

@@ -28,10 +28,10 @@ def matmul(ctx: Context, op: MatMul1, a: Value, b: Value) -> Value:
     operators the product is MatMulNBits
     """
     weights = compressed_weights(ctx.node.inputs[1])
-    if weights is not None and op.transpose_b and not op.transpose_a and a.element_type is weights.kind:
-        made = _by_codes(ctx, a, weights)
-        if made is not None:
-            return made
+    if weights is not None and op.transpose_b and not op.transpose_a and a.element_type is weights.element_type:
+        product = _by_codes(ctx, a, weights)
+        if product is not None:
+            return product
     if not (op.transpose_a or op.transpose_b):
         return ctx.emit("MatMul", a, b)
     if a.shape.has_rank and b.shape.has_rank and a.shape.rank == b.shape.rank == 2 and a.element_type.is_real:
@@ -100,8 +100,10 @@ def _by_codes(ctx: Context, a: Value, weights: CompressedWeights) -> Value | Non
     bits, block = weights.codes.element_type.bits, weights.block
     if weights.is_by_row and bits == 8:
         points = None if weights.zero is None else ctx.constant(weights.zero.reshape(-1))
-        factor = ctx.cast(_initializer(ctx, weights.scale, (weights.shape[0],)), weights.kind)
-        read = ctx.emit("DequantizeLinear", ctx.initializer(weights.codes), factor, points, type=weights.kind, axis=0)
+        factor = ctx.cast(_initializer(ctx, weights.scale, (weights.shape[0],)), weights.element_type)
+        read = ctx.emit(
+            "DequantizeLinear", ctx.initializer(weights.codes), factor, points, type=weights.element_type, axis=0
+        )
         return ctx.emit("MatMul", a, transpose(ctx, read, [1, 0]))
     if weights.is_by_row:
         block = weights.shape[1]
@@ -114,19 +116,19 @@ def _by_codes(ctx: Context, a: Value, weights: CompressedWeights) -> Value | Non
         return _n_bits(ctx, a, weights, block, count)
     if not ctx.at_least(21):
         return None
-    kind = weights.codes.element_type
+    element_type = weights.codes.element_type
     codes = np.ascontiguousarray(weights.codes.array().reshape(rows, columns).T)
     scale = np.ascontiguousarray(weights.scale.array().reshape(rows, count).T)
     points = None
     if weights.zero is not None:
-        points = ctx.constant(np.ascontiguousarray(weights.zero.reshape(rows, count).T), kind)
-    factor = ctx.cast(ctx.initializer(Tensor.from_array(scale, weights.scale.element_type)), weights.kind)
+        points = ctx.constant(np.ascontiguousarray(weights.zero.reshape(rows, count).T), element_type)
+    factor = ctx.cast(ctx.initializer(Tensor.from_array(scale, weights.scale.element_type)), weights.element_type)
     read = ctx.emit(
         "DequantizeLinear",
-        ctx.initializer(Tensor.from_array(codes, kind)),
+        ctx.initializer(Tensor.from_array(codes, element_type)),
         factor,
         points,
-        type=weights.kind,
+        type=weights.element_type,
         axis=0,
         block_size=block,
     )
@@ -140,9 +142,9 @@ def _initializer(ctx: Context, tensor: Tensor, shape: tuple[int, ...]) -> Value:
 def _n_bits(ctx: Context, a: Value, weights: CompressedWeights, block: int, count: int) -> Value:
     """MatMulNBits of onnxruntime: codes without a sign, a row of blocks for each column of the product."""
     rows, columns = weights.shape
-    kind = weights.codes.element_type
-    bits = kind.bits
-    shift = 1 << (bits - 1) if kind.kind == "signed" else 0
+    element_type = weights.codes.element_type
+    bits = element_type.bits
+    shift = 1 << (bits - 1) if element_type.category == "signed" else 0
     codes: Array = (weights.codes.array().astype(np.int16) + shift).astype(np.uint8).reshape(rows, count, block)
     zero: Array = np.full((rows, count), shift, np.uint8)
     if weights.zero is not None:
@@ -152,7 +154,7 @@ def _n_bits(ctx: Context, a: Value, weights: CompressedWeights, block: int, coun
         if count % 2:
             zero = np.concatenate([zero, np.zeros((rows, 1), np.uint8)], 1)
         zero = zero[:, 0::2] | (zero[:, 1::2] << 4)
-    is_default = weights.zero is None and kind.kind == "signed"
+    is_default = weights.zero is None and element_type.category == "signed"
     return ctx.emit(
         "MatMulNBits",
         a,

@@ -35,17 +35,17 @@ from ir_runtime.operations.movement import (
 @ir_op(Reshape1)
 def reshape_(ctx: Context, op: Reshape1, x: Value, shape: Value) -> Value:
     """Reshape; where a 0 is a dimension of 0 with allowzero=1 (opset 14), or of data that have such dimensions, too"""
-    known = known_list(ctx, shape)
-    if known is not None:
+    numbers = known_list(ctx, shape)
+    if numbers is not None:
         static = ctx.node.outputs[0].shape
         is_empty = static.is_static and 0 in static.static()
-        if not is_empty and (op.special_zero or 0 not in known):
-            return reshape(ctx, x, known)
+        if not is_empty and (op.special_zero or 0 not in numbers):
+            return reshape(ctx, x, numbers)
         if is_empty:  # of nothing, -1 and 0 tell nothing
             return reshape_exactly(ctx, x, ctx.constant(list(static.static())), len(static.static()))
     bounds = shape.type.known_bounds
     is_positive = bounds is not None and bool((bounds.lower > 0).all())
-    target = ctx.constant(known) if known is not None else int64_list(ctx, shape)
+    target = ctx.constant(numbers) if numbers is not None else int64_list(ctx, shape)
     if op.special_zero or is_positive:
         return ctx.emit("Reshape", x, target)
     count = shape.shape.element_count()
@@ -70,16 +70,16 @@ def _keeps_zeros(ctx: Context) -> bool:
 @ir_op(Transpose1)
 def transpose(ctx: Context, op: Transpose1, x: Value, order: Value) -> Value:
     """Transpose, whose order must be known"""
-    known = known_list(ctx, order)
-    if known is None:
+    numbers = known_list(ctx, order)
+    if numbers is None:
         ctx.fail("the order of the dimensions must be known")
-    return turned(ctx, x, known) if known else ctx.emit("Transpose", x)
+    return turned(ctx, x, numbers) if numbers else ctx.emit("Transpose", x)
 
 
 @ir_op(Squeeze1, Squeeze15)
 def squeeze_(ctx: Context, op: Squeeze1, x: Value, axes: Value | None = None) -> Value:
     """Squeeze; without axes of all dimensions that are 1"""
-    known = None if axes is None else known_list(ctx, axes)
+    numbers = None if axes is None else known_list(ctx, axes)
     if getattr(op, "allow_axis_skip", False) and axes is not None:
         rank = rank_of(ctx, x)
         dims = x.shape.dims
@@ -87,13 +87,13 @@ def squeeze_(ctx: Context, op: Squeeze1, x: Value, axes: Value | None = None) ->
         if chosen is None or any(dims[axis].contains(1) and not dims[axis].is_static for axis in chosen):
             ctx.fail("with allow_axis_skip the axes, and whether their dimensions are 1, must be known")
         return squeeze(ctx, x, [axis for axis in chosen if dims[axis].is_static and dims[axis].value == 1])
-    if axes is None or known == []:
+    if axes is None or numbers == []:
         return ctx.emit("Squeeze", x)
     before = x.made_by
-    if before is not None and before.op_type in ("ArgMax", "ArgMin") and before.attributes["keepdims"] and known:
+    if before is not None and before.op_type in ("ArgMax", "ArgMin") and before.attributes["keepdims"] and numbers:
         (source,), axis = before.inputs, before.attributes["axis"]
-        is_same = x.shape.has_rank and known[0] % x.shape.rank == axis % x.shape.rank
-        if source is not None and len(known) == 1 and is_same and len(ctx.node.inputs[0].uses) == 1:
+        is_same = x.shape.has_rank and numbers[0] % x.shape.rank == axis % x.shape.rank
+        if source is not None and len(numbers) == 1 and is_same and len(ctx.node.inputs[0].uses) == 1:
             return ctx.emit(before.op_type, source, axis=axis, keepdims=0)
     return ctx.emit("Squeeze", x, int64_list(ctx, axes))
 

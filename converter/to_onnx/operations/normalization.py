@@ -36,10 +36,10 @@ def mvn(ctx: Context, op: MVN6, x: Value, axes: Value) -> Value:
     rank = rank_of(ctx, x, "the data")
     over = sorted(known_axes(ctx, axes, rank) or ())
     sizes = [x.shape[axis] for axis in over]
-    is_last = over == list(range(rank - len(over), rank)) and all(one.is_static for one in sizes)
+    is_last = over == list(range(rank - len(over), rank)) and all(size.is_static for size in sizes)
     if not (over and is_last and op.normalize_variance and op.eps_mode == "INSIDE_SQRT" and ctx.at_least(17)):
         return ctx.decompose()[0]
-    ones = ctx.like(np.ones([one.value for one in sizes]), x)
+    ones = ctx.like(np.ones([size.value for size in sizes]), x)
     return ctx.emit("LayerNormalization", x, ones, axis=rank - len(over), epsilon=op.eps)
 
 
@@ -64,7 +64,7 @@ def group_normalization(ctx: Context, op: GroupNormalization12, x: Value, scale:
     groups = ctx.emit("Reshape", x, ctx.constant([0, op.num_groups, -1]))
     ones = ctx.like([1.0] * op.num_groups, x)
     zeros = ctx.like([0.0] * op.num_groups, x)
-    made = ctx.emit("InstanceNormalization", groups, ones, zeros, epsilon=op.epsilon)
-    made = ctx.emit("Reshape", made, ctx.emit("Shape", x))
+    normalized = ctx.emit("InstanceNormalization", groups, ones, zeros, epsilon=op.epsilon)
+    normalized = ctx.emit("Reshape", normalized, ctx.emit("Shape", x))
     behind = list(range(1, rank - 1))
-    return ctx.emit("Add", ctx.emit("Mul", made, unsqueeze(ctx, scale, behind)), unsqueeze(ctx, bias, behind))
+    return ctx.emit("Add", ctx.emit("Mul", normalized, unsqueeze(ctx, scale, behind)), unsqueeze(ctx, bias, behind))

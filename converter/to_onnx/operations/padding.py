@@ -15,16 +15,16 @@ def pad(ctx: Context, op: Pad1, x: Value, begins: Value, ends: Value, value: Val
     """Pad; for the mode symmetric, Gather by indices that turn back at the edges"""
     if op.pad_mode == "symmetric":
         return ctx.decompose()[0]
-    known = known_list(ctx, begins), known_list(ctx, ends)
-    if known[0] is not None and known[1] is not None:
-        if not any([*known[0], *known[1]]):
+    pads_per_end = known_list(ctx, begins), known_list(ctx, ends)
+    if pads_per_end[0] is not None and pads_per_end[1] is not None:
+        if not any([*pads_per_end[0], *pads_per_end[1]]):
             return x
-        pads = ctx.constant([*known[0], *known[1]])
+        pads = ctx.constant([*pads_per_end[0], *pads_per_end[1]])
     elif (whole := halves_of(ctx.node.inputs[1], ctx.node.inputs[2], rank_of(ctx, x, "the data"))) is not None:
         pads = int64_list(ctx, ctx.value(whole))
     else:
         pads = concat(ctx, [int64_list(ctx, begins), int64_list(ctx, ends)], 0)
     if op.pad_mode == "constant":
-        filled = value is not None and ctx.known(value) is not None and not ctx.known(value).any()  # type: ignore[union-attr]
+        filled = value is not None and ctx.constant_values(value) is not None and not ctx.constant_values(value).any()  # type: ignore[union-attr]
         return ctx.emit("Pad", x, pads, None if filled or value is None else scalar(ctx, value))
     return ctx.emit("Pad", x, pads, mode=op.pad_mode)

@@ -20,12 +20,12 @@ def col2im(ctx: Context, op: Col2Im15, x: Value, image: Value, block: Value) -> 
     if x.element_type not in _SMALL or (is_known and not ctx.at_least(18)):
         return ctx.decompose()[0]
     is_single = rank_of(ctx, x, "the data") == 2
-    made = ctx.emit(
+    image_of_columns = ctx.emit(
         "Col2Im",
         unsqueeze(ctx, x, [0]) if is_single else x,
-        *(ctx.cast(one, element_types.i64) for one in (image, block)),
+        *(ctx.cast(dimensions_input, element_types.i64) for dimensions_input in (image, block)),
         strides=list(op.strides),
         dilations=list(op.dilations),
         pads=[*op.pads_begin, *op.pads_end],
     )
-    return squeeze(ctx, made, [0]) if is_single else made
+    return squeeze(ctx, image_of_columns, [0]) if is_single else image_of_columns

@@ -48,27 +48,27 @@ def _windows(ctx: Context, op: Pooling, x: Value) -> _Windows:
     rank = len(op.kernel)
     sizes = spatial(x.shape.dims if x.shape.has_rank else (), rank)
     dilations = dilations_of(op, rank)
-    found = padding(ctx, op, [Dimension(taps, taps) for taps in op.kernel], sizes)
+    padding_attributes = padding(ctx, op, [Dimension(taps, taps) for taps in op.kernel], sizes)
     counts = spatial(ctx.node.outputs[0].shape.dims if ctx.node.outputs[0].shape.has_rank else (), rank)
-    is_up = op.rounding_type != "floor" and "pads" in found
-    if is_up and all(one.is_static for one in (*sizes, *counts)):
-        begins = found["pads"][:rank]
-        rows = zip(sizes, counts, begins, found["pads"][rank:], op.kernel, op.strides, dilations)
+    is_up = op.rounding_type != "floor" and "pads" in padding_attributes
+    if is_up and all(dimension.is_static for dimension in (*sizes, *counts)):
+        begins = padding_attributes["pads"][:rank]
+        rows = zip(sizes, counts, begins, padding_attributes["pads"][rank:], op.kernel, op.strides, dilations)
         ends = [
             max((count.value - 1) * stride + (taps - 1) * dilation + 1 - size.value - begin, min(end, 0))
             for size, count, begin, end, taps, stride, dilation in rows
         ]
-        found, is_up = {"pads": [*begins, *ends]}, False
+        padding_attributes, is_up = {"pads": [*begins, *ends]}, False
     elif op.rounding_type == "ceil_torch" and _may_start_behind(op):
         ctx.fail("rounding_type='ceil_torch' needs data of known dimensions: windows may start behind them")
     attributes = {
         "kernel_shape": list(op.kernel),
         "strides": list(op.strides),
         "ceil_mode": 1 if is_up else None,
-        "dilations": dilations if any(one != 1 for one in dilations) else None,
-        **found,
+        "dilations": dilations if any(dilation != 1 for dilation in dilations) else None,
+        **padding_attributes,
     }
-    pads = found.get("pads", ())
+    pads = padding_attributes.get("pads", ())
     if all(0 <= pad < taps for pad, taps in zip(pads, [*op.kernel, *op.kernel])):
         return _Windows(attributes, ())
     return _Windows({**attributes, "pads": [0] * (2 * rank)}, pads)
@@ -106,8 +106,8 @@ def _maxima(ctx: Context, op: Pooling, x: Value, count: int) -> list[Value]:
     if windows.outer:
         if count > 1 and len(ctx.node.outputs) > 1:
             ctx.fail("indices of a pooling need pads that are smaller than the kernel")
-        kind = x.element_type
-        x = _padded(ctx, x, windows.outer, -math.inf if kind.is_real else kind.limits[0])
+        element_type = x.element_type
+        x = _padded(ctx, x, windows.outer, -math.inf if element_type.is_real else element_type.limits[0])
     kinds = [x.element_type, element_types.i64]
     return ctx.emit_many("MaxPool", x, count=count, types=kinds, **windows.attributes)
 
@@ -138,20 +138,24 @@ def adaptive_average_pool(ctx: Context, op: AdaptiveAvgPool8, x: Value, shape: V
     if all(count == 1 for count in counts):
         return ctx.emit("GlobalAveragePool", x)
     sizes = x.shape.dims[2:] if x.shape.has_rank else ()
-    if not sizes or not all(one.is_static for one in sizes):
+    if not sizes or not all(length.is_static for length in sizes):
         ctx.fail("the spatial dimensions of the data must be known")
-    if all(one.value % count == 0 for one, count in zip(sizes, counts)):
-        kernel = [one.value // count for one, count in zip(sizes, counts)]
+    if all(length.value % count == 0 for length, count in zip(sizes, counts)):
+        kernel = [length.value // count for length, count in zip(sizes, counts)]
         return ctx.emit("AveragePool", x, kernel_shape=kernel, strides=kernel)
     rank = rank_of(ctx, x)
-    for axis, (one, count) in enumerate(zip(sizes, counts), 2):
-        shares = np.zeros((one.value, count), np.float64)
-        for place, (start, stop) in enumerate(op.regions(one.value, count)):
+    for axis, (size, count) in enumerate(zip(sizes, counts), 2):
+        shares = np.zeros((size.value, count), np.float64)
+        for place, (start, stop) in enumerate(op.regions(size.value, count)):
             shares[start:stop, place] = 1 / (stop - start)
         order = [*[i for i in range(rank) if i != axis], axis]
         moved = ctx.emit("Transpose", x, perm=order) if axis != rank - 1 else x
-        made = ctx.emit("MatMul", moved, ctx.like(shares, x))
-        x = ctx.emit("Transpose", made, perm=[order.index(i) for i in range(rank)]) if axis != rank - 1 else made
+        averaged = ctx.emit("MatMul", moved, ctx.like(shares, x))
+        x = (
+            ctx.emit("Transpose", averaged, perm=[order.index(i) for i in range(rank)])
+            if axis != rank - 1
+            else averaged
+        )
     return x
 
 
@@ -160,9 +164,9 @@ def adaptive_max_pool(ctx: Context, op: AdaptiveMaxPool8, x: Value, shape: Value
     """One MaxPool for equal regions, else one for each region, with Indices within the spatial dimensions"""
     counts = known_list(ctx, shape)
     sizes = x.shape.dims[2:] if x.shape.has_rank else ()
-    if counts is None or not sizes or not all(one.is_static for one in sizes):
+    if counts is None or not sizes or not all(size.is_static for size in sizes):
         ctx.fail("the spatial dimensions of data and output must be known")
-    lengths = [one.value for one in sizes]
+    lengths = [size.value for size in sizes]
     kinds = [x.element_type, element_types.i64]
     total = ctx.constant(int(np.prod(lengths)))
     if all(length % count == 0 for length, count in zip(lengths, counts)):
@@ -185,13 +189,13 @@ def _regions(
         where = ctx.emit("Gather", ctx.emit("Reshape", numbers, ctx.constant([-1])), winner, axis=0)
         tail = ctx.constant([0, 0, *[1] * len(lengths)])
         return ctx.emit("Reshape", best, tail), ctx.emit("Reshape", where, tail)
-    found = []
+    maxima = []
     for start, stop in op.regions(lengths[axis], counts[axis]):
         bounds = ctx.constant([start]), ctx.constant([stop])
         part = ctx.emit("Slice", x, *bounds, ctx.constant([axis + 2]))
         part_numbers = ctx.emit("Slice", numbers, *bounds, ctx.constant([axis]))
-        found.append(_regions(ctx, op, part, part_numbers, lengths, counts, axis + 1))
+        maxima.append(_regions(ctx, op, part, part_numbers, lengths, counts, axis + 1))
     return (
-        concat(ctx, [best for best, _ in found], axis + 2),
-        concat(ctx, [where for _, where in found], axis + 2),
+        concat(ctx, [best for best, _ in maxima], axis + 2),
+        concat(ctx, [where for _, where in maxima], axis + 2),
     )

@@ -21,7 +21,7 @@ _OFF_ZERO = 1e-3
 class _Grid:
     """The whole numbers that stand for the levels: their type, step, zero point, and axis (None: one for all)."""
 
-    kind: ElementType
+    element_type: ElementType
     scale: Array
     zero: Array
     axis: int | None
@@ -32,33 +32,33 @@ def fake_quantize(
     ctx: Context, op: FakeQuantize1, x: Value, low: Value, high: Value, out_low: Value, out_high: Value
 ) -> Value:
     """QuantizeLinear and DequantizeLinear where zero is a level; else rounding spelled out"""
-    limits = [aligned(ctx, op.auto_broadcast, x, one)[1] for one in (low, high, out_low, out_high)]
+    limits = [aligned(ctx, op.auto_broadcast, x, limit)[1] for limit in (low, high, out_low, out_high)]
     grid = _grid(ctx, op, x, *limits)
     if grid is not None:
         return _quantized(ctx, x, grid)
     low, high, out_low, out_high = limits
-    kind = x.element_type
-    if kind.bits < 32:
-        x, low, high, out_low, out_high = (ctx.cast(one, element_types.f32) for one in (x, *limits))
+    element_type = x.element_type
+    if element_type.bits < 32:
+        x, low, high, out_low, out_high = (ctx.cast(operand, element_types.f32) for operand in (x, *limits))
     steps = ctx.like(op.levels - 1, x)
     place = ctx.emit("Div", ctx.emit("Sub", x, low), ctx.emit("Sub", high, low))
     place = ctx.emit("Round", ctx.emit("Mul", place, steps))
-    made = ctx.emit("Mul", ctx.emit("Div", place, steps), ctx.emit("Sub", out_high, out_low))
-    made = ctx.emit("Add", made, out_low)
+    quantized = ctx.emit("Mul", ctx.emit("Div", place, steps), ctx.emit("Sub", out_high, out_low))
+    quantized = ctx.emit("Add", quantized, out_low)
     # Each limit is compared by itself: low may be above high.
-    made = ctx.emit("Where", ctx.emit("LessOrEqual", x, ctx.emit("Min", low, high)), out_low, made)
-    made = ctx.emit("Where", ctx.emit("Greater", x, ctx.emit("Max", low, high)), out_high, made)
-    return ctx.cast(made, kind)
+    quantized = ctx.emit("Where", ctx.emit("LessOrEqual", x, ctx.emit("Min", low, high)), out_low, quantized)
+    quantized = ctx.emit("Where", ctx.emit("Greater", x, ctx.emit("Max", low, high)), out_high, quantized)
+    return ctx.cast(quantized, element_type)
 
 
 def _grid(
     ctx: Context, op: FakeQuantize1, x: Value, low: Value, high: Value, out_low: Value, out_high: Value
 ) -> _Grid | None:
     """None where the levels are not all numbers of 8 or 16 bits, times a step."""
-    known = [ctx.known(one) for one in (low, high, out_low, out_high)]
-    if any(one is None for one in known) or op.levels not in (256, 65536) or not x.shape.has_rank:
+    limits = [ctx.constant_values(limit) for limit in (low, high, out_low, out_high)]
+    if any(limit is None for limit in limits) or op.levels not in (256, 65536) or not x.shape.has_rank:
         return None
-    bottom, top, to_bottom, to_top = (np.asarray(one, np.float64) for one in known)
+    bottom, top, to_bottom, to_top = (np.asarray(limit, np.float64) for limit in limits)
     if not (np.array_equal(bottom, to_bottom) and np.array_equal(top, to_top)) or not (top > bottom).all():
         return None
     scale = (top - bottom) / (op.levels - 1)
@@ -70,31 +70,31 @@ def _grid(
         return None
     zero = np.rint(zero)
     signed = bool((zero == op.levels // 2).all())
-    kind = element_types.element_type(f"{'i' if signed else 'u'}{16 if wide else 8}")
+    element_type = element_types.element_type(f"{'i' if signed else 'u'}{16 if wide else 8}")
     if signed:
         zero = zero - op.levels // 2
     if scale.size == 1:
-        return _Grid(kind, scale.reshape(()), zero.reshape(()), None)
+        return _Grid(element_type, scale.reshape(()), zero.reshape(()), None)
     shape = (1,) * (x.shape.rank - scale.ndim) + scale.shape
     axes = [axis for axis, size in enumerate(shape) if size > 1]
     if len(axes) != 1 or len(shape) != x.shape.rank or scale.shape != zero.shape:
         return None
-    return _Grid(kind, scale.reshape(-1), zero.reshape(-1), axes[0])
+    return _Grid(element_type, scale.reshape(-1), zero.reshape(-1), axes[0])
 
 
 def _quantized(ctx: Context, x: Value, grid: _Grid) -> Value:
-    scale, zero = ctx.like(grid.scale, x), ctx.constant(grid.zero, grid.kind)
-    known = ctx.known(x)
-    if known is not None:
+    scale, zero = ctx.like(grid.scale, x), ctx.constant(grid.zero, grid.element_type)
+    constant = ctx.constant_values(x)
+    if constant is not None:
         # Weights are stored as the whole numbers that they become.
-        shape = [1] * known.ndim
+        shape = [1] * constant.ndim
         if grid.axis is not None:
             shape[grid.axis] = -1
-        low, high = grid.kind.limits
-        steps = np.rint(known.astype(np.float64) / grid.scale.reshape(shape) + grid.zero.reshape(shape))
-        whole = ctx.constant(np.clip(steps, low, high), grid.kind)
+        low, high = grid.element_type.limits
+        steps = np.rint(constant.astype(np.float64) / grid.scale.reshape(shape) + grid.zero.reshape(shape))
+        whole = ctx.constant(np.clip(steps, low, high), grid.element_type)
     else:
-        whole = ctx.emit("QuantizeLinear", x, scale, zero, type=grid.kind, axis=grid.axis)
+        whole = ctx.emit("QuantizeLinear", x, scale, zero, type=grid.element_type, axis=grid.axis)
     return ctx.emit("DequantizeLinear", whole, scale, zero, type=x.element_type, axis=grid.axis)
 
 
@@ -102,8 +102,8 @@ def _quantized(ctx: Context, x: Value, grid: _Grid) -> Value:
 def fake_convert(ctx: Context, op: FakeConvert13, x: Value, scale: Value, shift: Value | None = None) -> Value:
     """Cast to 8 bits (opset 19) and back, between Mul and Div"""
     ctx.opsets.require(19, f"the element type {op.destination_type}")
-    kind = x.element_type
-    if kind.bits < 32:
+    element_type = x.element_type
+    if element_type.bits < 32:
         x, scale = ctx.cast(x, element_types.f32), ctx.cast(scale, element_types.f32)
         shift = None if shift is None else ctx.cast(shift, element_types.f32)
     greatest = 448.0 if op.destination_type is element_types.f8e4m3 else 57344.0
@@ -116,4 +116,4 @@ def fake_convert(ctx: Context, op: FakeConvert13, x: Value, scale: Value, shift:
     back = ctx.cast(ctx.cast(limited, op.destination_type), x.element_type)
     if shift is not None:
         back = ctx.emit("Add", back, shift)
-    return ctx.cast(ctx.emit("Div", back, scale), kind)
+    return ctx.cast(ctx.emit("Div", back, scale), element_type)

@@ -33,47 +33,55 @@ def _seed(op: _Random) -> float | None:
     if op.global_seed == op.op_seed == 0:
         return None
     if not op.global_seed and 0 < op.op_seed <= 1 << 32:
-        given = float(np.uint32(op.op_seed - 1).view(np.float32))
-        if given == 0 or 1 <= abs(given) < math.inf:
-            return given
+        seed = float(np.uint32(op.op_seed - 1).view(np.float32))
+        if seed == 0 or 1 <= abs(seed) < math.inf:
+            return seed
     return float((op.global_seed * 1_000_003 + op.op_seed) % _SEEDS)
 
 
-def _uniform(ctx: Context, op: _Random, shape: Value, kind: ElementType, low: float = 0.0, high: float = 1.0) -> Value:
+def _uniform(
+    ctx: Context, op: _Random, shape: Value, element_type: ElementType, low: float = 0.0, high: float = 1.0
+) -> Value:
     """Floats from low up to high."""
     like = ctx.emit("ConstantOfShape", shape, type=element_types.f32)
     return ctx.emit(
-        "RandomUniformLike", like, type=kind, dtype=onnx_number(kind), seed=_seed(op), low=float(low), high=float(high)
+        "RandomUniformLike",
+        like,
+        type=element_type,
+        dtype=onnx_number(element_type),
+        seed=_seed(op),
+        low=float(low),
+        high=float(high),
     )
 
 
 @ir_op(RandomUniform8)
 def random_uniform(ctx: Context, op: RandomUniform8, shape: Value, low: Value, high: Value) -> Value:
     """RandomUniformLike; whole numbers by Floor"""
-    kind, shape = op.output_type, int64_list(ctx, shape)
-    if kind.is_integral:
+    element_type, shape = op.output_type, int64_list(ctx, shape)
+    if element_type.is_integral:
         span = ctx.cast(ctx.emit("Sub", scalar(ctx, high), scalar(ctx, low)), element_types.f64)
         steps = ctx.emit("Floor", ctx.emit("Mul", _uniform(ctx, op, shape, element_types.f64), span))
-        return ctx.emit("Add", ctx.cast(steps, kind), scalar(ctx, low))
-    work = element_types.f64 if kind is element_types.f64 else element_types.f32
+        return ctx.emit("Add", ctx.cast(steps, element_type), scalar(ctx, low))
+    work = element_types.f64 if element_type is element_types.f64 else element_types.f32
     bounds = known_number(ctx, low), known_number(ctx, high)
     if bounds[0] is not None and bounds[1] is not None:
-        return ctx.cast(_uniform(ctx, op, shape, work, bounds[0], bounds[1]), kind)
+        return ctx.cast(_uniform(ctx, op, shape, work, bounds[0], bounds[1]), element_type)
     start, end = (scalar(ctx, ctx.cast(bound, work)) for bound in (low, high))
     scaled = ctx.emit("Mul", _uniform(ctx, op, shape, work), ctx.emit("Sub", end, start))
-    return ctx.cast(ctx.emit("Add", scaled, start), kind)
+    return ctx.cast(ctx.emit("Add", scaled, start), element_type)
 
 
 @ir_op(Multinomial13)
 def multinomial(ctx: Context, op: Multinomial13, weights: Value, count: Value) -> Value:
     """Multinomial; without replacement TopK of the logarithms with Gumbel noise, one random number each"""
-    samples, kind = size_from(ctx, count), op.convert_type
+    samples, element_type = size_from(ctx, count), op.convert_type
     if not op.with_replacement:
-        return ctx.cast(_greatest(ctx, op, _logarithms(ctx, op, weights), as_list(ctx, samples)), kind)
+        return ctx.cast(_greatest(ctx, op, _logarithms(ctx, op, weights), as_list(ctx, samples)), element_type)
     if isinstance(samples, int):
-        wide = kind is not element_types.i32
+        wide = element_type is not element_types.i32
         number = element_types.i64 if wide else element_types.i32
-        made = ctx.emit(
+        samples_drawn = ctx.emit(
             "Multinomial",
             _logarithms(ctx, op, weights),
             type=number,
@@ -81,7 +89,7 @@ def multinomial(ctx: Context, op: Multinomial13, weights: Value, count: Value) -
             seed=_seed(op),
             dtype=onnx_number(number),
         )
-        return ctx.cast(made, kind)
+        return ctx.cast(samples_drawn, element_type)
     # The number of samples is an attribute of Multinomial. A computed one: places among the sums of the weights.
     if op.log_probs:
         weights = ctx.emit("Exp", ctx.emit("LogSoftmax", weights, axis=-1))
@@ -90,7 +98,9 @@ def multinomial(ctx: Context, op: Multinomial13, weights: Value, count: Value) -
     shape = shape_list(ctx, [size_of(ctx, weights, 0), samples])
     drawn = ctx.emit("Mul", _uniform(ctx, op, shape, element_types.f32), whole)
     is_before = ctx.emit("LessOrEqual", unsqueeze(ctx, sums, [1]), unsqueeze(ctx, drawn, [2]))
-    return ctx.cast(ctx.emit("ReduceSum", ctx.cast(is_before, element_types.i64), ctx.constant([2]), keepdims=0), kind)
+    return ctx.cast(
+        ctx.emit("ReduceSum", ctx.cast(is_before, element_types.i64), ctx.constant([2]), keepdims=0), element_type
+    )
 
 
 def _logarithms(ctx: Context, op: Multinomial13, weights: Value) -> Value:

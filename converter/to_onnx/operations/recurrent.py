@@ -58,14 +58,14 @@ def _attributes(ctx: Context, op: _Recurrent, directions: int) -> dict[str, Any]
     for index, name in enumerate(op.activations):
         if name.lower() not in _ACTIVATIONS:
             ctx.fail(f"ONNX has no activation '{name}'")
-        known, alpha, beta = _ACTIVATIONS[name.lower()]
-        names.append(known)
-        for found, given, default in (
+        onnx_name, alpha, beta = _ACTIVATIONS[name.lower()]
+        names.append(onnx_name)
+        for parameters, given_values, default in (
             (alphas, op.activations_alpha, alpha),
             (betas, op.activations_beta, beta),
         ):
             if default is not None:
-                found.append(given[index] if index < len(given) else default)
+                parameters.append(given_values[index] if index < len(given_values) else default)
     return {
         "activations": names * directions,
         "activation_alpha": alphas * directions or None,
@@ -78,10 +78,10 @@ def _rows(ctx: Context, weights: Value, order: Sequence[int], count: int) -> Val
     """``[d, count*h, ...]`` with its parts along axis 1 in another order: a constant at once."""
     if list(order) == list(range(count)):
         return weights
-    known = ctx.known(weights)
-    if known is not None:
+    constant = ctx.constant_values(weights)
+    if constant is not None:
         return ctx.constant(
-            np.concatenate([np.split(known, count, 1)[part] for part in order], 1), weights.element_type
+            np.concatenate([np.split(constant, count, 1)[part] for part in order], 1), weights.element_type
         )
     parts = split_equally(ctx, weights, count, 1)
     return ctx.emit("Concat", *[parts[part] for part in order], axis=1)
@@ -89,8 +89,8 @@ def _rows(ctx: Context, weights: Value, order: Sequence[int], count: int) -> Val
 
 def _zeros(ctx: Context, like: Value) -> Value:
     """Zeros of the shape and type of a value."""
-    known = ctx.known(like)
-    return ctx.like(np.zeros(known.shape), like) if known is not None else ctx.emit("Sub", like, like)
+    constant = ctx.constant_values(like)
+    return ctx.like(np.zeros(constant.shape), like) if constant is not None else ctx.emit("Sub", like, like)
 
 
 def _gru_biases(ctx: Context, op: GRUCell3 | GRUSequence5, biases: Value) -> Value:
@@ -127,9 +127,9 @@ def _emit(
         name = "LSTM"
         own = getattr(op, "weights_format", "fico")
         order = [own.index(gate) for gate in _ONNX_GATES]
-        w, r, b = (_rows(ctx, one, order, 4) for one in (w, r, b))
+        w, r, b = (_rows(ctx, weight, order, 4) for weight in (w, r, b))
         b = concat(ctx, [b, _zeros(ctx, b)], 1)
-    kind = x.element_type
+    element_type = x.element_type
     return ctx.emit_many(
         name,
         x,
@@ -139,7 +139,7 @@ def _emit(
         lengths,
         *states,
         count=1 + len(states),
-        types=[kind] * (1 + len(states)),
+        types=[element_type] * (1 + len(states)),
         hidden_size=hidden,
         direction=direction if direction != "forward" else None,
         **attributes,
@@ -151,19 +151,24 @@ def sequence(ctx: Context, op: GRUSequence5 | LSTMSequence5 | RNNSequence5, x: V
     """LSTM, GRU or RNN"""
     count = len(rest) - 4
     states, lengths, weights = rest[:count], rest[count], rest[count + 1 :]
-    known, steps = known_list(ctx, lengths), x.shape[1] if x.shape.has_rank else None
-    is_whole = known is not None and steps is not None and steps.is_static and set(known) == {steps.value}
-    given = None if is_whole else ctx.cast(int64_list(ctx, lengths), element_types.i32)
-    made = _emit(
+    constant_lengths, steps = known_list(ctx, lengths), x.shape[1] if x.shape.has_rank else None
+    is_whole = (
+        constant_lengths is not None
+        and steps is not None
+        and steps.is_static
+        and set(constant_lengths) == {steps.value}
+    )
+    lengths_input = None if is_whole else ctx.cast(int64_list(ctx, lengths), element_types.i32)
+    outputs = _emit(
         ctx,
         op,
         transpose(ctx, x, [1, 0, 2]),
         [transpose(ctx, state, [1, 0, 2]) for state in states],
-        given,
+        lengths_input,
         weights,
         op.direction,
     )
-    return [transpose(ctx, made[0], [2, 1, 0, 3]), *[transpose(ctx, state, [1, 0, 2]) for state in made[1:]]]
+    return [transpose(ctx, outputs[0], [2, 1, 0, 3]), *[transpose(ctx, state, [1, 0, 2]) for state in outputs[1:]]]
 
 
 @ir_op(GRUCell3, LSTMCell1, LSTMCell4, RNNCell1)
@@ -175,21 +180,21 @@ def cell(ctx: Context, op: GRUCell3 | LSTMCell1 | LSTMCell4 | RNNCell1, x: Value
         if not rows.is_static:
             ctx.fail("the hidden size must be known")
         weights.append(ctx.like(np.zeros(rows.value // op.gates * op.bias_gates()), x))
-    made = _emit(
+    outputs = _emit(
         ctx,
         op,
         unsqueeze(ctx, x, [0]),
         [unsqueeze(ctx, state, [0]) for state in states],
         None,
-        [_with_direction(ctx, one) for one in weights],
+        [_with_direction(ctx, weight) for weight in weights],
         "forward",
     )
-    return [squeeze(ctx, state, [0]) for state in made[1:]]
+    return [squeeze(ctx, state, [0]) for state in outputs[1:]]
 
 
 def _with_direction(ctx: Context, value: Value) -> Value:
     """A direction in front of weights: a constant at once."""
-    known = ctx.known(value)
-    if known is not None:
-        return ctx.constant(known[None], value.element_type)
+    constant = ctx.constant_values(value)
+    if constant is not None:
+        return ctx.constant(constant[None], value.element_type)
     return with_shape(unsqueeze(ctx, value, [0]), [1, *value.shape.dims])

@@ -49,29 +49,29 @@ def reduce_mean(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
     """ReduceMean; of integers in float64, rounded towards zero"""
     if known_list(ctx, axes) == []:
         return x
-    kind = x.element_type
-    if kind.is_real:
+    element_type = x.element_type
+    if element_type.is_real:
         return reduce(ctx, "ReduceMean", x, axes, keepdims=op.keep_dims)
     mean = reduce(ctx, "ReduceMean", ctx.cast(x, element_types.f64), axes, keepdims=op.keep_dims)
-    return ctx.cast(mean, kind)
+    return ctx.cast(mean, element_type)
 
 
 @ir_op(ReduceL2_4)
 def reduce_l2(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
     """ReduceL2; of integers in float64, rounded towards zero"""
-    kind = x.element_type
-    work = x if kind.is_real else ctx.cast(x, element_types.f64)
+    element_type = x.element_type
+    work = x if element_type.is_real else ctx.cast(x, element_types.f64)
     if known_list(ctx, axes) == []:
         return ctx.emit("Abs", x)
-    return ctx.cast(reduce(ctx, "ReduceL2", work, axes, keepdims=op.keep_dims), kind)
+    return ctx.cast(reduce(ctx, "ReduceL2", work, axes, keepdims=op.keep_dims), element_type)
 
 
 def _logical(op_type: str, operation: type[Operation]) -> None:
     def export(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
         if known_list(ctx, axes) == []:
             return x
-        found = reduce(ctx, op_type, ctx.cast(x, element_types.i32), axes, keepdims=op.keep_dims)
-        return ctx.cast(found, element_types.boolean)
+        reduced = reduce(ctx, op_type, ctx.cast(x, element_types.i32), axes, keepdims=op.keep_dims)
+        return ctx.cast(reduced, element_types.boolean)
 
     export.__doc__ = f"{op_type} of 0 and 1"
     ir_op(operation)(export)

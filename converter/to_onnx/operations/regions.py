@@ -21,7 +21,7 @@ def roi_align(ctx: Context, op: ROIAlign9, x: Value, regions: Value, batches: Va
     aligned = getattr(op, "aligned_mode", "asymmetric")
     if aligned == "half_pixel":
         regions = ctx.emit("Add", regions, ctx.like(0.5, regions))
-    made = ctx.emit(
+    pooled = ctx.emit(
         "RoiAlign",
         x,
         regions,
@@ -34,5 +34,5 @@ def roi_align(ctx: Context, op: ROIAlign9, x: Value, regions: Value, batches: Va
         spatial_scale=op.spatial_scale,
     )
     if op.mode == "avg":
-        return made
-    return ctx.emit("Relu", ctx.emit("MaxPool", made, kernel_shape=[each, each], strides=[each, each]))
+        return pooled
+    return ctx.emit("Relu", ctx.emit("MaxPool", pooled, kernel_shape=[each, each], strides=[each, each]))

@@ -16,11 +16,11 @@ _MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 @ir_op(Reverse1)
 def reverse(ctx: Context, op: Reverse1, x: Value, axes: Value) -> Value:
     """Slice with steps of -1"""
-    known = known_list(ctx, axes)
-    if known is None and op.mode == "mask":
+    numbers = known_list(ctx, axes)
+    if numbers is None and op.mode == "mask":
         ctx.fail("the mask of the axes must be known")
-    if known is not None:
-        chosen = [axis for axis, flag in enumerate(known) if flag] if op.mode == "mask" else known
+    if numbers is not None:
+        chosen = [axis for axis, flag in enumerate(numbers) if flag] if op.mode == "mask" else numbers
         if not chosen:
             return x
         at, count = ctx.constant(chosen), len(chosen)
@@ -42,8 +42,8 @@ def reverse_sequence(ctx: Context, op: ReverseSequence1, x: Value, lengths: Valu
     if {batch, time} == {0, 1}:
         return ctx.emit("ReverseSequence", x, counts, batch_axis=batch, time_axis=time)
     order = [batch, time, *[i for i in range(rank) if i not in (batch, time)]]
-    made = ctx.emit("ReverseSequence", transpose(ctx, x, order), counts, batch_axis=0, time_axis=1)
-    return transpose(ctx, made, [order.index(i) for i in range(rank)])
+    reversed_batch = ctx.emit("ReverseSequence", transpose(ctx, x, order), counts, batch_axis=0, time_axis=1)
+    return transpose(ctx, reversed_batch, [order.index(i) for i in range(rank)])
 
 
 write_inline(Roll7)

@@ -28,47 +28,47 @@ _SCALED = layer(Multiply1, _NORMALIZED, anything("scale"), commutative=True)
 @ir_idiom(Multiply1)
 def scaled(ctx: Context, op: Operation) -> Value | None:
     """RMSNormalization over the last dimension, with its scale (opset 23)"""
-    found = _SCALED.match(ctx.node.outputs[0])
-    if isinstance(found, NotMatched) or not _is_over_the_last(ctx, found):
+    match = _SCALED.match(ctx.node.outputs[0])
+    if isinstance(match, NotMatched) or not _is_over_the_last(ctx, match):
         return None
-    source, scale = found["x"], found["scale"]
+    source, scale = match["x"], match["scale"]
     if not scale.shape.is_static:
         return None
     width, sizes = source.shape[-1].value, list(scale.shape.static())
     if sizes[-1:] != [width] or any(size != 1 for size in sizes[:-1]) or len(sizes) > source.shape.rank:
         return None
     weights = ctx.value(scale)
-    return _written(ctx, found, weights if sizes == [width] else reshape(ctx, weights, [width]))
+    return _written(ctx, match, weights if sizes == [width] else reshape(ctx, weights, [width]))
 
 
 @ir_idiom(Multiply1, Divide1)
 def unscaled(ctx: Context, op: Operation) -> Value | None:
     """RMSNormalization over the last dimension, with a scale of ones (opset 23)"""
-    found = _NORMALIZED.match(ctx.node.outputs[0])
-    if isinstance(found, NotMatched) or not _is_over_the_last(ctx, found):
+    match = _NORMALIZED.match(ctx.node.outputs[0])
+    if isinstance(match, NotMatched) or not _is_over_the_last(ctx, match):
         return None
-    return _written(ctx, found, ctx.constant(np.ones(found["x"].shape[-1].value), found["x"].element_type))
+    return _written(ctx, match, ctx.constant(np.ones(match["x"].shape[-1].value), match["x"].element_type))
 
 
-def _written(ctx: Context, found: Match, scale: Value) -> Value | None:
+def _written(ctx: Context, match: Match, scale: Value) -> Value | None:
     if not ctx.at_least(23):
         return None
-    epsilon = float(found.array("epsilon").reshape(-1)[0])
-    return ctx.emit("RMSNormalization", ctx.value(found["x"]), scale, axis=-1, epsilon=epsilon)
+    epsilon = float(match.array("epsilon").reshape(-1)[0])
+    return ctx.emit("RMSNormalization", ctx.value(match["x"]), scale, axis=-1, epsilon=epsilon)
 
 
-def _is_over_the_last(ctx: Context, found: Match) -> bool:
+def _is_over_the_last(ctx: Context, match: Match) -> bool:
     """Whether the mean is over the last dimension alone, whose size is known, and keeps it.
 
     The result has the dimensions of the data: constants of more dimensions, such as an epsilon, would add some.
     """
-    source, mean = found["x"], found.node("mean").op
+    source, mean = match["x"], match.node("mean").op
     assert isinstance(mean, ReduceMean1)
     if not source.shape.has_rank or not source.shape.rank or not mean.keep_dims or not source.element_type.is_real:
         return False
-    if not source.shape[-1].is_static or found.array("epsilon").size != 1:
+    if not source.shape[-1].is_static or match.array("epsilon").size != 1:
         return False
     if ctx.node.outputs[0].shape.rank != source.shape.rank:
         return False
-    axes = [int(axis) % source.shape.rank for axis in found.array("axes").reshape(-1)]
+    axes = [int(axis) % source.shape.rank for axis in match.array("axes").reshape(-1)]
     return axes == [source.shape.rank - 1]

@@ -134,18 +134,18 @@ def _of_parts(value: Output, pattern: Pattern = _PARTS, *, interleaved: bool = F
     roles = [match[name] for name in ("first", "second", "cos", "sin")]
     # The formula stays the same where the numbers and the angles change their roles.
     for first, second, cos, sin in (roles, [*roles[2:], *roles[:2]]):
-        found, half = _joined([first, second, *value.node.inputs[2:]], interleaved), _width(first)
-        if found is not None and half is not None and half == _width(second):
-            return _Rotation(*found, half, cos, sin, are_whole=False, interleaved=interleaved)
+        joined, half = _joined([first, second, *value.node.inputs[2:]], interleaved), _width(first)
+        if joined is not None and half is not None and half == _width(second):
+            return _Rotation(*joined, half, cos, sin, are_whole=False, interleaved=interleaved)
     return None
 
 
 def _of_neighbours(ctx: Context, value: Output) -> _Rotation | None:
-    found = _of_pairs(value.node.inputs[0]) if isinstance(value.node.op, Reshape1) else None
-    if found is None or _width(value) != found.stop - found.start:
+    joined = _of_pairs(value.node.inputs[0]) if isinstance(value.node.op, Reshape1) else None
+    if joined is None or _width(value) != joined.stop - joined.start:
         return None
-    before, after = ctx.dims(found.source), ctx.dims(value)
-    return found if before is not None and after is not None and before[:-1] == after[:-1] else None
+    before, after = ctx.dims(joined.source), ctx.dims(value)
+    return joined if before is not None and after is not None and before[:-1] == after[:-1] else None
 
 
 def _of_pairs(value: Output) -> _Rotation | None:
@@ -187,9 +187,9 @@ def _sources(value: Output) -> Iterator[tuple[Output, Array]]:
             return
         rank = node.inputs[0].shape.rank
         probe = np.arange(width).reshape([1] * (rank - 1) + [width])
-        given = [one.type.constant for one in node.inputs[1:]]
-        made = node.op.evaluate(probe, *(one for one in given if one is not None))
-        outputs = made if isinstance(made, (list, tuple)) else [made]
+        constants = [source.type.constant for source in node.inputs[1:]]
+        evaluated = node.op.evaluate(probe, *(stored for stored in constants if stored is not None))
+        outputs = evaluated if isinstance(evaluated, (list, tuple)) else [evaluated]
         places = np.asarray(outputs[node.outputs.index(value)]).reshape(-1)[places]
         value = node.inputs[0]
 
@@ -197,41 +197,43 @@ def _sources(value: Output) -> Iterator[tuple[Output, Array]]:
 def _is_along_the_last(node: Node) -> bool:
     """Whether a layer selects along the last dimension alone, by constants."""
     op, rank = node.op, node.inputs[0].shape.rank
-    given = [found for one in node.inputs[1:] if (found := numbers(one)) is not None]
-    if len(given) < len(node.inputs) - 1:
+    lists = [listed for source in node.inputs[1:] if (listed := numbers(source)) is not None]
+    if len(lists) < len(node.inputs) - 1:
         return False
     if isinstance(op, StridedSlice1):
-        for kind, axis, place in op.plan(rank, len(given[0])):
+        for part_type, axis, place in op.plan(rank, len(lists[0])):
             is_open = op.is_set(op.begin_mask, place) and op.is_set(op.end_mask, place)
-            is_whole = kind == "whole" or (kind == "part" and is_open and (len(given) < 3 or given[2][place] == 1))
-            if kind in ("new", "one") or (axis < rank - 1 and not is_whole):
+            is_whole = part_type == "whole" or (
+                part_type == "part" and is_open and (len(lists) < 3 or lists[2][place] == 1)
+            )
+            if part_type in ("new", "one") or (axis < rank - 1 and not is_whole):
                 return False
         return True
-    axes = given[0] if not isinstance(op, Slice8) else given[3] if len(given) > 3 else range(len(given[0]))
+    axes = lists[0] if not isinstance(op, Slice8) else lists[3] if len(lists) > 3 else range(len(lists[0]))
     return all(axis in (-1, rank - 1) for axis in axes)
 
 
 def _joined(parts: Sequence[Output], interleaved: bool = False) -> tuple[Output, int, int] | None:
     """The nearest tensor of which the parts, one behind the other, are the numbers from a start to a stop."""
-    known = [dict(_sources(part)) for part in parts]
-    for source in known[0]:
-        if all(source in one for one in known):
-            places = [one[source] for one in known]
-            if interleaved and len({one.size for one in places}) > 1:
+    places_by_source = [dict(_sources(part)) for part in parts]
+    for source in places_by_source[0]:
+        if all(source in entry for entry in places_by_source):
+            places = [entry[source] for entry in places_by_source]
+            if interleaved and len({place.size for place in places}) > 1:
                 return None
-            found = np.stack(places, -1).reshape(-1) if interleaved else np.concatenate(places)
-            if found.size and np.array_equal(found, np.arange(found[0], found[0] + found.size)):
-                return source, int(found[0]), int(found[0]) + found.size
+            joined = np.stack(places, -1).reshape(-1) if interleaved else np.concatenate(places)
+            if joined.size and np.array_equal(joined, np.arange(joined[0], joined[0] + joined.size)):
+                return source, int(joined[0]), int(joined[0]) + joined.size
             return None
     return None
 
 
 def _is_joined(value: Output, parts: Sequence[Output]) -> bool:
     """Whether a value has the numbers of the parts, one behind the other."""
-    known = [dict(_sources(one)) for one in (value, *parts)]
-    for source, places in known[0].items():
-        if all(source in one for one in known):
-            return np.array_equal(places, np.concatenate([one[source] for one in known[1:]]))
+    places_by_source = [dict(_sources(part)) for part in (value, *parts)]
+    for source, places in places_by_source[0].items():
+        if all(source in entry for entry in places_by_source):
+            return np.array_equal(places, np.concatenate([entry[source] for entry in places_by_source[1:]]))
     return False
 
 
@@ -245,10 +247,10 @@ def _width(value: Output) -> int | None:
 
 def _has_equal_halves(value: Output) -> bool:
     """Whether the second half of the last dimension has the numbers of the first."""
-    known = value.type.constant
-    if known is not None:
-        width = known.shape[-1] // 2 if known.ndim else 0
-        return bool(width) and np.array_equal(known[..., :width], known[..., width:])
+    values = value.type.constant
+    if values is not None:
+        width = values.shape[-1] // 2 if values.ndim else 0
+        return bool(width) and np.array_equal(values[..., :width], values[..., width:])
     node, rank = value.node, value.shape.rank if value.shape.has_rank else 0
     if isinstance(_TWICE.match(value), Match):
         return True
@@ -259,7 +261,7 @@ def _has_equal_halves(value: Output) -> bool:
         keeps_last = axes is not None and all(axis not in (-1, rank - 1) for axis in axes)
         return keeps_last and _has_equal_halves(node.inputs[0])
     if isinstance(node.op, Binary) and node.op.auto_broadcast == "numpy":
-        return all(_is_one_number_a_row(one) or _has_equal_halves(one) for one in node.inputs)
+        return all(_is_one_number_a_row(parent) or _has_equal_halves(parent) for parent in node.inputs)
     if isinstance(node.op, _GATHERS):
         axis, data = numbers(node.inputs[2]), node.inputs[0]
         return axis == [0] and data.shape.has_rank and data.shape.rank > 1 and _has_equal_halves(data)
@@ -274,10 +276,10 @@ def _axis_of_heads(rotation: _Rotation) -> int | None:
     """The dimension in which the angles do not differ: that of the heads; None where the angles do not fit."""
     width = 2 * rotation.half if rotation.are_whole else rotation.half
     both = rotation.cos, rotation.sin
-    if any(_width(one) != width or one.shape.rank > _RANK for one in both):
+    if any(_width(part) != width or part.shape.rank > _RANK for part in both):
         return None
     for axis in (1, 2):
-        if all(one.shape.rank < _RANK - axis or one.shape[axis - _RANK] == Dimension(1, 1) for one in both):
+        if all(part.shape.rank < _RANK - axis or part.shape[axis - _RANK] == Dimension(1, 1) for part in both):
             return axis
     return None
 
@@ -287,36 +289,36 @@ def _angles(ctx: Context, angles: Output, rotation: _Rotation, heads_at: int) ->
 
     None where they may have another batch or length than the tensor that is rotated.
     """
-    dims, known = ctx.dims(rotation.source), ctx.dims(angles)
-    if dims is None or known is None:
+    dims, angle_dims = ctx.dims(rotation.source), ctx.dims(angles)
+    if dims is None or angle_dims is None:
         return None
-    ones = [Polynomial.constant(1)] * (_RANK - len(known))
-    pairs = [(dims[axis], [*ones, *known][axis]) for axis in (0, 3 - heads_at)]
-    if any(own not in (wanted, Polynomial.constant(1)) for wanted, own in pairs):
+    ones = [Polynomial.constant(1)] * (_RANK - len(angle_dims))
+    pairs = [(dims[axis], [*ones, *angle_dims][axis]) for axis in (0, 3 - heads_at)]
+    if any(own not in (data_dimension, Polynomial.constant(1)) for data_dimension, own in pairs):
         return None
 
     is_double = rotation.are_whole and isinstance(_TWICE.match(angles), Match)
     once = angles.node.inputs[0] if is_double else angles
 
     def make() -> Value:
-        node, found, rank = once.node, ctx.value(once), len(known)
+        node, angle_values, rank = once.node, ctx.value(once), len(angle_dims)
         if isinstance(node.op, Unsqueeze1) and rank == _RANK and numbers(node.inputs[1]) == [heads_at]:
-            found, rank = ctx.value(node.inputs[0]), rank - 1
+            angle_values, rank = ctx.value(node.inputs[0]), rank - 1
         elif rank == _RANK or (rank, heads_at) == (3, 2):
-            found, rank = squeeze(ctx, found, [heads_at - _RANK + rank]), rank - 1
-        found = unsqueeze(ctx, found, list(range(3 - rank)))
+            angle_values, rank = squeeze(ctx, angle_values, [heads_at - _RANK + rank]), rank - 1
+        angle_values = unsqueeze(ctx, angle_values, list(range(3 - rank)))
         if rotation.are_whole and not is_double:
-            found = slice_along(ctx, found, -1, 0, rotation.half)
-        if all(own == wanted for wanted, own in pairs):
-            return found
+            angle_values = slice_along(ctx, angle_values, -1, 0, rotation.half)
+        if all(own == data_dimension for data_dimension, own in pairs):
+            return angle_values
         like = ctx.value(rotation.source)
         return ctx.emit(
             "Expand",
-            found,
+            angle_values,
             concat(ctx, [*(dimension(ctx, like, axis) for axis in (0, 3 - heads_at)), ctx.constant([1])], 0),
         )
 
-    key = angles, heads_at, rotation.are_whole, *(wanted for wanted, _ in pairs)
+    key = angles, heads_at, rotation.are_whole, *(data_dimension for data_dimension, _ in pairs)
     return lambda: ctx.once(key, make)
 
 
@@ -330,7 +332,7 @@ def _written(ctx: Context, rotation: _Rotation | None, are_heads_merged: bool = 
     if heads_at is None or (rotation.are_whole and not all(map(_has_equal_halves, (rotation.cos, rotation.sin)))):
         return None
     heads = rotation.source.shape[heads_at]
-    makers = [_angles(ctx, one, rotation, heads_at) for one in (rotation.cos, rotation.sin)]
+    makers = [_angles(ctx, angle_source, rotation, heads_at) for angle_source in (rotation.cos, rotation.sin)]
     if None in makers or (heads_at == 2 and not heads.is_static) or not ctx.at_least(23):
         return None
     cos, sin = (make() for make in makers if make is not None)
@@ -342,7 +344,7 @@ def _written(ctx: Context, rotation: _Rotation | None, are_heads_merged: bool = 
         x = _with_merged_heads(ctx, source) or x
     if heads_at == 2 and not _has_rank(x, _RANK - 1):
         x = reshape(ctx, x, [0, 0, heads.value * width])
-    made = ctx.emit(
+    rotated = ctx.emit(
         "RotaryEmbedding",
         x,
         cos,
@@ -351,7 +353,7 @@ def _written(ctx: Context, rotation: _Rotation | None, are_heads_merged: bool = 
         rotary_embedding_dim=None if width == 2 * rotation.half else 2 * rotation.half,
         num_heads=heads.value if heads_at == 2 else None,
     )
-    return reshape(ctx, made, [0, 0, heads.value, width]) if heads_at == 2 and not are_heads_merged else made
+    return reshape(ctx, rotated, [0, 0, heads.value, width]) if heads_at == 2 and not are_heads_merged else rotated
 
 
 def _before_idle_reshape(ctx: Context, value: Output) -> Output:

@@ -22,10 +22,10 @@ _REDUCTIONS = {"sum": ("add", 16), "prod": ("mul", 16), "min": ("min", 18), "max
 
 
 def _axis(ctx: Context, axis: Value, x: Value) -> int:
-    known = known_list(ctx, axis)
-    if known is None:
+    numbers = known_list(ctx, axis)
+    if numbers is None:
         ctx.fail("the axis must be known")
-    return known[0] % rank_of(ctx, x, "the data") if known[0] < 0 else known[0]
+    return numbers[0] % rank_of(ctx, x, "the data") if numbers[0] < 0 else numbers[0]
 
 
 @ir_op(ScatterUpdate3)
@@ -37,8 +37,8 @@ def scatter_update(ctx: Context, op: ScatterUpdate3, x: Value, indices: Value, u
     total = rank + count - 1
     moved = [*range(at, at + count), *range(at), *range(at + count, total)]
     places = unsqueeze(ctx, ctx.cast(indices, element_types.i64), [-1])
-    found = ctx.emit("ScatterND", transpose(ctx, x, order), places, transpose(ctx, updates, moved))
-    return transpose(ctx, found, [order.index(i) for i in range(rank)])
+    scattered = ctx.emit("ScatterND", transpose(ctx, x, order), places, transpose(ctx, updates, moved))
+    return transpose(ctx, scattered, [order.index(i) for i in range(rank)])
 
 
 @ir_op(ScatterElementsUpdate3, ScatterElementsUpdate12)
@@ -75,5 +75,5 @@ def _emitted(
         return ctx.emit(op_type, x, indices, updates, **attributes)
     if element_type is element_types.f16:  # onnxruntime has kernels for it, which refuse reductions
         x, updates = (ctx.cast(value, element_types.f32) for value in (x, updates))
-    made = ctx.emit(op_type, x, indices, updates, reduction=_REDUCTIONS[reduction][0], **attributes)
-    return ctx.cast(made, element_type)
+    scattered = ctx.emit(op_type, x, indices, updates, reduction=_REDUCTIONS[reduction][0], **attributes)
+    return ctx.cast(scattered, element_type)

@@ -42,38 +42,38 @@ def _wide(ctx: Context, x: Value) -> Value:
 
 
 def _axes(ctx: Context, axes: Value, rank: int) -> list[int]:
-    known = known_list(ctx, axes)
-    if known is None:
+    numbers = known_list(ctx, axes)
+    if numbers is None:
         ctx.fail("the axes must be known")
-    return [axis % rank for axis in known]
+    return [axis % rank for axis in numbers]
 
 
 def _lengths(ctx: Context, count: int, lengths: Value | None) -> list[Size]:
     """The length of the signal along each axis; -1 as it is."""
     if lengths is None:
         return [-1] * count
-    known = known_list(ctx, lengths)
-    if known is not None:
-        return list(known)
-    given = reshape(ctx, ctx.cast(lengths, element_types.i64), [-1])
-    return [ctx.emit("Gather", given, ctx.constant([place]), axis=0) for place in range(count)]
+    numbers = known_list(ctx, lengths)
+    if numbers is not None:
+        return list(numbers)
+    length_list = reshape(ctx, ctx.cast(lengths, element_types.i64), [-1])
+    return [ctx.emit("Gather", length_list, ctx.constant([place]), axis=0) for place in range(count)]
 
 
-def _length(ctx: Context, given: Size, natural: Size) -> Size:
+def _length(ctx: Context, length: Size, natural: Size) -> Size:
     """The length that is given, or that of the signal itself."""
-    if isinstance(given, int):
-        return natural if given == -1 else given
+    if isinstance(length, int):
+        return natural if length == -1 else length
     lengths = ctx.node.inputs[2]
     if is_replaced(lengths, -1) or ctx.is_never(lengths, -1):
-        return given
-    is_natural = ctx.emit("Equal", given, ctx.constant([-1]))
-    return ctx.emit("Where", is_natural, as_list(ctx, natural), given)
+        return length
+    is_natural = ctx.emit("Equal", length, ctx.constant([-1]))
+    return ctx.emit("Where", is_natural, as_list(ctx, natural), length)
 
 
 def _each(ctx: Context, x: Value, signal: Value, axes: Sequence[int], lengths: Sequence[Size], inverse: bool) -> Value:
     """Complex transforms along several axes."""
-    for axis, given in zip(axes, lengths):
-        length = None if given == -1 else _length(ctx, given, size_of(ctx, signal, axis))
+    for axis, size in zip(axes, lengths):
+        length = None if size == -1 else _length(ctx, size, size_of(ctx, signal, axis))
         x = _transformed(ctx, x, axis, length, inverse=inverse)
     return x
 
@@ -82,8 +82,8 @@ def _each(ctx: Context, x: Value, signal: Value, axes: Sequence[int], lengths: S
 def dft(ctx: Context, op: _Fourier, x: Value, axes: Value, lengths: Value | None = None) -> Value:
     """DFT along one axis after the other"""
     chosen = _axes(ctx, axes, rank_of(ctx, x, "the data") - 1)
-    made = _each(ctx, _wide(ctx, x), x, chosen, _lengths(ctx, len(chosen), lengths), isinstance(op, IDFT7))
-    return ctx.cast(made, x.element_type)
+    transformed = _each(ctx, _wide(ctx, x), x, chosen, _lengths(ctx, len(chosen), lengths), isinstance(op, IDFT7))
+    return ctx.cast(transformed, x.element_type)
 
 
 @ir_op(RDFT9)
@@ -95,8 +95,8 @@ def rdft(ctx: Context, op: RDFT9, x: Value, axes: Value, lengths: Value | None =
     *others, last = chosen
     *counts, count = _lengths(ctx, len(chosen), lengths)
     length = None if count == -1 else _length(ctx, count, size_of(ctx, x, last))
-    made = _transformed(ctx, unsqueeze(ctx, _wide(ctx, x), [-1]), last, length, onesided=True)
-    return ctx.cast(_each(ctx, made, x, others, counts, False), x.element_type)
+    transformed = _transformed(ctx, unsqueeze(ctx, _wide(ctx, x), [-1]), last, length, onesided=True)
+    return ctx.cast(_each(ctx, transformed, x, others, counts, False), x.element_type)
 
 
 write_inline(IRDFT9)
@@ -121,7 +121,7 @@ def stft(ctx: Context, op: STFT15, x: Value, window: Value, size: Value, step: V
     every = as_scalar(ctx, size_from(ctx, step))
     frame = _window(ctx, window, length)
     # onesided is the default, but onnx's shape inference does not know that.
-    made = ctx.emit("STFT", signals, every, frame, as_scalar(ctx, length), onesided=1)
+    transformed = ctx.emit("STFT", signals, every, frame, as_scalar(ctx, length), onesided=1)
     if op.transpose_frames:
-        made = transpose(ctx, made, [0, 2, 1, 3])
-    return squeeze(ctx, made, [0]) if is_single else made
+        transformed = transpose(ctx, transformed, [0, 2, 1, 3])
+    return squeeze(ctx, transformed, [0]) if is_single else transformed

@@ -30,11 +30,11 @@ def slice_(
     ctx: Context, op: Slice8, x: Value, start: Value, stop: Value, step: Value, axes: Value | None = None
 ) -> Value:
     """Slice"""
-    given = [int64_list(ctx, one) for one in (start, stop)]
+    ends = [int64_list(ctx, position) for position in (start, stop)]
     steps: Value | None = int64_list(ctx, step)
     if all(number == 1 for number in known_list(ctx, step) or [0]):
         steps = None
-    return ctx.emit("Slice", x, *given, None if axes is None else int64_list(ctx, axes), steps)
+    return ctx.emit("Slice", x, *ends, None if axes is None else int64_list(ctx, axes), steps)
 
 
 @ir_op(StridedSlice1)
@@ -52,13 +52,13 @@ def strided_slice(
     axes, starts, stops, chosen = [], [], [], []
     new, single = [], []
     place = 0
-    for what, axis, index in op.plan(rank, count.value):
-        if what == "new":
+    for part_type, axis, index in op.plan(rank, count.value):
+        if part_type == "new":
             new.append(place)
-        elif what == "one":
+        elif part_type == "one":
             single.append((axis, 0 if op.is_set(op.begin_mask, index) else _position(ctx, begin, index)))
             continue
-        elif what == "part":
+        elif part_type == "part":
             step = steps[index]
             first, last = (0, _MAX) if step > 0 else (_MAX, _MIN)
             low = first if op.is_set(op.begin_mask, index) else _position(ctx, begin, index)
@@ -80,9 +80,9 @@ def strided_slice(
 
 def _position(ctx: Context, positions: Value, index: int) -> int | Value:
     """One of the positions: a number, or a list of one int64."""
-    known = known_list(ctx, positions)
-    if known is not None:
-        return known[index]
+    numbers = known_list(ctx, positions)
+    if numbers is not None:
+        return numbers[index]
     bounds = positions.type.known_bounds
     if bounds is not None:
         low, high = bounds.lower.reshape(-1)[index], bounds.upper.reshape(-1)[index]
@@ -113,21 +113,21 @@ def variadic_split(ctx: Context, op: VariadicSplit1, x: Value, axis: Value, leng
     if at is None:
         ctx.fail("the axis must be known")
     place = at[0] % rank_of(ctx, x, "the data")
-    known = known_list(ctx, lengths)
+    numbers = known_list(ctx, lengths)
     count = len(ctx.node.outputs)
-    if known is not None and -1 in known:
-        size, rest = x.shape[place], sum(length for length in known if length != -1)
+    if numbers is not None and -1 in numbers:
+        size, rest = x.shape[place], sum(length for length in numbers if length != -1)
         if size.is_static:
-            known[known.index(-1)] = size.value - rest
+            numbers[numbers.index(-1)] = size.value - rest
         else:
             whole = ctx.emit("Gather", ctx.emit("Shape", x), ctx.constant([place]), axis=0)
             left = ctx.emit("Sub", whole, ctx.constant([rest]))
-            split_at: list[int | Value] = [left if length == -1 else length for length in known]
+            split_at: list[int | Value] = [left if length == -1 else length for length in numbers]
             return ctx.emit_many(
                 "Split", x, _list(ctx, split_at), count=count, types=[x.element_type] * count, axis=place
             )
-    sizes = ctx.constant(known) if known is not None else int64_list(ctx, lengths)
-    if known is None and not is_without_rest(ctx.node.inputs[2]):
+    sizes = ctx.constant(numbers) if numbers is not None else int64_list(ctx, lengths)
+    if numbers is None and not is_without_rest(ctx.node.inputs[2]):
         is_rest = ctx.emit("Less", sizes, ctx.constant([0]))
         whole = ctx.emit("Gather", shape_of(ctx, x), ctx.constant([place]), axis=0)
         others = ctx.emit("ReduceSum", ctx.emit("Max", sizes, ctx.constant([0])), keepdims=1)

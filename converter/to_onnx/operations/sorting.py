@@ -34,10 +34,10 @@ def unique(ctx: Context, op: Unique10, x: Value, axis: Value | None = None) -> l
     """Unique"""
     at = None
     if axis is not None:
-        known = known_list(ctx, axis)
-        if known is None:
+        numbers = known_list(ctx, axis)
+        if numbers is None:
             ctx.fail("the axis must be known")
-        at = known[0]
+        at = numbers[0]
     kinds = [x.element_type, *[element_types.i64] * 3]
     values, first, inverse, counts = ctx.emit_many("Unique", x, count=4, types=kinds, axis=at, sorted=int(op.sorted))
     return [

@@ -14,9 +14,9 @@ REFUSALS.add(StringTensorUnpack15, "no ONNX operator gives the bytes of a text")
 @ir_op(StringTensorPack15)
 def string_tensor_pack(ctx: Context, op: StringTensorPack15, begins: Value, ends: Value, symbols: Value) -> Value:
     """A constant of texts"""
-    known = [ctx.known(one) for one in (begins, ends, symbols)]
-    arrays = [one for one in known if one is not None]
-    if len(arrays) < len(known):
+    constants = [ctx.constant_values(source) for source in (begins, ends, symbols)]
+    arrays = [constant for constant in constants if constant is not None]
+    if len(arrays) < len(constants):
         ctx.fail("no ONNX operator makes a text of bytes: begins, ends and bytes must be known")
     try:
         texts = op.evaluate(*arrays)

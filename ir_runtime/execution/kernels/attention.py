@@ -40,22 +40,23 @@ def attention(node: Node, site: Site) -> Prepared | None:
 
 @fusion
 def attention_of_repeated_heads(site: Site) -> list[Step]:
-    found = [_repeated_heads(node, site) for node in site.nodes if isinstance(node.op, ScaledDotProductAttention13)]
-    return [step for step in found if step is not None]
+    steps = [_repeated_heads(node, site) for node in site.nodes if isinstance(node.op, ScaledDotProductAttention13)]
+    return [step for step in steps if step is not None]
 
 
 def _repeated_heads(node: Node, site: Site) -> Step | None:
     """The step of an attention and of the Reshapes in front of its keys and values; None where there are none."""
     run = _attention(node, site.workers)
     shaping = [source.node for source in node.inputs[1:3]]
-    if run is None or not all(isinstance(one.op, Reshape1) for one in shaping) or shaping[0] is shaping[1]:
+    if run is None or not all(isinstance(reshape.op, Reshape1) for reshape in shaping) or shaping[0] is shaping[1]:
         return None
     if any(
-        site.only_user(one.outputs[0]) is not node or one not in site.users.get(one.inputs[0], ()) for one in shaping
+        site.only_user(reshape.outputs[0]) is not node or reshape not in site.users.get(reshape.inputs[0], ())
+        for reshape in shaping
     ):
         return None
     reads: list[Output] = [node.inputs[0], *shaping[0].inputs, *shaping[1].inputs, *node.inputs[3:]]
-    reshape_keys, reshape_values = (_reshaping(one) for one in shaping)
+    reshape_keys, reshape_values = (_reshaping(reshape) for reshape in shaping)
 
     def attend(
         query: Array, key: Array, key_shape: Array, value: Array, value_shape: Array, *more: Array
@@ -82,13 +83,13 @@ def _groups(repeated: Array, target: Array, node: Node) -> tuple[Array, int] | N
     if repeated.ndim < 4 or repeated.strides[-3] != 0 or not repeated.size:
         return None
     *lead, heads, repeats, rows, columns = repeated.shape
-    wanted = [*lead, heads * repeats, rows, columns]
-    given = target.reshape(-1).tolist()
-    if len(given) != len(wanted):
+    expected = [*lead, heads * repeats, rows, columns]
+    target_shape = target.reshape(-1).tolist()
+    if len(target_shape) != len(expected):
         return None
     keeps = bool(getattr(node.op, "special_zero", False))
-    sizes = [repeated.shape[axis] if one == 0 and keeps else one for axis, one in enumerate(given)]
-    if any(one not in (size, -1) for one, size in zip(sizes, wanted)):
+    sizes = [repeated.shape[axis] if size == 0 and keeps else size for axis, size in enumerate(target_shape)]
+    if any(target_size not in (size, -1) for target_size, size in zip(sizes, expected)):
         return None
     return repeated[..., 0, :, :], repeats
 
@@ -153,8 +154,8 @@ class _Attention:
             added = mask
         try:
             hidden, added, sink = (
-                None if one is None else np.broadcast_to(_grouped(one, groups), (*shape[:-1], last))
-                for one, last in ((hidden, seen), (added, seen), (sink, 1))
+                None if scores_part is None else np.broadcast_to(_grouped(scores_part, groups), (*shape[:-1], last))
+                for scores_part, last in ((hidden, seen), (added, seen), (sink, 1))
             )
         except ValueError:
             return None  # more batches or rows than the queries have
@@ -188,12 +189,12 @@ class _Attention:
                 exponentials(scores)
                 total = weights.sum(axis=-1, keepdims=True)
                 total += np.exp(sink[place] - greatest)
-            made = target[place]
-            if made.flags.c_contiguous:
-                np.matmul(scores, values[head], out=made.reshape(*flat, width))
+            target_view = target[place]
+            if target_view.flags.c_contiguous:
+                np.matmul(scores, values[head], out=target_view.reshape(*flat, width))
             else:
-                made[...] = np.matmul(scores, values[head]).reshape(made.shape)
-            np.divide(made, total, out=made)
+                target_view[...] = np.matmul(scores, values[head]).reshape(target_view.shape)
+            np.divide(target_view, total, out=target_view)
 
         if math.prod(shape) <= _ALL_HEADS_ELEMENTS:
             compute((), ())

@@ -79,19 +79,19 @@ class Caches:
             return None
         at = normalize_axis(axis, past.ndim)
         rest = (*past.shape[:at], *past.shape[at + 1 :])
-        if any(one.dtype != past.dtype or (*one.shape[:at], *one.shape[at + 1 :]) != rest for one in new):
+        if any(part.dtype != past.dtype or (*part.shape[:at], *part.shape[at + 1 :]) != rest for part in new):
             return None
         start = past.shape[at]
-        size = start + sum(one.shape[at] for one in new)
+        size = start + sum(part.shape[at] for part in new)
         room = self.room_of(past)
         # A second Concat in this call may not overwrite what the first one has written.
         if room is None or room.axis != at or room in self._extended or not room.fits(past, size):
             room = Room((*past.shape[:at], size, *past.shape[at + 1 :]), past.dtype, at)
             np.copyto(room.part(0, start), past)
         self._extended.add(room)
-        for one in new:
-            np.copyto(room.part(start, start + one.shape[at]), one)
-            start += one.shape[at]
+        for array in new:
+            np.copyto(room.part(start, start + array.shape[at]), array)
+            start += array.shape[at]
         return self._add(room.part(0, size), room)
 
     def selected(self, past: Array, indices: Array, axis: int) -> Array | None:
@@ -102,14 +102,14 @@ class Caches:
         if chosen == list(range(batch)):
             return past
         at = normalize_axis(axis, past.ndim)
-        if at == 0 or not all(-batch <= one < batch for one in chosen):
+        if at == 0 or not all(-batch <= position < batch for position in chosen):
             return None
         room = Room((len(chosen), *past.shape[1:]), past.dtype, at)
-        made = room.part(0, past.shape[at])
-        for target, one in zip(made, chosen):
-            np.copyto(target, past[one])
-        room.keep(made)
-        return self._add(made, room)
+        selection = room.part(0, past.shape[at])
+        for target, index in zip(selection, chosen):
+            np.copyto(target, past[index])
+        room.keep(selection)
+        return self._add(selection, room)
 
     def _add(self, value: Array, room: Room) -> Array:
         self._known[id(value)] = (value, room)
@@ -167,8 +167,8 @@ class _Concat:
         self._op = op
 
     def __call__(self, past: Array, *new: Array) -> Array | None:
-        found = None if _CURRENT.caches is None else _CURRENT.caches.extended(past, new, self._op.axis)
-        return self._op.evaluate(past, *new) if found is None else found
+        extended = None if _CURRENT.caches is None else _CURRENT.caches.extended(past, new, self._op.axis)
+        return self._op.evaluate(past, *new) if extended is None else extended
 
 
 class _Gather:
@@ -177,7 +177,7 @@ class _Gather:
         self._axis = axis
 
     def __call__(self, past: Array, indices: Array, axis: Array) -> Array | None:
-        found = None
+        extended = None
         if _CURRENT.caches is not None and self._op.batch(indices.ndim) == 0:
-            found = _CURRENT.caches.selected(past, indices, self._axis)
-        return self._op.evaluate(past, indices, axis) if found is None else found
+            extended = _CURRENT.caches.selected(past, indices, self._axis)
+        return self._op.evaluate(past, indices, axis) if extended is None else extended

@@ -173,13 +173,13 @@ class _Convolution:
             # Parts of about the same size, with at least four times the rows that neighbouring parts share.
             rows = max(rows, min(y.count, 4 * extra))
             rows = -(-y.count // -(-y.count // rows))
-        for image, made in zip(images, out):
+        for image, target in zip(images, out):
             for start in range(0, y.count, rows):
                 count = min(rows, y.count - start)
                 if not by_rows:
-                    self._by_windows(image, y, x, start, count, made)
+                    self._by_windows(image, y, x, start, count, target)
                 else:
-                    self._by_rows(image, y, x, start, count, made)
+                    self._by_rows(image, y, x, start, count, target)
 
     def _by_windows(self, image: Array, y: Axis, x: Axis, start: int, count: int, out: Array) -> None:
         taps = self._height * self._width
@@ -201,10 +201,10 @@ class _Convolution:
         if count == y.count:
             self._product(self._matrix, flat, out.reshape(self._groups, self._per_group, -1))
         else:
-            made = scratch("sums", flat.shape[-1] * self._groups * self._per_group)
-            made = made.reshape(self._groups, self._per_group, -1)
-            self._product(self._matrix, flat, made)
-            out[:, :, start : start + count] = made.reshape(self._groups, self._per_group, count, x.count)
+            sums = scratch("sums", flat.shape[-1] * self._groups * self._per_group)
+            sums = sums.reshape(self._groups, self._per_group, -1)
+            self._product(self._matrix, flat, sums)
+            out[:, :, start : start + count] = sums.reshape(self._groups, self._per_group, count, x.count)
 
     def _by_rows(self, image: Array, y: Axis, x: Axis, start: int, count: int, out: Array) -> None:
         rows = count + y.padded - y.count
@@ -249,9 +249,9 @@ class _Convolution:
                 stacked = self._rows[taps].transpose(1, 0, 2, 3)
                 matrix = self._stacks[phase] = stacked.reshape(self._groups, len(taps) * self._per_group, -1)
             products = scratch("products", self._groups * len(taps) * self._per_group * seen)
-            made = products.reshape(self._groups, len(taps) * self._per_group, seen)
-            self._product(matrix, flat[number], made)
-            each = made.reshape(self._groups, len(taps), self._per_group, seen)
+            stack = products.reshape(self._groups, len(taps) * self._per_group, seen)
+            self._product(matrix, flat[number], stack)
+            each = stack.reshape(self._groups, len(taps), self._per_group, seen)
             for index, tap in enumerate(taps):
                 start = y.place(tap)[1] * x.count
                 part = each[:, index, :, start : start + area]

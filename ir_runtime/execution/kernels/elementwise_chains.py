@@ -49,9 +49,9 @@ def elementwise_chains(site: Site) -> list[Step]:
 
 def chains_of(site: Site) -> list[tuple[list[Node], list[Layer]]]:
     """The longest chains, found from their last layer backwards: for each its nodes and its layers."""
-    formulas = {node: made for node in site.nodes if (made := _formula(node, site)) is not None}
+    formulas = {node: formula for node in site.nodes if (formula := _formula(node, site)) is not None}
     taken: set[Node] = set()
-    found = []
+    chains = []
     position = {node: index for index, node in enumerate(site.nodes)}
     for root in reversed(site.nodes):
         if root not in formulas or root in taken:
@@ -68,8 +68,8 @@ def chains_of(site: Site) -> list[tuple[list[Node], list[Layer]]]:
                     pending.append(node)
         taken |= members
         ordered = sorted(members, key=position.__getitem__)
-        found.append((ordered, _layers(ordered, formulas, site)))
-    return found
+        chains.append((ordered, _layers(ordered, formulas, site)))
+    return chains
 
 
 def _formula(node: Node, site: Site) -> Formula | None:
@@ -92,7 +92,7 @@ def _step(members: list[Node], layers: list[Layer], site: Site) -> Step:
 
 
 def _layers(members: list[Node], formulas: dict[Node, Formula], site: Site) -> list[Layer]:
-    made = [Layer(formulas[node], _inputs(node, site), node.outputs[0]) for node in members]
+    layers = [Layer(formulas[node], _inputs(node, site), node.outputs[0]) for node in members]
     gates = {node.outputs[0]: node.inputs[0] for node in members if is_sigmoid(node)}
     for index, node in enumerate(members):
         gate = next((source for source in node.inputs if source in gates), None)
@@ -100,16 +100,16 @@ def _layers(members: list[Node], formulas: dict[Node, Formula], site: Site) -> l
         if is_product(node) and gate is not None and site.only_user(gate) is node and node.inputs.count(gate) == 1:
             x = node.inputs[1 - node.inputs.index(gate)]
             if gate.shape.is_static and gate.shape == node.outputs[0].shape:
-                made[index] = Layer(gated, [x, gates[gate]], node.outputs[0])
-                made[members.index(gate.node)] = _NOTHING
-    return [layer for layer in made if layer is not _NOTHING]
+                layers[index] = Layer(gated, [x, gates[gate]], node.outputs[0])
+                layers[members.index(gate.node)] = _NOTHING
+    return [layer for layer in layers if layer is not _NOTHING]
 
 
 def _inputs(node: Node, site: Site) -> list[Output]:
     instead = stand_ins(node, site.constants)
     if instead is None:
         return list(node.inputs)
-    return [one if isinstance(one, Output) else site.add_constant(node, one) for one in instead]
+    return [operand if isinstance(operand, Output) else site.add_constant(node, operand) for operand in instead]
 
 
 @record
@@ -139,15 +139,15 @@ class _Layout:
 
     def buffers(self, shape: tuple[int, ...]) -> tuple[list[Array], list[Array]]:
         """This thread's temporaries and spare buffers for blocks of this shape."""
-        known: dict[Any, tuple[list[Array], list[Array]]] = self.held.__dict__
-        found = known.get(shape)
-        if found is None:
+        views_by_shape: dict[Any, tuple[list[Array], list[Array]]] = self.held.__dict__
+        buffers = views_by_shape.get(shape)
+        if buffers is None:
             size, count = math.prod(shape), self.temporaries + 2
             views = list(
                 scratch("chain", max(count * size, _MIN_SCRATCH_ELEMENTS))[: count * size].reshape(count, *shape)
             )
-            found = known[shape] = views[:-2], views[-2:]
-        return found
+            buffers = views_by_shape[shape] = views[:-2], views[-2:]
+        return buffers
 
 
 class _Chain:
@@ -172,9 +172,9 @@ class _Chain:
         arrays = list(inputs)
         for formula, reads, shape in layout.before:
             # Three arrays: rows of a single one would be plain numbers where there are no dimensions.
-            made, *spare = (np.empty(shape, np.float32) for _ in range(3))
-            formula(*[arrays[index] for index in reads], made, spare)
-            arrays.append(made)
+            target, *spare = (np.empty(shape, np.float32) for _ in range(3))
+            formula(*[arrays[index] for index in reads], target, spare)
+            arrays.append(target)
         seen = [array.reshape(shape) for array, shape in zip(arrays, layout.flat)]
         place = layout.in_place
         if place is not None and inputs[place].flags.c_contiguous and inputs[place].flags.writeable:
@@ -197,22 +197,22 @@ class _Chain:
         if self._private is None:
             site = self._site
             self._private = [i for i, r in enumerate(self._reads) if site.is_private(r, self._members)]
-        known = dict(zip(self._reads, shapes))
+        shape_of = dict(zip(self._reads, shapes))
         for layer in self._layers:
-            known[layer.output] = np.broadcast_shapes(*[known[source] for source in layer.inputs])
-        shape = known[self._layers[-1].output]
+            shape_of[layer.output] = np.broadcast_shapes(*[shape_of[source] for source in layer.inputs])
+        shape = shape_of[self._layers[-1].output]
         register = {output: index for index, output in enumerate(self._reads)}
         before, rest = [], []
         for layer in self._layers:
-            if known[layer.output] == shape:
+            if shape_of[layer.output] == shape:
                 rest.append(layer)
                 continue
             reads = tuple(register[source] for source in layer.inputs)
-            before.append((layer.formula, reads, known[layer.output]))
+            before.append((layer.formula, reads, shape_of[layer.output]))
             register[layer.output] = len(register)
-        flat, out_flat = collapsed(shape, [known[output] for output in register])
-        made, temporaries = allocated(rest, register)
-        instructions = [_Instruction(layer.formula, reads, target) for layer, reads, target in made]
+        flat, out_flat = collapsed(shape, [shape_of[output] for output in register])
+        registers, temporaries = allocated(rest, register)
+        instructions = [_Instruction(layer.formula, reads, target) for layer, reads, target in registers]
         place = next((i for i in self._private if shapes[i] == shape), None)
         return _Layout(shape, before, flat, out_flat, blocks_of(out_flat, flat), instructions, temporaries, place)
 
@@ -232,7 +232,7 @@ def allocated(
     place = dict(register)
     free = list(spare)
     count = 0
-    made = []
+    placed = []
     for position, layer in enumerate(layers):
         reads = tuple([place[source] for source in layer.inputs])
         for source in dict.fromkeys(layer.inputs):
@@ -246,8 +246,8 @@ def allocated(
             target = len(register) + count
             count += 1
         place[layer.output] = target
-        made.append((layer, reads, target))
-    return made, count
+        placed.append((layer, reads, target))
+    return placed, count
 
 
 def collapsed(
@@ -255,13 +255,13 @@ def collapsed(
 ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
     """The shapes with neighbouring dimensions joined wherever every input has both of them or neither."""
     rank = len(shape)
-    padded = [(1,) * (rank - len(one)) + tuple(one) for one in inputs]
+    padded = [(1,) * (rank - len(input_shape)) + tuple(input_shape) for input_shape in inputs]
     groups: list[tuple[bool, ...]] = []
     out: list[int] = []
     for axis, dimension in enumerate(shape):
         if dimension == 1:
             continue
-        pattern = tuple(one[axis] for one in padded)
+        pattern = tuple(padded_shape[axis] for padded_shape in padded)
         here = tuple(n == dimension for n in pattern)
         if out and groups[-1] == here:
             out[-1] *= dimension
@@ -272,7 +272,7 @@ def collapsed(
         out, groups = [1], [tuple(True for _ in inputs)]
     flat = [tuple(n if group[i] else 1 for n, group in zip(out, groups)) for i in range(len(inputs))]
     # NumPy is faster with scalars without dimensions.
-    flat = [() if math.prod(one) == 1 else one for one in flat]
+    flat = [() if math.prod(dimensions) == 1 else dimensions for dimensions in flat]
     return flat, tuple(out)
 
 
@@ -292,24 +292,24 @@ def blocks_of(shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]) -> list
         ends = [dimension * i // parts for i in range(parts + 1)]
         cuts.append([slice(a, b) for a, b in itertools.pairwise(ends)])
         break
-    made = []
+    placed = []
     for index in _product(cuts):
         dimensions = tuple(s.stop - s.start for s in index) + shape[len(index) :]
         places: list[Any] = []
-        for one in inputs:
-            if not one or all(one[axis] == 1 for axis in range(len(index))):
+        for input_shape in inputs:
+            if not input_shape or all(input_shape[axis] == 1 for axis in range(len(index))):
                 places.append(None)
                 continue
-            places.append(tuple(s if one[axis] != 1 else slice(None) for axis, s in enumerate(index)))
-        made.append((dimensions, index, places))
-    return made
+            places.append(tuple(s if input_shape[axis] != 1 else slice(None) for axis, s in enumerate(index)))
+        placed.append((dimensions, index, places))
+    return placed
 
 
 def _product(cuts: list[list[slice]]) -> list[tuple[slice, ...]]:
-    found: list[tuple[slice, ...]] = [()]
+    index_products: list[tuple[slice, ...]] = [()]
     for choices in cuts:
-        found = [(*head, choice) for head in found for choice in choices]
-    return found
+        index_products = [(*head, choice) for head in index_products for choice in choices]
+    return index_products
 
 
 def _run(layout: _Layout, blocks: Sequence[Any], seen: list[Array], out: Array) -> None:
@@ -326,5 +326,5 @@ def _run(layout: _Layout, blocks: Sequence[Any], seen: list[Array], out: Array) 
             registers.append(out[index])
         else:
             registers = [*seen, *temporaries, out]
-        for one in layout.instructions:
-            one.formula(*[registers[i] for i in one.reads], registers[one.writes], spare)
+        for instruction in layout.instructions:
+            instruction.formula(*[registers[i] for i in instruction.reads], registers[instruction.writes], spare)

@@ -217,10 +217,10 @@ def _hardsigmoid(op: Operation, constants: Constants) -> Formula | None:
     alpha, beta = (np.float32(value.reshape(-1)[0]) for value in constants[1:] if value is not None)
 
     def run(x: Array, a: Array, b: Array, out: Array, spare: Sequence[Array]) -> None:
-        made = spare[0]
-        np.multiply(x, alpha, made)
-        np.add(made, beta, made)
-        made.clip(_ZERO, _ONE, out)
+        result = spare[0]
+        np.multiply(x, alpha, result)
+        np.add(result, beta, result)
+        result.clip(_ZERO, _ONE, out)
 
     return run
 
@@ -274,10 +274,13 @@ def stand_ins(node: Node, constants: Mapping[Output, Array]) -> list[Output | Ar
         return None
     order = [2, 0, 1, 3, 4] if isinstance(op, normalization.BatchNormInference1) else [0, 1, 2, 3, 4]
     data, *statistics = [node.inputs[index] for index in order]
-    gamma, beta, mean, variance = (constants[one].astype(np.float64) for one in statistics)
+    gamma, beta, mean, variance = (constants[statistic].astype(np.float64) for statistic in statistics)
     factors = gamma / np.sqrt(variance + op.epsilon)
     shape = (-1, *[1] * (node.outputs[0].shape.rank - 2))
-    return [data, *[one.astype(np.float32).reshape(shape) for one in (factors, beta - mean * factors)]]
+    return [
+        data,
+        *[coefficients.astype(np.float32).reshape(shape) for coefficients in (factors, beta - mean * factors)],
+    ]
 
 
 _MAX_EXACT_LEVELS = 1 << 16
@@ -318,15 +321,15 @@ def _fake_quantize(op: Any, constants: Constants) -> Formula | None:
 
     def run(x: Array, *rest: Any) -> None:
         out, spare = rest[-2:]
-        made = spare[0]
-        x.clip(low, high, made)
-        np.subtract(made, low, made)
-        np.divide(made, dimension, made)
-        np.multiply(made, steps, made)
-        np.rint(made, made)
-        np.divide(made, steps, made)
-        np.multiply(made, out_dimension, made)
-        np.add(made, out_low, out)
+        result = spare[0]
+        x.clip(low, high, result)
+        np.subtract(result, low, result)
+        np.divide(result, dimension, result)
+        np.multiply(result, steps, result)
+        np.rint(result, result)
+        np.divide(result, steps, result)
+        np.multiply(result, out_dimension, result)
+        np.add(result, out_low, out)
 
     return run
 
@@ -353,13 +356,13 @@ def _softplus(op: Operation, constants: Constants) -> Formula:
     return run
 
 
-def _softplus_into(x: Array, made: Array, spare: Array, out: Array) -> None:
+def _softplus_into(x: Array, target: Array, spare: Array, out: Array) -> None:
     np.abs(x, spare)
     np.negative(spare, spare)
     np.exp(spare, spare)
     np.log1p(spare, spare)
-    np.maximum(x, _ZERO, out=made)
-    np.add(made, spare, out)
+    np.maximum(x, _ZERO, out=target)
+    np.add(target, spare, out)
 
 
 @_formula(activation.Mish4)
@@ -386,16 +389,16 @@ _ERF_END = np.float32(3.92**2)
 def _erf(op: Operation, constants: Constants) -> Formula:
     def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
         # Beyond the polynomial's range tanh is 1 for float32.
-        made, squares = spare[0], spare[1]
+        result, squares = spare[0], spare[1]
         np.multiply(x, x, squares)
         np.minimum(squares, _ERF_END, out=squares)
-        np.multiply(squares, _ERF[0], made)
+        np.multiply(squares, _ERF[0], result)
         for coefficient in _ERF[1:-1]:
-            np.add(made, coefficient, made)
-            np.multiply(made, squares, made)
-        np.add(made, _ERF[-1], made)
-        np.multiply(made, x, made)
-        np.tanh(made, out)
+            np.add(result, coefficient, result)
+            np.multiply(result, squares, result)
+        np.add(result, _ERF[-1], result)
+        np.multiply(result, x, result)
+        np.tanh(result, out)
 
     return run
 
@@ -412,30 +415,30 @@ def _gelu(op: Any, constants: Constants) -> Formula:
 
 
 def _gelu_erf(x: Array, out: Array, spare: Sequence[Array]) -> None:
-    made, squares = spare[0], spare[1]
+    result, squares = spare[0], spare[1]
     np.multiply(x, x, squares)
     np.minimum(squares, _ERF_END * np.float32(2), out=squares)
-    np.multiply(squares, _ERF_OF_ROOT[0], made)
+    np.multiply(squares, _ERF_OF_ROOT[0], result)
     for coefficient in _ERF_OF_ROOT[1:-1]:
-        np.add(made, coefficient, made)
-        np.multiply(made, squares, made)
-    np.add(made, _ERF_OF_ROOT[-1], made)
-    _gelu_end(x, out, made)
+        np.add(result, coefficient, result)
+        np.multiply(result, squares, result)
+    np.add(result, _ERF_OF_ROOT[-1], result)
+    _gelu_end(x, out, result)
 
 
 def _gelu_tanh(x: Array, out: Array, spare: Sequence[Array]) -> None:
-    made = spare[0]
+    result = spare[0]
     scale = math.sqrt(2 / math.pi)
-    np.multiply(x, x, made)
-    np.multiply(made, np.float32(0.044715 * scale), made)
-    np.add(made, np.float32(scale), made)
-    _gelu_end(x, out, made)
+    np.multiply(x, x, result)
+    np.multiply(result, np.float32(0.044715 * scale), result)
+    np.add(result, np.float32(scale), result)
+    _gelu_end(x, out, result)
 
 
-def _gelu_end(x: Array, out: Array, made: Array) -> None:
+def _gelu_end(x: Array, out: Array, target: Array) -> None:
     """x (1 + tanh(x made)) / 2, into ``out``."""
-    np.multiply(made, x, made)
-    np.tanh(made, made)
-    np.add(made, _ONE, made)
-    np.multiply(made, _HALF, made)
-    np.multiply(made, x, out)
+    np.multiply(target, x, target)
+    np.tanh(target, target)
+    np.add(target, _ONE, target)
+    np.multiply(target, _HALF, target)
+    np.multiply(target, x, out)

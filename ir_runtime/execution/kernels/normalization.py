@@ -75,16 +75,16 @@ def normalize_rows(rows: Array, out: Array, op: Any, workers: Workers) -> None:
 
     def work(starts: Sequence[int]) -> None:
         for start in starts:
-            seen, made = rows[start : start + step], out[start : start + step]
+            seen, target = rows[start : start + step], out[start : start + step]
             mean = np.add.reduce(seen, axis=1, keepdims=True)
             np.divide(mean, count, out=mean)
-            np.subtract(seen, mean, out=made)
+            np.subtract(seen, mean, out=target)
             if not op.normalize_variance:
                 continue
-            squares = np.einsum("ij,ij->i", made, made)[:, None]
+            squares = np.einsum("ij,ij->i", target, target)[:, None]
             np.divide(squares, count, out=squares)
             factor = np.sqrt(squares) + small if op.eps_mode == "OUTSIDE_SQRT" else np.sqrt(squares + small)
             # A quotient, not a product with the reciprocal: that may overflow where the quotient does not.
-            np.divide(made, factor, out=made)
+            np.divide(target, factor, out=target)
 
     workers.each(work, range(0, len(rows), step), 5 * rows.size)

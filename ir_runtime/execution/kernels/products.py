@@ -61,8 +61,8 @@ def product(node: Node, site: Site) -> Prepared | None:
         return None
     weights = site.constants.get(node.inputs[1])
     if weights is not None and weights.ndim == 2 and node.inputs[0] not in site.constants:
-        made = _WithWeights(node.op, weights, site.workers)
-        return Prepared(made, fresh=True, packed=(node.inputs[1],))
+        kernel_with_weights = _WithWeights(node.op, weights, site.workers)
+        return Prepared(kernel_with_weights, fresh=True, packed=(node.inputs[1],))
     return Prepared(_Product(node.op, site.workers), fresh=True)
 
 

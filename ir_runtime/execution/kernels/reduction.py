@@ -22,20 +22,20 @@ def reduction(node: Node, site: Site) -> Prepared | None:
     axes = site.constants.get(node.inputs[1])
     if axes is None or not is_float32(node.inputs[0]):
         return None
-    wanted = np.atleast_1d(axes).tolist()
+    requested = np.atleast_1d(axes).tolist()
     is_mean = isinstance(op, ReduceMean1)
 
     def run(x: Array, _: Array) -> Array | None:
-        over = normalize_axes(wanted, x.ndim)
+        over = normalize_axes(requested, x.ndim)
         first = x.ndim - len(over)
         if not over or tuple(sorted(over)) != tuple(range(first, x.ndim)) or not x.size or not x.flags.c_contiguous:
             return None
         columns = math.prod(x.shape[first:])
         if columns > _MAX_ROW_LENGTH:
             return None
-        made = x.reshape(-1, columns) @ np.ones(columns, np.float32)
+        sums = x.reshape(-1, columns) @ np.ones(columns, np.float32)
         if is_mean:
-            np.divide(made, np.float32(columns), out=made)
-        return made.reshape(x.shape[:first] + ((1,) * len(over) if op.keep_dims else ()))
+            np.divide(sums, np.float32(columns), out=sums)
+        return sums.reshape(x.shape[:first] + ((1,) * len(over) if op.keep_dims else ()))
 
     return Prepared(run, fresh=True)

@@ -121,10 +121,10 @@ def kernel(*operations: type[Operation]) -> Callable[[Maker], Maker]:
     return register
 
 
-def fusion(made: Fusion) -> Fusion:
+def fusion(fusion: Fusion) -> Fusion:
     """Decorator: registers a function that finds steps of several nodes; no two of its steps may share a node."""
-    _FUSIONS.append(made)
-    return made
+    _FUSIONS.append(fusion)
+    return fusion
 
 
 def is_float32(*outputs: Output) -> bool:

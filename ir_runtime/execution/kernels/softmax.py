@@ -29,9 +29,9 @@ def softmax_rows(scores: Array, out: Array, workers: Workers) -> None:
 
     def work(parts: Sequence[int]) -> None:
         for start in parts:
-            seen, made = scores[start : start + step], out[start : start + step]
-            exponentials_of_rows(seen, made)
-            np.divide(made, made.sum(axis=1, keepdims=True), out=made)
+            seen, target = scores[start : start + step], out[start : start + step]
+            exponentials_of_rows(seen, target)
+            np.divide(target, target.sum(axis=1, keepdims=True), out=target)
 
     workers.each(work, starts, 4 * scores.size)
 

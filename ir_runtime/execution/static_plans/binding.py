@@ -75,21 +75,21 @@ class Binding:
 
     def array(self, output: Output) -> Array | None:
         """The value's array; None where its shape is only known during a run."""
-        found = self.arrays.get(output)
-        if found is None:
-            found = self.site.constants.get(output)
-            if found is not None:
-                found = self.site.constants[output] = aligned(found)
-        return found
+        array = self.arrays.get(output)
+        if array is None:
+            array = self.site.constants.get(output)
+            if array is not None:
+                array = self.site.constants[output] = aligned(array)
+        return array
 
     def as_stored(self, output: Output) -> Array | None:
         """The value's array, which may be a constant that is not aligned."""
-        found = self.arrays.get(output)
-        return self.site.constants.get(output) if found is None else found
+        array = self.arrays.get(output)
+        return self.site.constants.get(output) if array is None else array
 
     def all_arrays(self, outputs: Sequence[Output]) -> list[Array] | None:
-        found = [self.array(output) for output in outputs]
-        return None if any(one is None for one in found) else found  # type: ignore[return-value]
+        arrays = [self.array(output) for output in outputs]
+        return None if any(array is None for array in arrays) else arrays  # type: ignore[return-value]
 
     def constant(self, output: Output) -> Array | None:
         return self.site.constants.get(output)
@@ -107,28 +107,28 @@ class Binding:
         """
         home = self.homes.get(output)
         if home is None:
-            made = self._taken(output, order)
+            array = self._taken(output, order)
         else:
             whole = self.arrays.get(home.whole)
             if whole is None:
                 whole = self._taken(home.whole, order)
             index = [slice(None)] * whole.ndim
             index[home.axis] = slice(home.start, home.stop)
-            made = whole[tuple(index)]
+            array = whole[tuple(index)]
             self.owners[output] = self.owners[home.whole]
             self.owners[output].live.add(output)
-        self.arrays[output] = made
-        return made
+        self.arrays[output] = array
+        return array
 
     def _taken(self, output: Output, order: Sequence[int] | None) -> Array:
         shape = output.shape.static()
         dtype = output.element_type.dtype
         block = self._block(math.prod(shape) * dtype.itemsize)
         block.live.add(output)
-        made = laid_out(block.memory, shape, dtype, order)
-        self.arrays[output] = made
+        array = laid_out(block.memory, shape, dtype, order)
+        self.arrays[output] = array
         self.owners[output] = block
-        return made
+        return array
 
     def alias(self, output: Output, array: Array, source: Output) -> None:
         """Make ``array``, a view of the array of ``source``, the value's array."""
@@ -197,18 +197,18 @@ class Binding:
         memory twice.
         """
         key = (array.__array_interface__["data"][0], array.shape, array.strides, purpose)
-        found = self._packs.get(key)
-        if found is not None:
-            return found[0]
-        made = np.require(make(), requirements=["C", "A"])
-        if not np.may_share_memory(made, array):
+        entry = self._packs.get(key)
+        if entry is not None:
+            return entry[0]
+        packed_array = np.require(make(), requirements=["C", "A"])
+        if not np.may_share_memory(packed_array, array):
             if home is not None and file_of(array) is None:
                 # Other instances pack this view, which needs no copy.
-                self.site.constants[home.output] = home.restored(made)
-                return made
+                self.site.constants[home.output] = home.restored(packed_array)
+                return packed_array
             forget_pages(array)
-        self._packs[key] = (made, array)
-        return made
+        self._packs[key] = (packed_array, array)
+        return packed_array
 
     def order_for_transpose(self, output: Output) -> tuple[int, ...] | None:
         """The order in memory with which the output of a Transpose, the only reader of the value, is contiguous."""
@@ -267,9 +267,9 @@ PRODUCERS: dict[type[Operation], Producer] = {}
 def binder(*operations: type[Operation]) -> Callable[[Binder], Binder]:
     """Decorator: registers a :data:`Binder` for nodes of these operations."""
 
-    def register(made: Binder) -> Binder:
-        BINDERS.update(dict.fromkeys(operations, made))
-        return made
+    def register(binder: Binder) -> Binder:
+        BINDERS.update(dict.fromkeys(operations, binder))
+        return binder
 
     return register
 
@@ -277,9 +277,9 @@ def binder(*operations: type[Operation]) -> Callable[[Binder], Binder]:
 def producer(*operations: type[Operation]) -> Callable[[Producer], Producer]:
     """Decorator: registers a :data:`Producer` for nodes of these operations."""
 
-    def register(made: Producer) -> Producer:
-        PRODUCERS.update(dict.fromkeys(operations, made))
-        return made
+    def register(producer: Producer) -> Producer:
+        PRODUCERS.update(dict.fromkeys(operations, producer))
+        return producer
 
     return register
 

@@ -61,7 +61,7 @@ def convolution(node: Node, b: Binding, target: Output, followed: bool) -> Produ
     if is_depthwise:
         parts = depthwise(images, weights[:, 0, 0], windows, out, calls, b)
         if rank == 1:
-            parts = [(index[:1], made) for index, made in parts]
+            parts = [(index[:1], part_calls) for index, part_calls in parts]
     else:
         parts = _dense(images, weights, node.inputs[1], windows, out, calls, b, followed)
     return Produced(calls, order, parts)
@@ -83,7 +83,7 @@ def padded(images: Array, windows: list[Window], calls: list[Call], b: Binding, 
     ]
     if not any(begins) and all(span <= dimension for span, dimension in zip(spans, images.shape[1:])):
         return images
-    made = inside = b.scratch((images.shape[0], *spans, images.shape[-1]))
+    images_with_border = inside = b.scratch((images.shape[0], *spans, images.shape[-1]))
     source = images
     for axis, (begin, span, dimension) in enumerate(zip(begins, spans, images.shape[1:]), 1):
         before = (slice(None),) * axis
@@ -93,7 +93,7 @@ def padded(images: Array, windows: list[Window], calls: list[Call], b: Binding, 
                 calls.append(partial(border.fill, value))
         inside, source = inside[(*before, slice(begin, stop))], source[(*before, slice(stop - begin))]
     calls.append(partial(np.copyto, inside, source))
-    return made
+    return images_with_border
 
 
 def _dense(
@@ -113,8 +113,8 @@ def _dense(
     pointwise = y.kernel == x.kernel == 1
     declared = constant.shape.static()
 
-    def restored(made: Array) -> Array:
-        return made.reshape(y.kernel, x.kernel, depth, per_group).transpose(3, 2, 0, 1).reshape(declared)
+    def restored(packed: Array) -> Array:
+        return packed.reshape(y.kernel, x.kernel, depth, per_group).transpose(3, 2, 0, 1).reshape(declared)
 
     def matrix_of_all() -> Array:
         return weights[0].transpose(2, 3, 1, 0).reshape(-1, per_group)
@@ -147,27 +147,27 @@ def _dense(
     for index in _parts(batch, rows, columns, limit):
         source, target = unfolded[index], out[index]
         count = math.prod(source.shape[:-3])
-        made = held[: count * groups * area]
+        dense = held[: count * groups * area]
         places = source.shape[:-3]
         if groups == 1:
-            copy = partial(np.copyto, made.reshape(source.shape), source)
-            parts.append((index, [copy, *product_calls(made.reshape(count, area), factor, _matrix(target), b)]))
+            copy = partial(np.copyto, dense.reshape(source.shape), source)
+            parts.append((index, [copy, *product_calls(dense.reshape(count, area), factor, _matrix(target), b)]))
             continue
         matrix = b.packed(weights, "groups", lambda: weights.transpose(0, 3, 4, 2, 1).reshape(groups, area, per_group))
         split = source.reshape(*source.shape[:-1], groups, depth)
-        turned = made.reshape(groups, *places, y.kernel, x.kernel, depth)
+        turned = dense.reshape(groups, *places, y.kernel, x.kernel, depth)
         copy = partial(np.copyto, turned, np.moveaxis(split, -2, 0))
         each = np.lib.stride_tricks.as_strided(
             _matrix(target), (groups, count, per_group), (4 * per_group, _matrix(target).strides[0], 4)
         )
-        parts.append((index, [copy, partial(np.matmul, made.reshape(groups, count, area), matrix, out=each)]))
+        parts.append((index, [copy, partial(np.matmul, dense.reshape(groups, count, area), matrix, out=each)]))
     return parts
 
 
 def _matrix(array: Array) -> Array:
-    made = as_matrix(array)
-    assert made is not None
-    return made
+    matrix = as_matrix(array)
+    assert matrix is not None
+    return matrix
 
 
 def _parts(batch: int, rows: int, columns: int, positions: int) -> list[tuple[Any, ...]]:

@@ -41,8 +41,8 @@ def depthwise(
         repeated = np.broadcast_to(
             weights[:, :, taps].transpose(1, 2, 0)[:, :, None], (y.kernel, len(taps), columns, channels)
         )
-        made = b.packed(weights, ("repeated", columns, tuple(taps)), partial(np.array, repeated))
-        factors.append(made.reshape(y.kernel, len(taps), run))
+        repeated_taps = b.packed(weights, ("repeated", columns, tuple(taps)), partial(np.array, repeated))
+        factors.append(repeated_taps.reshape(y.kernel, len(taps), run))
     step = max(1, _BLOCK_ELEMENTS // run)
     spare = b.scratch((min(step, rows), run)) if len(factors) > 1 else None
     strides = split.strides

@@ -73,7 +73,7 @@ def bind_chain(members: list[Node], layers: list[Layer], b: Binding) -> list[Cal
     root = members[-1].outputs[0]
     shape = root.shape.static()
     # The output has the order in memory of the first input of its size.
-    like = next((one for one in arrays if one.shape == shape), None)
+    like = next((array for array in arrays if array.shape == shape), None)
     out = b.new(root, None if like is None else order_of(like))
     calls, operands, inner = _whole_layers(layers, dict(zip(reads, arrays)), shape, b)
     return calls + chain_calls(inner, operands, out, b)
@@ -107,16 +107,16 @@ def _whole_layers(
     shapes = {key: array.shape for key, array in operands.items()}
     calls: list[Call] = []
     inner = []
-    known = dict(operands)
+    arrays_of = dict(operands)
     for layer in layers:
-        made = shapes[layer.output] = np.broadcast_shapes(*[shapes[source] for source in layer.inputs])
-        if made == shape:
+        layer_shape = shapes[layer.output] = np.broadcast_shapes(*[shapes[source] for source in layer.inputs])
+        if layer_shape == shape:
             inner.append(layer)
             continue
-        out = known[layer.output] = b.scratch(made)
-        calls += chain_calls([layer], {source: known[source] for source in layer.inputs}, out, b)
+        out = arrays_of[layer.output] = b.scratch(layer_shape)
+        calls += chain_calls([layer], {source: arrays_of[source] for source in layer.inputs}, out, b)
     used = {source for layer in inner for source in layer.inputs}
-    return calls, {key: array for key, array in known.items() if key in used}, inner
+    return calls, {key: array for key, array in arrays_of.items() if key in used}, inner
 
 
 def chain_calls(
@@ -136,13 +136,13 @@ def chain_calls(
     numbers = {key: number for number, key in enumerate(keys)}
     own, leaving = ((-1,), {}) if in_place is None else ((), {in_place: -1})
     instructions, count = allocated(layers, numbers, own, leaving)
-    made: dict[tuple[int, ...], list[Array]] = {}
+    buffers_by_shape: dict[tuple[int, ...], list[Array]] = {}
     for dimensions, index, _ in blocks_of(arrays[-1].shape, []):
-        buffers = made.get(dimensions)
+        buffers = buffers_by_shape.get(dimensions)
         if buffers is None:
             # The last two are the formulas' own.
             held = b.reused("chain", (count + 2, *dimensions))
-            buffers = made[dimensions] = [held[number, ...] for number in range(count + 2)]
+            buffers = buffers_by_shape[dimensions] = [held[number, ...] for number in range(count + 2)]
         # With the ellipsis an array of no dimensions stays one.
         registers = [array[(*index, ...)] for array in arrays]
         registers = [*registers[:-1], *buffers[:-2], registers[-1]]
@@ -169,7 +169,7 @@ def _joined(arrays: list[Array], fixed: list[bool], b: Binding, calls: list[Call
             dimensions.append(dimension)
             strides.append(here)
     views = [
-        np.lib.stride_tricks.as_strided(array, dimensions, [one[number] for one in strides])
+        np.lib.stride_tricks.as_strided(array, dimensions, [stride[number] for stride in strides])
         for number, array in enumerate(arrays)
     ]
     if len(dimensions) == 2 and dimensions[1] < _MIN_ROW_LENGTH:
@@ -182,22 +182,22 @@ def _with_longer_rows(views: list[Array], fixed: list[bool], b: Binding, calls: 
     width = views[-1].itemsize
     vectors = [view.strides == (0, width) for view in views]
     plain = [view.strides == (columns * width, width) or view.strides == (0, 0) for view in views]
-    if not all(one or other for one, other in zip(vectors, plain)) or not any(vectors):
+    if not all(vector or other for vector, other in zip(vectors, plain)) or not any(vectors):
         return views
     count = max(n for n in range(1, max(2, _MAX_REPEATED_ROW // columns + 1)) if rows % n == 0)
     if count == 1:
         return views
     shape = (rows // count, columns * count)
-    made = []
+    rows_of_views = []
     for view, is_vector, is_fixed in zip(views, vectors, [*fixed, False]):
         if view.strides == (0, 0):
-            made.append(np.broadcast_to(view[:1, :1], shape))
+            rows_of_views.append(np.broadcast_to(view[:1, :1], shape))
         elif not is_vector:
-            made.append(view.reshape(shape))
+            rows_of_views.append(view.reshape(shape))
         elif not is_fixed:
             repeated = b.scratch((count, columns))
             calls.append(partial(np.copyto, repeated, view[:1]))
-            made.append(np.broadcast_to(repeated.reshape(-1), shape))
+            rows_of_views.append(np.broadcast_to(repeated.reshape(-1), shape))
         else:
-            made.append(np.broadcast_to(b.tiled(view[0], count), shape))
-    return made
+            rows_of_views.append(np.broadcast_to(b.tiled(view[0], count), shape))
+    return rows_of_views

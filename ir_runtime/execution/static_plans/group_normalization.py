@@ -45,8 +45,8 @@ def reshaped_and_back(node: Node, site: Site) -> list[Node] | None:
         return None
     if between.rank < 3 or between.static()[0] != shape.static()[0] or shape.static()[1] % max(1, between.static()[1]):
         return None
-    wanted = sorted(normalize_axes(np.atleast_1d(axes).tolist(), between.rank))
-    return [first, mvn, node] if wanted == list(range(2, between.rank)) else None
+    expected_axes = sorted(normalize_axes(np.atleast_1d(axes).tolist(), between.rank))
+    return [first, mvn, node] if expected_axes == list(range(2, between.rank)) else None
 
 
 def group_normalization(nodes: list[Node], b: Binding, target: Output) -> Produced | None:
@@ -68,16 +68,18 @@ def normalized_groups(x: Array, groups: int, op: Any, b: Binding, target: Output
     out = b.new(target, order).transpose(order)
     parts: list[tuple[tuple[Any, ...], list[Call]]] = []
     for item in range(len(x)):
-        seen, made = as_matrix(images[item]), as_matrix(out[item])
-        if seen is None or made is None:
+        seen, normalized = as_matrix(images[item]), as_matrix(out[item])
+        if seen is None or normalized is None:
             return None
         rows = len(seen)
         count = 1
-        if seen.flags.c_contiguous and made.flags.c_contiguous:
+        if seen.flags.c_contiguous and normalized.flags.c_contiguous:
             # Long rows: several positions as one.
             count = max(n for n in range(1, max(2, _MAX_REPEATED_ROW // channels + 1)) if rows % n == 0)
-        seen, made = seen.reshape(rows // count, -1), made.reshape(rows // count, -1)
-        parts.append(((slice(item, item + 1),), _calls(seen, made, count, groups, rows * channels // groups, op, b)))
+        seen, normalized = seen.reshape(rows // count, -1), normalized.reshape(rows // count, -1)
+        parts.append(
+            ((slice(item, item + 1),), _calls(seen, normalized, count, groups, rows * channels // groups, op, b))
+        )
     return Produced([], order, parts)
 
 
@@ -101,8 +103,8 @@ def scaled_groups(node: Node, b: Binding, target: Output, followed: bool) -> Pro
     return produced
 
 
-def _calls(seen: Array, made: Array, count: int, groups: int, size: int, op: Any, b: Binding) -> list[Call]:
-    """``seen`` [rows, count * groups * channels of a group] to ``made``; ``size`` elements are a group."""
+def _calls(seen: Array, target: Array, count: int, groups: int, size: int, op: Any, b: Binding) -> list[Call]:
+    """``seen`` [rows, count * groups * channels of a group] to ``target``; ``size`` elements are a group."""
     wide = seen.shape[1]
     sums = b.reused("sums", (wide,))
     each = sums.reshape(count, groups, wide // count // groups)
@@ -113,12 +115,12 @@ def _calls(seen: Array, made: Array, count: int, groups: int, size: int, op: Any
         partial(np.add.reduce, each, axis=(0, 2), keepdims=True, out=total),
         partial(np.divide, total, elements, total),
         partial(np.copyto, each, total),
-        partial(np.subtract, seen, sums, made),
+        partial(np.subtract, seen, sums, target),
     ]
     if not op.normalize_variance:
         return calls
     calls += [
-        partial(np.einsum, "ij,ij->j", made, made, out=sums),
+        partial(np.einsum, "ij,ij->j", target, target, out=sums),
         partial(np.add.reduce, each, axis=(0, 2), keepdims=True, out=total),
         partial(np.divide, total, elements, total),
     ]
@@ -126,4 +128,4 @@ def _calls(seen: Array, made: Array, count: int, groups: int, size: int, op: Any
         calls += [partial(np.sqrt, total, total), partial(np.add, total, small, total)]
     else:
         calls += [partial(np.add, total, small, total), partial(np.sqrt, total, total)]
-    return [*calls, partial(np.copyto, each, total), partial(np.divide, made, sums, made)]
+    return [*calls, partial(np.copyto, each, total), partial(np.divide, target, sums, target)]

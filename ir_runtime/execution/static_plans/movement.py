@@ -34,13 +34,13 @@ def view(node: Node, b: Binding) -> list[Call] | None:
 def _is_view(node: Node, b: Binding) -> bool:
     x = b.array(node.inputs[0])
     rest = [b.constant(source) for source in node.inputs[1:]]
-    if x is None or not x.size or any(one is None for one in rest):
+    if x is None or not x.size or any(operand is None for operand in rest):
         return False
-    made = as_tuple(node.op.evaluate(x, *[one for one in rest if one is not None]))
+    results = as_tuple(node.op.evaluate(x, *[operand for operand in rest if operand is not None]))
     shapes = [output.shape.static() for output in node.outputs]
-    if not all(one.shape == shape and _shares(one, x) for one, shape in zip(made, shapes)):
+    if not all(operand.shape == shape and _shares(operand, x) for operand, shape in zip(results, shapes)):
         return False
-    for output, array in zip(node.outputs, made):
+    for output, array in zip(node.outputs, results):
         b.alias(output, array, node.inputs[0])
     return True
 
@@ -57,9 +57,9 @@ def reshape(node: Node, b: Binding) -> list[Call] | None:
     if x is None or not x.size:
         return None
     shape = output.shape.static()
-    made = x.reshape(shape)
-    if _shares(made, x):
-        b.alias(output, made, node.inputs[0])
+    reshaped = x.reshape(shape)
+    if _shares(reshaped, x):
+        b.alias(output, reshaped, node.inputs[0])
         return []
     out = b.new(output, _kept_order(x, shape))
     target = out.reshape(x.shape)
@@ -89,7 +89,7 @@ def _kept_order(x: Array, shape: Sequence[int]) -> tuple[int, ...] | None:
         if count != dimension:
             return None
         steps.append((min(strides), position))
-    return tuple([position for _, position in sorted(steps, key=lambda one: -one[0])])
+    return tuple([position for _, position in sorted(steps, key=lambda layout: -layout[0])])
 
 
 @binder(Concat1)
@@ -145,5 +145,5 @@ def _neighbours(sources: Sequence[Output], arrays: Sequence[Array], axis: int, b
 
 def _common_order(arrays: Sequence[Array]) -> tuple[int, ...] | None:
     """The order in memory of the largest of them."""
-    largest = max(arrays, key=lambda one: math.prod(one.shape))
+    largest = max(arrays, key=lambda layout: math.prod(layout.shape))
     return tuple(sorted(range(largest.ndim), key=lambda axis: -abs(largest.strides[axis])))

@@ -30,18 +30,18 @@ def _data_and_axes(node: Node, b: Binding) -> tuple[Array, list[int]] | None:
     x, axes = b.array(node.inputs[0]), b.constant(node.inputs[1])
     if x is None or axes is None or not x.size or not is_float32(x):
         return None
-    found = sorted(normalize_axes(np.atleast_1d(axes).tolist(), x.ndim))
-    return (x, found) if found else None
+    found_axes = sorted(normalize_axes(np.atleast_1d(axes).tolist(), x.ndim))
+    return (x, found_axes) if found_axes else None
 
 
 @producer(MVN6)
 def mvn(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
     """Of whole channels that lie side by side in memory: each is a group."""
     op: Any = node.op
-    found = _data_and_axes(node, b)
-    if found is None or found[1] != list(range(2, found[0].ndim)):
+    data_and_axes = _data_and_axes(node, b)
+    if data_and_axes is None or data_and_axes[1] != list(range(2, data_and_axes[0].ndim)):
         return None
-    return normalized_groups(found[0], found[0].shape[1], op, b, target)
+    return normalized_groups(data_and_axes[0], data_and_axes[0].shape[1], op, b, target)
 
 
 def _rows_of(array: Array, order: Sequence[int], count: int) -> Array | None:
@@ -74,10 +74,10 @@ def extreme(node: Node, b: Binding) -> list[Call] | None:
 def reduction(node: Node, b: Binding) -> list[Call] | None:
     """Over the last axes in memory, or over all but the last one and the first: products with ones."""
     op: Any = node.op
-    found = _data_and_axes(node, b)
-    if found is None:
+    data_and_axes = _data_and_axes(node, b)
+    if data_and_axes is None:
         return None
-    x, axes = found
+    x, axes = data_and_axes
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     count = math.prod(x.shape[axis] for axis in axes)
     if count > _MAX_ROW_LENGTH:
@@ -135,8 +135,8 @@ def _vector_of_result(node: Node, b: Binding) -> tuple[Array, list[Call]]:
 
 
 def _ones(count: int, b: Binding) -> Array:
-    one = _ONE
-    return b.packed(one, ("ones", count), lambda: np.ones(count, np.float32))
+    unit = _ONE
+    return b.packed(unit, ("ones", count), lambda: np.ones(count, np.float32))
 
 
 _ONE = np.ones(1, np.float32)

@@ -22,13 +22,13 @@ def gather(node: Node, b: Binding) -> list[Call] | None:
     if x is None or axis is None or not x.size or not b.is_bindable(node.outputs[0]):
         return None
     at = normalize_axis(int(axis.reshape(-1)[0]), x.ndim)
-    known, computed = b.constant(node.inputs[1]), b.arrays.get(node.inputs[1])
-    indices = known if known is not None else computed
+    constant_indices, computed = b.constant(node.inputs[1]), b.arrays.get(node.inputs[1])
+    indices = constant_indices if constant_indices is not None else computed
     if indices is None or not indices.size or op.batch(indices.ndim):
         return None
-    if known is None:
+    if constant_indices is None:
         return _looked_up(node, x, at, indices, b)
-    chosen = known.astype(np.int64)
+    chosen = constant_indices.astype(np.int64)
     if chosen.min() < -x.shape[at] or chosen.max() >= x.shape[at]:
         return None
     chosen = np.where(chosen < 0, chosen + x.shape[at], chosen)
@@ -36,9 +36,9 @@ def gather(node: Node, b: Binding) -> list[Call] | None:
         place = int(chosen.reshape(-1)[0])
         view = x[(slice(None),) * at + (slice(place, place + 1),)]
         shape = node.outputs[0].shape.static()
-        made = view.reshape(shape)
-        if made.flags.aligned and np.may_share_memory(made, x):
-            b.alias(node.outputs[0], made, node.inputs[0])
+        view_of_shape = view.reshape(shape)
+        if view_of_shape.flags.aligned and np.may_share_memory(view_of_shape, x):
+            b.alias(node.outputs[0], view_of_shape, node.inputs[0])
             return []
     table, out = _table(node, x, at, b), b.new(node.outputs[0])
     if not out.flags.c_contiguous:
@@ -68,9 +68,9 @@ def _table(node: Node, x: Array, at: int, b: Binding) -> Array:
         return x
     if at == 0 and x.ndim > 1 and x.flags.c_contiguous:
         return x.view(np.uint8)
-    made = b.array(node.inputs[0])
-    assert made is not None
-    return made
+    table = b.array(node.inputs[0])
+    assert table is not None
+    return table
 
 
 def _like(table: Array, out: Array, dtype: np.dtype[Any]) -> Array:

@@ -205,16 +205,16 @@ class StaticPlan:
 
     def runner(self, node: Node) -> Runner:
         """The function that computes the node for any shapes."""
-        found = self._runners.get(node)
-        if found is None:
+        runner = self._runners.get(node)
+        if runner is None:
             step = Step([node], list(node.inputs), list(node.outputs), self.site.kernel_of(node))
-            found = self._runners[node] = self._make_runner(step)
-        return found
+            runner = self._runners[node] = self._make_runner(step)
+        return runner
 
     def described(self, work: _Work) -> tuple[str, str, bool]:
         """A step's name and type, and whether there is a binder, producer or kernel for it."""
-        known = work.layers is not None or type(work.nodes[0].op) in {**BINDERS, **PRODUCERS}
-        fast = known or has_kernel(work.nodes[0].op)
+        is_bound = work.layers is not None or type(work.nodes[0].op) in {**BINDERS, **PRODUCERS}
+        fast = is_bound or has_kernel(work.nodes[0].op)
         return work.nodes[-1].name, "+".join(node.op.type for node in work.nodes), fast
 
     def run(self, arguments: Sequence[Array], clock: Clock | None = None) -> list[Array]:
@@ -236,11 +236,11 @@ class StaticPlan:
             for node in work.nodes:
                 for output in [*node.inputs, *node.outputs]:
                     last[output] = work.nodes[-1]
-        found: dict[Node, list[Output]] = {work.nodes[-1]: [] for work in self.works}
+        last_uses: dict[Node, list[Output]] = {work.nodes[-1]: [] for work in self.works}
         for output, node in last.items():
             if output not in self.site.results:
-                found[node].append(output)
-        return found
+                last_uses[node].append(output)
+        return last_uses
 
 
 def _works(site: Site) -> list[_Work]:
@@ -275,7 +275,7 @@ def _source(
     """The last producer of a value that has the chain's shape and is read by the chain only."""
     inside = set(members)
     root = members[-1].outputs[0]
-    found = None
+    latest = None
     for output in read_by(layers):
         node = output.node
         if (
@@ -289,9 +289,9 @@ def _source(
             continue
         if not set(site.users[output]) <= inside or len(node.outputs) > 1:
             continue
-        if found is None or position[node] > position[found]:
-            found = node
-    return found
+        if latest is None or position[node] > position[latest]:
+            latest = node
+    return latest
 
 
 def _is_filled(node: Node, site: Site) -> bool:
@@ -305,7 +305,7 @@ def _homes(site: Site) -> dict[Output, Home]:
     homes: dict[Output, Home] = {}
     concats = [node for node in site.nodes if isinstance(node.op, Concat1) and node.outputs[0].shape.is_static]
     concats.sort(key=lambda node: -node.outputs[0].shape.element_count().value)
-    known = set(site.nodes)
+    nodes_of_site = set(site.nodes)
     for node in concats:
         op: Any = node.op
         whole = node.outputs[0]
@@ -317,7 +317,7 @@ def _homes(site: Site) -> dict[Output, Home]:
             if not source.shape.is_static:
                 break
             stop = start + source.shape.dims[axis].value
-            free = source.node in known and source not in homes and source not in site.results
+            free = source.node in nodes_of_site and source not in homes and source not in site.results
             if free and node.inputs.count(source) == 1 and not isinstance(source.node.op, Concat1):
                 homes[source] = Home(whole, axis, start, stop)
             start = stop

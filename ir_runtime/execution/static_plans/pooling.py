@@ -80,4 +80,4 @@ def _unless_nan(op: Any, x: Array, out: Array) -> None:
 
 
 def _only_first(node: Node, b: Binding) -> bool:
-    return all(not b.site.users.get(one) and one not in b.site.results for one in node.outputs[1:])
+    return all(not b.site.users.get(output) and output not in b.site.results for output in node.outputs[1:])

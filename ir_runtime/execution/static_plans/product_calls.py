@@ -50,7 +50,7 @@ class Factor:
     @cached_property
     def turned(self) -> Array:
         """``[columns, depth]``, row by row."""
-        home = PackedConstant(self._output, lambda made: self._restored(made.T))
+        home = PackedConstant(self._output, lambda transposed: self._restored(transposed.T))
         return self._b.packed(self._source, (self._purpose, "turned"), lambda: self._make().T, home)
 
 
@@ -65,11 +65,11 @@ def product_calls(a: Array, factor: Factor, out: Array, b: Binding) -> list[Call
         _ROWS_FOR_TRANSPOSED_PRODUCT[0] <= rows <= _ROWS_FOR_TRANSPOSED_PRODUCT[1]
         and columns * depth >= _MIN_WEIGHTS_FOR_TRANSPOSED_PRODUCT
     ):
-        made = b.reused("turned", (columns, rows))
+        transposed = b.reused("turned", (columns, rows))
         turned = factor.turned
         cuts = _cuts(columns, rows * depth)
-        calls = [partial(np.matmul, turned[part], a.T, out=made[part]) for part in cuts]
-        return [*calls, partial(np.copyto, out, made.T)]
+        calls = [partial(np.matmul, turned[part], a.T, out=transposed[part]) for part in cuts]
+        return [*calls, partial(np.copyto, out, transposed.T)]
     plain = factor.plain
     return [partial(np.matmul, a[part], plain, out=out[part]) for part in _cuts(rows, columns * depth)]
 

@@ -42,16 +42,16 @@ def product(node: Node, b: Binding, target: Output, followed: bool) -> Produced 
         if is_constant:
             turned = op.transpose_b
             factor = Factor(
-                matrix, "product", lambda: matrix, b, node.inputs[1], lambda made: made.T if turned else made
+                matrix, "product", lambda: matrix, b, node.inputs[1], lambda packed: packed.T if turned else packed
             )
         return _of_rows(left, right, factor, b.new(target), order, calls, b, followed)
     out = b.new(target, b.order_for_transpose(target))
     left, right = _for_blas(left, calls, b), _for_blas(right, calls, b)
-    made = out if is_matrix_for_blas(out) else b.scratch(out.shape)
-    a, c, o = _fewer_axes(left, right, made)
+    destination = out if is_matrix_for_blas(out) else b.scratch(out.shape)
+    a, c, o = _fewer_axes(left, right, destination)
     calls.append(partial(np.matmul, a, c, out=o))
-    if made is not out:
-        calls.append(partial(np.copyto, out, made))
+    if destination is not out:
+        calls.append(partial(np.copyto, out, destination))
     return Produced(calls, order, [((), [])])
 
 
@@ -91,17 +91,17 @@ def _of_rows(
         calls.append(partial(np.copyto, other, right))
         right = other
     target = as_matrix(out)
-    made = out if target is not None and is_matrix_for_blas(target) else b.scratch(out.shape)
+    destination = out if target is not None and is_matrix_for_blas(target) else b.scratch(out.shape)
     parts: list[tuple[tuple[Any, ...], list[Call]]] = []
     for index in _parts(out.shape, followed):
-        a, into = as_matrix(left[index]), as_matrix(made[index])
+        a, into = as_matrix(left[index]), as_matrix(destination[index])
         if a is None or into is None:
             return None
         part: list[Call] = [partial(np.matmul, a, right, out=into)]
         if factor is not None:
             part = product_calls(a, factor, into, b)
-        if made is not out:
-            part.append(partial(np.copyto, out[index], made[index]))
+        if destination is not out:
+            part.append(partial(np.copyto, out[index], destination[index]))
         parts.append((index, part))
     return Produced(calls, order, parts)
 

@@ -26,24 +26,24 @@ def interpolate(node: Node, b: Binding) -> list[Call] | None:
     op: Any = node.op
     x = b.array(node.inputs[0])
     rest = [b.constant(source) for source in node.inputs[1:]]
-    if x is None or not x.size or not is_float32(x) or any(one is None for one in rest):
+    if x is None or not x.size or not is_float32(x) or any(array is None for array in rest):
         return None
     if any(op.pads_begin) or any(op.pads_end) or not node.outputs[0].shape.element_count().value:
         return None
-    found = _axes(op, x, [one for one in rest if one is not None])
-    if found is None:
+    axes_and_taps = _axes(op, x, [array for array in rest if array is not None])
+    if axes_and_taps is None:
         return None
     order = (0, 2, 3, 1) if x.ndim == 4 else order_of(x)
     out = b.new(node.outputs[0], order)
     work = x
     calls: list[Call] = []
-    for number, (axis, taps) in enumerate(found):
-        last = number == len(found) - 1
+    for number, (axis, taps) in enumerate(axes_and_taps):
+        last = number == len(axes_and_taps) - 1
         shape = [*work.shape[:axis], len(taps.positions), *work.shape[axis + 1 :]]
         target = out if last else _ordered(b, shape, order)
         _resized(work, target, axis, taps, calls, b)
         work = target
-    if not found:
+    if not axes_and_taps:
         calls.append(partial(np.copyto, out, x))
     return calls
 
@@ -55,11 +55,11 @@ def _ordered(b: Binding, shape: list[int], order: tuple[int, ...]) -> Array:
 def _axes(op: Any, x: Array, rest: list[Array]) -> list[tuple[int, Taps]] | None:
     """The axes whose dimensions change, those that shrink first, and what their positions are made from."""
     by_revision_4 = isinstance(op, Interpolate4)
-    given = rest[1] if by_revision_4 and op.shape_calculation_mode == "scales" else rest[0]
+    sizes_or_scales = rest[1] if by_revision_4 and op.shape_calculation_mode == "scales" else rest[0]
     axes = rest[2:] if by_revision_4 else rest[1:]
     chosen = list(range(x.ndim)) if not axes else list(normalize_axes(axes[0].reshape(-1).tolist(), x.ndim))
-    found = []
-    for axis, value in zip(chosen, given.reshape(-1).tolist()):
+    axes_and_taps = []
+    for axis, value in zip(chosen, sizes_or_scales.reshape(-1).tolist()):
         dimension = x.shape[axis]
         if op.shape_calculation_mode == "scales":
             factor = np.float32(value)
@@ -69,8 +69,8 @@ def _axes(op: Any, x: Array, rest: list[Array]) -> list[tuple[int, Taps]] | None
             factor = np.float32(np.float32(count) / np.float32(dimension))
         if count == dimension and (factor == 1 or op.shape_calculation_mode == "sizes"):
             continue
-        found.append((axis, op.taps(dimension, count, factor)))
-    return found
+        axes_and_taps.append((axis, op.taps(dimension, count, factor)))
+    return axes_and_taps
 
 
 def _resized(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: Binding) -> None:
@@ -100,9 +100,9 @@ def _resized(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: 
         if source is not None and target is not None:
             if source.shape[-1] == 1:
                 # The axis itself is the innermost one.
-                rows, made = as_matrix(source[..., 0]), as_matrix(target[..., 0])
-                if rows is not None and made is not None:
-                    calls.append(partial(np.matmul, rows, weights.T, out=made))
+                rows, resized = as_matrix(source[..., 0]), as_matrix(target[..., 0])
+                if rows is not None and resized is not None:
+                    calls.append(partial(np.matmul, rows, weights.T, out=resized))
                     return
             calls.append(partial(np.matmul, weights, source, out=target))
             return
@@ -147,9 +147,9 @@ def pad(node: Node, b: Binding) -> list[Call] | None:
     op: Any = node.op
     x = b.array(node.inputs[0])
     rest = [b.constant(source) for source in node.inputs[1:]]
-    if x is None or not x.size or op.pad_mode != "constant" or any(one is None for one in rest):
+    if x is None or not x.size or op.pad_mode != "constant" or any(array is None for array in rest):
         return None
-    before, after, *more = [one.reshape(-1) for one in rest if one is not None]
+    before, after, *more = [array.reshape(-1) for array in rest if array is not None]
     if min(before.min(initial=0), after.min(initial=0)) < 0:
         return None
     value = more[0][0] if more else x.dtype.type(0)

@@ -77,8 +77,8 @@ def _lengths(ctx: Context, mask: Output, keys: Output) -> tuple[Output, Output |
     # Room for the case that there are no starts: all rows begin at 0 then.
     longer = concat(ctx, 0, mask, ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, mask), count))
     starts = ctx.emit(slicing.Slice8(), longer, count, twice, ctx.constant([1]), ctx.constant([0]))
-    given = layers.equal(ctx, shape_of(ctx, mask), twice)
-    return ends, layers.select(ctx, given, starts, ctx.like(0, mask))
+    is_pair = layers.equal(ctx, shape_of(ctx, mask), twice)
+    return ends, layers.select(ctx, is_pair, starts, ctx.like(0, mask))
 
 
 def _causal(ctx: Context, queries: Output, keys: Output) -> Output:
@@ -139,9 +139,9 @@ def self_attention(
     return output, concat(ctx, 0, unsqueeze(ctx, k, 0), unsqueeze(ctx, v, 0))
 
 
-def _refuse(ctx: Context, **given: object) -> None:
+def _refuse(ctx: Context, **attributes: object) -> None:
     """Refuse attributes and inputs that onnxruntime supports on GPUs and the like, but not on a CPU."""
-    for name, value in given.items():
+    for name, value in attributes.items():
         if value:
             raise ctx.unsupported(f"'{name}' is not supported")
 

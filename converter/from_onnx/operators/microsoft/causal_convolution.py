@@ -23,6 +23,14 @@ from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
 from .packed_tokens import Rows
 
 
+@onnx_op(
+    "CausalConvWithState",
+    versions=(27,),
+    without=(
+        *("channels_last", "dilation", "input_channel_offset", "input_channels", "ndim"),
+        *("state_channels_last", "state_length", "state_update_capacity", "state_window"),
+    ),
+)
 @onnx_op("CausalConvWithState", domain=MICROSOFT, versions=(1,))
 def causal_convolution(
     ctx: Context,

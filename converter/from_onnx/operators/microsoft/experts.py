@@ -89,8 +89,8 @@ def mixture_of_experts(
 
 def _linear(ctx: Context, x: Output, weights: Output, bias: Output | None) -> Output:
     """``[e, t, i]`` by ``[e, o, i]`` to ``[e, t, o]``."""
-    made = ctx.emit(matmul.MatMul1(transpose_b=True), x, weights)
-    return made if bias is None else add(ctx, made, unsqueeze(ctx, bias, 1))
+    product = ctx.emit(matmul.MatMul1(transpose_b=True), x, weights)
+    return product if bias is None else add(ctx, product, unsqueeze(ctx, bias, 1))
 
 
 def _two_parts(ctx: Context, inner: Output, fusion: int) -> list[Output]:
@@ -260,7 +260,7 @@ def group_router(
 
     Or, besides, all sigmoids with the bias and without. A group is as good as its ``group_topk`` best experts together.
     """
-    kind = logits.element_type
+    element_type = logits.element_type
     wide = logits.as_type("f32")
     if projection_weight is not None:
         wide = wide.matmul(projection_weight.as_type("f32"), transpose_b=True)
@@ -277,5 +277,5 @@ def group_router(
     allowed = where(chosen.unsqueeze(2).equal(1.0), in_groups, -np.inf).reshape(count, experts)
     _, best = allowed.top(top_k)
     values = scores.gather_elements(best, 1).maximum(1e-20).log()
-    made = scores.of(router_sentinel).broadcast(count, experts).scatter(best, values, 1)
-    return [made.as_type(kind), biased, scores]
+    scores_of_all = scores.of(router_sentinel).broadcast(count, experts).scatter(best, values, 1)
+    return [scores_of_all.as_type(element_type), biased, scores]

@@ -64,7 +64,7 @@ def fused_mat_mul(
 
 def activated(ctx: Context, x: Output, name: str | None, parameters: Sequence[float]) -> Output:
     """The activation that a fused operator names; ``parameters`` are its attributes in ONNX's order."""
-    given = list(parameters)
+    values = list(parameters)
     if not name:
         return x
     if name == "Relu":
@@ -74,13 +74,13 @@ def activated(ctx: Context, x: Output, name: str | None, parameters: Sequence[fl
     if name == "Tanh":
         return ctx.emit(elementwise.Tanh1(), x)
     if name == "LeakyRelu":
-        return leaky_relu(ctx, x, alpha=given[0] if given else 0.01)
+        return leaky_relu(ctx, x, alpha=values[0] if values else 0.01)
     if name == "Clip":
-        if len(given) < 2:
-            raise ctx.invalid(f"the activation Clip needs two parameters, but {len(given)} are given")
-        return ctx.emit(ir.Clamp1(min=given[0], max=given[1]), x)
+        if len(values) < 2:
+            raise ctx.invalid(f"the activation Clip needs two parameters, but {len(values)} are given")
+        return ctx.emit(ir.Clamp1(min=values[0], max=values[1]), x)
     if name == "HardSigmoid":
-        alpha, beta = given[:2] if len(given) >= 2 else (0.2, 0.5)
+        alpha, beta = values[:2] if len(values) >= 2 else (0.2, 0.5)
         return ctx.emit(ir.HardSigmoid1(), x, ctx.like(alpha, x), ctx.like(beta, x))
     raise ctx.unsupported(f"the activation '{name}' is not known")
 
@@ -176,8 +176,8 @@ def simplified_layer_normalization(
     stash_type: int = 1,
 ) -> tuple[Output, Output]:
     """x divided by its root mean square from ``axis`` on, scaled; onnxruntime has it in ONNX's own domain."""
-    made, inverse = _by_root_mean_square(ctx, x, axis, epsilon)
-    scaled = layers.multiply(ctx, made, in_type(ctx, scale, made.element_type))
+    normalized, inverse = _by_root_mean_square(ctx, x, axis, epsilon)
+    scaled = layers.multiply(ctx, normalized, in_type(ctx, scale, normalized.element_type))
     return in_type(ctx, scaled, scale.element_type), inverse
 
 
@@ -198,8 +198,8 @@ def skip_layer_normalization(
 ) -> tuple[Output | None, ...]:
     """The normalised sum of input, skip and bias, its mean and inverse deviation, and the sum itself."""
     total = _summed(ctx, x, skip, bias)
-    made = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)
-    return (*made, *[None] * (3 - len(made)), total)
+    results = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)
+    return (*results, *[None] * (3 - len(results)), total)
 
 
 @onnx_op("SkipSimplifiedLayerNormalization", domain=MICROSOFT, versions=(1,))
@@ -216,8 +216,8 @@ def skip_simplified_layer_normalization(
     if ctx.wants(1):
         raise ctx.unsupported("the mean is not computed where the root mean square is normalised")
     total = _summed(ctx, x, skip, bias)
-    made, inverse = simplified_layer_normalization(ctx, total, gamma, epsilon=epsilon)
-    return made, None, inverse, total
+    normalized, inverse = simplified_layer_normalization(ctx, total, gamma, epsilon=epsilon)
+    return normalized, None, inverse, total
 
 
 def _looked_up(ctx: Context, table: Output, indices: Output) -> Output:

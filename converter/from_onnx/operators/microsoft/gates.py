@@ -63,14 +63,14 @@ def branchwise_rms_norm(
 ) -> Expression:
     """Each of the branches ``[..., c, h]``, or ``[..., c h]`` with ``num_branches``, normalized."""
     grouped = _streams(ctx, x, num_branches)
-    made = _normalized(grouped.as_type("f32"), epsilon)
+    normalized_ = _normalized(grouped.as_type("f32"), epsilon)
     if scale is not None:
         wide = scale.as_type("f32")
         if scale.rank == 1:
             # A scale has one branch or all.
             wide = wide.reshape(-1, grouped.size(-1))
-        made = made * wide
-    return made.as_type(x.element_type).reshape(*x.sizes())
+        normalized_ = normalized_ * wide
+    return normalized_.as_type(x.element_type).reshape(*x.sizes())
 
 
 def _streams(ctx: Context, x: Expression, count: int) -> Expression:
@@ -119,8 +119,8 @@ def hyper_connection_post_mix(
     mixed = grouped.as_type("f32")
     if stream_mix is not None:
         mixed = stream_mix.as_type("f32").matmul(mixed, transpose_a=True)
-    made = mixed + _gates(post_mix, grouped) * block_output.as_type("f32").unsqueeze(-2)
-    return made.as_type(streams.element_type).reshape(*streams.sizes())
+    mixed_streams = mixed + _gates(post_mix, grouped) * block_output.as_type("f32").unsqueeze(-2)
+    return mixed_streams.as_type(streams.element_type).reshape(*streams.sizes())
 
 
 @onnx_op("EngramGate", domain=MICROSOFT, versions=(1,))
@@ -136,11 +136,11 @@ def engram_gate(
     epsilon: float = 1e-5,
 ) -> list[Expression]:
     """The value ``[b, s, h]`` with a gate for each of the keys and queries ``[b, s, c, h]``; also normalized."""
-    kind = key.element_type
+    element_type = key.element_type
     width = key.size(-1).as_type("f32")
     pair = (
-        _normalized(one.as_type("f32"), epsilon) * scale.as_type("f32")
-        for one, scale in ((key, key_norm_scale), (query, query_norm_scale))
+        _normalized(vectors.as_type("f32"), epsilon) * scale.as_type("f32")
+        for vectors, scale in ((key, key_norm_scale), (query, query_norm_scale))
     )
     first, second = pair
     agreement = (first * second).sum(-1, keep_dims=True) / width.sqrt()
@@ -149,5 +149,8 @@ def engram_gate(
     if conv_norm_scale is None:
         if ctx.wants(1):
             raise ctx.invalid("the output gated_value_normed requires the input conv_norm_scale, which is missing")
-        return [gated.as_type(kind)]
-    return [gated.as_type(kind), (_normalized(gated, epsilon) * conv_norm_scale.as_type("f32")).as_type(kind)]
+        return [gated.as_type(element_type)]
+    return [
+        gated.as_type(element_type),
+        (_normalized(gated, epsilon) * conv_norm_scale.as_type("f32")).as_type(element_type),
+    ]

@@ -21,16 +21,20 @@ _PACKED = {2: element_types.u2, 4: element_types.u4}
 
 def _unpacked(ctx: Context, value: Output, bits: int, last: int, name: str) -> Output:
     """Bytes that hold several numbers each as a constant of those; a row has ``last`` of them."""
-    kind = _PACKED[bits]
+    packed_type = _PACKED[bits]
     held = value.shape.static()
     longer = (*held[:-1], held[-1] * 8 // bits)
     if value.tensor is None:
         raise ctx.unsupported(f"{name} must be known while converting, but is computed at run time")
     if not last <= longer[-1] < last + 8 // bits:
         raise ctx.invalid(f"{name} must hold {last} numbers of {bits} bits in a row, but has the shape {value.shape}")
-    made = Tensor.from_packed(np.ascontiguousarray(value.tensor.array()).reshape(-1), kind, longer)
-    unpacked = ctx.tensor(made.derived("unpacked", value.tensor))
-    return unpacked if longer[-1] == last else ctx.computed("Slice", made.array()[..., :last], kind, [unpacked])
+    packed_tensor = Tensor.from_packed(np.ascontiguousarray(value.tensor.array()).reshape(-1), packed_type, longer)
+    unpacked = ctx.tensor(packed_tensor.derived("unpacked", value.tensor))
+    return (
+        unpacked
+        if longer[-1] == last
+        else ctx.computed("Slice", packed_tensor.array()[..., :last], packed_type, [unpacked])
+    )
 
 
 def _gathered(ctx: Context, value: Output, indices: Output, axis: int) -> Output:
@@ -81,16 +85,16 @@ def gather_block_quantized(
     size = block_size if block_size or not data.element_type.is_real else dimension
     if size < 1:
         raise ctx.invalid(f"block_size must be positive, but is {block_size}")
-    wanted = list(data.shape.static())
-    wanted[quantized] = -(-dimension // size)
+    expected_shape = list(data.shape.static())
+    expected_shape[quantized] = -(-dimension // size)
     for name, value in (("scales", scales), ("zero_points", zero)):
-        if value is not None and not _fits(value, wanted, data.element_type.is_real):
-            raise ctx.invalid(f"{name} must have the shape {wanted}, but have {value.shape}")
+        if value is not None and not _fits(value, expected_shape, data.element_type.is_real):
+            raise ctx.invalid(f"{name} must have the shape {expected_shape}, but have {value.shape}")
     along = quantized if quantized < gathered else quantized + ctx.rank(indices, "the indices") - 1
 
     def of_blocks(value: Output) -> Output:
         # A value that all slices share is not gathered, but its dimensions are those of the result.
-        shared = value.shape.static()[gathered] == 1 and wanted[gathered] != 1
+        shared = value.shape.static()[gathered] == 1 and expected_shape[gathered] != 1
         chosen = layers.multiply(ctx, indices, ctx.like(0, indices)) if shared else indices
         taken = in_type(ctx, _gathered(ctx, value, chosen, gathered), work)
         return _spread(ctx, taken, along, dimension, size)
@@ -105,11 +109,11 @@ def gather_block_quantized(
     return in_type(ctx, result, scales.element_type)
 
 
-def _fits(value: Output, wanted: list[int], real: bool) -> bool:
+def _fits(value: Output, expected: list[int], real: bool) -> bool:
     """Whether there is a value for each block; those of real data may be shared along a dimension."""
-    if value.shape.rank != len(wanted):
+    if value.shape.rank != len(expected):
         return False
-    return all(given == dimension or (real and given == 1) for given, dimension in zip(value.shape.static(), wanted))
+    return all(size == dimension or (real and size == 1) for size, dimension in zip(value.shape.static(), expected))
 
 
 _BLOCK = 32
@@ -165,11 +169,11 @@ def gather_packed(
         return constant.gather(places).as_type("f32")
 
     if block is None:
-        found = gathered(np.ascontiguousarray(held).view(_FLOATS[packed_type].dtype), _FLOATS[packed_type])
+        rows_of_codes = gathered(np.ascontiguousarray(held).view(_FLOATS[packed_type].dtype), _FLOATS[packed_type])
     else:
         stored = np.ascontiguousarray(held).reshape(rows, -1, block)
         codes, element_type, zero = _codes(stored, packed_type)
         scales = np.ascontiguousarray(stored[..., :2]).view("<f2")
-        found = (gathered(codes, element_type) - zero) * gathered(scales, element_types.f16)
-        found = found.reshape(*indices.sizes(), K)
-    return found.as_type(element_type_of(output_dtype))
+        rows_of_codes = (gathered(codes, element_type) - zero) * gathered(scales, element_types.f16)
+        rows_of_codes = rows_of_codes.reshape(*indices.sizes(), K)
+    return rows_of_codes.as_type(element_type_of(output_dtype))

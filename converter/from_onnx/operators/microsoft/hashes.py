@@ -194,8 +194,8 @@ class _Mapping:
                 reset = reduce(lambda a, b: a | b, resets)
                 token = where(reset, self.filler, token)
             tokens.append(token)
-        found = _hashes(self.ctx, tokens, self.factors, self.sizes)
-        return found if self.offsets is None else found + self.offsets
+        hashed = _hashes(self.ctx, tokens, self.factors, self.sizes)
+        return hashed if self.offsets is None else hashed + self.offsets
 
     def _earlier(self, values: Expression, distance: int) -> Expression:
         """The value ``distance`` places before each token."""

@@ -3,6 +3,7 @@
 Letters in shapes: l steps, b batches, t tokens of all batches, h heads of the state, g queries that read each state,
 k numbers of a query or key, v numbers of a value.
 https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+https://onnx.ai/onnx/operators/onnx__LinearAttention.html
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from converter.onnx_file.domains import MICROSOFT
+from ir_runtime.graph import Dimension
 from ir_runtime.operations.activation import SoftPlus4
 from ir_runtime.records import record
 from ir_runtime.rewriting.expressions import Expression, concat, loop, where
@@ -37,7 +39,53 @@ def linear_attention_gate(
     return [decay]
 
 
-# --- the recurrence ---
+# --- the gated delta rule, with one decay for each head ---
+
+
+def _gated_delta_rule(
+    query: Expression,
+    key: Expression,
+    value: Expression,
+    decay: Expression | None,
+    beta: Expression,
+    state: Expression,
+    scale: float,
+) -> list[Expression]:
+    """Return the outputs ``[b, h, l, v]`` and the last state ``[b, h, k, v]``.
+
+    ``query`` and ``key`` are ``[b, h, l, k]``, ``value`` is ``[b, h, l, v]``, the logarithm of the ``decay`` and
+    ``beta`` are ``[b, h, l]``. A ``scale`` of 0 is the inverse square root of k.
+
+    OpenVINO's pass FuseGDNLoop replaces a Loop with these ports and this body by one GatedDeltaNet layer:
+    https://github.com/openvinotoolkit/openvino/blob/master/src/common/transformations/src/transformations/common_optimizations/fuse_gated_delta_net.cpp
+    """
+    if decay is None:
+        decay = beta.of(0.0).broadcast(*beta.sizes())
+    scaled = query * scale if scale else query / query.size(3).as_type("f32").power(0.5)
+
+    def step(
+        number: Expression,
+        query: Expression,
+        key: Expression,
+        value: Expression,
+        decay: Expression,
+        beta: Expression,
+        before: Expression,
+        outputs: Expression,
+    ) -> list[Expression]:
+        faded = before * decay.exp().unsqueeze(-1)
+        key = key.squeeze(2).unsqueeze(-1)
+        change = (value.squeeze(2) - (faded * key).sum(-2)) * beta
+        after = faded + key * change.unsqueeze(-2)
+        output = (after * query.squeeze(2).unsqueeze(-1)).sum(-2, keep_dims=True)
+        return [after, outputs.replace(number.unsqueeze(0), output, 2)]
+
+    outputs = value.of(0.0).broadcast(*value.sizes())
+    sliced = [scaled, key, value, decay, beta]
+    return loop(value.size(2), [state, outputs], step, sliced, axis=2, order=(1, 0))
+
+
+# --- the recurrence of all rules ---
 
 
 @record
@@ -88,10 +136,29 @@ def _rule(
     if name not in _RULES:
         raise ctx.invalid(f"update_rule must be one of {', '.join(_RULES)}, but is {name!r}")
     decays, retrieves = _RULES[name]
-    for needed, value, what in ((decays, decay, "decay"), (retrieves, beta, "beta")):
+    for needed, value, role in ((decays, decay, "decay"), (retrieves, beta, "beta")):
         if needed and value is None:
-            raise ctx.invalid(f"the update rule {name!r} requires the input {what}, which is missing")
+            raise ctx.invalid(f"the update rule {name!r} requires the input {role}, which is missing")
     return decay if decays else None, beta if retrieves else None
+
+
+def _heads_of_keys(ctx: Context, query: Expression, key: Expression, queries: int, heads: int) -> int | None:
+    """Return the number of heads of keys: that of the values, or fewer where values share keys; None if unknown."""
+    query_width, key_width = (ctx.declared(values.value).shape[2] for values in (query, key))
+    if not query_width.is_static or not key_width.is_static or not query_width.value:
+        return None
+    count = key_width.value * queries // query_width.value
+    if not count or heads % count:
+        raise ctx.invalid(f"the number of heads of keys, {count}, must divide kv_num_heads, which is {heads}")
+    return count
+
+
+def _is_per_head(ctx: Context, decay: Expression | None, heads: int) -> bool:
+    """True if the last dimension of ``decay`` has one element for each head."""
+    if decay is None:
+        return True
+    shape = ctx.declared(decay.value).shape
+    return shape.has_rank and shape[-1] == Dimension(heads, heads)
 
 
 def _grouped(ctx: Context, query: Expression, queries: int, heads: int) -> Expression:
@@ -104,9 +171,9 @@ def _grouped(ctx: Context, query: Expression, queries: int, heads: int) -> Expre
     return _repeated(query, heads // queries).unsqueeze(3)
 
 
-def _repeated(x: Expression, times: int) -> Expression:
-    """Each head of ``[l, b, n, k]`` several times in a row."""
-    if times == 1:
+def _repeated(x: Expression, times: int | Expression) -> Expression:
+    """Repeat each head of ``[l, b, n, k]`` several times in a row."""
+    if times == 1 or (isinstance(times, Expression) and times.elements() == [1]):
         return x
     *outer, heads, width = x.sizes()
     return x.unsqueeze(3).broadcast(*outer, heads, times, width).reshape(*outer, heads * times, width)
@@ -120,6 +187,7 @@ def _scale(scale: float, query: Expression) -> float | Expression:
 # --- the operators ---
 
 
+@onnx_op("LinearAttention", versions=(27,), without=("state_window",))
 @onnx_op("LinearAttention", versions=(1,), domain=MICROSOFT)
 def linear_attention(
     ctx: Context,
@@ -140,35 +208,49 @@ def linear_attention(
     """The attention of heads packed into the last dimension ``[b, l, n k]``, and the last state ``[b, h, k, v]``."""
     if state_window:
         raise ctx.unsupported("the states of several steps (state_window) are not supported")
-    kind, heads = query.element_type, kv_num_heads
+    element_type, heads = query.element_type, kv_num_heads
     for name, values, count in (("q_num_heads", query, q_num_heads), ("kv_num_heads", key, heads)):
         if count < 1 or (values.value.shape[2].is_static and values.value.shape[2].value % count):
             raise ctx.invalid(f"{name} must divide the last dimension of {values.value.shape}, but is {count}")
     decay, beta = _rule(ctx, update_rule, decay, beta)
 
-    def steps(packed: Expression, count: int) -> Expression:
+    def heads_of(packed: Expression, count: int) -> Expression:
         batches, length, width = packed.sizes()
-        return packed.as_type("f32").reshape(batches, length, count, width // count).transpose(1, 0, 2, 3)
+        return packed.as_type("f32").reshape(batches, length, count, width // count)
 
-    keys, values = steps(key, heads), steps(value, heads)
-    queries = steps(query, q_num_heads)
-    rates = None if beta is None else beta.as_type("f32").transpose(1, 0, 2).unsqueeze(3)
-    rows = _Steps(
-        query=_grouped(ctx, queries, q_num_heads, heads),
-        key=keys,
-        value=values,
-        decay=None if decay is None else steps(decay, heads).exp(),
-        beta=rates,
-    )
-    _, batches, _, width = keys.sizes()
+    key_heads = _heads_of_keys(ctx, query, key, q_num_heads, heads)
+    query, value = heads_of(query, q_num_heads), heads_of(value, heads)
+    if key_heads is None:
+        number = key.size(2) // query.size(3)
+        key = key.as_type("f32").reshape(*query.sizes()[:2], number, query.size(3))
+        key = _repeated(key, number.of(heads) // number)
+    else:
+        key = _repeated(heads_of(key, key_heads), heads // key_heads)
+    batches, length, _, width = key.sizes()
     if past_state is None:
-        state, state_type = keys.of(0.0).broadcast(batches, heads, width, values.size(3)), kind
+        state, state_type = key.of(0.0).broadcast(batches, heads, width, value.size(3)), element_type
     else:
         state, state_type = past_state.as_type("f32"), past_state.element_type
-    outputs, last = _recurrence(rows, state, _scale(scale, queries))
-    length = queries.size(0)
-    packed = outputs.transpose(1, 0, 2, 3, 4).reshape(batches, length, max(q_num_heads, heads) * values.size(3))
-    return [packed.as_type(kind), last.as_type(state_type)]
+    if beta is not None and heads % q_num_heads == 0 and _is_per_head(ctx, decay, heads):
+        query = _repeated(query, heads // q_num_heads)
+        query, key, value = (values.transpose(0, 2, 1, 3) for values in (query, key, value))
+        decay = None if decay is None else decay.as_type("f32").transpose(0, 2, 1)
+        beta = beta.as_type("f32").transpose(0, 2, 1).broadcast(batches, heads, length)
+        outputs, last = _gated_delta_rule(query, key, value, decay, beta, state, scale)
+        outputs = outputs.transpose(0, 2, 1, 3)
+    else:
+        query, key, value = (values.transpose(1, 0, 2, 3) for values in (query, key, value))
+        steps = _Steps(
+            query=_grouped(ctx, query, q_num_heads, heads),
+            key=key,
+            value=value,
+            decay=None if decay is None else heads_of(decay, heads).transpose(1, 0, 2, 3).exp(),
+            beta=None if beta is None else beta.as_type("f32").transpose(1, 0, 2).unsqueeze(3),
+        )
+        outputs, last = _recurrence(steps, state, _scale(scale, query))
+        outputs = outputs.transpose(1, 0, 2, 3, 4)
+    packed = outputs.reshape(batches, length, max(q_num_heads, heads) * value.size(3))
+    return [packed.as_type(element_type), last.as_type(state_type)]
 
 
 @onnx_op("GatedDeltaNet", versions=(1,), domain=MICROSOFT)
@@ -201,48 +283,51 @@ def gated_delta_net(
     ``state_update_capacity`` also what the first steps of each sequence did to the state: decays, keys and what they
     were multiplied with.
     """
-    kind = query.element_type
+    element_type = query.element_type
     if key is None or value is None:
         query, key, value = _unpacked(ctx, query, initial_state)
-    outer, heads = value.sizes()[:-2], value.size(-2)
+    *outer, heads, value_size = value.sizes()
     decay, beta = _rule(ctx, update_rule, decay, beta)
     if beta_activation not in ("none", "sigmoid"):
         raise ctx.invalid(f"beta_activation must be none or sigmoid, but is {beta_activation!r}")
-    tokens = [one.as_type("f32").reshape(-1, *one.sizes()[-2:]) for one in (query, key, value)]
+    tokens = [value_.as_type("f32").reshape(-1, *value_.sizes()[-2:]) for value_ in (query, key, value)]
     if qk_l2_norm:
-        tokens[:2] = [one / ((one * one).sum(-1, keep_dims=True) + 1e-6).sqrt() for one in tokens[:2]]
+        tokens[:2] = [value_ / ((value_ * value_).sum(-1, keep_dims=True) + 1e-6).sqrt() for value_ in tokens[:2]]
     if beta is not None:
         rate = beta.as_type("f32").reshape(-1, heads, 1)
         beta = rate.sigmoid() if beta_activation == "sigmoid" else rate
     if decay is not None:
         logarithm = decay.as_type("f32").reshape(tokens[0].size(0), heads, -1)
-        decay = _decay(ctx, logarithm, gate_activation, a_log, dt_bias, gate_lower_bound).exp()
+        decay = _decay(ctx, logarithm, gate_activation, a_log, dt_bias, gate_lower_bound)
     rows = Rows.of(ctx, tokens[2], cu_seqlens, initial_state)
     query, key, value = map(rows.split, tokens)
     times, own_key = heads // key.size(2), key
-    query, key = (one.unsqueeze(3).broadcast(*one.sizes()[:3], times, one.size(3)) for one in (query, key))
-    query, key = (one.reshape(*one.sizes()[:2], heads, one.size(4)) for one in (query, key))
-    steps = _Steps(
-        query=query.unsqueeze(3),
-        key=key,
-        value=value,
-        decay=None if decay is None else rows.split(decay),
-        beta=None if beta is None else rows.split(beta),
-        active=rows.active,
-    )
+    query, key = (_repeated(values, times) for values in (query, key))
+    decay, beta = (None if values is None else rows.split(values) for values in (decay, beta))
     if initial_state is None:
         state = value.of(0.0).broadcast(value.size(1), heads, key.size(3), value.size(3))
     else:
         state = initial_state.transpose(0, 1, 3, 2)
-    outputs, last, *updates = _recurrence(steps, state, _scale(scale, key), with_updates=state_update_capacity > 0)
-    made = rows.join(outputs.squeeze(3)).reshape(*outer, heads, value.size(3))
-    results = [made.as_type(kind), last.transpose(0, 1, 3, 2)]
+    if beta is not None and _is_per_head(ctx, decay, 1) and rows.active is None and not state_update_capacity:
+        query, key, value = (values.transpose(1, 2, 0, 3) for values in (query, key, value))
+        decay, beta = (None if values is None else values.squeeze(3).transpose(1, 2, 0) for values in (decay, beta))
+        assert beta is not None
+        outputs, last = _gated_delta_rule(query, key, value, decay, beta, state, scale)
+        outputs = outputs.transpose(2, 0, 1, 3)
+    else:
+        decay = None if decay is None else decay.exp()
+        steps = _Steps(query=query.unsqueeze(3), key=key, value=value, decay=decay, beta=beta, active=rows.active)
+        with_updates = state_update_capacity > 0
+        outputs, last, *updates = _recurrence(steps, state, _scale(scale, key), with_updates)
+        outputs = outputs.squeeze(3)
+    joined = rows.join(outputs).reshape(*outer, heads, value_size)
+    results = [joined.as_type(element_type), last.transpose(0, 1, 3, 2)]
     if not state_update_capacity:
         return results
     if capture_count is None:
         raise ctx.invalid("state_update_capacity requires the input capture_count, which is missing")
     parts = [
-        steps.decay if steps.decay is not None else value.of(1.0).broadcast(*value.sizes()[:3], 1),
+        decay if decay is not None else value.of(1.0).broadcast(*value.sizes()[:3], 1),
         own_key,
         *updates,
     ]

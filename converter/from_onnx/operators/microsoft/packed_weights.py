@@ -20,7 +20,7 @@ from ir_runtime.rewriting.layers import in_type
 _KINDS = {2: element_types.u2, 4: element_types.u4, 8: element_types.u8}
 
 
-def _packed(ctx: Context, value: Output, kind: ElementType, shape: tuple[int, ...], name: str) -> Output:
+def _packed(ctx: Context, value: Output, element_type: ElementType, shape: tuple[int, ...], name: str) -> Output:
     """Bytes that hold several numbers each as a constant of those; the data stay where they are."""
     tensor = value.tensor
     if tensor is None:
@@ -28,10 +28,10 @@ def _packed(ctx: Context, value: Output, kind: ElementType, shape: tuple[int, ..
     if value.element_type is not element_types.u8:
         raise ctx.invalid(f"{name} must be u8, but is {value.element_type}")
     count = int(np.prod(shape, dtype=np.int64))
-    if kind.byte_size(count) != tensor.size:
-        raise ctx.invalid(f"{name} must have {kind.byte_size(count)} bytes, but has {tensor.size}")
+    if element_type.byte_size(count) != tensor.size:
+        raise ctx.invalid(f"{name} must have {element_type.byte_size(count)} bytes, but has {tensor.size}")
     packed = np.ascontiguousarray(tensor.array()).reshape(-1)
-    return ctx.tensor(Tensor.from_packed(packed, kind, shape).derived("unpacked", tensor))
+    return ctx.tensor(Tensor.from_packed(packed, element_type, shape).derived("unpacked", tensor))
 
 
 def _shaped(ctx: Context, value: Output, shape: Sequence[int]) -> Output:
@@ -39,19 +39,19 @@ def _shaped(ctx: Context, value: Output, shape: Sequence[int]) -> Output:
 
 
 def _zero_points(
-    ctx: Context, zero: Output | None, kind: ElementType, rows: int, blocks: int, like: Output, lists: int
+    ctx: Context, zero: Output | None, element_type: ElementType, rows: int, blocks: int, like: Output, lists: int
 ) -> Output:
     """One zero point a block, ``[rows, blocks, 1]``; packed ones are ``lists``, each of which begins at a byte."""
     if zero is None:
         # A list, which stays stored in the weights' own type.
-        return in_type(ctx, ctx.constant([1 << (kind.bits - 1)], kind), like.element_type)
+        return in_type(ctx, ctx.constant([1 << (element_type.bits - 1)], element_type), like.element_type)
     if zero.element_type.is_real:
         return in_type(ctx, _shaped(ctx, zero, (rows, blocks, 1)), like.element_type)
     count = rows * blocks // lists
-    held = kind.byte_size(count) * 8 // kind.bits
-    points = _packed(ctx, zero, kind, (lists, held), "zero_points")
+    held = element_type.byte_size(count) * 8 // element_type.bits
+    points = _packed(ctx, zero, element_type, (lists, held), "zero_points")
     if held != count:
-        points = ctx.computed("Slice", ctx.known(points, "zero_points")[:, :count], kind, [points])
+        points = ctx.computed("Slice", ctx.known(points, "zero_points")[:, :count], element_type, [points])
     points = ctx.tensor(_reshaped(points, (rows, blocks, 1)))
     return in_type(ctx, points, like.element_type)
 
@@ -82,9 +82,9 @@ def unpacked_weights(
     rows, width = shape
     if block_size < 1 or width < 1:
         raise ctx.invalid(f"K and block_size must be positive, but are {width} and {block_size}")
-    kind, blocks = _KINDS[bits], -(-width // block_size)
-    weights = in_type(ctx, _packed(ctx, packed, kind, (rows, blocks, block_size), name), element_type)
-    zero = _zero_points(ctx, zero_points, kind, rows, blocks, weights, zero_point_lists or rows)
+    packed_type, blocks = _KINDS[bits], -(-width // block_size)
+    weights = in_type(ctx, _packed(ctx, packed, packed_type, (rows, blocks, block_size), name), element_type)
+    zero = _zero_points(ctx, zero_points, packed_type, rows, blocks, weights, zero_point_lists or rows)
     weights = layers.subtract(ctx, weights, zero)
     factor = _shaped(ctx, in_type(ctx, scales, element_type), (rows, blocks, 1))
     weights = _shaped(ctx, layers.multiply(ctx, weights, factor), (rows, blocks * block_size))

@@ -198,19 +198,19 @@ def crop_and_resize(
     def at(row: Expression, column: Expression) -> Expression:
         clipped = [row.clip(0.0, bottom), column.clip(0.0, right)]
         shape = inside.sizes()
-        parts = [images, *(one.as_type("i64") for one in clipped)]
+        parts = [images, *(position.as_type("i64") for position in clipped)]
         return pixels.gather_nd(concat([part.broadcast(*shape).unsqueeze(3) for part in parts], 3))
 
     if mode == "nearest":
         # Halves go away from zero, as C's round does.
-        made = at((rows + 0.5).floor(), (columns + 0.5).floor())
+        sampled = at((rows + 0.5).floor(), (columns + 0.5).floor())
     else:
         top, left = rows.floor(), columns.floor()
         down, across = ((rows - top).unsqueeze(3), (columns - left).unsqueeze(3))
         upper = at(top, left) + (at(top, columns.ceil()) - at(top, left)) * across
         lower = at(rows.ceil(), left) + (at(rows.ceil(), columns.ceil()) - at(rows.ceil(), left)) * across
-        made = upper + (lower - upper) * down
-    return where(inside.unsqueeze(3), made, extrapolation_value).transpose(0, 3, 1, 2)
+        sampled = upper + (lower - upper) * down
+    return where(inside.unsqueeze(3), sampled, extrapolation_value).transpose(0, 3, 1, 2)
 
 
 @onnx_op("ConvTransposeWithDynamicPads", domain=MICROSOFT, versions=(1,))
@@ -219,5 +219,5 @@ def conv_transpose_with_pads(
     ctx: Context, x: Output, w: Output, pads: Output | None = None, b: Output | None = None, **attributes: Any
 ) -> Output:
     """ConvTranspose with pads as an input, which must be constant."""
-    known = None if pads is None else ctx.known(pads, "the pads").reshape(-1).tolist()
-    return conv_transpose(ctx, x, w, b, pads=known, **attributes)
+    pad_values = None if pads is None else ctx.known(pads, "the pads").reshape(-1).tolist()
+    return conv_transpose(ctx, x, w, b, pads=pad_values, **attributes)

@@ -80,8 +80,8 @@ def qlinear_sigmoid(
     y_zero_point: Output | None = None,
 ) -> Output:
     """1 / (1 + e^-x)."""
-    made = ctx.emit(ir.Sigmoid1(), dequantize(ctx, x, x_scale, x_zero_point))
-    return _put_on(ctx, made, ctx.required(y_scale, "Y_scale"), y_zero_point, x)
+    result = ctx.emit(ir.Sigmoid1(), dequantize(ctx, x, x_scale, x_zero_point))
+    return _put_on(ctx, result, ctx.required(y_scale, "Y_scale"), y_zero_point, x)
 
 
 @onnx_op("QLinearLeakyRelu", domain=MICROSOFT, versions=(1,))
@@ -96,8 +96,8 @@ def qlinear_leaky_relu(
     alpha: float = 0.009999999776482582,
 ) -> Output:
     """alpha x where x is negative."""
-    made = leaky_relu(ctx, dequantize(ctx, x, x_scale, x_zero_point), alpha=alpha)
-    return _put_on(ctx, made, ctx.required(y_scale, "Y_scale"), y_zero_point, x)
+    result = leaky_relu(ctx, dequantize(ctx, x, x_scale, x_zero_point), alpha=alpha)
+    return _put_on(ctx, result, ctx.required(y_scale, "Y_scale"), y_zero_point, x)
 
 
 @onnx_op("QLinearSoftmax", domain=MICROSOFT, versions=(1,))
@@ -116,12 +116,12 @@ def qlinear_softmax(
     wide = dequantize(ctx, x, x_scale, x_zero_point)
     at = normalize_axis(axis, ctx.rank(x, "the input"))
     if opset >= 13:
-        made = ctx.emit(ir.SoftMax8(axis=at), wide)
+        result = ctx.emit(ir.SoftMax8(axis=at), wide)
     else:
         shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
         flat = ctx.emit(movement.Reshape1(special_zero=True), wide, ctx.constant([0] * at + [-1]))
-        made = ctx.emit(movement.Reshape1(), ctx.emit(ir.SoftMax8(axis=at), flat), shape)
-    return _put_on(ctx, made, ctx.required(y_scale, "y_scale"), ctx.required(y_zero_point, "y_zero_point"), x)
+        result = ctx.emit(movement.Reshape1(), ctx.emit(ir.SoftMax8(axis=at), flat), shape)
+    return _put_on(ctx, result, ctx.required(y_scale, "y_scale"), ctx.required(y_zero_point, "y_zero_point"), x)
 
 
 @onnx_op("QLinearConcat", domain=MICROSOFT, versions=(1,))
@@ -174,8 +174,8 @@ def qlinear_average_pool(
 ) -> Output:
     """The means of windows."""
     wide = dequantize(ctx, x, x_scale, x_zero_point)
-    made = _pooled(ctx, wide, channels_last, lambda data: average_pool(ctx, data, **attributes))
-    return _put_on(ctx, made, ctx.required(y_scale, "y_scale"), y_zero_point, x)
+    result = _pooled(ctx, wide, channels_last, lambda data: average_pool(ctx, data, **attributes))
+    return _put_on(ctx, result, ctx.required(y_scale, "y_scale"), y_zero_point, x)
 
 
 @onnx_op("QLinearGlobalAveragePool", domain=MICROSOFT, versions=(1,))
@@ -221,8 +221,8 @@ def qlinear_reduce_mean(
 
 def _less(ctx: Context, value: Output, zero: Output | None) -> Output:
     wide = in_type(ctx, value, element_types.f32)
-    known = None if zero is None else zero.type.constant
-    if zero is None or (known is not None and not known.any()):
+    constant = None if zero is None else zero.type.constant
+    if zero is None or (constant is not None and not constant.any()):
         return wide
     return layers.subtract(ctx, wide, in_type(ctx, zero, element_types.f32))
 
@@ -363,7 +363,7 @@ def dequantize_linear(
 def mat_mul_integer_16(ctx: Context, a: Output, b: Output) -> Output:
     """The product of matrices of 16-bit integers in 32 bits, without a sign where neither has one."""
     unsigned = a.element_type is b.element_type is element_types.u16
-    wide = (in_type(ctx, one, element_types.i32) for one in (a, b))
+    wide = (in_type(ctx, operand, element_types.i32) for operand in (a, b))
     y = ctx.emit(matmul.MatMul1(), *wide)
     return in_type(ctx, y, element_types.u32 if unsigned else element_types.i32)
 
@@ -400,7 +400,7 @@ def quantized_embed_layer_normalization(
     segments = None
     if segment_embedding is not None:
         segments = table("segment_embedding", segment_embedding, segment_embedding_scale, segment_embedding_zero_point)
-    made = embed_layer_normalization(
+    results = embed_layer_normalization(
         ctx,
         input_ids,
         segment_ids,
@@ -417,4 +417,4 @@ def quantized_embed_layer_normalization(
         mask,
         epsilon=epsilon,
     )
-    return list(made[:2])
+    return list(results[:2])

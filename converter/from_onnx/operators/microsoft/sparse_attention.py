@@ -45,7 +45,7 @@ def sparse_attention(
 
     The rows of the patterns are lists of blocks, one behind the other, with the places at which they start.
     """
-    given = {
+    arguments = {
         "past_key": past_key,
         "past_value": past_value,
         "block_row_indices": block_row_indices,
@@ -53,7 +53,9 @@ def sparse_attention(
         "total_sequence_length": total_sequence_length,
         "key_total_sequence_lengths": key_total_sequence_lengths,
     }
-    values = {name: ctx.required(None if one is None else one.value, name) for name, one in given.items()}
+    values = {
+        name: ctx.required(None if argument is None else argument.value, name) for name, argument in arguments.items()
+    }
     assert past_key is not None
     assert total_sequence_length is not None
     assert key_total_sequence_lengths is not None
@@ -102,10 +104,10 @@ def _patterns(ctx: Context, rows: Array, columns: Array) -> Array:
             f"{columns.shape}"
         )
     blocks = rows.shape[1] - 1
-    found = np.zeros((len(rows), blocks, blocks), np.bool_)
+    masks = np.zeros((len(rows), blocks, blocks), np.bool_)
     for pattern, (starts, listed) in enumerate(zip(rows.tolist(), columns.tolist())):
         for block, (start, end) in enumerate(itertools.pairwise(starts)):
             if not 0 <= start <= end <= len(listed) or not all(0 <= column < blocks for column in listed[start:end]):
                 raise ctx.invalid(f"row {block} of pattern {pattern} lists no blocks of {blocks}")
-            found[pattern, block, listed[start:end]] = True
-    return found
+            masks[pattern, block, listed[start:end]] = True
+    return masks

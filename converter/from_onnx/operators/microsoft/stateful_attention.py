@@ -51,7 +51,7 @@ def mask(ctx: Context, queries: Output, places: Output | None, lengths: Output, 
 
 def _attention_mask(ctx: Context, lengths: Output) -> Output:
     """The input ``[b, t]`` that ``lengths`` is computed from."""
-    found: dict[Node, None] = {}
+    mask_inputs: dict[Node, None] = {}
     seen: set[Node] = set()
     pending = [lengths.node]
     while pending:
@@ -61,11 +61,11 @@ def _attention_mask(ctx: Context, lengths: Output) -> Output:
         seen.add(node)
         pending.extend(source.node for source in node.inputs)
         if node.op.role == "parameter":
-            found[node] = None
-    masks = [node.outputs[0] for node in found]
+            mask_inputs[node] = None
+    masks = [node.outputs[0] for node in mask_inputs]
     if len(masks) == 1 and masks[0].element_type.is_integral and ctx.rank(masks[0], "the attention mask") == 2:
         return masks[0]
-    inputs = ", ".join(f"'{node.name}' {node.outputs[0].type}" for node in found) or "no input"
+    inputs = ", ".join(f"'{node.name}' {node.outputs[0].type}" for node in mask_inputs) or "no input"
     raise ctx.unsupported(
         "a cache that becomes a variable needs an attention mask [batch, keys] among the inputs, which seqlens_k "
         f"counts; but it is computed from {inputs}"

@@ -113,13 +113,13 @@ def max_pool_with_mask(
         starts, is_read, result = positions(count) * stride - before, None, None
         for offset in range(kernel):
             places = starts + offset
-            known = places.clip(length.of(0), length - 1)
-            is_inside = (known.equal(places)).reshape(-1, *repeat(1, rank - 1 - number))
+            window_indices = places.clip(length.of(0), length - 1)
+            is_inside = (window_indices.equal(places)).reshape(-1, *repeat(1, rank - 1 - number))
             if number == rank - 1:
-                row = mask.gather(known, axis) | ~is_inside
+                row = mask.gather(window_indices, axis) | ~is_inside
                 is_read = row if is_read is None else is_read & row
                 is_inside = is_inside & is_read
-            part = where(is_inside, x.gather(known, axis), lowest)
+            part = where(is_inside, x.gather(window_indices, axis), lowest)
             result = part if result is None else result.maximum(part)
         assert result is not None
         x = result

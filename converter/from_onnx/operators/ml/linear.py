@@ -105,9 +105,9 @@ def feature_vectorizer(ctx: Context, *inputs: Output, inputdimensions: Whole = N
         part = in_type(ctx, value, _F32)
         if ctx.rank(value, f"input {index}") == 1:
             part = layers.unsqueeze(ctx, part, 0)
-        wanted = inputdimensions[index] if inputdimensions and index < len(inputdimensions) else None
-        if wanted is not None and not ctx.declared(part).shape[1].contains(wanted):
-            raise ctx.invalid(f"input {index} should have {wanted} features, but is {ctx.declared(value).shape}")
+        expected = inputdimensions[index] if inputdimensions and index < len(inputdimensions) else None
+        if expected is not None and not ctx.declared(part).shape[1].contains(expected):
+            raise ctx.invalid(f"input {index} should have {expected} features, but is {ctx.declared(value).shape}")
         parts.append(part)
     return parts[0] if len(parts) == 1 else ctx.emit(movement.Concat1(axis=1), *parts)
 
@@ -145,7 +145,7 @@ def one_hot_encoder(
 
 def _encoded(ctx: Context, x: Expression, keys: Expression, values: Expression, default: Expression) -> Expression:
     """The value of the first key that equals x, by comparing each element with every key."""
-    if any(one.element_type is element_types.string for one in (x, keys, values)):
+    if any(operand.element_type is element_types.string for operand in (x, keys, values)):
         raise ctx.unsupported("labels that are strings are not supported: the IR's layers do not compute with them")
     listed, results = ctx.known(keys.value, "the keys"), values.value.shape[0].value
     count = len(listed)
@@ -154,11 +154,11 @@ def _encoded(ctx: Context, x: Expression, keys: Expression, values: Expression, 
     if keys.element_type is not x.element_type:
         raise ctx.invalid(f"the keys are {keys.element_type}, but the input is {x.element_type}")
     column = x.unsqueeze(ctx.rank(x.value, "the input"))
-    found = column.equal(keys)
+    is_match = column.equal(keys)
     if x.element_type.is_real and np.isnan(listed).any():
-        found = found | (column.emit(elementwise.IsNaN10()) & np.isnan(listed))
+        is_match = is_match | (column.emit(elementwise.IsNaN10()) & np.isnan(listed))
     # The number of the first key that is equal; the count of keys where none is.
-    first = where(found, found.of(np.arange(count), "i64"), count).min(-1)
+    first = where(is_match, is_match.of(np.arange(count), "i64"), count).min(-1)
     return concat([values, Expression(ctx, as_list(ctx, default.value))], 0).gather(first)
 
 

@@ -32,18 +32,18 @@ _ROUNDS = 100
 class _Kernel:
     """The kernel function of an input and a support vector."""
 
-    kind: str
+    name: str
     gamma: float
     offset: float
     degree: float
 
 
-def _kernel(ctx: Context, kind: str, numbers: Sequence[float] | None) -> _Kernel:
-    if kind not in _KERNELS:
-        raise ctx.invalid(f"kernel_type must be one of {', '.join(_KERNELS)}, but is '{kind}'")
+def _kernel(ctx: Context, name: str, numbers: Sequence[float] | None) -> _Kernel:
+    if name not in _KERNELS:
+        raise ctx.invalid(f"kernel_type must be one of {', '.join(_KERNELS)}, but is '{name}'")
     if numbers and len(numbers) < 3:
         raise ctx.invalid(f"kernel_params must be gamma, coef0 and degree, but are {list(numbers)}")
-    return _Kernel(kind, *(numbers[:3] if numbers else (0.0, 0.0, 0.0)))
+    return _Kernel(name, *(numbers[:3] if numbers else (0.0, 0.0, 0.0)))
 
 
 def _rows(ctx: Context, x: Expression, features: int) -> Expression:
@@ -61,15 +61,15 @@ def _product(a: Expression, matrix: Array) -> Expression:
 
 def _similarities(x: Expression, vectors: Array, kernel: _Kernel) -> Expression:
     """The kernel function ``[n, v]`` of rows ``[n, f]`` and vectors ``[v, f]``."""
-    if kernel.kind == "RBF":
+    if kernel.name == "RBF":
         # By differences, because |a|^2 + |b|^2 - 2 a b loses the digits of small distances.
         squares = x.unsqueeze(1).emit(elementwise.SquaredDifference1(), x.of(vectors))
         return (squares.sum(2) * -kernel.gamma).exp()
     product = _product(x, vectors)
-    if kernel.kind == "LINEAR":
+    if kernel.name == "LINEAR":
         return product
     product = product * kernel.gamma + kernel.offset
-    return product.emit(elementwise.Tanh1()) if kernel.kind == "SIGMOID" else product.power(kernel.degree)
+    return product.emit(elementwise.Tanh1()) if kernel.name == "SIGMOID" else product.power(kernel.degree)
 
 
 # --- regression ---
@@ -247,8 +247,8 @@ def _round(ctx: Context, start: Expression, q: Expression, count: int) -> SubGra
     """One round through all labels, and whether another is needed."""
     body = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
     nodes = [
-        make_node(inputs_outputs.Parameter1(shape=one.value.shape, element_type=one.element_type), ())
-        for one in (start, q)
+        make_node(inputs_outputs.Parameter1(shape=state.value.shape, element_type=state.element_type), ())
+        for state in (start, q)
     ]
     before, matrix = (Expression(body, node.outputs[0]) for node in nodes)
 

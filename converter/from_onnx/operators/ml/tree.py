@@ -85,8 +85,8 @@ def _leaves(ctx: Context, x: Expression, forest: _Forest) -> Expression:
 
 
 def _next(x: Expression, forest: _Forest, place: Expression, *, is_first: bool) -> Expression:
-    def at(values: Array, kind: ElementType | str) -> Expression:
-        return x.of(values, kind).gather(place)
+    def at(values: Array, element_type: ElementType | str) -> Expression:
+        return x.of(values, element_type).gather(place)
 
     feature = at(forest.feature, "i32")
     # At first, every row is at the roots.
@@ -110,11 +110,11 @@ def _scores(ctx: Context, x: Expression, forest: _Forest, weights: Array, has: A
     leaves = _leaves(ctx, wide, forest)
     beyond = float(np.finfo(np.float32).max) * (-1 if aggregate == "MAX" else 1)
     is_extreme = aggregate in ("MIN", "MAX")
-    found = wide.of(np.where(has, weights, beyond) if is_extreme else weights).gather(leaves)
+    leaf_scores = wide.of(np.where(has, weights, beyond) if is_extreme else weights).gather(leaves)
     if not is_extreme:
-        total = found.sum(1)
+        total = leaf_scores.sum(1)
         return total if aggregate == "SUM" else total / len(forest.roots)
-    extreme = found.min(1) if aggregate == "MIN" else found.max(1)
+    extreme = leaf_scores.min(1) if aggregate == "MIN" else leaf_scores.max(1)
     if has[forest.mode == _LEAF].all():
         return extreme
     return where(extreme.equal(beyond), extreme.of(0), extreme)
@@ -220,14 +220,14 @@ def _of_two(
     """
     above = score.greater(0.5 if is_share else 0.0)
     if column == 1:
-        made = transformed(ctx, concat([score * 0, score], 1), transform)
+        class_scores = transformed(ctx, concat([score * 0, score], 1), transform)
     else:
         of_two_shares(ctx, transform)
         single = transform == "LOGISTIC"
-        made = concat([1 - score if is_share and not single else -score, score], 1)
+        class_scores = concat([1 - score if is_share and not single else -score, score], 1)
         if single:
-            made = transformed(ctx, made, transform)
-    return chosen(above, labels), made.as_type("f32")
+            class_scores = transformed(ctx, class_scores, transform)
+    return chosen(above, labels), class_scores.as_type("f32")
 
 
 @onnx_op(

@@ -79,17 +79,17 @@ def celu(ctx: Context, x: Output, *, alpha: float = 1.0) -> Output:
         raise ctx.invalid("alpha must not be 0")
     if alpha == 1:
         return ctx.emit(ir.Elu1(alpha=1.0), x)
-    kind = x.element_type
-    wide = x if kind.bits >= 32 else in_type(ctx, x, element_types.f32)
+    element_type = x.element_type
+    wide = x if element_type.bits >= 32 else in_type(ctx, x, element_types.f32)
     scale = ctx.like(alpha, wide)
     scaled = layers.divide(ctx, wide, scale)
     if alpha > 0:
-        return in_type(ctx, layers.multiply(ctx, ctx.emit(ir.Elu1(alpha=1.0), scaled), scale), kind)
+        return in_type(ctx, layers.multiply(ctx, ctx.emit(ir.Elu1(alpha=1.0), scaled), scale), element_type)
     grown = layers.subtract(ctx, layers.exponential(ctx, scaled), ctx.like(1, wide))
     zero = ctx.like(0, wide)
     negative = layers.minimum(ctx, layers.multiply(ctx, grown, scale), zero)
     positive = layers.maximum(ctx, wide, zero)
-    return in_type(ctx, layers.add(ctx, positive, negative), kind)
+    return in_type(ctx, layers.add(ctx, positive, negative), element_type)
 
 
 @onnx_op("Selu", versions=(1,))
@@ -153,17 +153,17 @@ def swiglu(ctx: Context, a: Output, b: Output, *, alpha: float = 1.0) -> Output:
 @onnx_op("Shrink", versions=(9,))
 def shrink(ctx: Context, x: Output, *, bias: float = 0.0, lambd: float = 0.5) -> Output:
     """x + bias below -lambd, x - bias above lambd, 0 between; of integers it is rounded towards zero."""
-    kind = x.element_type
+    element_type = x.element_type
     values = x
-    if kind.is_integral:
-        values = in_type(ctx, x, element_types.f32 if kind.bits <= 16 else element_types.f64)
+    if element_type.is_integral:
+        values = in_type(ctx, x, element_types.f32 if element_type.bits <= 16 else element_types.f64)
     amount, zero = ctx.like(bias, values), ctx.like(0, values)
     below = layers.less(ctx, values, ctx.like(-lambd, values))
     above = layers.greater(ctx, values, ctx.like(lambd, values))
     less = layers.subtract(ctx, values, amount)
     more = layers.add(ctx, values, amount)
     upper = layers.select(ctx, above, less, zero)
-    return in_type(ctx, layers.select(ctx, below, more, upper), kind)
+    return in_type(ctx, layers.select(ctx, below, more, upper), element_type)
 
 
 # --- PRelu ---

@@ -61,10 +61,10 @@ def attended(ctx: Context, q: Output, k: Output, v: Output, scores: Scores) -> O
 # --- single steps, for what ScaledDotProductAttention does not have ---
 
 
-def _scale(ctx: Context, given: float | None, q: Output) -> Output:
+def _scale(ctx: Context, scale: float | None, q: Output) -> Output:
     """The factor of the products of queries and keys: as given, or 1 / sqrt(h)."""
-    if given or q.shape[3].is_static:
-        return ctx.like(given or 1 / math.sqrt(q.shape[3].value), q)
+    if scale or q.shape[3].is_static:
+        return ctx.like(scale or 1 / math.sqrt(q.shape[3].value), q)
     wide = q.element_type if q.element_type is element_types.f64 else element_types.f32
     root = layers.square_root(ctx, in_type(ctx, dim_of(ctx, q, 3), wide))
     return in_type(ctx, layers.divide(ctx, ctx.constant(1, wide), root), q.element_type)
@@ -247,9 +247,9 @@ def attention(
     q, k, v = _separate(ctx, (query, key, value), q_num_heads, kv_num_heads)
     if past_key is not None and past_value is not None:
         k, v = concat(ctx, 2, past_key, k), concat(ctx, 2, past_value, v)
-    kind = q.element_type
+    element_type = q.element_type
     keys, values = _for_each_query_head(ctx, q, k, v)
-    values = in_type(ctx, values, kind)
+    values = in_type(ctx, values, element_type)
     visible = _Visibility() if attn_mask is None else _given_mask(ctx, attn_mask, keys)
     valid = None if nonpad_kv_seqlen is None else reshape(ctx, nonpad_kv_seqlen, [-1, 1, 1, 1])
     # With ``causal`` the layer counts from the first key, and takes no other mask.
@@ -264,9 +264,9 @@ def attention(
     if valid is not None:
         numbers = as_i64(ctx, arange(ctx, dim_of(ctx, keys, 2)))
         visible = visible.also(ctx, layers.less(ctx, numbers, valid), True)
-    precision = kind if softmax_precision is None else element_type_of(softmax_precision)
+    precision = element_type if softmax_precision is None else element_type_of(softmax_precision)
     scores = Scores(scale, softcap, causal=bool(is_causal) and plain)
-    if ctx.wants(3) or _is_coarser(precision, kind):
+    if ctx.wants(3) or _is_coarser(precision, element_type):
         visible = _with_causality(ctx, visible, q, keys) if scores.causal else visible
         output, detail = _step_by_step(ctx, (q, keys, values), scores, visible, qk_matmul_output_mode, precision)
     else:
@@ -326,8 +326,8 @@ def _smaller(a: int, b: int) -> int:
     return max(a, b) if min(a, b) < 0 else min(a, b)
 
 
-def _is_coarser(precision: ElementType, kind: ElementType) -> bool:
-    return precision is not kind and precision.bits <= kind.bits
+def _is_coarser(precision: ElementType, element_type: ElementType) -> bool:
+    return precision is not element_type and precision.bits <= element_type.bits
 
 
 def _with_causality(ctx: Context, visible: _Visibility, q: Output, keys: Output) -> _Visibility:
@@ -360,8 +360,8 @@ def _never_empty(ctx: Context, visible: _Visibility) -> tuple[Output, Output | N
     assert mask is not None
     any_of = reduction.ReduceLogicalOr1(keep_dims=True)
     sees = ctx.emit(any_of, seen, ctx.constant([seen.shape.rank - 1]))
-    known = sees.type.constant
-    if known is not None and known.all():
+    constant = sees.type.constant
+    if constant is not None and constant.all():
         return mask, None
     if mask.element_type is element_types.boolean:
         return layers.logical_or(ctx, mask, layers.logical_not(ctx, sees)), sees

@@ -67,75 +67,75 @@ def bit_cast(ctx: Context, data: Expression, *, to: int) -> Expression:
     Arithmetic cannot distinguish NaNs: as an integer each has the bits of the usual one
     (no sign, and of the fraction the highest bit), and integers become some NaN.
     """
-    wanted, given = element_type_of(to), data.element_type
-    if given.bits != wanted.bits:
-        raise ctx.invalid(f"{given} has {given.bits} bits, but {wanted} has {wanted.bits}")
-    if wanted is given:
+    target_type, source_type = element_type_of(to), data.element_type
+    if source_type.bits != target_type.bits:
+        raise ctx.invalid(f"{source_type} has {source_type.bits} bits, but {target_type} has {target_type.bits}")
+    if target_type is source_type:
         return data
-    known = data.value.type.constant
-    if known is not None:
-        bits = np.frombuffer(pack(known, given), np.uint8)
-        return data.of(unpack(bits, wanted, known.shape), wanted)
+    constant = data.value.type.constant
+    if constant is not None:
+        bits = np.frombuffer(pack(constant, source_type), np.uint8)
+        return data.of(unpack(bits, target_type, constant.shape), target_type)
     declared = ctx.declared(data.value).shape
     if declared.is_static and 0 in declared.static():
         # Looking up nothing is not safe everywhere, so that this holds for no elements alone; they have any bits.
         ctx.graphs.keep_dimensions()
-        return data.as_type(wanted)
-    if given.bits == 64:
-        if given.is_real or wanted.is_real:
+        return data.as_type(target_type)
+    if source_type.bits == 64:
+        if source_type.is_real or target_type.is_real:
             raise ctx.unsupported(
-                f"the bits of {given} as {wanted}, where they are computed at run time: "
+                f"the bits of {source_type} as {target_type}, where they are computed at run time: "
                 f"OpenVINO computes with 32 bits of them"
             )
-        return data.as_type(wanted)
-    return _of_words(_words(data), wanted)
+        return data.as_type(target_type)
+    return _of_words(_words(data), target_type)
 
 
 def _words(data: Expression) -> Expression:
     """The bits of each element, the lowest ones of i32; those above them are undefined."""
-    kind = data.element_type
-    if not kind.is_real:
+    element_type = data.element_type
+    if not element_type.is_real:
         return data.as_type("i32")
     x = data.as_type("f32")
-    layout = _FLOATS.get(kind)
-    magnitude = _ranked(x, kind) if layout is None else _bits_of(x, layout)
-    usual = int(_codes(np.full(1, np.nan), kind)[0]) if kind is not element_types.f4e2m1 else 0
+    layout = _FLOATS.get(element_type)
+    magnitude = _ranked(x, element_type) if layout is None else _bits_of(x, layout)
+    usual = int(_codes(np.full(1, np.nan), element_type)[0]) if element_type is not element_types.f4e2m1 else 0
     if usual:
         magnitude = where(x.emit(elementwise.IsNaN10()), magnitude.of(usual), magnitude)
-    if kind is element_types.f8e8m0:
+    if element_type is element_types.f8e8m0:
         return magnitude  # It has no sign.
     signed = where(x.equal(0), 1 / x, x)  # The reciprocals of zeros have their sign.
-    sign = magnitude.of(np.array(1 << (kind.bits - 1), np.uint32).view(np.int32))
+    sign = magnitude.of(np.array(1 << (element_type.bits - 1), np.uint32).view(np.int32))
     return magnitude.emit(elementwise.BitwiseOr13(), where(signed < 0, sign, 0))
 
 
-def _of_words(words: Expression, wanted: ElementType) -> Expression:
+def _of_words(words: Expression, target_type: ElementType) -> Expression:
     """What the lowest bits of i32 are in another type."""
-    if wanted is element_types.f32:
+    if target_type is element_types.f32:
         return _float_of(words)
-    if wanted.bits == 32:
-        return words.as_type(wanted)  # The same bits in both engines.
-    low = words.emit(elementwise.BitwiseAnd13(), words.of((1 << wanted.bits) - 1))
-    if wanted.is_real:
-        table = unpack(np.frombuffer(_all_codes(wanted), np.uint8), wanted, (1 << wanted.bits,))
-        return low.of(table, wanted).gather(low)
-    if wanted.kind == "signed":
-        half = 1 << (wanted.bits - 1)
+    if target_type.bits == 32:
+        return words.as_type(target_type)  # The same bits in both engines.
+    low = words.emit(elementwise.BitwiseAnd13(), words.of((1 << target_type.bits) - 1))
+    if target_type.is_real:
+        table = unpack(np.frombuffer(_all_codes(target_type), np.uint8), target_type, (1 << target_type.bits,))
+        return low.of(table, target_type).gather(low)
+    if target_type.category == "signed":
+        half = 1 << (target_type.bits - 1)
         low = where(low.greater_equal(half), low - 2 * half, low)
-    return low.as_type(wanted)
+    return low.as_type(target_type)
 
 
-def _all_codes(kind: ElementType) -> bytes:
+def _all_codes(element_type: ElementType) -> bytes:
     """Every float of up to 16 bits, by its bits, as a file has them."""
-    if kind.bits == 16:
+    if element_type.bits == 16:
         return np.arange(1 << 16, dtype="<u2").tobytes()
-    return pack(np.arange(1 << kind.bits), element_types.u8 if kind.bits == 8 else element_types.u4)
+    return pack(np.arange(1 << element_type.bits), element_types.u8 if element_type.bits == 8 else element_types.u4)
 
 
-def _codes(values: Array, kind: ElementType) -> Array:
+def _codes(values: Array, element_type: ElementType) -> Array:
     """The bits of floats."""
-    made = values.astype(kind.dtype)
-    return made.view(np.dtype(f"u{made.dtype.itemsize}"))
+    converted = values.astype(element_type.dtype)
+    return converted.view(np.dtype(f"u{converted.dtype.itemsize}"))
 
 
 def _not_above(size: Expression, rising: Array) -> Expression:
@@ -143,10 +143,12 @@ def _not_above(size: Expression, rising: Array) -> Expression:
     return size.emit(Bucketize3(output_type=element_types.i32, with_right_bound=False), size.of(rising))
 
 
-def _ranked(x: Expression, kind: ElementType) -> Expression:
+def _ranked(x: Expression, element_type: ElementType) -> Expression:
     """The bits of the magnitude of a float of at most 8 bits, given as f32: how many floats above 0 are not above."""
-    floats = unpack(np.frombuffer(_all_codes(kind), np.uint8), kind, (1 << kind.bits,)).astype(np.float32)
-    rising = floats[1 : None if kind is element_types.f8e8m0 else 1 << (kind.bits - 1)]
+    floats = unpack(np.frombuffer(_all_codes(element_type), np.uint8), element_type, (1 << element_type.bits,)).astype(
+        np.float32
+    )
+    rising = floats[1 : None if element_type is element_types.f8e8m0 else 1 << (element_type.bits - 1)]
     return _not_above(abs(x), rising[~np.isnan(rising)])
 
 

@@ -38,9 +38,9 @@ from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 @onnx_op("If", versions=(1, 11, 13, 16, 19, 21, 23, 24, 25))
 def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: GraphProto) -> Sequence[Value]:
     """One of two graphs; where the condition is a constant, the layers of that graph without an If."""
-    known = cond.type.constant
-    if known is not None and known.size == 1:
-        return ctx.graphs.inline(then_branch if known.reshape(-1)[0] else else_branch, [])
+    constant = cond.type.constant
+    if constant is not None and constant.size == 1:
+        return ctx.graphs.inline(then_branch if constant.reshape(-1)[0] else else_branch, [])
     branches = _branches(ctx, cond, then_branch, else_branch)
     results = [branch.model.outputs for branch in branches]
     if len(results[0]) != len(results[1]):
@@ -80,8 +80,8 @@ def _give_rank(body: Model, index: int, rank: int) -> None:
     old = body.results[index]
     ones = np.ones(rank, np.int64)
     shape = make_node(Const1(value=Tensor.from_array(ones, element_types.i64)), (), f"{old.name}/shape")
-    made = make_node(movement.Reshape1(), [old.inputs[0], shape.outputs[0]], f"{old.name}/reshape")
-    result = make_node(Result1(), made.outputs, old.name)
+    node = make_node(movement.Reshape1(), [old.inputs[0], shape.outputs[0]], f"{old.name}/reshape")
+    result = make_node(Result1(), node.outputs, old.name)
     body.results = (*body.results[:index], result, *body.results[index + 1 :])
 
 
@@ -91,13 +91,13 @@ def _branches(ctx: Context, cond: Output, *graphs: GraphProto) -> list[Body]:
     In ONNX such a model is valid: a branch for another sampling rate may contradict the shapes of the inputs as long
     as it does not run.
     """
-    made = [ctx.graphs.body_or_contradictions(graph) for graph in graphs]
-    bodies = [branch for branch in made if isinstance(branch, Body)]
-    reasons = "; ".join(str(problem) for branch in made if not isinstance(branch, Body) for problem in branch)
+    branches = [ctx.graphs.body_or_contradictions(graph) for graph in graphs]
+    bodies = [branch for branch in branches if isinstance(branch, Body)]
+    reasons = "; ".join(str(problem) for branch in branches if not isinstance(branch, Body) for problem in branch)
     if not bodies:
         raise ctx.invalid(f"neither branch fits the graph around it: {reasons}")
-    if len(bodies) < len(made):
-        name = "then_branch" if isinstance(made[1], Body) else "else_branch"
+    if len(bodies) < len(branches):
+        name = "then_branch" if isinstance(branches[1], Body) else "else_branch"
         warn(
             "the %s of the If that makes '%s' contradicts the graph around it and fails when it is taken: %s",
             name,
@@ -118,15 +118,15 @@ def _failing(cond: Output, other: Body, name: str) -> Body:
     """
 
     def layer(op: Operation, *inputs: Output) -> Output:
-        made = make_node(op, inputs)
-        made.name = f"{op.type}_{len(layers)}"
-        layers.append(made)
-        return made.outputs[0]
+        node = make_node(op, inputs)
+        node.name = f"{op.type}_{len(layers)}"
+        layers.append(node)
+        return node.outputs[0]
 
-    def numbers(values: Sequence[int], kind: str = "i64") -> Output:
-        wanted = element_types.element_type(kind)
-        array = np.asarray(values, wanted.dtype)
-        return layer(Const1(value=Tensor.from_array(array, wanted)))
+    def numbers(values: Sequence[int], type_name: str = "i64") -> Output:
+        element_type = element_types.element_type(type_name)
+        array = np.asarray(values, element_type.dtype)
+        return layer(Const1(value=Tensor.from_array(array, element_type)))
 
     layers: list[Node] = []
     condition = layer(Parameter1(shape=cond.shape, element_type=cond.element_type))
@@ -175,7 +175,7 @@ def _what_decides(ctx: Context, cond: Output) -> str:
 
 def _what_to_write(shapes: Mapping[str, PartialShape], values: Iterable[str]) -> str:
     """The option that makes a condition known, with placeholders for the user's numbers."""
-    entries, wanted = [], []
+    entries, placeholders = [], []
     for name, shape in shapes.items():
         dims = (
             ["N" if not dimension.is_static else str(dimension) for dimension in shape]
@@ -183,15 +183,15 @@ def _what_to_write(shapes: Mapping[str, PartialShape], values: Iterable[str]) ->
             else ["N", "..."]
         )
         entries.append(f"{name}[{','.join(dims)}]")
-        wanted = ["a dimension for each N"]
+        placeholders = ["a dimension for each N"]
     for name in values:
         entries.append(f"{name}=VALUE")
-        wanted = [*wanted[:1], "a number or a list for VALUE"]
-    return f'write onnx2ir convert MODEL --input "{",".join(entries)}" with {" and ".join(wanted)}'
+        placeholders = [*placeholders[:1], "a number or a list for VALUE"]
+    return f'write onnx2ir convert MODEL --input "{",".join(entries)}" with {" and ".join(placeholders)}'
 
 
 def _unknown(shape: PartialShape) -> str:
     if not shape.has_rank:
         return "the unknown rank"
-    found = [str(axis) for axis, dimension in enumerate(shape) if not dimension.is_static]
-    return f"the unknown dimension{'s' * (len(found) > 1)} {' and '.join(found)}"
+    unknown_axes = [str(axis) for axis, dimension in enumerate(shape) if not dimension.is_static]
+    return f"the unknown dimension{'s' * (len(unknown_axes) > 1)} {' and '.join(unknown_axes)}"

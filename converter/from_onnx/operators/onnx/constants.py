@@ -53,16 +53,20 @@ def constant(
         "value_string": (value_string, element_types.string),
         "value_strings": (value_strings, element_types.string),
     }
-    given = [name for name, (found, _) in plain.items() if found is not None]
-    given += [name for name, found in (("value", value), ("sparse_value", sparse_value)) if found is not None]
-    if len(given) != 1:
-        raise ctx.invalid(f"needs exactly one attribute, but has {', '.join(given) or 'none'}")
+    names_present = [name for name, (attribute_value, _) in plain.items() if attribute_value is not None]
+    names_present += [
+        name
+        for name, attribute_value in (("value", value), ("sparse_value", sparse_value))
+        if attribute_value is not None
+    ]
+    if len(names_present) != 1:
+        raise ctx.invalid(f"needs exactly one attribute, but has {', '.join(names_present) or 'none'}")
     if sparse_value is not None:
         return ctx.stored(sparse_value)
     if value is not None:
         return ctx.stored(value)
-    found, kind = plain[given[0]]
-    return ctx.constant(found, kind)
+    attribute, element_type = plain[names_present[0]]
+    return ctx.constant(attribute, element_type)
 
 
 # --- ConstantOfShape ---
@@ -75,9 +79,9 @@ def constant_of_shape(ctx: Context, shape: Output, *, value: TensorProto | None 
     if element.shape.element_count().value != 1:
         raise ctx.invalid(f"value must have one element, but has the shape {element.shape}")
     shape = given_list(ctx, shape, "the shape")
-    known = shape.type.constant
-    if known is not None and known.size and known.min() < 0:
-        raise ctx.invalid(f"the shape {known.tolist()} has a negative dimension")
+    dimensions = shape.type.constant
+    if dimensions is not None and dimensions.size and dimensions.min() < 0:
+        raise ctx.invalid(f"the shape {dimensions.tolist()} has a negative dimension")
     scalar = ctx.emit(movement.Reshape1(), element, ctx.constant([]))
     if shape.shape.has_rank and shape.shape[0].high == 0:
         return scalar
@@ -99,30 +103,30 @@ _MAX_FINITE = {element_types.f8e4m3: 448.0, element_types.f8e5m2: 57344.0}
 """The greatest finite number of each type; a saturating conversion limits to it."""
 
 
-def _cast(ctx: Context, x: Output, kind: ElementType, saturate: bool = True, round_mode: str = "up") -> Output:
+def _cast(ctx: Context, x: Output, element_type: ElementType, saturate: bool = True, round_mode: str = "up") -> Output:
     source = x.element_type
     if round_mode not in ("up", "down", "nearest"):
         raise ctx.invalid(f"round_mode must be up, down or nearest, but is {round_mode!r}")
-    if source is kind:
+    if source is element_type:
         return x
-    if element_types.string in (source, kind):
-        return _cast_of_strings(ctx, x, kind)
-    if kind is element_types.f8e8m0:
+    if element_types.string in (source, element_type):
+        return _cast_of_strings(ctx, x, element_type)
+    if element_type is element_types.f8e8m0:
         return _cast_to_power_of_two(ctx, x, saturate, round_mode)
-    if kind in _MAX_FINITE:
+    if element_type in _MAX_FINITE:
         wide = in_type(ctx, x, element_types.f32)
-        most = _MAX_FINITE[kind]
-        return in_type(ctx, _limited(ctx, wide, -most, most) if saturate else wide, kind)
-    if kind is element_types.boolean:
-        return in_type(ctx, x, kind)
-    if kind.is_packed and source.is_integral and isinstance(x.node.op, ir.Convert1):
+        most = _MAX_FINITE[element_type]
+        return in_type(ctx, _limited(ctx, wide, -most, most) if saturate else wide, element_type)
+    if element_type is element_types.boolean:
+        return in_type(ctx, x, element_type)
+    if element_type.is_packed and source.is_integral and isinstance(x.node.op, ir.Convert1):
         # Numbers whose fraction was cut off: the conversion to these types cuts it off itself.
         (whole,) = x.node.inputs
         x = whole if whole.element_type.is_real and whole.element_type.bits >= 16 else x
         source = x.element_type
-    if kind.is_packed or (source.bits < 16 and source.is_real and not kind.is_real):
+    if element_type.is_packed or (source.bits < 16 and source.is_real and not element_type.is_real):
         x = in_type(ctx, x, element_types.f32)
-    return in_type(ctx, x, kind)
+    return in_type(ctx, x, element_type)
 
 
 def _limited(ctx: Context, x: Output, least: float, most: float) -> Output:
@@ -133,34 +137,36 @@ def _limited(ctx: Context, x: Output, least: float, most: float) -> Output:
 
 def _cast_to_power_of_two(ctx: Context, x: Output, saturate: bool, round_mode: str) -> Output:
     """To f8e8m0, a power of two from 2^-127 to 2^127 or NaN."""
-    kind = element_types.f8e8m0
+    element_type = element_types.f8e8m0
     if not saturate:
         raise ctx.unsupported("the IR has no conversion to float8e8m0 that does not saturate")
     wide = _limited(ctx, in_type(ctx, x, element_types.f32), 2.0**-127, 2.0**127)
-    nearest = in_type(ctx, in_type(ctx, wide, kind), element_types.f32)
+    nearest = in_type(ctx, in_type(ctx, wide, element_type), element_types.f32)
     if round_mode == "nearest":
-        return in_type(ctx, wide, kind)
+        return in_type(ctx, wide, element_type)
     if round_mode == "up":
         off = layers.less(ctx, nearest, wide)
         neighbour = layers.multiply(ctx, nearest, ctx.like(2, wide))
     else:
         off = layers.greater(ctx, nearest, wide)
         neighbour = layers.multiply(ctx, nearest, ctx.like(0.5, wide))
-    return in_type(ctx, layers.select(ctx, off, neighbour, nearest), kind)
+    return in_type(ctx, layers.select(ctx, off, neighbour, nearest), element_type)
 
 
-def _cast_of_strings(ctx: Context, x: Output, kind: ElementType) -> Output:
+def _cast_of_strings(ctx: Context, x: Output, element_type: ElementType) -> Output:
     """Constant texts are converted here; OpenVINO has no conversion of texts."""
     values = x.type.constant
-    if values is None or kind is element_types.string:
-        raise ctx.unsupported(f"the IR does not convert {x.element_type} to {kind}")
+    if values is None or element_type is element_types.string:
+        raise ctx.unsupported(f"the IR does not convert {x.element_type} to {element_type}")
     numbers = []
     for text in values.reshape(-1).tolist():
         try:
-            numbers.append(float(text) if kind.is_real else int(text))
+            numbers.append(float(text) if element_type.is_real else int(text))
         except ValueError as error:
-            raise ctx.invalid(f"{text!r} is not a number of type {kind}") from error
-    return ctx.constant(np.array(numbers, np.float64 if kind.is_real else np.int64).reshape(values.shape), kind)
+            raise ctx.invalid(f"{text!r} is not a number of type {element_type}") from error
+    return ctx.constant(
+        np.array(numbers, np.float64 if element_type.is_real else np.int64).reshape(values.shape), element_type
+    )
 
 
 @onnx_op("Cast", versions=(1,))

@@ -44,10 +44,10 @@ class _Geometry:
 
 
 def _listed(ctx: Context, name: str, values: Sequence[int] | None, count: int, default: int, least: int) -> list[int]:
-    found = [default] * count if not values else list(values)
-    if len(found) != count or min(found, default=least) < least:
-        raise ctx.invalid(f"{name} must be {count} numbers from {least} on, but is {found}")
-    return found
+    entries = [default] * count if not values else list(values)
+    if len(entries) != count or min(entries, default=least) < least:
+        raise ctx.invalid(f"{name} must be {count} numbers from {least} on, but is {entries}")
+    return entries
 
 
 def _geometry(
@@ -183,13 +183,13 @@ def conv_transpose(
     if x.shape.has_rank and w.shape.has_rank and w.shape[0].merge(x.shape[1]) is None:
         raise ctx.invalid(f"weights of the shape {w.shape} do not fit data of the shape {x.shape}")
     extra = _listed(ctx, "output_padding", output_padding, geometry.rank, 0, 0)
-    wanted = None
+    output_dimensions = None
     if output_shape:
         # Some exporters write batch and channels in front of the spatial dimensions.
         spatial = list(output_shape)[2:] if len(output_shape) == geometry.rank + 2 else output_shape
-        wanted = _listed(ctx, "output_shape", spatial, geometry.rank, 1, 1)
+        output_dimensions = _listed(ctx, "output_shape", spatial, geometry.rank, 1, 1)
     weights = w if group == 1 else _grouped(ctx, w, group, geometry.rank + 2)
-    y = _transposed(ctx, x, weights, geometry, group, extra, wanted)
+    y = _transposed(ctx, x, weights, geometry, group, extra, output_dimensions)
     return _with_bias(ctx, y, b, geometry.rank)
 
 
@@ -200,7 +200,7 @@ def _transposed(
     geometry: _Geometry,
     group: int,
     extra: list[int],
-    wanted: list[int] | None,
+    output_dimensions: list[int] | None,
 ) -> Output:
     cls = convolution.ConvolutionBackpropData1 if group == 1 else convolution.GroupConvolutionBackpropData1
     begins, ends = geometry.begins, geometry.ends
@@ -216,26 +216,28 @@ def _transposed(
             output_padding=extra,
         )
 
-    if wanted is None and not same:
+    if output_dimensions is None and not same:
         if all(more < max(s, d) for more, s, d in zip(extra, geometry.strides, geometry.dilations)):
             return ctx.emit(layer(begins, ends, extra), x, weights)
         raise ctx.invalid(f"output_padding {extra} must be less than the strides or the dilations")
     front_is_less = geometry.auto_pad == "SAME_UPPER"
     spatial = _spatial(x)
-    if wanted is None and spatial is not None:
-        wanted = [dimension * stride for dimension, stride in zip(spatial, geometry.strides)]
-    if wanted is not None and spatial is not None:
+    if output_dimensions is None and spatial is not None:
+        output_dimensions = [dimension * stride for dimension, stride in zip(spatial, geometry.strides)]
+    if output_dimensions is not None and spatial is not None:
         starts = []
-        for dimension, stride, span, more, target in zip(spatial, geometry.strides, geometry.spans(ctx), extra, wanted):
+        for dimension, stride, span, more, target in zip(
+            spatial, geometry.strides, geometry.spans(ctx), extra, output_dimensions
+        ):
             total = max(stride * (dimension - 1) + more + span - target, 0)
             starts.append(total // 2 if front_is_less else total - total // 2)
         zeros = [0] * geometry.rank
-        return ctx.emit(layer(starts, zeros, zeros), x, weights, ctx.constant(wanted))
+        return ctx.emit(layer(starts, zeros, zeros), x, weights, ctx.constant(output_dimensions))
     # The IR cuts the odd element off the other side than ONNX does.
     mode = "same_lower" if front_is_less else "same_upper"
     zeros = [0] * geometry.rank
-    if wanted is not None:
-        dimensions = ctx.constant(wanted)
+    if output_dimensions is not None:
+        dimensions = ctx.constant(output_dimensions)
     else:
         whole = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
         chosen = layers.gather(ctx, whole, ctx.constant(np.arange(2, geometry.rank + 2)), ctx.constant(0))

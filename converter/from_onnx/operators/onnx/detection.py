@@ -39,8 +39,8 @@ def non_max_suppression(
         raise ctx.invalid(f"center_point_box must be 0 or 1, but is {center_point_box}")
     limit = ctx.constant(0) if max_output_boxes_per_class is None else max_output_boxes_per_class
     limit = as_scalar(ctx, limit, "max_output_boxes_per_class")
-    known = limit.type.constant
-    if known is not None and int(known) <= 0:
+    constant = limit.type.constant
+    if constant is not None and int(constant) <= 0:
         return ctx.constant(np.empty((0, 3), np.int64))
     least = ctx.constant(-np.inf, "f32")
     if score_threshold is not None:
@@ -58,9 +58,9 @@ def _exceeding(ctx: Context, threshold: Output | None) -> Output:
     if threshold is None:
         return ctx.constant(_LEAST, "f32")
     value = as_scalar(ctx, threshold, "iou_threshold")
-    known = value.type.constant
-    if known is not None:
-        return ctx.constant(max(np.nextafter(np.float32(known), np.float32(np.inf)), _LEAST), "f32")
+    constant = value.type.constant
+    if constant is not None:
+        return ctx.constant(max(np.nextafter(np.float32(constant), np.float32(np.inf)), _LEAST), "f32")
     gap = layers.multiply(ctx, value, ctx.constant(_NEXT, "f32"))
     above = layers.add(ctx, value, gap)
     return layers.maximum(ctx, above, ctx.constant(_LEAST, "f32"))

@@ -25,13 +25,15 @@ def det(ctx: Context, x: Expression) -> Expression:
     if not size.is_static:
         raise ctx.unsupported("the dimension of the matrices of Det must be known while converting")
     rest = x.at_least_float32()
-    found = rest.of(1)
+    determinant = rest.of(1)
     if rank > 2:
-        found = found.broadcast(Expression(ctx, part_of(ctx, shape_of(ctx, x.value), 0, rank - 2)), mode="numpy")
+        determinant = determinant.broadcast(
+            Expression(ctx, part_of(ctx, shape_of(ctx, x.value), 0, rank - 2)), mode="numpy"
+        )
     for dimension in range(size.value, 0, -1):
         pivot, rest = _eliminated(rest, dimension)
-        found = found * pivot
-    return found.as_type(x.element_type)
+        determinant = determinant * pivot
+    return determinant.as_type(x.element_type)
 
 
 def _eliminated(x: Expression, dimension: int) -> tuple[Expression, Expression]:

@@ -64,17 +64,17 @@ def dropout(
     training = None if training_mode is None else training_mode.type.constant
     share = ctx.constant(0.5, "f32") if ratio is None else in_type(ctx, ratio, element_types.f32)
     share = as_scalar(ctx, share, "the ratio")
-    known = share.type.constant
+    constant = share.type.constant
     inference = training_mode is None or (training is not None and not training.any())
-    if training_mode is None or inference or (known is not None and not known.any()):
+    if training_mode is None or inference or (constant is not None and not constant.any()):
         return _undropped(ctx, x, element_types.boolean)
-    if known is not None and not 0 <= float(known) < 1:
-        raise ctx.invalid(f"the ratio must be from 0 to below 1, but is {float(known)}")
+    if constant is not None and not 0 <= float(constant) < 1:
+        raise ctx.invalid(f"the ratio must be from 0 to below 1, but is {float(constant)}")
     trains = as_scalar(ctx, training_mode, "training_mode")
     # Nothing is less than 0, so without training everything is kept, and nothing grows.
     dropped = layers.select(ctx, trains, share, ctx.constant(0, "f32"))
     mask = layers.greater_equal(ctx, unit(ctx, shape_of(ctx, x), seed), dropped)
-    one = ctx.constant(1, "f32")
-    growth = layers.divide(ctx, one, layers.subtract(ctx, one, dropped))
+    scalar_one = ctx.constant(1, "f32")
+    growth = layers.divide(ctx, scalar_one, layers.subtract(ctx, scalar_one, dropped))
     grown = layers.multiply(ctx, x, in_type(ctx, growth, x.element_type))
     return layers.select(ctx, mask, grown, ctx.like(0, x)), mask

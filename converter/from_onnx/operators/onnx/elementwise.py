@@ -61,8 +61,8 @@ def _two_inputs(
         onnx_op(op_type, versions=inplace)(translate_limited)
 
 
-def _fit(one: Dimension, two: Dimension) -> bool:
-    return one.merge(two) is not None or Dimension(1, 1) in (one, two)
+def _fit(dimension: Dimension, two: Dimension) -> bool:
+    return dimension.merge(two) is not None or Dimension(1, 1) in (dimension, two)
 
 
 def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: bool) -> Output:
@@ -71,11 +71,11 @@ def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: boo
     Without ``broadcast`` the shapes must be equal. With it the dimensions of ``b`` are those of
     ``a`` from ``axis`` on, by default the last ones; the result has the shape of ``a``.
     """
-    one, two = ctx.declared(a).shape, ctx.declared(b).shape
+    left, two = ctx.declared(a).shape, ctx.declared(b).shape
     if not broadcast:
-        if one.merge(two) is None:
-            wrong = f"without 'broadcast' the inputs must have one shape, but are {one} and {two}"
-            if one.rank != two.rank or not all(_fit(p, q) for p, q in zip(one, two)):
+        if left.merge(two) is None:
+            wrong = f"without 'broadcast' the inputs must have one shape, but are {left} and {two}"
+            if left.rank != two.rank or not all(_fit(p, q) for p, q in zip(left, two)):
                 raise ctx.invalid(wrong)
             ctx.tolerate(wrong)
         return b
@@ -91,10 +91,10 @@ def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: boo
         if after:
             b = ctx.emit(movement.Unsqueeze1(), b, ctx.constant(np.arange(rank_b, rank_b + after)))
     two = ctx.declared(b).shape
-    if one.has_rank:
-        for mine, other in zip(reversed(one.dims), reversed(two.dims)):
+    if left.has_rank:
+        for mine, other in zip(reversed(left.dims), reversed(two.dims)):
             if mine.merge(other) is None and not other.contains(1):
-                raise ctx.invalid(f"the second input {two} does not fit into the first, {one}")
+                raise ctx.invalid(f"the second input {two} does not fit into the first, {left}")
     return b
 
 
@@ -162,13 +162,13 @@ def _same_type_power(ctx: Context, base: Output, exponent: Output) -> Output:
 
 def _power(ctx: Context, base: Output, exponent: Output) -> Output:
     """The result has the type of the base, whatever the type of the exponent."""
-    kind = base.element_type
-    if not kind.is_integral:
-        return layers.power(ctx, base, in_type(ctx, exponent, kind))
+    element_type = base.element_type
+    if not element_type.is_integral:
+        return layers.power(ctx, base, in_type(ctx, exponent, element_type))
     if exponent.element_type.is_integral:
-        return layers.power(ctx, base, in_type(ctx, exponent, kind))
+        return layers.power(ctx, base, in_type(ctx, exponent, element_type))
     raised = layers.power(ctx, in_type(ctx, base, element_types.f64), in_type(ctx, exponent, element_types.f64))
-    return in_type(ctx, raised, kind)
+    return in_type(ctx, raised, element_type)
 
 
 _two_inputs("Pow", _same_type_power, (), (1,))
@@ -249,55 +249,57 @@ def bit_shift(ctx: Context, x: Output, y: Output, *, direction: str) -> Output:
     """x shifted by y bits. A shift by all its bits, or by a negative number, leaves nothing but the sign."""
     if direction not in ("LEFT", "RIGHT"):
         raise ctx.invalid(f"direction must be LEFT or RIGHT, but is {direction!r}")
-    kind = x.element_type
-    most = ctx.like(kind.bits - 1, x)
-    inside = _is_limited(y, kind.bits - 1)
+    element_type = x.element_type
+    most = ctx.like(element_type.bits - 1, x)
+    inside = _is_limited(y, element_type.bits - 1)
     amount = y
     if not inside:
         # Shifts by the whole width or more; a negative number is one of these as an unsigned number.
         beyond = layers.greater(ctx, y, most)
-        if kind.is_signed:
+        if element_type.is_signed:
             beyond = layers.logical_or(ctx, beyond, layers.less(ctx, y, ctx.like(0, y)))
         amount = layers.select(ctx, beyond, most, y)
     shift = ir.BitwiseLeftShift15() if direction == "LEFT" else ir.BitwiseRightShift15()
     shifted = ctx.emit(shift, x, amount)
-    if inside or (direction == "RIGHT" and kind.is_signed):
+    if inside or (direction == "RIGHT" and element_type.is_signed):
         return shifted
     return layers.select(ctx, beyond, ctx.like(0, x), shifted)
 
 
 def _is_limited(y: Output, most: int) -> bool:
     """Whether all numbers are from 0 to ``most``: by their bounds, or by a Where that puts ``most`` for others."""
-    known = y.type.known_bounds
-    if known is not None and (known.lower >= 0).all() and (known.upper <= most).all():
+    bounds = y.type.known_bounds
+    if bounds is not None and (bounds.lower >= 0).all() and (bounds.upper <= most).all():
         return True
     while isinstance(y.node.op, ir.Convert1) and y.node.inputs[0].element_type.is_integral:
         y = y.node.inputs[0]
     if not isinstance(y.node.op, ir.Select1) or not y.element_type.is_integral:
         return False
-    beyond, limit, given = y.node.inputs
+    beyond, limit, shift_amount = y.node.inputs
     checks = [source.node for source in beyond.node.inputs] if isinstance(beyond.node.op, ir.LogicalOr1) else []
     above, *rest = checks or [beyond.node]
-    below = [one for one in rest if isinstance(one.op, ir.Less1) and _is_number(one.inputs[1], 0)]
+    below = [
+        comparison for comparison in rest if isinstance(comparison.op, ir.Less1) and _is_number(comparison.inputs[1], 0)
+    ]
     is_above = isinstance(above.op, ir.Greater1) and _is_number(above.inputs[1], most) and _is_number(limit, most)
-    compared = [one.inputs[0] for one in (above, *below)]
+    compared = [compared_value.inputs[0] for compared_value in (above, *below)]
     # A number that is within the limits is the same in every type that it is converted to.
-    is_same = all(_sources(one) & _sources(given) for one in compared)
+    is_same = all(_sources(compared_value) & _sources(shift_amount) for compared_value in compared)
     return is_above and is_same and (bool(below) or not compared[0].element_type.is_signed)
 
 
 def _sources(value: Output) -> set[Output]:
     """A whole number, and what it was converted from."""
-    found = {value}
+    values = {value}
     while isinstance(value.node.op, ir.Convert1) and value.node.inputs[0].element_type.is_integral:
         (value,) = value.node.inputs
-        found.add(value)
-    return found
+        values.add(value)
+    return values
 
 
 def _is_number(value: Output, number: int) -> bool:
-    known = value.type.constant
-    return known is not None and known.size == 1 and known.reshape(-1)[0] == number
+    constant = value.type.constant
+    return constant is not None and constant.size == 1 and constant.reshape(-1)[0] == number
 
 
 _two_inputs("BitwiseAnd", _layer(ir.BitwiseAnd13), (18,))

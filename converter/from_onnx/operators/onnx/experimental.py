@@ -115,7 +115,7 @@ def constant_fill(
     extra_shape: Sequence[int] | None = None,
 ) -> Output:
     """``value`` in the shape that an attribute gives, or the input: its own shape, or its values as one."""
-    kind = element_type_of(dtype)
+    element_type = element_type_of(dtype)
     if like is None:
         if extra_shape:
             raise ctx.invalid("extra_shape goes behind the input's shape, but there is no input")
@@ -126,4 +126,4 @@ def constant_fill(
         target = as_i64(ctx, like) if input_as_shape else shape_of(ctx, like)
         if extra_shape:
             target = ctx.emit(movement.Concat1(axis=0), target, ctx.constant(list(extra_shape)))
-    return ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(value, kind), target)
+    return ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(value, element_type), target)

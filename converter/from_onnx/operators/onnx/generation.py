@@ -28,20 +28,20 @@ from ir_runtime.rewriting.shape_layers import dim_of, shape_of
 def range_11(ctx: Context, start: Output, limit: Output, delta: Output) -> Output:
     """start, start + delta, ... without limit."""
     parts = zip((start, limit, delta), ("start", "limit", "delta"))
-    first, last, step = (as_scalar(ctx, value, what) for value, what in parts)
+    first, last, step = (as_scalar(ctx, value, subject) for value, subject in parts)
     return ctx.emit(generation.Range4(output_type=start.element_type), first, last, step)
 
 
 @onnx_op("Range", versions=(27,))
 def range_27(ctx: Context, start: Output, limit: Output, delta: Output, *, stash_type: int = 1) -> Output:
     """As before; 16-bit floats are computed in the wider type ``stash_type``."""
-    kind = start.element_type
-    if kind not in (element_types.f16, element_types.bf16):
+    element_type = start.element_type
+    if element_type not in (element_types.f16, element_types.bf16):
         return range_11(ctx, start, limit, delta)
     wide = element_type_of(stash_type)
     if wide not in (element_types.f32, element_types.f64):
         raise ctx.invalid(f"stash_type must be float or double, but is {wide}")
-    return in_type(ctx, range_11(ctx, *[in_type(ctx, value, wide) for value in (start, limit, delta)]), kind)
+    return in_type(ctx, range_11(ctx, *[in_type(ctx, value, wide) for value in (start, limit, delta)]), element_type)
 
 
 @onnx_op("EyeLike", versions=(9, 22))
@@ -49,12 +49,12 @@ def eye_like(ctx: Context, data: Output, *, dtype: int | None = None, k: int = 0
     """Ones on the k-th diagonal of a matrix shaped like the input."""
     if data.shape.has_rank and data.shape.rank != 2:
         raise ctx.invalid(f"the input must be a matrix, but has the shape {data.shape}")
-    kind = data.element_type if dtype is None else element_type_of(dtype)
+    element_type = data.element_type if dtype is None else element_type_of(dtype)
     # A plain type that every engine can fill; the values 0 and 1 are exact in all others.
     matrix = ctx.emit(
         generation.Eye9(output_type=element_types.f32), dim_of(ctx, data, 0), dim_of(ctx, data, 1), ctx.constant(k)
     )
-    return in_type(ctx, matrix, kind)
+    return in_type(ctx, matrix, element_type)
 
 
 # --- running sums and products ---
@@ -82,9 +82,9 @@ def cum_prod(ctx: Context, x: Output, axis: Output, *, exclusive: int = 0, rever
     The IR has no such operation: an iteration multiplies one slice after the other.
     """
     rank = ctx.rank(x, "the data")
-    known = axis.type.constant
-    if known is not None:
-        at = normalize_axis(int(known.reshape(-1)[0]), rank)
+    constant = axis.type.constant
+    if constant is not None:
+        at = normalize_axis(int(constant.reshape(-1)[0]), rank)
         return _running_product(ctx, x, at, bool(exclusive), bool(reverse))
     if rank == 1:
         return _running_product(ctx, x, 0, bool(exclusive), bool(reverse))
@@ -99,11 +99,11 @@ def cum_prod(ctx: Context, x: Output, axis: Output, *, exclusive: int = 0, rever
 
 def _running_product(ctx: Context, x: Output, at: int, exclusive: bool, reverse: bool) -> Output:
     """Slice by slice along the dimension ``at``, as an iteration."""
-    one = ctx.like(1, x)
+    unit = ctx.like(1, x)
     single = ctx.emit(
         scatter.ScatterUpdate3(), shape_of(ctx, x), ctx.constant([at]), ctx.constant([1]), ctx.constant(0)
     )
-    ones = ctx.emit(movement.Broadcast3(mode="numpy"), one, single)
+    ones = ctx.emit(movement.Broadcast3(mode="numpy"), unit, single)
     body = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
     shape = x.shape.replace(at, 1)
     parameters = [

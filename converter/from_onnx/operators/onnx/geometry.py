@@ -56,30 +56,30 @@ def _sample(
         raise ctx.unsupported("the rank of the data or the grid must be known while converting, but is not")
     if ctx.version == 16 and rank.rank != 4:
         raise ctx.invalid(f"the data and the grid must have four dimensions in opset 16, but the shape is {rank}")
-    kind = x.element_type
-    if kind is element_types.string:
+    element_type = x.element_type
+    if element_type is element_types.string:
         raise ctx.unsupported("the IR samples grids of numbers alone, and the data are texts")
-    if not kind.is_real and not kind.is_dynamic and mode != "nearest":
-        raise ctx.unsupported(f"interpolation between elements of type {kind} is not defined")
-    exact = kind.is_real and kind.bits == 64
+    if not element_type.is_real and not element_type.is_dynamic and mode != "nearest":
+        raise ctx.unsupported(f"interpolation between elements of type {element_type} is not defined")
+    exact = element_type.is_real and element_type.bits == 64
     # OpenVINO computes with f32 or i32 alone; every type up to these comes through them unchanged.
-    wide = element_types.f64 if exact else element_types.f32 if kind.is_real else element_types.i32
-    if kind.is_dynamic or (not kind.is_real and kind.bits >= 32):
-        wide = kind
+    wide = element_types.f64 if exact else element_types.f32 if element_type.is_real else element_types.i32
+    if element_type.is_dynamic or (not element_type.is_real and element_type.bits >= 32):
+        wide = element_type
     data = _converted(ctx, x, wide)
     places = in_type(ctx, grid, element_types.f64 if grid.element_type is element_types.f64 else element_types.f32)
     if rank.rank == 4:
         op = grid_sample.GridSample9(align_corners=bool(align_corners), mode=modes[mode], padding_mode=padding)
-        return _converted(ctx, ctx.emit(op, data, places), kind)
+        return _converted(ctx, ctx.emit(op, data, places), element_type)
     if rank.rank < 3:
         raise ctx.invalid(f"the data must have at least one spatial dimension, but the shape is {rank}")
     sampler = _Sampler(bool(align_corners), modes[mode], padding)
     sampled = sampler.sample(Expression(ctx, data), Expression(ctx, places), rank.rank - 2)
-    return _converted(ctx, sampled.value, kind)
+    return _converted(ctx, sampled.value, element_type)
 
 
-def _converted(ctx: Context, value: Output, kind: element_types.ElementType) -> Output:
-    return value if kind.is_dynamic else in_type(ctx, value, kind)
+def _converted(ctx: Context, value: Output, element_type: element_types.ElementType) -> Output:
+    return value if element_type.is_dynamic else in_type(ctx, value, element_type)
 
 
 # Which neighbours of a place are seen, counted from the element before it (the nearest, for nearest).
@@ -127,12 +127,12 @@ class _Sampler:
         lengths = Expression(grid.builder, part_of(grid.builder, places.value, 0, spatial + 1))
         target = lengths, lengths.of([len(_STEPS[self.mode])] * spatial)
         last = 2 * spatial + 1
-        columns = [found.index.broadcast(*target, mode="numpy").unsqueeze(last) for found in near]
+        columns = [neighbour.index.broadcast(*target, mode="numpy").unsqueeze(last) for neighbour in near]
         seen = data.transpose(0, *range(2, spatial + 2), 1).gather_nd(concat(columns, last), batch_dims=1)
-        within = [found.within for found in near if found.within is not None]
+        within = [neighbour.within for neighbour in near if neighbour.within is not None]
         if within:
             seen = where(functools.reduce(operator.and_, within).unsqueeze(last), seen, 0)
-        weights = [found.weight for found in near if found.weight is not None]
+        weights = [neighbour.weight for neighbour in near if neighbour.weight is not None]
         axes = range(spatial + 1, 2 * spatial + 1)
         if weights:
             weight = functools.reduce(operator.mul, weights).unsqueeze(last).as_type(seen.element_type)
@@ -217,8 +217,8 @@ def affine_grid(ctx: Context, theta: Expression, size: Expression, *, align_corn
 
 def _line(count: Expression, like: Expression, align_corners: bool) -> Expression:
     """The places of ``count`` (a list of one) elements between -1 and 1: centres, or from end to end."""
-    kind = like.element_type
-    steps = positions(count.reshape()).as_type(kind)
-    number = count.as_type(kind)
+    element_type = like.element_type
+    steps = positions(count.reshape()).as_type(element_type)
+    number = count.as_type(element_type)
     parts, first = (number - 1, steps) if align_corners else (number, steps + 0.5)
     return first * 2 / parts - 1

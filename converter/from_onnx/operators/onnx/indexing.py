@@ -82,13 +82,13 @@ def scatter_elements(
 
     ``reduction`` adds the updates to, multiplies them with (16) or compares them to (18) what is there.
     """
-    kind = _reduction(ctx, reduction, ctx.version >= 18)
+    mode = _reduction(ctx, reduction, ctx.version >= 18)
     if data.shape.has_rank:
         axis = normalize_axis(axis, data.shape.rank)
-    if kind == "none":
+    if mode == "none":
         op: scatter.ScatterElementsUpdate3 | scatter.ScatterElementsUpdate12 = scatter.ScatterElementsUpdate3()
     else:
-        op = scatter.ScatterElementsUpdate12(reduction=kind, use_init_val=True)
+        op = scatter.ScatterElementsUpdate12(reduction=mode, use_init_val=True)
     return ctx.emit(op, data, indices, updates, ctx.constant(axis))
 
 
@@ -99,8 +99,8 @@ def scatter_nd(ctx: Context, data: Output, indices: Output, updates: Output, *, 
 
     ``reduction`` is as in ScatterElements.
     """
-    kind = _reduction(ctx, reduction, ctx.version >= 18)
-    op = scatter.ScatterNDUpdate4() if kind == "none" else scatter.ScatterNDUpdate15(reduction=kind)
+    mode = _reduction(ctx, reduction, ctx.version >= 18)
+    op = scatter.ScatterNDUpdate4() if mode == "none" else scatter.ScatterNDUpdate15(reduction=mode)
     return ctx.emit(op, data, indices, updates)
 
 
@@ -161,12 +161,12 @@ def one_hot(ctx: Context, indices: Output, depth: Output, values: Output, *, axi
 @onnx_op("NonZero", versions=(9, 13))
 def non_zero(ctx: Context, data: Output) -> Output:
     """The positions of all elements that are not zero, one column each."""
-    found = ctx.emit(indexing.NonZero3(output_type=element_types.i64), data)
+    coordinates = ctx.emit(indexing.NonZero3(output_type=element_types.i64), data)
     if data.shape.has_rank and data.shape.rank == 0:
         # A scalar has no dimensions, and so no rows; the IR gives it one.
         bounds = [ctx.constant([value]) for value in (0, 0, 1, 0)]
-        return ctx.emit(slicing.Slice8(), found, *bounds)
-    return found
+        return ctx.emit(slicing.Slice8(), coordinates, *bounds)
+    return coordinates
 
 
 @onnx_op("Compress", versions=(9, 11, 28))
@@ -182,9 +182,9 @@ def compress(ctx: Context, data: Output, condition: Output, *, axis: int | None 
         data = as_list(ctx, data)
     else:
         at = normalize_axis(axis, ctx.rank(data, "the data"))
-    known = condition.type.constant
-    if known is not None:
-        chosen = ctx.constant(np.flatnonzero(known))
+    constant = condition.type.constant
+    if constant is not None:
+        chosen = ctx.constant(np.flatnonzero(constant))
     else:
         size = dimension_list(ctx, data, at)
         within = ctx.emit(slicing.Slice8(), condition, ctx.constant([0]), size, ctx.constant([1]))

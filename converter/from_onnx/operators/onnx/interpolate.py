@@ -49,11 +49,11 @@ def _without_scalar_scales(ctx: Context, x: Output, request: Request) -> Request
     if request.scales is None or request.sizes is None or not x.shape.has_rank:
         return request
     rank = len(request.axes) or x.shape.rank
-    wanted = Dimension(rank, rank)
+    expected = Dimension(rank, rank)
     scales, sizes = (value.shape.element_count() for value in (request.scales, request.sizes))
-    if not scales.is_static or scales == wanted or sizes != wanted:
+    if not scales.is_static or scales == expected or sizes != expected:
         return request
-    ctx.tolerate(f"scales and sizes are both given, but only the sizes have a number for each of {wanted} dimensions")
+    ctx.tolerate(f"scales and sizes are both given, but only the sizes have a number for each of {expected} dimensions")
     return replace(request, scales=None)
 
 
@@ -62,15 +62,15 @@ def _resize(ctx: Context, x: Output, request: Request) -> Output:
     request = _without_scalar_scales(ctx, x, request)
     if (request.scales is None) == (request.sizes is None):
         raise ctx.invalid("needs either scales or sizes")
-    given = request.scales if request.scales is not None else request.sizes
-    assert given is not None
-    count = given.shape.element_count()
+    target = request.scales if request.scales is not None else request.sizes
+    assert target is not None
+    count = target.shape.element_count()
     if not count.contains(len(request.axes)):
         raise ctx.invalid(f"{count} scales or sizes were given for {len(request.axes)} dimensions")
     if request.scales is not None:
-        known = request.scales.type.constant
-        if known is not None and not (known > 0).all():
-            raise ctx.invalid(f"scales must be positive, but are {known.tolist()}")
+        constant = request.scales.type.constant
+        if constant is not None and not (constant > 0).all():
+            raise ctx.invalid(f"scales must be positive, but are {constant.tolist()}")
     plan = _plan(ctx, x, request)
     if (
         plan is not None
@@ -116,18 +116,18 @@ def _plan(ctx: Context, x: Output, request: Request) -> list[_Along] | None:
         region = known_region.astype(np.float32).reshape(-1).tolist()
         starts, ends = region[: len(sizes)], region[len(sizes) :]
     if request.scales is not None:
-        known = request.scales.type.constant
-        if known is None:
+        constant = request.scales.type.constant
+        if constant is None:
             return None
-        scales = known.reshape(-1).astype(np.float32)
+        scales = constant.reshape(-1).astype(np.float32)
         widths = np.array(sizes, np.float32) * (np.array(ends, np.float32) - np.array(starts, np.float32))
         counts = np.floor(widths * scales).astype(np.int64).tolist()
     else:
         assert request.sizes is not None
-        wanted = request.sizes.type.constant
-        if wanted is None:
+        size_values = request.sizes.type.constant
+        if size_values is None:
             return None
-        counts = wanted.reshape(-1).tolist()
+        counts = size_values.reshape(-1).tolist()
         if min(counts, default=0) < 0:
             raise ctx.invalid(f"sizes must not be negative, but are {counts}")
         scales = (np.array(counts, np.float32) / np.maximum(np.array(sizes, np.float32), 1)).astype(np.float32)
@@ -144,8 +144,8 @@ def _plan(ctx: Context, x: Output, request: Request) -> list[_Along] | None:
 def _is_native(x: Output, request: Request, plan: list[_Along] | None) -> bool:
     if request.coordinate_mode == "half_pixel_symmetric" and request.sizes is None:
         # Only scales that leave no fraction of an element make no difference to half_pixel.
-        known = None if request.scales is None else request.scales.type.constant
-        if known is None or (known != np.floor(known)).any():
+        constant = None if request.scales is None else request.scales.type.constant
+        if constant is None or (constant != np.floor(constant)).any():
             return False
     elif request.coordinate_mode not in (*NATIVE_COORDINATES, "half_pixel_symmetric"):
         return False
@@ -171,16 +171,16 @@ def _resized(x: Output, request: Request, plan: list[_Along] | None) -> list[int
     if plan is not None:
         return [i for i, along in enumerate(plan) if along.size != along.count or along.scale != 1]
     if request.scales is not None:
-        known = request.scales.type.constant
-        return [i for i in range(len(request.axes)) if known is None or known.reshape(-1)[i] != 1]
+        constant = request.scales.type.constant
+        return [i for i in range(len(request.axes)) if constant is None or constant.reshape(-1)[i] != 1]
     assert request.sizes is not None
     bounds = request.sizes.type.known_bounds
-    wanted: list[Dimension] = [Dimension()] * len(request.axes)
+    dimensions: list[Dimension] = [Dimension()] * len(request.axes)
     if bounds is not None and bounds.lower.size == len(request.axes):
-        wanted = bounds.dimensions()
+        dimensions = bounds.dimensions()
     return [
         i
-        for i, (size, axis) in enumerate(zip(wanted, request.axes))
+        for i, (size, axis) in enumerate(zip(dimensions, request.axes))
         if not (size.is_static and size == x.shape[axis]) and not _is_dimension_of(request.sizes, i, x, axis)
     ]
 
@@ -235,8 +235,8 @@ def _interpolated(ctx: Context, x: Output, request: Request, plan: list[_Along] 
         exact = all(np.float32(a.count) / np.float32(a.size) == np.float32(a.scale) for a in plan)
         by_scales = by_scales and not exact
     y = _computable(ctx, x, request)
-    given = _dimensions_or_scales(ctx, request, plan, resized, by_scales)
-    y = ctx.emit(_layer(x, request, by_scales), y, given, ctx.constant([request.axes[i] for i in resized]))
+    target = _dimensions_or_scales(ctx, request, plan, resized, by_scales)
+    y = ctx.emit(_layer(x, request, by_scales), y, target, ctx.constant([request.axes[i] for i in resized]))
     return _back(ctx, y, x)
 
 
@@ -245,13 +245,13 @@ def _dimensions_or_scales(
 ) -> Output:
     if plan is not None and not by_scales:
         return ctx.constant([plan[i].count for i in chosen])
-    given = request.scales if by_scales else request.sizes
-    assert given is not None
+    target = request.scales if by_scales else request.sizes
+    assert target is not None
     if len(chosen) < len(request.axes):
-        given = layers.gather(ctx, given, ctx.constant(chosen), ctx.constant(0))
-    if by_scales and given.element_type is not element_types.f32:
-        given = ctx.emit(elementwise.Convert1(destination_type=element_types.f32), given)
-    return given
+        target = layers.gather(ctx, target, ctx.constant(chosen), ctx.constant(0))
+    if by_scales and target.element_type is not element_types.f32:
+        target = ctx.emit(elementwise.Convert1(destination_type=element_types.f32), target)
+    return target
 
 
 def _layer(x: Output, request: Request, by_scales: bool) -> interpolate.Interpolate11:

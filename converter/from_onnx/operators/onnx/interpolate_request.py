@@ -43,11 +43,11 @@ class Request:
 
     def check(self, ctx: Context) -> None:
         """Raises what ``ctx.invalid`` returns where a mode is none of ONNX's."""
-        for name, value, known in (
+        for name, value, allowed in (
             ("mode", self.mode, tuple(MODES)),
             ("coordinate_transformation_mode", self.coordinate_mode, _COORDINATES),
             ("nearest_mode", self.nearest_mode, _NEAREST_MODES),
             ("keep_aspect_ratio_policy", self.policy, _POLICIES),
         ):
-            if value not in known:
-                raise ctx.invalid(f"{name} must be one of {', '.join(known)}, but is '{value}'")
+            if value not in allowed:
+                raise ctx.invalid(f"{name} must be one of {', '.join(allowed)}, but is '{value}'")

@@ -34,10 +34,10 @@ def repeated(ctx: Context, trips: int, start: bool, states: Sequence[Value], bod
         control = [ctx.constant(number), ctx.constant(going, element_types.boolean)]
         prefix = f"{body.name or 'body'}[{round_number}]/"
         results = ctx.graphs.inline(body, [*control, *carried], prefix=prefix)
-        known = tensor_of(results[0], "the condition").type.constant
-        if known is None:
+        condition = tensor_of(results[0], "the condition").type.constant
+        if condition is None:
             return None
-        goes_on = bool(known.all())
+        goes_on = bool(condition.all())
         carried = results[1 : 1 + len(states)]
         for column, value in zip(joined, results[1 + len(states) :]):
             item = tensor_of(value, "an output of the body")
@@ -77,12 +77,12 @@ def appending(ctx: Context, states: Sequence[Value], body: GraphProto) -> tuple[
                 f"but state {place} is another"
             )
     nodes = list(body.node)
-    made = body.with_fields(node=nodes)
-    appended = [_appended(ctx, made, nodes, place) for place in places]
-    inputs = [value for index, value in enumerate(made.input) if index - 2 not in places]
-    outputs = [value for index, value in enumerate(made.output) if index - 1 not in places]
+    appended_body = body.with_fields(node=nodes)
+    appended = [_appended(ctx, appended_body, nodes, place) for place in places]
+    inputs = [value for index, value in enumerate(appended_body.input) if index - 2 not in places]
+    outputs = [value for index, value in enumerate(appended_body.output) if index - 1 not in places]
     outputs += [ValueInfoProto(name=name) for name in appended]
-    return made.with_fields(input=inputs, output=outputs), places
+    return appended_body.with_fields(input=inputs, output=outputs), places
 
 
 def _appended(ctx: Context, body: GraphProto, nodes: list[NodeProto], place: int) -> str:

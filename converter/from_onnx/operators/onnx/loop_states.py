@@ -70,8 +70,8 @@ def settled(
         body = make(types)
         results = body.model.outputs[offset : offset + len(types)]
         widened = [
-            plain(result) if index in free else _wider(ctx, kind, result)
-            for index, (kind, result) in enumerate(zip(types, results))
+            plain(result) if index in free else _wider(ctx, tensor_type, result)
+            for index, (tensor_type, result) in enumerate(zip(types, results))
         ]
         if widened == types:
             return body
@@ -79,11 +79,11 @@ def settled(
     raise ctx.unsupported("the shape of a loop-carried value changes in every iteration")
 
 
-def _wider(ctx: Context, kind: TensorType, result: Output) -> TensorType:
-    if result.element_type is not kind.element_type:
-        raise ctx.invalid(f"a loop-carried value is {kind.element_type}, but becomes {result.element_type}")
-    if not kind.shape.has_rank or not result.shape.has_rank or result.shape.rank != kind.shape.rank:
-        return dataclasses.replace(kind, shape=PartialShape.dynamic())
+def _wider(ctx: Context, tensor_type: TensorType, result: Output) -> TensorType:
+    if result.element_type is not tensor_type.element_type:
+        raise ctx.invalid(f"a loop-carried value is {tensor_type.element_type}, but becomes {result.element_type}")
+    if not tensor_type.shape.has_rank or not result.shape.has_rank or result.shape.rank != tensor_type.shape.rank:
+        return dataclasses.replace(tensor_type, shape=PartialShape.dynamic())
     # A dimension that changes in one iteration may change in each.
-    dims = [before if before == after else None for before, after in zip(kind.shape, result.shape)]
-    return dataclasses.replace(kind, shape=PartialShape(dims))
+    dims = [before if before == after else None for before, after in zip(tensor_type.shape, result.shape)]
+    return dataclasses.replace(tensor_type, shape=PartialShape(dims))

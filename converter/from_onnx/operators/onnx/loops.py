@@ -69,10 +69,10 @@ def loop(
             return [*tensors, *_nothing_joined(ctx, tensors, body)]
     if len(tensors) == count:
         return _loop(ctx, trips, start, tensors, body)
-    known = known_trips(trips, start)
-    made = None if known is None else repeated(ctx, *known, v_initial, body)
-    if made is not None:
-        return made
+    trip_range = known_trips(trips, start)
+    unrolled = None if trip_range is None else repeated(ctx, *trip_range, v_initial, body)
+    if unrolled is not None:
+        return unrolled
     reduced, places = appending(ctx, v_initial, body)
     results = _loop(ctx, trips, start, tensors, reduced)
     gathered = iter(StackedSequence(value) for value in results[len(results) - len(places) :])
@@ -126,7 +126,7 @@ def _never_runs(ctx: Context, trip_count: Output | None, cond: Output | None) ->
     """
 
     def never(types: Sequence[TensorType | None]) -> bool:
-        trips, start = (None if kind is None else kind.constant for kind in types)
+        trips, start = (None if tensor_type is None else tensor_type.constant for tensor_type in types)
         return (trips is not None and bool((trips <= 0).all())) or (start is not None and not start.all())
 
     control = (trip_count, cond)
@@ -156,13 +156,13 @@ def _nothing_joined(ctx: Context, states: Sequence[Output], body: GraphProto) ->
     for index in range(1 + count, len(body.output)):
         value = translated.model.outputs[index]
         declared = declared_shape(body.output[index].type)
-        known = value.shape.merge(declared) or value.shape
-        decided = known.merge(static_shapes[index]) or known
+        shape = value.shape.merge(declared) or value.shape
+        decided = shape.merge(static_shapes[index]) or shape
         dimensions = _of_nothing(decided)
-        if dimensions != _of_nothing(known):
+        if dimensions != _of_nothing(shape):
             ctx.graphs.keep_dimensions()
-        kind = value.element_type
-        joined.append(ctx.tensor(Tensor.from_array(np.zeros([0, *dimensions], kind.dtype), kind)))
+        element_type = value.element_type
+        joined.append(ctx.tensor(Tensor.from_array(np.zeros([0, *dimensions], element_type.dtype), element_type)))
     return joined
 
 
@@ -172,8 +172,8 @@ def _of_nothing(shape: PartialShape) -> list[int]:
 
 def _runs(trips: Output, start: Output) -> bool:
     """Whether the body is known to run at least once."""
-    known = [value.type.constant for value in (trips, start)]
-    return all(value is not None for value in known) and bool(known[0] != 0) and bool(known[1])
+    constants = [value.type.constant for value in (trips, start)]
+    return all(value is not None for value in constants) and bool(constants[0] != 0) and bool(constants[1])
 
 
 def _unread(body: GraphProto, count: int) -> list[int]:
@@ -319,10 +319,10 @@ def scan(
     return ctx.emit_all(op, *values, *translated.captures)
 
 
-def _filled(ctx: Context, given: Sequence[int], count: int, name: str) -> list[int]:
-    if given and len(given) != count:
-        raise ctx.invalid(f"{name} must have {count} entries, but is {list(given)}")
-    return list(given) or [0] * count
+def _filled(ctx: Context, entries: Sequence[int], count: int, name: str) -> list[int]:
+    if entries and len(entries) != count:
+        raise ctx.invalid(f"{name} must have {count} entries, but is {list(entries)}")
+    return list(entries) or [0] * count
 
 
 def _ends(backwards: int) -> tuple[int, int, int]:

@@ -61,9 +61,9 @@ def gemm(
 def gemm_with_flag(ctx: Context, a: Output, b: Output, c: Output, *, broadcast: int = 0, **attributes: Any) -> Output:
     """The same, where C is repeated only if ``broadcast`` is set."""
     y = gemm(ctx, a, b, c, **attributes)
-    wanted, given = ctx.declared(y).shape, ctx.declared(c).shape
-    if not broadcast and given.merge(wanted) is None:
-        raise ctx.invalid(f"without broadcast C must have the product's shape {wanted}, but has {given}")
+    product_shape, bias_shape = ctx.declared(y).shape, ctx.declared(c).shape
+    if not broadcast and bias_shape.merge(product_shape) is None:
+        raise ctx.invalid(f"without broadcast C must have the product's shape {product_shape}, but has {bias_shape}")
     return y
 
 
@@ -85,8 +85,8 @@ def einsum(ctx: Context, *inputs: Output, equation: str) -> Output:
 def without_zero_point(ctx: Context, value: Output, zero: Output | None) -> Output:
     """``value - zero`` as i32; ``value`` are 8-bit integers, which stay stored as such."""
     wide = layers.in_type(ctx, value, element_types.i32)
-    known = None if zero is None else zero.type.constant
-    if zero is None or (known is not None and not known.any()):
+    constant = None if zero is None else zero.type.constant
+    if zero is None or (constant is not None and not constant.any()):
         return wide
     return layers.subtract(ctx, wide, layers.in_type(ctx, zero, element_types.i32))
 

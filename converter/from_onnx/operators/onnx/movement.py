@@ -52,9 +52,9 @@ def reshape_14(ctx: Context, data: Output, shape: Output, *, allowzero: int = 0)
 
 def _reshaped(ctx: Context, data: Output, shape: Output, keep_zero: bool) -> Output:
     shape = given_list(ctx, shape, "the shape")
-    known = shape.type.constant
-    if known is not None and keep_zero and 0 in known and -1 in known:
-        raise ctx.invalid(f"with allowzero=1 the shape {known.tolist()} must not hold both 0 and -1")
+    constant = shape.type.constant
+    if constant is not None and keep_zero and 0 in constant and -1 in constant:
+        raise ctx.invalid(f"with allowzero=1 the shape {constant.tolist()} must not hold both 0 and -1")
     return ctx.emit(movement.Reshape1(special_zero=not keep_zero), data, shape)
 
 
@@ -112,8 +112,8 @@ def transpose(ctx: Context, data: Output, *, perm: Sequence[int] | None = None) 
 @onnx_form("Transpose", versions=(1, 13, *_LATEST))
 def transpose_with_order(ctx: Context, data: Output, order: Output) -> Output:
     """A second input with the order of the dimensions, if it is the default order of ``perm``: their reverse."""
-    known = order.type.constant
-    if known is None or not data.shape.has_rank or known.tolist() != list(range(data.shape.rank))[::-1]:
+    constant = order.type.constant
+    if constant is None or not data.shape.has_rank or constant.tolist() != list(range(data.shape.rank))[::-1]:
         raise ctx.invalid("takes 1 inputs, but got 2: the order of the dimensions is an attribute")
     return transpose(ctx, data)
 
@@ -234,14 +234,14 @@ def _split(ctx: Context, data: Output, lengths: Output | None, axis: int) -> lis
         if data.shape.has_rank:
             axis = normalize_axis(axis, data.shape.rank)
         return _split_evenly(ctx, data, count, axis)
-    known = lengths.type.constant
-    if known is None:
+    constant = lengths.type.constant
+    if constant is None:
         return _split_dynamic(ctx, data, lengths, count, axis)
-    if known.size != count:
-        raise ctx.invalid(f"{known.size} lengths are given for {count} outputs")
-    if (known < 0).any():
-        raise ctx.invalid(f"the lengths {known.tolist()} must not be negative")
-    return _split_by(ctx, data, known.reshape(-1).tolist(), axis)
+    if constant.size != count:
+        raise ctx.invalid(f"{constant.size} lengths are given for {count} outputs")
+    if (constant < 0).any():
+        raise ctx.invalid(f"the lengths {constant.tolist()} must not be negative")
+    return _split_by(ctx, data, constant.reshape(-1).tolist(), axis)
 
 
 def _split_evenly(ctx: Context, data: Output, count: int, axis: int) -> list[Output]:

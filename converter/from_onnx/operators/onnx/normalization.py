@@ -35,9 +35,9 @@ def _root(ctx: Context, x: Output, epsilon: float) -> Output:
     return layers.square_root(ctx, _add(ctx, x, ctx.like(epsilon, x)))
 
 
-def _wide(kind: ElementType) -> ElementType:
+def _wide(element_type: ElementType) -> ElementType:
     """The type in which squares and sums are computed: float32 at least, since smaller floats overflow."""
-    return kind if kind.bits >= 32 else element_types.f32
+    return element_type if element_type.bits >= 32 else element_types.f32
 
 
 def _by_channel(ctx: Context, values: Output, rank: int) -> Output:
@@ -84,8 +84,8 @@ def _standardized(ctx: Context, x: Output, axes: Output, epsilon: float, mode: s
 def _in_one_type(ctx: Context, x: Output, parameters: Sequence[Output]) -> tuple[Output, list[Output]]:
     """The data and the parameters in the widest type among them."""
     kinds = [value.element_type for value in (x, *parameters)]
-    widest = max(kinds, key=lambda kind: kind.bits)
-    if any(kind.bits == widest.bits and kind is not widest for kind in kinds):
+    widest = max(kinds, key=lambda element_type: element_type.bits)
+    if any(element_type.bits == widest.bits and element_type is not widest for element_type in kinds):
         widest = element_types.f32  # float16 and bfloat16 hold different numbers
     return in_type(ctx, x, widest), [in_type(ctx, value, widest) for value in parameters]
 
@@ -113,20 +113,22 @@ def _training(
         return _unflattened(ctx, normalized, x), running[0], running[1]
     rank = _rank(ctx, x, 2)
     wide, (scale, bias, running_mean, running_variance) = _in_one_type(ctx, x, parameters)
-    kind = _wide(wide.element_type)
-    data = in_type(ctx, wide, kind)
+    element_type = _wide(wide.element_type)
+    data = in_type(ctx, wide, element_type)
     axes = ctx.constant([axis for axis in range(rank) if axis != 1])
     mean = _mean(ctx, data, axes)
     centered = layers.subtract(ctx, data, mean)
     variance = _mean(ctx, _multiply(ctx, centered, centered), axes)
     normalized = layers.divide(ctx, centered, _root(ctx, variance, epsilon))
-    scale, bias = (_by_channel(ctx, in_type(ctx, value, kind), rank) for value in (scale, bias))
+    scale, bias = (_by_channel(ctx, in_type(ctx, value, element_type), rank) for value in (scale, bias))
     normalized = _add(ctx, _multiply(ctx, normalized, scale), bias)
 
     def updated(running: Output, current: Output, like: Output) -> Output:
         flat = layers.squeeze(ctx, current, axes)
-        old = _multiply(ctx, in_type(ctx, running, kind), ctx.constant(momentum, kind))
-        return in_type(ctx, _add(ctx, old, _multiply(ctx, flat, ctx.constant(1 - momentum, kind))), like.element_type)
+        old = _multiply(ctx, in_type(ctx, running, element_type), ctx.constant(momentum, element_type))
+        return in_type(
+            ctx, _add(ctx, old, _multiply(ctx, flat, ctx.constant(1 - momentum, element_type))), like.element_type
+        )
 
     return (
         in_type(ctx, normalized, x.element_type),
@@ -289,13 +291,13 @@ def layer_normalization(
 
 def _fitting(ctx: Context, x: Output, values: Output, name: str) -> Output:
     """``values``, which must not add dimensions to x by broadcasting."""
-    declared, given = ctx.declared(x).shape, ctx.declared(values).shape
-    if declared.has_rank and given.has_rank:
-        pairs = zip(reversed(declared.dims), reversed(given.dims))
-        if given.rank > declared.rank or any(
+    declared, actual = ctx.declared(x).shape, ctx.declared(values).shape
+    if declared.has_rank and actual.has_rank:
+        pairs = zip(reversed(declared.dims), reversed(actual.dims))
+        if actual.rank > declared.rank or any(
             mine.merge(other) is None and not other.contains(1) for mine, other in pairs
         ):
-            raise ctx.invalid(f"{name}, which is {given}, cannot be broadcast to X, which is {declared}")
+            raise ctx.invalid(f"{name}, which is {actual}, cannot be broadcast to X, which is {declared}")
     return values
 
 
@@ -307,9 +309,9 @@ def rms_normalization(
     axes = _from_axis(ctx, x, axis)
     wide = in_type(ctx, x, _wide(x.element_type))
     mean = _mean(ctx, _multiply(ctx, wide, wide), axes)
-    made = layers.divide(ctx, wide, _root(ctx, mean, epsilon))
-    made = in_type(ctx, in_type(ctx, made, x.element_type), scale.element_type)
-    return _multiply(ctx, made, _fitting(ctx, x, scale, "scale"))
+    normalized = layers.divide(ctx, wide, _root(ctx, mean, epsilon))
+    normalized = in_type(ctx, in_type(ctx, normalized, x.element_type), scale.element_type)
+    return _multiply(ctx, normalized, _fitting(ctx, x, scale, "scale"))
 
 
 @onnx_op("MeanVarianceNormalization", versions=(1,))
@@ -351,8 +353,8 @@ def lrn(ctx: Context, x: Output, *, size: int, alpha: float = 1e-4, beta: float 
 
 def _lrn_by_pooling(ctx: Context, x: Output, size: int, alpha: float, beta: float, bias: float) -> Output:
     """For an even ``size``: the IR's LRN takes one channel less."""
-    kind = _wide(x.element_type)
-    wide = in_type(ctx, x, kind)
+    element_type = _wide(x.element_type)
+    wide = in_type(ctx, x, element_type)
     shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
     plane = ctx.emit(movement.Reshape1(special_zero=True), wide, ctx.constant([0, 0, -1]))
     plane = ctx.emit(movement.Unsqueeze1(), _multiply(ctx, plane, plane), ctx.constant([1]))

@@ -79,7 +79,7 @@ def _in_mode(ctx: Context, data: Output, before: Output, after: Output, value: O
 
 
 def _zero(data: Output) -> object:
-    return "" if data.element_type.kind == "string" else 0
+    return "" if data.element_type.category == "string" else 0
 
 
 def _both_sides(ctx: Context, data: Output, pads: Output, axes: Output | None) -> tuple[Output, Output]:
@@ -99,9 +99,9 @@ def _both_sides(ctx: Context, data: Output, pads: Output, axes: Output | None) -
     if axes is None:
         return before, after
     rank = ctx.rank(data, "the data")
-    known = known_axes(ctx, axes) if axes.type.constant is not None else None
-    if known is not None:
-        places = ctx.constant(np.asarray(normalize_axes(known, rank), np.int64))
+    constant_axes = known_axes(ctx, axes) if axes.type.constant is not None else None
+    if constant_axes is not None:
+        places = ctx.constant(np.asarray(normalize_axes(constant_axes, rank), np.int64))
     else:
         places = normalized_positions(ctx, axes, ctx.constant(rank))
     zeros = ctx.constant(np.zeros(rank, np.int64))

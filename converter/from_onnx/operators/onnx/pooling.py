@@ -85,9 +85,9 @@ def _average_by_ratio(ctx: Context, x: Output, geometry: Geometry, include_paddi
     """For pads computed at run time: the mean of the data, divided by the share of elements that the divisor counts."""
     windows = windows_dynamic(ctx, x, geometry)
     ones = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(1, x), windows.dimensions_of(ctx, x))
-    zero, one = ctx.like(0, x), ctx.like(1, x)
+    zero, unit = ctx.like(0, x), ctx.like(1, x)
     data = windows.pad(ctx, x, zero)
-    counted = windows.pad(ctx, ones, one if include_padding else zero)
+    counted = windows.pad(ctx, ones, unit if include_padding else zero)
     none = [0] * len(geometry.axes)
     layer = _average_layer(geometry, none, none, exclude=False)
     means = [ctx.emit(layer, windows.pad_beyond(ctx, value, zero)) for value in (data, counted)]
@@ -201,8 +201,8 @@ def _lp(ctx: Context, x: Output, geometry: Geometry, p: float) -> Output:
     """(sum of |x|^p)^(1/p) under each window, as a mean times the number of elements."""
     if p <= 0:
         raise ctx.invalid(f"p must be positive, but is {p}")
-    kind = x.element_type
-    wide = element_types.f32 if kind.bits < 32 else kind
+    element_type = x.element_type
+    wide = element_types.f32 if element_type.bits < 32 else element_type
     values = in_type(ctx, x, wide)
     powers = _raised(ctx, layers.absolute(ctx, values), p)
     placed = geometry.place(ctx, x)
@@ -223,7 +223,7 @@ def _lp(ctx: Context, x: Output, geometry: Geometry, p: float) -> Output:
         padded = windows.pad_beyond(ctx, windows.pad(ctx, powers, zero), zero)
         means = windows.cut(ctx, ctx.emit(layer, padded))
     sums = layers.multiply(ctx, means, ctx.like(math.prod(geometry.kernel), means))
-    return in_type(ctx, _raised(ctx, sums, 1 / p), kind)
+    return in_type(ctx, _raised(ctx, sums, 1 / p), element_type)
 
 
 def _raised(ctx: Context, x: Output, exponent: float) -> Output:
@@ -296,8 +296,8 @@ def _global_lp_pool(ctx: Context, x: Output, p: float) -> Output:
     axes = _spatial_axes(ctx, x)
     if p in (1, 2):
         return ctx.emit((reduction.ReduceL1_4 if p == 1 else reduction.ReduceL2_4)(keep_dims=True), x, axes)
-    kind = x.element_type
-    wide = in_type(ctx, x, element_types.f32 if kind.bits < 32 else kind)
+    element_type = x.element_type
+    wide = in_type(ctx, x, element_types.f32 if element_type.bits < 32 else element_type)
     powers = _raised(ctx, layers.absolute(ctx, wide), p)
     sums = ctx.emit(reduction.ReduceSum1(keep_dims=True), powers, axes)
-    return in_type(ctx, _raised(ctx, sums, 1 / p), kind)
+    return in_type(ctx, _raised(ctx, sums, 1 / p), element_type)

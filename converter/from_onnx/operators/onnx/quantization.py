@@ -61,11 +61,11 @@ def _repeated(ctx: Context, value: Output, x: Output, axis: int, block_size: int
     at = normalize_axis(axis, rank)
     if value.shape.rank != rank:
         raise ctx.invalid(f"scales of blocks must have the {rank} dimensions of the data, but are {value.shape}")
-    dimension, given = ctx.declared(x).shape[at], ctx.declared(value).shape[at]
+    dimension, blocks_present = ctx.declared(x).shape[at], ctx.declared(value).shape[at]
     if dimension.is_static:
         blocks = -(-dimension.value // block_size)
-        if not given.contains(blocks):
-            raise ctx.invalid(f"{dimension.value} elements have {blocks} blocks of {block_size}, not {given}")
+        if not blocks_present.contains(blocks):
+            raise ctx.invalid(f"{dimension.value} elements have {blocks} blocks of {block_size}, not {blocks_present}")
     if x.shape[at].is_static:
         return ctx.emit(
             indexing.Gather8(), value, ctx.constant(np.arange(dimension.value) // block_size), ctx.constant(at)
@@ -81,23 +81,25 @@ def _repeated(ctx: Context, value: Output, x: Output, axis: int, block_size: int
 # --- the two directions ---
 
 
-def quantized(ctx: Context, ratio: Output, zero: Output | None, kind: ElementType, saturate: bool = True) -> Output:
-    """``ratio`` (data divided by their scale, in float32) rounded, plus the zero point, and limited to ``kind``."""
-    if kind.is_real:
-        if saturate and kind in _GREATEST:
-            ratio = ctx.emit(activation.Clamp1(min=-_GREATEST[kind], max=_GREATEST[kind]), ratio)
-        return layers.in_type(ctx, ratio, kind)
+def quantized(
+    ctx: Context, ratio: Output, zero: Output | None, element_type: ElementType, saturate: bool = True
+) -> Output:
+    """Round ``ratio`` (the scaled data, in float32), add the zero point, and limit the sum to ``element_type``."""
+    if element_type.is_real:
+        if saturate and element_type in _GREATEST:
+            ratio = ctx.emit(activation.Clamp1(min=-_GREATEST[element_type], max=_GREATEST[element_type]), ratio)
+        return layers.in_type(ctx, ratio, element_type)
     whole = ctx.emit(elementwise.Round5(mode="half_to_even"), ratio)
     if zero is not None:
         whole = layers.add(ctx, whole, layers.in_type(ctx, zero, _F32))
-    low, high = (float(end) for end in kind.limits)
-    return layers.in_type(ctx, ctx.emit(activation.Clamp1(min=low, max=high), whole), kind)
+    low, high = (float(end) for end in element_type.limits)
+    return layers.in_type(ctx, ctx.emit(activation.Clamp1(min=low, max=high), whole), element_type)
 
 
 def _unless_zero(zero: Output | None) -> Output | None:
     """The zero point; None where it is known to be 0, and there is nothing to add or subtract."""
-    known = None if zero is None else zero.type.constant
-    return None if known is not None and not known.astype(np.float32).any() else zero
+    constant = None if zero is None else zero.type.constant
+    return None if constant is not None and not constant.astype(np.float32).any() else zero
 
 
 def _rescaled(ctx: Context, x: Output, factor: Output, zero: Output | None, work: ElementType) -> Output:
@@ -132,7 +134,7 @@ def _dequantized_blocks(
     at: int,
     block_size: int,
     work: ElementType,
-    kind: ElementType,
+    element_type: ElementType,
 ) -> Output:
     """Dequantise with the blocks as a further dimension, so that scales and zero points need not be repeated."""
     dimensions = list(x.shape.static())
@@ -148,7 +150,7 @@ def _dequantized_blocks(
     if zero is not None:
         zero = reshaped(zero, single)
     y = _rescaled(ctx, reshaped(x, in_blocks), factor, zero, work)
-    return layers.in_type(ctx, reshaped(y, dimensions), kind)
+    return layers.in_type(ctx, reshaped(y, dimensions), element_type)
 
 
 # --- QuantizeLinear ---
@@ -178,17 +180,17 @@ def quantize(
     """
     if precision and element_type_of(precision) is not _F32:
         raise ctx.unsupported(f"engines divide in f32, but precision asks for {element_type_of(precision)}")
-    kind = element_types.u8 if not output_dtype else element_type_of(output_dtype)
+    element_type = element_types.u8 if not output_dtype else element_type_of(output_dtype)
     if y_zero_point is not None:
-        if output_dtype and y_zero_point.element_type is not kind:
-            raise ctx.invalid(f"output_dtype is {kind}, but the zero point is {y_zero_point.element_type}")
-        kind = y_zero_point.element_type
+        if output_dtype and y_zero_point.element_type is not element_type:
+            raise ctx.invalid(f"output_dtype is {element_type}, but the zero point is {y_zero_point.element_type}")
+        element_type = y_zero_point.element_type
     wide = layers.in_type(ctx, x, _F32)
     ratio = layers.divide(ctx, wide, layers.in_type(ctx, _fitted(ctx, y_scale, x, axis, block_size), _F32))
     zero = _unless_zero(y_zero_point)
     if zero is not None:
         zero = _fitted(ctx, zero, x, axis, block_size)
-    return quantized(ctx, ratio, zero, kind, bool(saturate))
+    return quantized(ctx, ratio, zero, element_type, bool(saturate))
 
 
 # --- DequantizeLinear ---
@@ -209,9 +211,9 @@ def dequantize(
     output_dtype: int = 0,
 ) -> Output:
     """``(x - x_zero_point) * x_scale`` with one scale, or one for each index along ``axis`` or block."""
-    kind = element_type_of(output_dtype) if output_dtype else x_scale.element_type
+    element_type = element_type_of(output_dtype) if output_dtype else x_scale.element_type
     # Differences of 8 bits are exact in float16 and float32, others in float32 alone.
-    narrow = kind is element_types.f16 and x_scale.element_type is kind and x.element_type.bits <= 8
+    narrow = element_type is element_types.f16 and x_scale.element_type is element_type and x.element_type.bits <= 8
     work = element_types.f16 if narrow and x.element_type.is_integral else _F32
     if block_size and _is_one_block(x, x_scale, axis, block_size):
         # Scales of a matrix along its other axis.
@@ -220,13 +222,13 @@ def dequantize(
         axis, block_size = 1 - normalize_axis(axis, 2), 0
     if block_size and _is_in_whole_blocks(x, x_scale, axis, block_size):
         return _dequantized_blocks(
-            ctx, x, x_scale, x_zero_point, normalize_axis(axis, x.shape.rank), block_size, work, kind
+            ctx, x, x_scale, x_zero_point, normalize_axis(axis, x.shape.rank), block_size, work, element_type
         )
     factor = layers.in_type(ctx, _fitted(ctx, x_scale, x, axis, block_size), work)
     zero = _unless_zero(x_zero_point)
     if zero is not None:
         zero = _fitted(ctx, zero, x, axis, block_size)
-    return layers.in_type(ctx, _rescaled(ctx, x, factor, zero, work), kind)
+    return layers.in_type(ctx, _rescaled(ctx, x, factor, zero, work), element_type)
 
 
 # --- DynamicQuantizeLinear ---

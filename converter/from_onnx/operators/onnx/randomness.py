@@ -39,31 +39,43 @@ def unit(ctx: Context, shape: Output, seed: float | None, stream: int = 0) -> Ou
     return ctx.emit(op, shape, ctx.constant(0, "f32"), ctx.constant(1, "f32"))
 
 
-def _scaled(ctx: Context, values: Output, factor: float, offset: float, kind: ElementType) -> Output:
-    wide = kind if kind is element_types.f64 else element_types.f32
+def _scaled(ctx: Context, values: Output, factor: float, offset: float, element_type: ElementType) -> Output:
+    wide = element_type if element_type is element_types.f64 else element_types.f32
     values = in_type(ctx, values, wide)
     scaled = layers.multiply(ctx, values, ctx.constant(factor, wide))
-    return in_type(ctx, layers.add(ctx, scaled, ctx.constant(offset, wide)), kind)
+    return in_type(ctx, layers.add(ctx, scaled, ctx.constant(offset, wide)), element_type)
 
 
 def _uniform(
-    ctx: Context, shape: Output, kind: ElementType, *, high: float = 1.0, low: float = 0.0, seed: float | None = None
+    ctx: Context,
+    shape: Output,
+    element_type: ElementType,
+    *,
+    high: float = 1.0,
+    low: float = 0.0,
+    seed: float | None = None,
 ) -> Output:
-    return _scaled(ctx, unit(ctx, shape, seed), high - low, low, kind)
+    return _scaled(ctx, unit(ctx, shape, seed), high - low, low, element_type)
 
 
 def _normal(
-    ctx: Context, shape: Output, kind: ElementType, *, mean: float = 0.0, scale: float = 1.0, seed: float | None = None
+    ctx: Context,
+    shape: Output,
+    element_type: ElementType,
+    *,
+    mean: float = 0.0,
+    scale: float = 1.0,
+    seed: float | None = None,
 ) -> Output:
     """Box and Muller: sqrt(-2 ln u) cos(2 pi v) of two even numbers, u not 0, is normally distributed."""
-    one = ctx.constant(1, "f32")
-    u = layers.subtract(ctx, one, unit(ctx, shape, seed, 1))
+    scalar_one = ctx.constant(1, "f32")
+    u = layers.subtract(ctx, scalar_one, unit(ctx, shape, seed, 1))
     v = unit(ctx, shape, seed, 2)
     squared = layers.multiply(ctx, ctx.emit(elementwise.Log1(), u), ctx.constant(-2, "f32"))
     turn = layers.multiply(ctx, v, ctx.constant(2 * math.pi, "f32"))
     radius = layers.square_root(ctx, squared)
     values = layers.multiply(ctx, radius, ctx.emit(elementwise.Cos1(), turn))
-    return _scaled(ctx, values, scale, mean, kind)
+    return _scaled(ctx, values, scale, mean, element_type)
 
 
 def _declared(ctx: Context, shape: Sequence[int]) -> Output:
@@ -115,9 +127,9 @@ def multinomial(
     ctx: Context, data: Output, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None
 ) -> Output:
     """Class numbers drawn, with replacement, by unnormalised logarithms of probabilities."""
-    kind = element_type_of(dtype)
-    if kind not in (element_types.i32, element_types.i64):
-        raise ctx.invalid(f"dtype must be int32 or int64, but is {kind}")
+    element_type = element_type_of(dtype)
+    if element_type not in (element_types.i32, element_types.i64):
+        raise ctx.invalid(f"dtype must be int32 or int64, but is {element_type}")
     if sample_size < 1:
         raise ctx.invalid(f"sample_size must be positive, but is {sample_size}")
     logits = in_type(ctx, data, element_types.f32)
@@ -125,6 +137,6 @@ def multinomial(
     greatest = ctx.emit(reduction.ReduceMax1(keep_dims=True), logits, ctx.constant([1]))
     logits = layers.subtract(ctx, logits, greatest)
     op = randomness.Multinomial13(
-        convert_type=kind, with_replacement=True, log_probs=True, op_seed=_seed(seed), global_seed=0
+        convert_type=element_type, with_replacement=True, log_probs=True, op_seed=_seed(seed), global_seed=0
     )
     return ctx.emit(op, logits, ctx.constant([sample_size]))

@@ -87,12 +87,12 @@ def activations_of(
 ) -> list[Activation]:
     """The activations by name; ``alphas`` and ``betas`` go in order to those that have such a parameter."""
     alpha_left, beta_left = list(alphas or ()), list(betas or ())
-    found = []
+    activations = []
     for name in names:
-        kind = _ACTIVATIONS.get(name.lower())
-        if kind is None:
+        defaults_of = _ACTIVATIONS.get(name.lower())
+        if defaults_of is None:
             raise ctx.invalid(f"the activation '{name}' is not one of ONNX's")
-        alpha = alpha_left.pop(0) if kind.parameters > 0 and alpha_left else kind.alpha
-        beta = beta_left.pop(0) if kind.parameters > 1 and beta_left else kind.beta
-        found.append(Activation(name.lower(), alpha, beta))
-    return found
+        alpha = alpha_left.pop(0) if defaults_of.parameters > 0 and alpha_left else defaults_of.alpha
+        beta = beta_left.pop(0) if defaults_of.parameters > 1 and beta_left else defaults_of.beta
+        activations.append(Activation(name.lower(), alpha, beta))
+    return activations

@@ -243,8 +243,8 @@ def _network(ctx: Context, family: _Family, inputs: Inputs, options: Options) ->
         if steps.is_static and (lengths.type.constant == steps.value).all():
             lengths = None
     if peepholes is not None:
-        known = peepholes.type.constant
-        peepholes = None if known is not None and not known.any() else peepholes
+        constant = peepholes.type.constant
+        peepholes = None if constant is not None and not constant.any() else peepholes
     x = inputs.x if options.layout else _transposed(ctx, inputs.x, [1, 0, 2])
     states = []
     for state in inputs.initial:
@@ -258,13 +258,15 @@ def _network(ctx: Context, family: _Family, inputs: Inputs, options: Options) ->
             state = state if options.layout else _transposed(ctx, state, [1, 0, 2])
             states.append(state if lengths is None else _zero_without_steps(ctx, state, lengths))
     names = list(options.activations or [*family.defaults] * count)
-    wanted = len(family.defaults)
+    per_direction_count = len(family.defaults)
     if family is RNN and count == 1 and len(names) == 2:
         names = names[:1]  # ONNX's default has the activations of two directions
-    if len(names) != wanted * count:
-        raise ctx.invalid(f"{wanted * count} activations are needed, but got {len(names)}")
+    if len(names) != per_direction_count * count:
+        raise ctx.invalid(f"{per_direction_count * count} activations are needed, but got {len(names)}")
     functions = activations_of(ctx, names, options.alphas, options.betas)
-    per_direction = tuple(tuple(functions[i * wanted : (i + 1) * wanted]) for i in range(count))
+    per_direction = tuple(
+        tuple(functions[i * per_direction_count : (i + 1) * per_direction_count]) for i in range(count)
+    )
     return _Network(family, x, w, r, b, peepholes, tuple(states), lengths, count, hidden, per_direction, options)
 
 
@@ -280,22 +282,22 @@ def _zero_without_steps(ctx: Context, state: Output, lengths: Output) -> Output:
     return ctx.emit(elementwise.Select1(), has_steps, state, ctx.like(0, state))
 
 
-def _check_shape(ctx: Context, name: str, value: Output | None, wanted: Sequence[int | None]) -> None:
+def _check_shape(ctx: Context, name: str, value: Output | None, expected: Sequence[int | None]) -> None:
     if value is None or not value.shape.has_rank:
         return
     shape = value.shape
-    if shape.rank != len(wanted) or any(n is not None and not d.contains(n) for d, n in zip(shape, wanted)):
-        shown = ", ".join("?" if n is None else str(n) for n in wanted)
+    if shape.rank != len(expected) or any(n is not None and not d.contains(n) for d, n in zip(shape, expected)):
+        shown = ", ".join("?" if n is None else str(n) for n in expected)
         raise ctx.invalid(f"{name} must have the shape [{shown}], but has {shape}")
 
 
-def _of_shape(ctx: Context, name: str, value: Output, wanted: Sequence[int | None]) -> Output:
+def _of_shape(ctx: Context, name: str, value: Output, expected: Sequence[int | None]) -> Output:
     """Weights with the dimensions that follow from the hidden size: engines need them static."""
-    _check_shape(ctx, name, value, wanted)
+    _check_shape(ctx, name, value, expected)
     shape = value.shape
-    if shape.has_rank and all(n is None or d.is_static for d, n in zip(shape, wanted)):
+    if shape.has_rank and all(n is None or d.is_static for d, n in zip(shape, expected)):
         return value
-    return reshape(ctx, value, [0 if n is None else n for n in wanted])
+    return reshape(ctx, value, [0 if n is None else n for n in expected])
 
 
 def _transposed(ctx: Context, x: Output, order: list[int]) -> Output:

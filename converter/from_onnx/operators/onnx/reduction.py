@@ -27,7 +27,7 @@ class Axes:
 
     output: Output
     keep: bool
-    known: tuple[int, ...] | None
+    values: tuple[int, ...] | None
     """Counted from the front, where they are known."""
 
 
@@ -39,11 +39,11 @@ def _apply(ctx: Context, cls: type[reduction.Reduction], data: Output, axes: Axe
     return ctx.emit(cls(keep_dims=axes.keep), data, axes.output)
 
 
-def _wide(kind: ElementType) -> ElementType:
-    """The float type in which sums and logarithms of ``kind`` neither overflow nor round early."""
-    if kind.is_integral:
+def _wide(element_type: ElementType) -> ElementType:
+    """The float type in which sums and logarithms of ``element_type`` neither overflow nor round early."""
+    if element_type.is_integral:
         return element_types.f64
-    return kind if kind.bits >= 32 else element_types.f32
+    return element_type if element_type.bits >= 32 else element_types.f32
 
 
 # --- the members of the family ---
@@ -60,7 +60,7 @@ def _is_empty(shape: PartialShape, axes: Axes) -> bool:
     """Whether a reduced dimension is 0, so that there are no elements to reduce."""
     if not shape.has_rank:
         return False
-    return any(dimension.high == 0 for i, dimension in enumerate(shape) if axes.known is None or i in axes.known)
+    return any(dimension.high == 0 for i, dimension in enumerate(shape) if axes.values is None or i in axes.values)
 
 
 def _absolute(ctx: Context, data: Output) -> Output:
@@ -87,7 +87,7 @@ def _log_sum(ctx: Context, data: Output, axes: Axes) -> Output:
 def _log_sum_exp(ctx: Context, data: Output, axes: Axes) -> Output:
     """log(sum(exp(x - m))) + m with the maximum m, so that nothing overflows; m = 0 where infinite."""
     values = in_type(ctx, data, _wide(data.element_type))
-    kept = Axes(axes.output, True, axes.known)
+    kept = Axes(axes.output, True, axes.values)
     greatest = _apply(ctx, reduction.ReduceMax1, values, kept)
     infinite = ctx.emit(elementwise.IsInf10(), greatest)
     shift = layers.select(ctx, infinite, ctx.like(0, values), greatest)
@@ -132,13 +132,13 @@ def _all_axes(ctx: Context, data: Output) -> Output:
     return arange(ctx, rank_of(ctx, data))
 
 
-def _identity_value(name: str, kind: ElementType) -> object:
+def _identity_value(name: str, element_type: ElementType) -> object:
     """The result of reducing no elements."""
-    if kind is element_types.boolean:
+    if element_type is element_types.boolean:
         return name == "ReduceMin"
     lowest, highest, nothing = -np.inf, np.inf, np.nan
-    if not kind.is_real:
-        info = np.iinfo(kind.dtype)
+    if not element_type.is_real:
+        info = np.iinfo(element_type.dtype)
         lowest, highest, nothing = info.min, info.max, 0
     return {
         "ReduceMean": nothing,
@@ -164,20 +164,20 @@ class _Member:
                 return self.unreduced(ctx, data)
             axes = _all_axes(ctx, data)
         axes = each_axis_once(ctx, given_list(ctx, axes, "axes"), data)
-        known = axes.type.constant
-        if known is None and data.shape.has_rank:
+        constant = axes.type.constant
+        if constant is None and data.shape.has_rank:
             if ctx.declared(axes).shape.element_count().high == 0:
                 return self._declared_to_be_empty(ctx, data, in_type(ctx, axes, element_types.i64), keep, noop)
             if not keep or axes.shape.element_count().low == 0:
                 axes = of_declared_length(ctx, axes)
-        if known is None:
+        if constant is None:
             return self._at_execution(ctx, data, axes, keep, noop)
         if not data.shape.has_rank:
             return self.body(ctx, data, Axes(axes, keep, None))
-        front = tuple(sorted(normalize_axes(known.reshape(-1).tolist(), data.shape.rank)))
+        front = tuple(sorted(normalize_axes(constant.reshape(-1).tolist(), data.shape.rank)))
         if not front:
             return self.unreduced(ctx, data)
-        plain = known.shape == (len(front),) and tuple(known.tolist()) == front
+        plain = constant.shape == (len(front),) and tuple(constant.tolist()) == front
         reduced = Axes(axes if plain else ctx.constant(front), keep, front)
         return self._reduced(ctx, data, reduced)
 
@@ -222,8 +222,8 @@ def _all_if_none(ctx: Context, data: Output, axes: Output) -> Output:
     member = axes_mask(ctx, rank_of(ctx, data), axes)
     some = ctx.emit(reduction.ReduceMax1(keep_dims=True), member, ctx.constant([0]))
     chosen = ctx.emit(elementwise.Select1(), layers.equal(ctx, some, ctx.constant([0])), ctx.constant([1]), member)
-    found = ctx.emit(indexing.NonZero3(output_type=element_types.i64), chosen)
-    return layers.squeeze(ctx, found, ctx.constant([0]))
+    chosen_indices = ctx.emit(indexing.NonZero3(output_type=element_types.i64), chosen)
+    return layers.squeeze(ctx, chosen_indices, ctx.constant([0]))
 
 
 _FIRST = (1, 11, 13)
@@ -233,8 +233,8 @@ _NARROW = ("int8", "int16", "uint8", "uint16")
 
 def _register(member: _Member, by_attribute: Sequence[int], by_input: Sequence[int]) -> None:
     def with_attribute(ctx: Context, data: Output, *, axes: Sequence[int] | None = None, keepdims: int = 1) -> Output:
-        given = None if axes is None else ctx.constant(axes)
-        return member.reduce(ctx, data, given, bool(keepdims), noop=False)
+        axes_input = None if axes is None else ctx.constant(axes)
+        return member.reduce(ctx, data, axes_input, bool(keepdims), noop=False)
 
     def with_input(
         ctx: Context,
@@ -271,11 +271,11 @@ def _arg_extreme(name: str, mode: str) -> None:
         at = normalize_axis(axis, rank)
         source = cut(ctx, data, -1, np.iinfo(np.int64).min, at, -1) if select_last_index else data
         op = sorting.TopK11(axis=at, mode=mode, sort="value", index_element_type=element_types.i64, stable=True)
-        found = ctx.emit_all(op, source, ctx.constant(1))[1]
+        indices = ctx.emit_all(op, source, ctx.constant(1))[1]
         if select_last_index:
             last = layers.subtract(ctx, dim_of(ctx, data, at), ctx.constant(1))
-            found = layers.subtract(ctx, last, found)
-        return found if keepdims else layers.squeeze(ctx, found, ctx.constant([at]))
+            indices = layers.subtract(ctx, last, indices)
+        return indices if keepdims else layers.squeeze(ctx, indices, ctx.constant([at]))
 
     onnx_op(name, versions=(1, 11), without=("select_last_index",))(translate)
     onnx_op(name, versions=(12, 13))(translate)

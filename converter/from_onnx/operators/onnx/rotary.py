@@ -24,10 +24,10 @@ from ir_runtime.rewriting.shape_layers import arange, as_list, concat_lists, dim
 
 def angles(ctx: Context, cache: Output, places: Output, heads_at: int) -> Output:
     """The rows of the cache for positions ``[b, s]`` or ``[s]``, with a dimension of 1 for the heads."""
-    found = layers.gather(ctx, cache, places, ctx.constant(0))
+    gathered = layers.gather(ctx, cache, places, ctx.constant(0))
     if places.shape.rank == 1:
-        found = unsqueeze(ctx, found, 0)
-    return unsqueeze(ctx, found, heads_at)
+        gathered = unsqueeze(ctx, gathered, 0)
+    return unsqueeze(ctx, gathered, heads_at)
 
 
 Half = int | Output
@@ -119,7 +119,7 @@ def _rotated_heads(
         else:
             shape = concat_lists(ctx, [ctx.constant([0, 0, -1]), add(ctx, half, half)])
             data = ctx.emit(movement.Reshape1(special_zero=True), x, shape)
-    cos, sin = (unsqueeze(ctx, one, *([0] if one.shape.rank == 2 else []), heads_at) for one in (cos, sin))
+    cos, sin = (unsqueeze(ctx, table, *([0] if table.shape.rank == 2 else []), heads_at) for table in (cos, sin))
     whole = not rotary_embedding_dim and not isinstance(half, int)
     result = rotated(ctx, data, cos, sin, half, bool(interleaved), whole)
     return result if rank == 4 else reshape(ctx, result, [0, 0, -1])
@@ -164,9 +164,9 @@ def multimodal_rotary_embedding(
     if len(mrope_section) != 3 or min(mrope_section) < 0:
         raise ctx.invalid(f"mrope_section must be three numbers of 0 or more, but is {list(mrope_section)}")
     half = sum(mrope_section)
-    known = half_of(ctx, cos_cache)
-    if isinstance(known, int) and known != half:
-        raise ctx.invalid(f"mrope_section {list(mrope_section)} has {half} angles, but cos_cache has {known}")
+    cached_half = half_of(ctx, cos_cache)
+    if isinstance(cached_half, int) and cached_half != half:
+        raise ctx.invalid(f"mrope_section {list(mrope_section)} has {half} angles, but cos_cache has {cached_half}")
     columns = np.arange(half)
     if not mrope_layout:
         source = np.repeat(np.arange(3), mrope_section)
@@ -185,8 +185,8 @@ def multimodal_rotary_embedding(
 
 def _side_by_side(ctx: Context, cache: Output, places: Output) -> Output:
     """The rows of a cache for places ``[3, b, s]``, those of a token one behind the other: ``[b, s, 3 half]``."""
-    found = layers.gather(ctx, cache, places, ctx.constant(0))
-    return reshape(ctx, layers.transpose(ctx, found, ctx.constant([1, 2, 0, 3])), [0, 0, -1])
+    gathered = layers.gather(ctx, cache, places, ctx.constant(0))
+    return reshape(ctx, layers.transpose(ctx, gathered, ctx.constant([1, 2, 0, 3])), [0, 0, -1])
 
 
 @onnx_op("RotaryEmbedding", versions=(23,))

@@ -20,16 +20,16 @@ def where(ctx: Context, condition: Output, x: Output, y: Output) -> Output:
 
 def _clamped(ctx: Context, x: Output, low: Output | None, high: Output | None) -> Output:
     """Min(max, Max(x, min)), so that ``max`` wins where they contradict; a missing one is the type's limit."""
-    kind = x.element_type
+    element_type = x.element_type
     for name, bound in (("min", low), ("max", high)):
         if bound is not None and bound.shape.has_rank and bound.shape.element_count().low > 1:
             raise ctx.invalid(f"{name} must be a scalar, but has the shape {bound.shape}")
-    if kind.is_real:
-        given = [None if bound is None else bound.type.constant for bound in (low, high)]
-        if all(bound is None or values is not None for bound, values in zip((low, high), given)):
+    if element_type.is_real:
+        constants = [None if bound is None else bound.type.constant for bound in (low, high)]
+        if all(bound is None or values is not None for bound, values in zip((low, high), constants)):
             lowest, highest = (float(v) for v in (-_greatest(ctx, x), _greatest(ctx, x)))
-            least = lowest if given[0] is None else float(given[0].reshape(-1)[0])
-            most = highest if given[1] is None else float(given[1].reshape(-1)[0])
+            least = lowest if constants[0] is None else float(constants[0].reshape(-1)[0])
+            most = highest if constants[1] is None else float(constants[1].reshape(-1)[0])
             return ctx.emit(activation.Clamp1(min=min(least, most), max=most), x)
     if low is not None:
         x = layers.maximum(ctx, x, _scalar(ctx, low))

@@ -48,8 +48,8 @@ def _same_type(ctx: Context, items: Sequence[Output]) -> None:
 
 def _position(ctx: Context, position: Value, count: int) -> int:
     """A position known while converting, counted from the front; ``count`` itself is the end."""
-    known = ctx.known(tensor_of(position, "the position"), "a position in a sequence")
-    index = int(known.reshape(-1)[0])
+    index_value = ctx.known(tensor_of(position, "the position"), "a position in a sequence")
+    index = int(index_value.reshape(-1)[0])
     if not -count <= index <= count:
         raise ctx.invalid(f"position {index} lies outside a sequence of {count} tensors")
     return index + count if index < 0 else index
@@ -73,9 +73,9 @@ def sequence_insert(ctx: Context, input_sequence: Value, tensor: Value, position
     """The sequence with a tensor inserted at ``position``, by default at the end."""
     items = _items(ctx, input_sequence, "input_sequence")
     at = len(items) if position is None else _position(ctx, position, len(items))
-    made = (*items[:at], tensor_of(tensor, "the tensor to insert"), *items[at:])
-    _same_type(ctx, made)
-    return SequenceValue(made)
+    inserted = (*items[:at], tensor_of(tensor, "the tensor to insert"), *items[at:])
+    _same_type(ctx, inserted)
+    return SequenceValue(inserted)
 
 
 @onnx_op("SequenceErase", versions=(11,), takes_values=True)
@@ -130,13 +130,13 @@ def split_to_sequence(
 def _lengths(ctx: Context, split: Output | None, dimension: int) -> list[int]:
     if split is None:
         return [1] * dimension
-    known = ctx.known(split, "the lengths of the parts")
-    if known.ndim == 0:
-        length = int(known)
+    values = ctx.known(split, "the lengths of the parts")
+    if values.ndim == 0:
+        length = int(values)
         if length < 1:
             raise ctx.invalid(f"the length of the parts must be positive, but is {length}")
         return [min(length, dimension - start) for start in range(0, dimension, length)]
-    lengths: list[int] = known.tolist()
+    lengths: list[int] = values.tolist()
     if sum(lengths) != dimension or min(lengths, default=0) < 0:
         raise ctx.invalid(f"the lengths {lengths} do not add up to the dimension {dimension}")
     return lengths

@@ -40,9 +40,9 @@ def dft_20(
     onesided: int = 0,
 ) -> Output:
     """As before, with the axis from an input."""
-    known = None if axis is None else as_scalar(ctx, axis, "axis").type.constant
-    if axis is None or known is not None:
-        return _dft(ctx, data, dft_length, -2 if known is None else int(known), bool(inverse), bool(onesided))
+    constant = None if axis is None else as_scalar(ctx, axis, "axis").type.constant
+    if axis is None or constant is not None:
+        return _dft(ctx, data, dft_length, -2 if constant is None else int(constant), bool(inverse), bool(onesided))
     # The dimensions before the axis become one, and so do those behind it.
     rank = ctx.rank(data, "the data")
     if rank < 2:
@@ -94,13 +94,13 @@ def _dft(ctx: Context, data: Output, length: Output | None, axis: int, inverse: 
     at = normalize_axis(axis, rank)
     if at == rank - 1:
         raise ctx.invalid(f"axis {axis} is the last one, which holds the parts of complex numbers")
-    kind = data.element_type
-    if kind in (element_types.f16, element_types.bf16):
+    element_type = data.element_type
+    if element_type in (element_types.f16, element_types.bf16):
         data = in_type(ctx, data, element_types.f32)
     size = None if length is None else as_i64(ctx, as_list(ctx, as_scalar(ctx, length, "dft_length")))
     data, parts = _with_parts(ctx, data, onesided and not inverse)
-    found = _transform(ctx, data, parts, size, at, inverse, onesided)
-    return found if kind.is_dynamic else in_type(ctx, found, kind)
+    spectrum = _transform(ctx, data, parts, size, at, inverse, onesided)
+    return spectrum if element_type.is_dynamic else in_type(ctx, spectrum, element_type)
 
 
 def _transform(
@@ -146,8 +146,8 @@ def stft(
     if data.shape.rank != 3:
         raise ctx.invalid(f"the signals must have 2 or 3 dimensions, but the shape is {data.shape}")
     data, parts = _with_parts(ctx, data, bool(onesided))
-    kind = data.element_type
-    if kind in (element_types.f16, element_types.bf16):
+    element_type = data.element_type
+    if element_type in (element_types.f16, element_types.bf16):
         data = in_type(ctx, data, element_types.f32)
     step = as_i64(ctx, as_scalar(ctx, frame_step, "frame_step"))
     size = _frame_size(ctx, data, window, frame_length)
@@ -167,16 +167,16 @@ def stft(
         scale = ctx.emit(movement.Reshape1(special_zero=False), weights, shape)
         framed = layers.multiply(ctx, frames, scale)
         transformed = _transform(ctx, framed, parts, None, 2, inverse=False, onesided=False)
-    return transformed if kind.is_dynamic else in_type(ctx, transformed, kind)
+    return transformed if element_type.is_dynamic else in_type(ctx, transformed, element_type)
 
 
 def _frame_size(ctx: Context, data: Output, window: Output | None, frame_length: Output | None) -> Output:
     """The length of a frame, a scalar: as given, or that of the window, or the whole signal."""
     if frame_length is not None:
         size = as_i64(ctx, as_scalar(ctx, frame_length, "frame_length"))
-        known = size.type.constant
-        if window is not None and known is not None and not window.shape.element_count().contains(int(known)):
-            raise ctx.invalid(f"the window has the shape {window.shape}, but frame_length is {int(known)}")
+        constant = size.type.constant
+        if window is not None and constant is not None and not window.shape.element_count().contains(int(constant)):
+            raise ctx.invalid(f"the window has the shape {window.shape}, but frame_length is {int(constant)}")
         return size
     return dim_of(ctx, data, 1) if window is None else dim_of(ctx, window, 0)
 

@@ -48,9 +48,9 @@ def _sliced(
 ) -> Output:
     starts, ends = given_list(ctx, starts, "starts"), given_list(ctx, ends, "ends")
     axes, steps = given_list(ctx, axes, "axes"), given_list(ctx, steps, "steps")
-    known = None if steps is None else steps.type.constant
-    if known is not None and (known == 0).any():
-        raise ctx.invalid(f"steps must not be 0, but are {known.tolist()}")
+    constant = None if steps is None else steps.type.constant
+    if constant is not None and (constant == 0).any():
+        raise ctx.invalid(f"steps must not be 0, but are {constant.tolist()}")
     # Lists of other lengths than today's are refused, for they do not fit the steps or axes.
     count = ctx.declared(starts).shape.element_count()
     if steps is not None:
@@ -82,9 +82,9 @@ def center_crop_pad(ctx: Context, data: Output, shape: Output, *, axes: Sequence
     """
     rank = ctx.rank(data, "the data")
     chosen = range(rank) if axes is None else normalize_axes(axes, rank)
-    wanted = as_i64(ctx, as_list(ctx, shape))
+    target = as_i64(ctx, as_list(ctx, shape))
     named = _constants(ctx, chosen)
-    if not wanted.shape.element_count().contains(len(chosen)):
+    if not target.shape.element_count().contains(len(chosen)):
         raise ctx.invalid(f"shape must hold {len(chosen)} dimensions, but has the shape {shape.shape}")
     present = layers.gather(ctx, shape_of(ctx, data), named, ctx.constant(0))
     zero, two = ctx.constant([0]), ctx.constant([2])
@@ -92,12 +92,12 @@ def center_crop_pad(ctx: Context, data: Output, shape: Output, *, axes: Sequence
     def halved(longer: Output, shorter: Output) -> Output:
         return layers.truncated_quotient(ctx, layers.subtract(ctx, longer, shorter), two)
 
-    kept = layers.minimum(ctx, present, wanted)
+    kept = layers.minimum(ctx, present, target)
     start = halved(present, kept)
     stop = layers.add(ctx, start, kept)
     cut = ctx.emit(slicing.Slice8(), data, start, stop, _constants(ctx, [1] * len(chosen)), named)
-    before = halved(wanted, kept)
-    missing = layers.subtract(ctx, wanted, kept)
+    before = halved(target, kept)
+    missing = layers.subtract(ctx, target, kept)
     after = layers.subtract(ctx, missing, before)
     if list(chosen) != list(range(rank)):
         before, after = (_placed(ctx, pads, chosen, rank, zero) for pads in (before, after))

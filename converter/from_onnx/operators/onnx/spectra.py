@@ -12,8 +12,8 @@ from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting.expressions import Expression, positions, where
 
 
-def _scalar(ctx: Context, x: Expression, what: str, element_type: str) -> Expression:
-    return Expression(ctx, as_scalar(ctx, x.value, what)).as_type(element_type)
+def _scalar(ctx: Context, x: Expression, subject: str, element_type: str) -> Expression:
+    return Expression(ctx, as_scalar(ctx, x.value, subject)).as_type(element_type)
 
 
 def _cosine_window(name: str, whole: float, once: float, twice: float) -> None:
@@ -58,8 +58,8 @@ def mel_weight_matrix(
     length = _scalar(ctx, dft_length, "dft_length", "i64")
     rate = _scalar(ctx, sample_rate, "sample_rate", "f64")
 
-    def mel(hertz: Expression, what: str) -> Expression:
-        return (_scalar(ctx, hertz, what, "f64") / 700 + 1).log() * (2595 / math.log(10))
+    def mel(hertz: Expression, subject: str) -> Expression:
+        return (_scalar(ctx, hertz, subject, "f64") / 700 + 1).log() * (2595 / math.log(10))
 
     low, high = mel(lower_edge_hertz, "lower_edge_hertz"), mel(upper_edge_hertz, "upper_edge_hertz")
     points = mels + 2

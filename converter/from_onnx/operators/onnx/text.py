@@ -34,10 +34,12 @@ class _Grams:
         return self.tokens.shape[1]
 
 
-def _pool(ctx: Context, pool: Sequence[int], starts: Sequence[int], kind: element_types.ElementType) -> list[_Grams]:
+def _pool(
+    ctx: Context, pool: Sequence[int], starts: Sequence[int], element_type: element_types.ElementType
+) -> list[_Grams]:
     """The pool's n-grams by their length, from 1 on; those that the input's type cannot hold are left out."""
-    limits = np.iinfo(kind.dtype)
-    found, number = [], 0
+    limits = np.iinfo(element_type.dtype)
+    grams, number = [], 0
     for length, (start, stop) in enumerate(zip(starts, [*starts[1:], len(pool)]), 1):
         if not 0 <= start <= stop <= len(pool) or (stop - start) % length:
             raise ctx.invalid(
@@ -48,9 +50,9 @@ def _pool(ctx: Context, pool: Sequence[int], starts: Sequence[int], kind: elemen
         if len(np.unique(tokens, axis=0)) != len(tokens):
             raise ctx.invalid(f"the pool has a {length}-gram twice")
         possible = ((tokens >= limits.min) & (tokens <= limits.max)).all(1)
-        found.append(_Grams(tokens[possible], number + np.flatnonzero(possible)))
+        grams.append(_Grams(tokens[possible], number + np.flatnonzero(possible)))
         number += len(tokens)
-    return found
+    return grams
 
 
 _MAX_DISTANCE = 1000
@@ -76,7 +78,8 @@ def _counts(ctx: Context, tokens: Expression, grams: _Grams, distances: Sequence
             )
         # Each token's part of the rows; empty where its end comes before its start.
         parts = [
-            one.cut(1, i * distance, i * distance - reach or None) if reach else one for i, one in enumerate(equal)
+            matches.cut(1, i * distance, i * distance - reach or None) if reach else matches
+            for i, matches in enumerate(equal)
         ]
         counts.append(functools.reduce(operator.and_, parts).as_type("f32").sum(1))
     return functools.reduce(operator.add, counts) if counts else None
@@ -135,9 +138,11 @@ def tf_idf_vectorizer(
         )
     places = np.array(ngram_indexes, np.int64)
     pool = _pool(ctx, pool_int64s or (), ngram_counts, x.element_type)
-    known = max((int(grams.numbers[-1]) + 1 for grams in pool if len(grams.numbers)), default=0)
-    if not places.size or places.min() < 0 or len(places) < known:
-        raise ctx.invalid(f"the {known} n-grams need as many ngram_indexes from 0 on, but they are {places.tolist()}")
+    needed_count = max((int(grams.numbers[-1]) + 1 for grams in pool if len(grams.numbers)), default=0)
+    if not places.size or places.min() < 0 or len(places) < needed_count:
+        raise ctx.invalid(
+            f"the {needed_count} n-grams need as many ngram_indexes from 0 on, but they are {places.tolist()}"
+        )
     if places.max() >= _MAX_COLUMNS:
         raise ctx.unsupported(
             f"a result of {int(places.max()) + 1} columns is too wide; up to {_MAX_COLUMNS} are possible"
@@ -163,7 +168,7 @@ def tf_idf_vectorizer(
             if len(np.unique(places[chosen])) != len(chosen):
                 raise ctx.unsupported("ONNX does not define the result of mode IDF where n-grams share an index")
             counts = counts.minimum(1)
-        found = _placed(counts, places[chosen], scale[chosen], width)
+        counted = _placed(counts, places[chosen], scale[chosen], width)
     else:
-        found = x.of(0, "f32").broadcast(tokens.size(0), width, mode="numpy")
-    return found if rank == 2 else found.squeeze(0)
+        counted = x.of(0, "f32").broadcast(tokens.size(0), width, mode="numpy")
+    return counted if rank == 2 else counted.squeeze(0)

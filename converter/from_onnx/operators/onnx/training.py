@@ -29,7 +29,7 @@ def _every(ctx: Context, tensors: Sequence[Expression], kinds: int, step: Step) 
         raise ctx.invalid(f"the tensors must be {kinds} for each that is optimised, but are {len(tensors)}")
     count = len(tensors) // kinds
     results = [step(*tensors[i::count]) for i in range(count)]
-    return [result[kind] for kind in range(kinds - 1) for result in results]
+    return [result[output_index] for output_index in range(kinds - 1) for result in results]
 
 
 @onnx_op("Adagrad", versions=(1,), domain=_DOMAIN)

@@ -18,10 +18,10 @@ from ir_runtime.rewriting.shape_layers import as_i64, as_list, concat_lists, dim
 
 
 def _listed(ctx: Context, name: str, values: Sequence[int] | None, count: int, default: int, least: int) -> list[int]:
-    found = [default] * count if not values else list(values)
-    if len(found) != count or min(found) < least:
-        raise ctx.invalid(f"{name} must be {count} numbers from {least} on, but is {found}")
-    return found
+    entries = [default] * count if not values else list(values)
+    if len(entries) != count or min(entries) < least:
+        raise ctx.invalid(f"{name} must be {count} numbers from {least} on, but is {entries}")
+    return entries
 
 
 @onnx_op("MaxUnpool", versions=(9, 11, 22))
@@ -94,9 +94,9 @@ def col2im(
         raise ctx.invalid(f"block_shape of the shape {block_shape.shape} does not fit an image of {spatial} dimensions")
     if ctx.rank(data, "the data") != 3:
         raise ctx.invalid(f"the data must have 3 dimensions, but the shape is {data.shape}")
-    kind = data.element_type
-    if kind in (element_types.boolean, element_types.string):
-        raise ctx.unsupported(f"sums of elements of type {kind} are not defined")
+    element_type = data.element_type
+    if element_type in (element_types.boolean, element_types.string):
+        raise ctx.unsupported(f"sums of elements of type {element_type} are not defined")
     steps = _listed(ctx, "strides", strides, spatial, 1, 1)
     gaps = _listed(ctx, "dilations", dilations, spatial, 1, 1)
     cuts = _listed(ctx, "pads", pads, 2 * spatial, 0, 0)
@@ -109,10 +109,10 @@ def col2im(
         steps, gaps, begin, end = [1, *steps], [1, *gaps], [0, *begin], [0, *end]
         image, block = (concat_lists(ctx, [ctx.constant(1), value]) for value in (image, block))
     op = patches.Col2Im15(strides=steps, dilations=gaps, pads_begin=begin, pads_end=end)
-    small = kind in (element_types.f16, element_types.bf16)
+    small = element_type in (element_types.f16, element_types.bf16)
     images = ctx.emit(op, in_type(ctx, data, element_types.f32) if small else data, image, block)
     if small:
-        images = in_type(ctx, images, kind)
+        images = in_type(ctx, images, element_type)
     return layers.squeeze(ctx, images, ctx.constant([2])) if spatial == 1 else images
 
 
@@ -146,9 +146,9 @@ def _many_dimensions(
     op = scatter.ScatterElementsUpdate12(reduction="sum", use_init_val=True)
     summed = ctx.emit(op, zeros, indices, flat, ctx.constant(1))
     whole = concat_lists(ctx, [batch, ctx.constant([-1, *padded])])
-    found = ctx.emit(movement.Reshape1(special_zero=False), summed, whole)
+    reshaped = ctx.emit(movement.Reshape1(special_zero=False), summed, whole)
     if not any(cuts):
-        return found
+        return reshaped
     axes = ctx.constant(list(range(2, 2 + spatial)))
     stops = ctx.constant([b + n for b, n in zip(begin, dimensions_)])
-    return ctx.emit(slicing.Slice8(), found, ctx.constant(begin), stops, ctx.constant([1] * spatial), axes)
+    return ctx.emit(slicing.Slice8(), reshaped, ctx.constant(begin), stops, ctx.constant([1] * spatial), axes)

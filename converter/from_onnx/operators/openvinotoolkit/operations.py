@@ -69,7 +69,7 @@ def _openvino_op(
     """
     defaults = defaults or {}
     converters: dict[str, Callable[[Any], Any]] = dict(convert or {})
-    converters.update((name, bool) for name, declared in operation.declared.items() if declared.kind == "boolean")
+    converters.update((name, bool) for name, declared in operation.declared.items() if declared.value_type == "boolean")
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         def translate(ctx: Context, *inputs: Output, **values: Any) -> Any:
@@ -91,8 +91,8 @@ def _same_operation(operation: type[Operation], inputs: str, defaults: Mapping[s
     def emit(ctx: Context, op: Operation, *values: Output) -> tuple[Output, ...]:
         return tuple(ctx.emit_all(op, *values))
 
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(name, kind) for name in ("ctx", "op", *inputs.split())]
+    parameter_kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(name, parameter_kind) for name in ("ctx", "op", *inputs.split())]
     emit.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     _openvino_op(operation.type, operation, defaults)(emit)
 
@@ -145,7 +145,7 @@ def normalize(
     if rank < 2:
         raise ctx.invalid(f"the data must have batches and channels, but have the shape {x.shape}")
     axes = ctx.constant(list(range(1, rank)) if across_spatial else [1])
-    made = ctx.emit(normalization.NormalizeL21(eps=eps, eps_mode="add"), x, axes)
+    normalized = ctx.emit(normalization.NormalizeL21(eps=eps, eps_mode="add"), x, axes)
     if channel_shared:
         if not weights.shape.element_count().contains(1):
             raise ctx.invalid(f"with channel_shared there must be one weight, but their shape is {weights.shape}")
@@ -153,7 +153,7 @@ def normalize(
     else:
         shape = [1, -1] + [1] * (rank - 2)
     by_channel = ctx.emit(movement.Reshape1(special_zero=False), weights, ctx.constant(shape))
-    return layers.multiply(ctx, made, by_channel)
+    return layers.multiply(ctx, normalized, by_channel)
 
 
 @onnx_op("DeformableConv2D", domain=OPENVINO, versions=(1,))

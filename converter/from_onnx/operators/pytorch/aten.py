@@ -45,22 +45,22 @@ def aten(
         raise ctx.invalid("weights go with sums, but mode is 1 (means)")
     rank = ctx.rank(indices, "the indices")
     reduction = "mean" if mode else "sum"
-    given = [] if weights is None else [weights]
+    per_sample_weights = [] if weights is None else [weights]
     if rank == 2:
         if offsets is not None:
             raise ctx.invalid("a matrix of indices has a bag in each row, but there are offsets, too")
         packed = embedding.EmbeddingBagPacked15(reduction=reduction) if mode else embedding.EmbeddingBagPackedSum3()
-        made = ctx.emit(packed, table, indices, *given)
+        pooled = ctx.emit(packed, table, indices, *per_sample_weights)
     else:
         starts = ctx.required(offsets, "offsets")
         if include_last_offset:
             starts = part_of(ctx, starts, 0, -1)
-        if given:
+        if per_sample_weights:
             # -1 leaves bags without indices at zero.
-            given.insert(0, ctx.constant(-1, indices.element_type))
+            per_sample_weights.insert(0, ctx.constant(-1, indices.element_type))
         listed = embedding.EmbeddingBagOffsets15(reduction=reduction) if mode else embedding.EmbeddingBagOffsetsSum3()
-        made = ctx.emit(listed, table, indices, starts, *given)
-    return made, None, None, None
+        pooled = ctx.emit(listed, table, indices, starts, *per_sample_weights)
+    return pooled, None, None, None
 
 
 onnx_op("ATen", versions=(1,))(aten)
@@ -79,5 +79,5 @@ def adaptive_average_pool(ctx: Context, x: Output, output_size: Output) -> Outpu
         target = ctx.emit(movement.Concat1(axis=0), target, target)
     front = ctx.constant([0])
     images = ctx.emit(movement.Unsqueeze1(), x, front) if rank == 3 else x
-    made = ctx.emit(pooling.AdaptiveAvgPool8(), images, target)
-    return layers.squeeze(ctx, made, front) if rank == 3 else made
+    pooled = ctx.emit(pooling.AdaptiveAvgPool8(), images, target)
+    return layers.squeeze(ctx, pooled, front) if rank == 3 else pooled
