@@ -49,13 +49,17 @@ def forms() -> list[dict[str, Any]]:
     for name, count in COMMANDS.items():
         command = main.get_command(context, name)
         assert command is not None
-        options = [one for one in command.params if isinstance(one, click.Option) and one.name not in _PAGES_OWN]
+        options = [
+            option
+            for option in command.params
+            if isinstance(option, click.Option) and option.name not in _PAGES_OWN | _WITHOUT_PROCESSES
+        ]
         commands.append(
             {
                 "name": name,
                 "files": count,
                 "help": (command.help or "").partition("\n\n")[0],
-                "options": [_described(one, name) for one in options if one.name not in _WITHOUT_PROCESSES],
+                "options": [_described(option, name) for option in options],
             }
         )
     return commands
@@ -92,7 +96,7 @@ def arguments_of(command: str, files: Sequence[str], values: Mapping[str, Any]) 
 
     Values that are None, empty or the default are left out. Results go to :data:`RESULTS`.
     """
-    parameters = {one.name: one for one in _command(command).params if isinstance(one, click.Option)}
+    parameters = {option.name: option for option in _command(command).params if isinstance(option, click.Option)}
     words = [command, *files]
     for name, value in values.items():
         option = parameters[name]
@@ -100,7 +104,7 @@ def arguments_of(command: str, files: Sequence[str], values: Mapping[str, Any]) 
             continue
         if not option.is_flag:
             words += [max(option.opts, key=len), str(value)]
-        elif isinstance(value, str):  # one of two words without a default
+        elif isinstance(value, str):  # either of two words, without a default
             words.append(f"--{value}")
         elif value != bool(option.default is True):
             words.append((option.opts if value else option.secondary_opts)[-1])
@@ -194,14 +198,14 @@ def models() -> list[str]:
     from converter.errors import ConversionError
     from converter.pipelines.recognition import recognise
 
-    found = [path for path in _files(Path()) if path.suffix.lower() in (".onnx", ".xml")]
-    folders = sorted({parent for path in found for parent in path.parents if RESULTS not in (parent, *parent.parents)})
+    files = [path for path in _files(Path()) if path.suffix.lower() in (".onnx", ".xml")]
+    folders = sorted({parent for path in files for parent in path.parents if RESULTS not in (parent, *parent.parents)})
     recognised = []
     for folder in folders:
         with contextlib.suppress(ConversionError, OSError):
             recognise(folder)
             recognised.append(folder)
-    return [path.as_posix() for path in (*recognised, *found)]
+    return [path.as_posix() for path in (*recognised, *files)]
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -233,11 +237,18 @@ def use_onnxruntime(
 ) -> None:
     """Make ``import onnxruntime`` give sessions of JavaScript's onnxruntime-web.
 
-    ``create(model, options, files)`` returns, behind ``wait``, JSON with the number of a session, its inputs and its
-    outputs (``name`` and ``type``); ``run_session(number, inputs, buffers)`` returns JSON with a description of each
-    output (``dims``, ``type``, and ``strings`` where these are its values), and the buffers of the others. ``inputs``
-    is JSON of the same form.
+    Both functions return, behind ``wait``, JSON and buffers; the JSON is ``{"error": text}`` where they fail.
+    ``create(model, options, files)`` gives the number of a session, its ``inputs`` and its ``outputs`` (``name`` and
+    ``type``). ``run_session(number, inputs, buffers)`` gives the ``outputs``: ``dims`` and ``type``, and ``strings``
+    where these are the values; the others are the buffers. ``inputs`` is JSON of the same form.
     """
+
+    def answer_of(promise: Any) -> tuple[dict[str, Any], Iterator[Any]]:
+        text, buffers = wait(promise)
+        answer = json.loads(text)
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer, iter(buffers)
 
     class SessionOptions(types.SimpleNamespace):
         def __init__(self) -> None:
@@ -263,10 +274,10 @@ def use_onnxruntime(
                 "entries": options.entries,
             }
             model = path.read_bytes() if path is not None else source
-            session = json.loads(wait(create(model, json.dumps(described), files)))
+            session, _ = answer_of(create(model, json.dumps(described), files))
             self._number = session["session"]
             self._inputs, self._outputs = (
-                [types.SimpleNamespace(name=one["name"], type=f"tensor({one['type']})") for one in session[side]]
+                [types.SimpleNamespace(name=port["name"], type=f"tensor({port['type']})") for port in session[side]]
                 for side in ("inputs", "outputs")
             )
 
@@ -290,9 +301,8 @@ def use_onnxruntime(
                     entry["type"] = array.dtype.name
                     buffers.append(np.ascontiguousarray(array).tobytes())
                 inputs.append(entry)
-            outputs, results = wait(run_session(self._number, json.dumps(inputs), buffers))
-            remaining = iter(results)
-            return [_array(entry, remaining) for entry in json.loads(outputs)]
+            result, remaining = answer_of(run_session(self._number, json.dumps(inputs), buffers))
+            return [_array(entry, remaining) for entry in result["outputs"]]
 
     module: Any = types.ModuleType("onnxruntime")
     module.__spec__ = importlib.machinery.ModuleSpec("onnxruntime", None)
@@ -315,7 +325,10 @@ def _external_files(source: str | bytes, folder: Path) -> list[tuple[str, bytes]
         graph = pending.pop()
         attributes = [attribute for node in graph.node for attribute in node.attribute]
         pending += [inner for attribute in attributes for inner in (attribute.g, *attribute.graphs) if inner.node]
-        tensors = (*graph.initializer, *(one for attribute in attributes for one in (attribute.t, *attribute.tensors)))
+        tensors = (
+            *graph.initializer,
+            *(value for attribute in attributes for value in (attribute.t, *attribute.tensors)),
+        )
         entries = (entry for tensor in tensors for entry in tensor.external_data)
         locations.update((entry.value, None) for entry in entries if entry.key == "location")
     return [(name, path.read_bytes()) for name in locations if (path := folder / name).is_file()]

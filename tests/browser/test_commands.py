@@ -157,18 +157,21 @@ class Sessions:
         self.sessions: list[Any] = []
         self.options: list[dict[str, Any]] = []
 
-    def create(self, model: bytes, options: str, files: list[tuple[str, bytes]]) -> str:
+    def create(self, model: bytes, options: str, files: list[tuple[str, bytes]]) -> tuple[str, list[bytes]]:
         self.options.append({**json.loads(options), "files": files})
         chosen = onnxruntime.SessionOptions()
         for path, data in files:
             chosen.add_external_initializers_from_files_in_memory([path], [data], [len(data)])
-        session = onnxruntime.InferenceSession(model, chosen, providers=["CPUExecutionProvider"])
+        try:
+            session = onnxruntime.InferenceSession(model, chosen, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            return json.dumps({"error": str(error)}), []
         self.sessions.append(session)
         sides = {"inputs": session.get_inputs(), "outputs": session.get_outputs()}
         described = {
             side: [{"name": one.name, "type": one.type[7:-1]} for one in ports] for side, ports in sides.items()
         }
-        return json.dumps({"session": len(self.sessions) - 1, **described})
+        return json.dumps({"session": len(self.sessions) - 1, **described}), []
 
     def run(self, number: int, inputs: str, buffers: list[bytes]) -> tuple[str, list[bytes]]:
         rest = iter(buffers)
@@ -185,7 +188,7 @@ class Sessions:
             else {"dims": value.shape, "type": str(value.dtype)}
             for value in results
         ]
-        return json.dumps(described), [value.tobytes() for value in results if value.dtype != object]
+        return json.dumps({"outputs": described}), [value.tobytes() for value in results if value.dtype != object]
 
 
 @pytest.fixture
@@ -226,3 +229,15 @@ def test_strings_and_external_weights_reach_onnxruntime_of_the_page(tmp_path: Pa
     np.testing.assert_array_equal(result["sum"], weights + 1)
     assert result["text"].tolist() == ["bb", "ää"]
     assert [path for path, _ in sessions.options[0]["files"]] == ["m.data"]
+
+
+def test_models_that_onnxruntime_of_the_page_refuses_are_run_by_definition(tmp_path: Path, sessions: Sessions) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"])
+    ports = [[helper.make_tensor_value_info(name, TensorProto.UINT8, [2])] for name in "xy"]
+    model = helper.make_model(
+        helper.make_graph([node], "g", *ports), opset_imports=[helper.make_opsetid("", 14)], ir_version=9
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    oracle = Oracle(OnnxGraph(str(tmp_path / "m.onnx")))
+    assert oracle.run({"x": np.array([1, 2], np.uint8)})["y"].tolist() == [1, 2]
+    assert oracle.name.startswith("onnx ReferenceEvaluator")

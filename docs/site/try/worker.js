@@ -88,7 +88,16 @@ const bytesOf = (proxy) => {
   }
 };
 
-async function create(model, described, files) {
+// Errors are results: Python would log a rejected promise, beside the exception of the caller.
+const answering = (work) => async (...words) => {
+  try {
+    return await work(...words);
+  } catch (error) {
+    return [JSON.stringify({ error: error?.message || String(error) }), []];
+  }
+};
+
+const create = answering(async (model, described, files) => {
   if (!ort.module) {
     send({ task: "Loading onnxruntime" });
     ort.module = await import(`${ort.address}ort.wasm.min.mjs`);
@@ -102,18 +111,17 @@ async function create(model, described, files) {
   const made = await ort.module.InferenceSession.create(bytesOf(model), {
     ...options, extra: { session }, ...(externalData.length ? { externalData } : {}), executionProviders: ["wasm"],
   });
-  const described_ = (list) => list.map(({ name, isTensor, type }) => ({ name, type: isTensor ? type : "unknown" }));
-  return JSON.stringify({
-    session: sessions.push(made) - 1, inputs: described_(made.inputMetadata), outputs: described_(made.outputMetadata),
-  });
-}
+  const ports = (list) => list.map(({ name, isTensor, type }) => ({ name, type: isTensor ? type : "unknown" }));
+  const number = sessions.push(made) - 1;
+  return [JSON.stringify({ session: number, inputs: ports(made.inputMetadata), outputs: ports(made.outputMetadata) }), []];
+});
 
 const ARRAYS = {
   float32: Float32Array, float64: Float64Array, float16: Uint16Array, int8: Int8Array, uint8: Uint8Array, int16: Int16Array,
   uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array, int64: BigInt64Array, uint64: BigUint64Array, bool: Uint8Array,
 };
 
-async function runSession(number, inputs, buffers) {
+const runSession = answering(async (number, inputs, buffers) => {
   const { Tensor } = ort.module;
   const values = buffers.toJs();
   const feeds = {};
@@ -128,8 +136,8 @@ async function runSession(number, inputs, buffers) {
   const described = outputs.map(({ type, dims, data }) => ({ type, dims, ...(type === "string" ? { strings: data } : {}) }));
   const bytes = outputs.filter(({ type }) => type !== "string")
     .map(({ data }) => new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
-  return [JSON.stringify(described), bytes];
-}
+  return [JSON.stringify({ outputs: described }), bytes];
+});
 
 const functions = { start, call, open, zip, content: async (path) => contentOf(path) };
 

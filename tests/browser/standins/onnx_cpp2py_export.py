@@ -43,3 +43,4 @@ for _name in ("checker", "defs", "inliner", "parser", "printer", "shape_inferenc
     globals()[_name] = sys.modules[f"{__name__}.{_name}"] = _Module(f"{__name__}.{_name}")
 defs.schema_version_map = lambda: OPSETS  # type: ignore[name-defined]  # noqa: F821
 shape_inference.infer_shapes = lambda model, *options: model  # type: ignore[name-defined]  # noqa: F821  # infers nothing
+defs.get_all_schemas_with_history = list  # type: ignore[name-defined]  # noqa: F821
