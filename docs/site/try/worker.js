@@ -67,7 +67,7 @@ async function open(files) {
 
 function contentOf(path) {
   const { node } = python.FS.lookupPath(`${FOLDER}/${path}`);
-  return new Blob([node.contents.subarray(0, node.usedBytes)]);
+  return new Blob(node.usedBytes ? [node.contents.subarray(0, node.usedBytes)] : []);
 }
 
 async function zip(paths) {
