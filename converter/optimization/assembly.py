@@ -194,14 +194,14 @@ class Assembly:
 
     def _imported(self) -> list[onnx.OperatorSetIdProto]:
         source = self.source
-        found = {"": self.opset}
+        imports = {"": self.opset}
         for domain in source.domains(self._kept):
             if domain in source.opsets and domain:
-                found[domain] = source.opsets[domain]
+                imports[domain] = source.opsets[domain]
         for graph in self._graphs.values():
             for call in calls_of(graph):
-                found.setdefault(call.domain, 1)
-        return [helper.make_opsetid(domain, version) for domain, version in found.items()]
+                imports.setdefault(call.domain, 1)
+        return [helper.make_opsetid(domain, version) for domain, version in imports.items()]
 
     def _node(self, place: int) -> onnx.NodeProto:
         """A node as the file has it, with the weights that it holds."""

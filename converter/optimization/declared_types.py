@@ -39,17 +39,17 @@ def types_of(source: Source) -> Mapping[str, ValueInfoProto]:
     return found
 
 
-def _infer_from_readers(source: Source, found: dict[str, ValueInfoProto]) -> None:
+def _infer_from_readers(source: Source, types: dict[str, ValueInfoProto]) -> None:
     """Add element types of what unknown operators compute, where a reader takes no other type."""
-    numbers = {name: value.type.tensor_type.elem_type for name, value in found.items()}
+    numbers = {name: value.type.tensor_type.elem_type for name, value in types.items()}
     numbers |= {name: tensor.data_type for name, tensor in source.initializers.items()}
     before = -1
     while before < len(numbers):  # what one node tells may be what another one needs
         before = len(numbers)
-        _infer_once(source, numbers, found)
+        _infer_once(source, numbers, types)
 
 
-def _infer_once(source: Source, numbers: dict[str, int], found: dict[str, ValueInfoProto]) -> None:
+def _infer_once(source: Source, numbers: dict[str, int], types: dict[str, ValueInfoProto]) -> None:
     for node in reversed(source.nodes):
         domain = normalize_domain(node.domain)
         schema = schema_table.find(node.op_type, domain, source.opsets.get(domain, 0))
@@ -66,4 +66,4 @@ def _infer_once(source: Source, numbers: dict[str, int], found: dict[str, ValueI
             if name and name not in numbers and number and is_tensor:
                 numbers[name] = number
                 tensor = TensorTypeProto(elem_type=number)
-                found[name] = ValueInfoProto(name=name, type=TypeProto(tensor_type=tensor))
+                types[name] = ValueInfoProto(name=name, type=TypeProto(tensor_type=tensor))

@@ -217,7 +217,8 @@ class _Search:
         return Optimization(
             Assembly(self.source, self.source.units(kept), graphs, opset, inner, copies, self.taken),
             before,
-            self._size(parts, kept) - sum(b.nodes_before - b.nodes for found in bodies.values() for _, _, b in found),
+            self._size(parts, kept)
+            - sum(b.nodes_before - b.nodes for bodies_of_graph in bodies.values() for _, _, b in bodies_of_graph),
             {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in sorted(kept)},
             dict(passes),
         )
@@ -259,7 +260,7 @@ class _Search:
 
     def _growth(self, parts: Sequence[Part]) -> dict[int, int]:
         """How many more nodes each node became, of those that became more."""
-        found: dict[int, int] = {}
+        growth: dict[int, int] = {}
         for part in parts:
             sizes = Counter[str]()
             for call in part.exported.graph.calls:
@@ -267,8 +268,8 @@ class _Search:
             for origin, size in sizes.items():
                 places = self.source.places.get(origin, ())
                 if len(places) == 1 and places[0] in part.places and size > self.source.size(places[0]):
-                    found[places[0]] = size - self.source.size(places[0])
-        return found
+                    growth[places[0]] = size - self.source.size(places[0])
+        return growth
 
     def _check_opset(self, kept: Collection[int], opset: int) -> None:
         """Raise :class:`UnsupportedModelError` with all nodes that stay and mean nothing, or else, in that opset."""
@@ -346,28 +347,28 @@ class _Search:
         if not late or not options.fuse:
             return options
         skipped = options.skip_passes
-        names = [one.strip() for one in skipped.split(",")] if isinstance(skipped, str) else list(skipped)
+        names = [pass_name.strip() for pass_name in skipped.split(",")] if isinstance(skipped, str) else list(skipped)
         return replace(options, skip_passes=[*(name for name in names if name), *sorted(late)])
 
     def _culprits(self, places: tuple[int, ...], error: ConversionError, opset: int) -> dict[int, str]:
         """The nodes of a part that an error is about; where it names none, those that cannot be carried alone."""
         conversion = self._converted.get(places)
         layers = {} if conversion is None else _origins(conversion.model)
-        found: dict[int, str] = {}
+        reasons: dict[int, str] = {}
         for problem in error.problems:
             named = self.source.places.get(layers.get(problem.node, problem.node), ())
             named = [place for place in named if place in places]
             if len(named) > 1:  # a name of several nodes, such as those of functions
                 named = [place for place in named if not isinstance(self._part((place,), opset), Part)] or named
-            found |= {place: problem.reason for place in named if place not in found}
-        if found or len(places) == 1:
-            return found or {places[0]: str(error)}
+            reasons |= {place: problem.reason for place in named if place not in reasons}
+        if reasons or len(places) == 1:
+            return reasons or {places[0]: str(error)}
         half = len(places) // 2
         for part in (places[:half], places[half:]):
             done = self._part(part, opset)
             if not isinstance(done, Part):
-                found.update(done)
-        return found or dict.fromkeys(places, str(error))
+                reasons.update(done)
+        return reasons or dict.fromkeys(places, str(error))
 
 
 def _drop_copies(graph: Graph, fixed: Collection[str]) -> dict[str, str]:
