@@ -42,7 +42,7 @@ def account_for(
     the ``layers`` that read them have to compute right results from right inputs.
     """
     recorded = Derivation.of(model).weights or {}
-    changed = {one.layer for one in derivation.differences}
+    changed = {change.layer for change in derivation.differences}
     values: Counter[str] = Counter()
     missing: list[str] = []
     unknown: list[tuple[str, Node]] = []
@@ -59,11 +59,11 @@ def account_for(
             values[CONVERSION] += held.size
     is_shown_alone = bool(unknown) and derivation.state == INAPPLICABLE
     shown = _shown_by(layers) if is_shown_alone else set()
-    known = KnownValues(model) if is_shown_alone else None
+    known_values = KnownValues(model) if is_shown_alone else None
     for path, node in unknown:
         held = node.op.data
         assert held is not None
-        if known is not None and _is_shown(node, shown, known):
+        if known_values is not None and _is_shown(node, shown, known_values):
             values[COMPARED] += held.size
         else:
             values[MISSING] += held.size
@@ -92,10 +92,10 @@ def _is_plain(held: Tensor) -> bool:
 
 def _shown_by(layers: Sequence[LayerDifference]) -> set[str]:
     """Return the layers that compute right results from right inputs, on values that show it."""
-    return {name for one in layers if one.local.passed and one.is_telling for name in one.part}
+    return {name for layer in layers if layer.local.passed and layer.is_telling for name in layer.part}
 
 
-def _is_shown(node: Node, shown: Collection[str], known: KnownValues) -> bool:
+def _is_shown(node: Node, shown: Collection[str], known_values: KnownValues) -> bool:
     """True if every value of the constant takes part in results that were compared: none is only looked up."""
     pending, done = [(node.outputs[0], reader) for reader in node.outputs[0].uses], set()
     while pending:
@@ -103,7 +103,7 @@ def _is_shown(node: Node, shown: Collection[str], known: KnownValues) -> bool:
         if reader in done:
             continue
         done.add(reader)
-        if known.holds(reader):
+        if known_values.holds(reader):
             pending += [(output, user) for output in reader.outputs for user in output.uses]
         elif reader.op.role == "result":
             continue  # outputs are compared

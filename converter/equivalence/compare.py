@@ -66,7 +66,7 @@ class Errors:
 
     @property
     def are_alike(self) -> bool:
-        """Whether the IR is about as close to the exact result as the reference is, or as rounding allows."""
+        """True if the IR is about as close to the exact result as the reference is, or as rounding allows."""
         usual, greatest = max(self.reference, self.ties), max(self.reference_greatest, self.ties_greatest)
         return self.ir <= _ALIKE * usual and self.ir_greatest <= _ALIKE * greatest
 
@@ -80,7 +80,7 @@ class Errors:
 
     @property
     def is_noise(self) -> bool:
-        """Whether rounding alone changes the output by much of its size."""
+        """True if rounding alone changes the output by much of its size."""
         return max(self.reference, self.ties) > _NOISE_SHARE * self.size
 
 
@@ -226,13 +226,13 @@ def _floats(expected: Array, actual: Array, allowed: Tolerance) -> tuple[str, _F
 
 def _largest(expected: Array, actual: Array) -> float:
     """The greatest magnitude among expected values that are finite on both sides."""
-    found = 0.0
+    largest = 0.0
     with np.errstate(all="ignore"):
         for start in range(0, expected.size, _BLOCK):
             x, y = expected[start : start + _BLOCK], actual[start : start + _BLOCK]
             finite = np.isfinite(x) & np.isfinite(y)
-            found = max(found, float(np.abs(x if finite.all() else x[finite]).max(initial=0)))
-    return found
+            largest = max(largest, float(np.abs(x if finite.all() else x[finite]).max(initial=0)))
+    return largest
 
 
 class _Sums:

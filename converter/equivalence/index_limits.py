@@ -44,9 +44,9 @@ class IndexLimits:
 
     def __init__(self, model: Model) -> None:
         self._uses = {
-            position: found
+            position: limits_of_uses
             for position, output in enumerate(model.inputs)
-            if output.element_type.is_integral and (found := list(_uses_as_indices(output)))
+            if output.element_type.is_integral and (limits_of_uses := list(_uses_as_indices(output)))
         }
 
     def __bool__(self) -> bool:
@@ -57,7 +57,7 @@ class IndexLimits:
         limits = {
             position: [limit for use in uses for limit in _limits(use, types)] for position, uses in self._uses.items()
         }
-        return {position: min(found) for position, found in limits.items() if found}
+        return {position: min(limits_of_uses) for position, limits_of_uses in limits.items() if limits_of_uses}
 
 
 def _limits(use: _Use, types: Mapping[Output, TensorType]) -> Iterator[int]:
@@ -106,7 +106,7 @@ def _along(node: Node, position: int) -> _Use | None:
 
 
 def _hands_on(node: Node, value: Output) -> bool:
-    """Whether elements of ``value`` are elements of the layer's outputs."""
+    """True if elements of ``value`` are elements of the layer's outputs."""
     if isinstance(node.op, (Concat1, Select1)):
         return True
     return node.inputs[0] is value and (node.op.movement or isinstance(node.op, Convert1))

@@ -23,8 +23,8 @@ class KnownValues:
                     self._layers.add(node)
 
     def _follows(self, node: Node) -> bool:
-        known = bool(node.inputs) and all(source.node in self._layers for source in node.inputs)
-        return known and node.op.is_pure
+        is_known = bool(node.inputs) and all(source.node in self._layers for source in node.inputs)
+        return is_known and node.op.is_pure
 
     def holds(self, node: Node) -> bool:
         """True if the results of ``node`` depend on constants alone."""

@@ -84,7 +84,7 @@ def compare_layers(
     oracle: Oracle,
     model: Model,
     feeds: Mapping[Output, Array],
-    given: Mapping[str, Array],
+    input_values: Mapping[str, Array],
     tolerance: Choose,
     rounded: RoundedWeights,
     *,
@@ -95,21 +95,21 @@ def compare_layers(
 ) -> Compared:
     """Every tensor of the main graph that both sides know by name, in the order of the graph.
 
-    ``feeds`` are the values of the IR's inputs, ``given`` those of the ONNX model's. ``rounded`` has the
+    ``feeds`` are the values of the IR's inputs, ``input_values`` those of the ONNX model's. ``rounded`` has the
     IR's rounded weights. With ``is_chosen`` ``tolerance`` is the caller's, and holds for single layers, too;
     ``histograms`` asks for histograms of each tensor. An ``engine`` other than NumPy computes each part from right
     inputs, as far as it can run the part alone; the whole run is NumPy's. With
     ``directed`` layers that decide are computed on ties, bounds and the like, too. Raises :class:`VerificationError` or
     :class:`ModelError` where a side cannot be run.
     """
-    arguments = (oracle, model, feeds, given, tolerance, rounded, is_chosen, histograms, engine, directed)
+    arguments = (oracle, model, feeds, input_values, tolerance, rounded, is_chosen, histograms, engine, directed)
     walk = _Walk(*arguments)
-    found = walk.compared()
+    comparisons = walk.compared()
     if walk.misnamed:
         again = _Walk(*arguments, walk.misnamed).compared()
         if not any(not layer.local.passed for layer in again.layers):
             return again
-    return found
+    return comparisons
 
 
 class _Walk:
@@ -118,7 +118,7 @@ class _Walk:
         oracle: Oracle,
         model: Model,
         feeds: Mapping[Output, Array],
-        given: Mapping[str, Array],
+        input_values: Mapping[str, Array],
         tolerance: Choose,
         rounded: RoundedWeights,
         is_chosen: bool,
@@ -143,8 +143,8 @@ class _Walk:
         """Values that are not those of the tensors whose names they have, as where another program moved a name with
         the scale of a normalization: what follows is right from them, and wrong from the tensors."""
         self._directed = DirectedValues(oracle, self.run, self._names) if directed else None
-        self._given = given
-        self._expected: dict[str, object] = dict(given)
+        self._given = input_values
+        self._expected: dict[str, object] = dict(input_values)
         self._own: dict[Output, Array] = dict(feeds)
         self._right: dict[Output, Array] = dict(feeds)
         self._runners: dict[Node, Callable[..., Array | tuple[Array, ...]]] = {}
@@ -218,10 +218,10 @@ class _Walk:
                     if output in self._names:
                         part = self._parts[output] = between(output, self._names)
                         last.update((source, level) for inner in part for source in inner.inputs)
-        found: dict[int, list[Output]] = {}
+        outputs_by_level: dict[int, list[Output]] = {}
         for output, level in last.items():
-            found.setdefault(level, []).append(output)
-        return found
+            outputs_by_level.setdefault(level, []).append(output)
+        return outputs_by_level
 
     def _forget(self, level: int, last_read: Mapping[int, Sequence[Output]]) -> None:
         for output in last_read.get(level, ()):
@@ -327,15 +327,15 @@ class _Walk:
 
         They may differ by no more than rounding, from the reference or from what onnx's own evaluator computes.
         """
-        found = self._from_right_inputs(name, expected, output, part)
-        if found.passed:
-            return found
+        comparison = self._from_right_inputs(name, expected, output, part)
+        if comparison.passed:
+            return comparison
         defined, by_engine = self._defined(name, output, part), self._run_in_engine([output], part)
         actual = np.asarray(self._right[output]) if by_engine is None else by_engine[0]
-        if defined is None or not compare(name, defined, actual, found.tolerance).passed:
-            return found
+        if defined is None or not compare(name, defined, actual, comparison.tolerance).passed:
+            return comparison
         self._found.defined.append(name)
-        return replace(found, passed=True, reason="")
+        return replace(comparison, passed=True, reason="")
 
     def _defined(self, name: str, output: Output, part: Sequence[Node]) -> Array | None:
         """The tensor as onnx's own evaluator computes it from right inputs; None where it cannot, or is too slow."""
@@ -363,29 +363,32 @@ class _Walk:
         elif expected.dtype == np.float32 and not _is_larger_than(expected, _TIMES_ABSOLUTE * strict.absolute):
             strict = replace(strict, absolute=0.0)  # with which every result would pass
         actual = plain if by_engine is None else by_engine
-        found = compare(name, expected, actual, strict)
-        if found.passed:
-            return found
+        comparison = compare(name, expected, actual, strict)
+        if comparison.passed:
+            return comparison
         if expected.dtype.kind in "iu" and expected.shape == actual.shape and expected.dtype == actual.dtype:
             near = Spread(part, self._right, self.run, self._names, self._rounded).neighbours(output, plain)
             if near is not None and bool(((near[0] <= expected) & (expected <= near[1])).all()):
-                return replace(found, passed=True, reason="")
-        if found.max_ulps is None:
-            return found
+                return replace(comparison, passed=True, reason="")
+        if comparison.max_ulps is None:
+            return comparison
         spread = Spread(part, self._right, self.run, self._names, self._rounded).of(output, plain)
         wide = Tolerance(strict.relative, strict.absolute, strict.of_largest, spread)
-        found = compare(name, expected, actual, wide)
-        if found.passed or by_engine is not None or expected.dtype != np.float32:
-            return found
+        comparison = compare(name, expected, actual, wide)
+        if comparison.passed or by_engine is not None or expected.dtype != np.float32:
+            return comparison
         errors = self._exact_errors(name, expected, output, part)
         if errors is None or not errors.are_alike:
-            return found
-        return replace(found, passed=True, reason="", errors=errors)
+            return comparison
+        return replace(comparison, passed=True, reason="", errors=errors)
 
     def _exact_errors(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Errors | None:
         """How far these layers in float64, and the reference in float32, are from the exact result; None if unknown."""
-        known = {**self._given, **{one: self._expected[one] for one in self._shown if one in self._expected}}
-        exact, sources = exact_tensor(self._graph, name, known), _sources(part)
+        exact_sources = {
+            **self._given,
+            **{shown: self._expected[shown] for shown in self._shown if shown in self._expected},
+        }
+        exact, sources = exact_tensor(self._graph, name, exact_sources), _sources(part)
         if exact is None or not sources:
             return None
         try:
@@ -513,17 +516,17 @@ def _not_computed(name: str, expected: Array, allowed: Tolerance) -> Comparison:
 
 def anchors(graph: OnnxGraph, nodes: Sequence[Node]) -> dict[Output, list[str]]:
     """The values of the IR that have the names of outputs of nodes of the main graph, with these names."""
-    found: dict[Output, list[str]] = {}
+    names_by_output: dict[Output, list[str]] = {}
     for node in nodes:
         for output in node.outputs:
             names = [name for name in output.names if name in graph.producer]
             if names and not _is_declared(graph, names, node) and not _is_widened(output):
-                found[output] = names
-    return found
+                names_by_output[output] = names
+    return names_by_output
 
 
 def _is_declared(graph: OnnxGraph, names: Sequence[str], node: Node) -> bool:
-    """Whether both sides have a constant: those are compared as weights."""
+    """True if both sides have a constant: those are compared as weights."""
     return node.op.data is not None and all(graph.nodes[graph.producer[n]].op_type == "Constant" for n in names)
 
 
@@ -534,7 +537,7 @@ def _is_widened(output: Output) -> bool:
 
 def between(output: Output, names: Mapping[Output, Sequence[str]]) -> list[Node]:
     """The layers that lie between ``output`` and the nearest named values before it, each after those it reads."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     done: dict[Node, bool] = {}
     stack = [output.node]
     while stack:
@@ -546,12 +549,12 @@ def between(output: Output, names: Mapping[Output, Sequence[str]]) -> list[Node]
         stack.pop()
         if not done[node]:
             done[node] = True
-            found.append(node)
-    return [node for node in found if node.inputs or node.op.data is not None or node is output.node]
+            nodes.append(node)
+    return [node for node in nodes if node.inputs or node.op.data is not None or node is output.node]
 
 
 def _sizes(model: Model, feeds: Mapping[Output, Array]) -> dict[Output, int]:
     """The bytes of every value whose dimensions follow from those of ``feeds``."""
     shapes = {index: feeds[output].shape for index, output in enumerate(model.inputs)}
     types = types_for_shapes(model, shapes) or {o: o.type for node in model.nodes() for o in node.outputs}
-    return {output: byte_size(kind) for output, kind in types.items() if kind.shape.is_static}
+    return {output: byte_size(tensor_type) for output, tensor_type in types.items() if tensor_type.shape.is_static}

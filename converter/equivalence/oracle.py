@@ -126,12 +126,12 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
     except Exception as error:  # onnxruntime's errors share no base class of their own
         raise VerificationError(f"onnxruntime cannot load the model: {error}") from error
     names = [output.name for output in session.get_outputs()]
-    wanted = {entry.name for entry in session.get_inputs()} | {
+    session_names = {entry.name for entry in session.get_inputs()} | {
         entry.name for entry in session.get_overridable_initializers()
     }
 
     def evaluate(inputs: Mapping[str, Any]) -> dict[str, Any]:
-        feeds = {name: value for name, value in inputs.items() if name in wanted}
+        feeds = {name: value for name, value in inputs.items() if name in session_names}
         try:
             return {name: _returned(value) for name, value in zip(names, ort_values.run(session, feeds))}
         except Exception as error:
@@ -164,8 +164,8 @@ def evaluate_by_definition(model: onnx.ModelProto, hint: str = "") -> Evaluate:
 
     def evaluate(inputs: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            known = evaluator.input_names
-            values = evaluator.run(None, {name: value for name, value in inputs.items() if name in known})
+            input_names = evaluator.input_names
+            values = evaluator.run(None, {name: value for name, value in inputs.items() if name in input_names})
         except Exception as error:
             raise VerificationError(
                 f"onnx's ReferenceEvaluator cannot run the model on these inputs: {error}{hint}"

@@ -127,21 +127,21 @@ class OnnxReference(Reference):
 
     def required_inputs(self, outputs: Sequence[str] | None) -> Collection[str]:
         """The inputs without an initializer that ``outputs`` need; None stands for the outputs of the model."""
-        wanted = self.graph.outputs if outputs is None else outputs
-        read = set().union(*(self.graph.reads[index] for index in self.graph.needed(wanted)), wanted)
+        requested = self.graph.outputs if outputs is None else outputs
+        read = set().union(*(self.graph.reads[index] for index in self.graph.needed(requested)), requested)
         return [name for name in self.graph.inputs if name in read]
 
     def run(
         self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False, only: bool = False
     ) -> dict[str, Array]:
         # Sequences are arrays of their elements.
-        found = self.oracle.run(feeds, extra, plain=plain, only=only)
-        return {name: _as_array(value) for name, value in found.items()}
+        results = self.oracle.run(feeds, extra, plain=plain, only=only)
+        return {name: _as_array(value) for name, value in results.items()}
 
     def run_by_definition(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
         """``outputs`` by name, from onnx's own evaluator."""
-        found = self.oracle.run_by_definition(feeds, outputs)
-        return {name: _as_array(value) for name, value in found.items()}
+        results = self.oracle.run_by_definition(feeds, outputs)
+        return {name: _as_array(value) for name, value in results.items()}
 
     def undefined(self, feeds: Mapping[str, Array]) -> str:
         return undefined(self.graph, self.oracle, feeds)
@@ -201,8 +201,10 @@ class IrReference(Reference):
 def run_by_names(engine: Engine, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs of ``engine`` by each of their names, for inputs by any of theirs, in whatever types."""
     ports = {alias: port for port in engine.inputs for alias in (port.name, *port.names)}
-    given = {ports[name].name: np.asarray(value, ports[name].dtype) for name, value in feeds.items() if name in ports}
-    values = zip(engine.outputs, engine.run(given))
+    feeds_by_port = {
+        ports[name].name: np.asarray(value, ports[name].dtype) for name, value in feeds.items() if name in ports
+    }
+    values = zip(engine.outputs, engine.run(feeds_by_port))
     return {alias: value for port, value in values for alias in (port.name, *port.names)}
 
 

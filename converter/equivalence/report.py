@@ -71,7 +71,7 @@ class WeightCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether the IR holds the tensor's values."""
+        """True if the IR holds the tensor's values."""
         return self.state != "changed"
 
 
@@ -99,7 +99,7 @@ class DerivationCheck:
 
     def of_part(self, part: Sequence[str]) -> tuple[LayerChange, ...]:
         """Return the differences of these layers; all where none of them differs."""
-        return tuple(one for one in self.differences if one.layer in part) or self.differences
+        return tuple(difference for difference in self.differences if difference.layer in part) or self.differences
 
 
 @record
@@ -194,7 +194,7 @@ class Report(Printed):
 
     @property
     def only_adds_up(self) -> bool:
-        """Whether outputs differ although every layer that was compared is right from right inputs.
+        """True if outputs differ although every layer that was compared is right from right inputs.
 
         Another engine may compute several layers at once in another way, so this is false where one ran the IR.
         """
@@ -202,7 +202,7 @@ class Report(Printed):
 
     @property
     def _no_layer_is_wrong(self) -> bool:
-        differ = any(not one.passed for one in self.outputs)
+        differ = any(not comparison.passed for comparison in self.outputs)
         return differ and bool(self.layers) and not self.layers_problem and self.first_fault is None
 
     @property
@@ -246,7 +246,7 @@ class Report(Printed):
         """What is wrong; empty if nothing is."""
         fault = self.first_fault
         wrong = [check for check in self.weights if not check.passed]
-        outputs = any(not one.passed for one in self.outputs)
+        outputs = any(not comparison.passed for comparison in self.outputs)
         changes = self.derivation.of_part(() if fault is None else fault.part)
         changed = f"; from its derivation {changes_text(changes)}" if changes else ""
         if fault is not None:
@@ -257,7 +257,9 @@ class Report(Printed):
             return f"weights of the file are changed, the first is '{wrong[0].name}'{where}{changed}"
         if outputs and changes:
             return f"outputs differ{changed}"
-        if self.derivation.state == DERIVED and any(one.tolerance.rounding for one in self.outputs if not one.passed):
+        if self.derivation.state == DERIVED and any(
+            comparison.tolerance.rounding for comparison in self.outputs if not comparison.passed
+        ):
             return (
                 "outputs differ by more than compressing weights may change them, which is half of their largest value"
             )
@@ -273,7 +275,7 @@ class Report(Printed):
             )
         if outputs:
             return "outputs differ; --layers shows where the difference begins"
-        if any(not one.passed for one in self.against):
+        if any(not comparison.passed for comparison in self.against):
             return "the outputs of the other IR differ; onnx2ir diff lists the differences of both"
         return ""
 
@@ -327,7 +329,10 @@ def headline(verdict: str, passed: bool) -> str:
 def changes_text(changes: Sequence[LayerChange]) -> str:
     """Return the first of the ``changes`` in one line."""
     more = f" and {len(changes) - _NAMED} more" if len(changes) > _NAMED else ""
-    return "; ".join(f"layer '{one.layer or one.other}': {', '.join(one.what)}" for one in changes[:_NAMED]) + more
+    return (
+        "; ".join(f"layer '{change.layer or change.other}': {', '.join(change.what)}" for change in changes[:_NAMED])
+        + more
+    )
 
 
 def _named(names: Sequence[str]) -> str:

@@ -84,10 +84,10 @@ class Spread:
         produced = {source for node in self._part for source in node.outputs}
         outside = {source for node in self._part for source in node.inputs if source not in produced}
         both = [self._shifted(outside, shift)[output] for shift in (-TIE_SHARE_OF_STEP, TIE_SHARE_OF_STEP)]
-        if any(one.shape != plain.shape for one in both):
+        if any(array.shape != plain.shape for array in both):
             return None
-        found = [plain, *both]
-        return np.minimum.reduce(found), np.maximum.reduce(found)
+        candidates = [plain, *both]
+        return np.minimum.reduce(candidates), np.maximum.reduce(candidates)
 
     def _shifted(self, outside: set[Output], shift: float) -> dict[Output, Array]:
         values = {source: self._values[source] for source in outside}
@@ -128,12 +128,12 @@ class Spread:
 
     def _varying_layers(self) -> set[Node]:
         """The layers that depend on more than constants."""
-        found: set[Node] = set()
+        nodes: set[Node] = set()
         inside = set(self._part)
         for node in self._part:
-            if any(source.node in found or source.node not in inside for source in node.inputs):
-                found.add(node)
-        return found
+            if any(source.node in nodes or source.node not in inside for source in node.inputs):
+                nodes.add(node)
+        return nodes
 
     def _is_stepped(self, node: Node) -> bool:
         return isinstance(node.op, ROUNDING_TO_STEPS) and node in self._varying

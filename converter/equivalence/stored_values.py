@@ -71,8 +71,8 @@ def _pieces(tensor: Tensor) -> Iterator[bytes]:
 
 
 def _reordered(expected: Array, actual: Array) -> str | None:
-    found = layout_of(expected, actual, only_equal=True)
-    if found is not None:
+    reordered = layout_of(expected, actual, only_equal=True)
+    if reordered is not None:
         return "transposed"
     return "in another order" if np.array_equal(np.sort(bits_of(expected)), np.sort(bits_of(actual))) else None
 
@@ -104,7 +104,7 @@ def layout_of(expected: Array, actual: Array, *, only_equal: bool = False) -> Ar
     """
     if expected.size != actual.size:
         return None
-    found: Array | None = None
+    values: Array | None = None
     least = float("inf")
     for axes in _orders(expected):
         transposed = expected.transpose(axes)
@@ -116,9 +116,9 @@ def layout_of(expected: Array, actual: Array, *, only_equal: bool = False) -> Ar
             continue
         candidate = transposed.reshape(actual.shape)
         gap = largest_gap(candidate, actual)
-        if found is None or gap < least:
-            found, least = candidate, gap
-    return found
+        if values is None or gap < least:
+            values, least = candidate, gap
+    return values
 
 
 def largest_gap(expected: Array, actual: Array) -> float:
@@ -151,12 +151,12 @@ def bits_of(array: Array) -> Array:
 
 
 def mostly_equal(expected: Array, actual: Array) -> bool:
-    """Whether at least half of the values are equal."""
+    """True if at least half of the values are equal."""
     return bool(np.mean(bits_of(expected) == bits_of(actual)) >= _SAME_SHARE)
 
 
 def mostly_near(expected: Array, actual: Array) -> bool:
-    """Whether at least half of the values are at most a hundredth apart."""
+    """True if at least half of the values are at most a hundredth apart."""
     if expected.dtype.kind != "f" or not expected.any():
         return False
     with np.errstate(all="ignore"):

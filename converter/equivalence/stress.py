@@ -62,7 +62,7 @@ _WHOLE = {
 }  # fmt: skip
 
 
-def undefined(graph: OnnxGraph, oracle: Oracle, given: Mapping[str, Array]) -> str:
+def undefined(graph: OnnxGraph, oracle: Oracle, known_values: Mapping[str, Array]) -> str:
     """A sentence on the first node of the main graph whose inputs have no result that ONNX defines; empty for none.
 
     Casts to whole numbers have no result for infinities and NaN, quantisation and sorting have none for NaN.
@@ -77,7 +77,7 @@ def undefined(graph: OnnxGraph, oracle: Oracle, given: Mapping[str, Array]) -> s
                 asked.setdefault(name, (node, is_cast))
     try:
         computed = [name for name in asked if name in graph.producer]
-        values = {**given, **(oracle.run(given, computed, plain=True, only=True) if computed else {})}
+        values = {**known_values, **(oracle.run(known_values, computed, plain=True, only=True) if computed else {})}
     except VerificationError:
         return ""
     for name, (node, is_cast) in asked.items():
@@ -85,6 +85,6 @@ def undefined(graph: OnnxGraph, oracle: Oracle, given: Mapping[str, Array]) -> s
         if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
             continue
         if bool(np.isnan(value).any()) or (is_cast and bool(np.isinf(value).any())):
-            kind = NAN if bool(np.isnan(value).any()) else INFINITIES
-            return f"node '{node_name(node)}' ({node.op_type}) is given {kind}, for which ONNX defines no result"
+            category = NAN if bool(np.isnan(value).any()) else INFINITIES
+            return f"node '{node_name(node)}' ({node.op_type}) is given {category}, for which ONNX defines no result"
     return ""
