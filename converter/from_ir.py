@@ -24,7 +24,7 @@ from ir_runtime.rewriting.type_updates import infer_stale
 
 
 def is_ir(source: Any) -> bool:
-    """Whether the source of a conversion is an IR: a model, or the path of an ``.xml``."""
+    """True if the source of a conversion is an IR: a model, or the path of an ``.xml``."""
     if isinstance(source, Model):
         return True
     return isinstance(source, (str, os.PathLike)) and kind_of_path(source) is IR

@@ -39,7 +39,7 @@ class RoundTrip(Printed):
 
     @property
     def passed(self) -> bool:
-        """Whether the numbers are equal at each stage, and from the second pass on nothing changes."""
+        """True if the numbers are equal at each stage, and from the second pass on nothing changes."""
         return self.settled is not None and self.settled <= 2 and all(report.passed for report in self.reports.values())
 
     def to_dict(self) -> dict[str, Any]:

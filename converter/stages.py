@@ -73,7 +73,7 @@ def inform(message: str, *values: object) -> None:
 
 
 def informs() -> bool:
-    """Whether :func:`inform` reaches anybody."""
+    """True if :func:`inform` reaches anybody."""
     return not _is_silent.get() and _logger.isEnabledFor(logging.INFO)
 
 

@@ -81,7 +81,7 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """Whether the model is converted, and equal where that was asked for."""
+        """True if the model is converted, and equal where that was asked for."""
         return self.verdict in PASSED
 
     @property

@@ -86,7 +86,7 @@ def constants_of_shapes(model: Model) -> set[Node]:
 
 
 def _decides_the_shape(node: Node, index: int) -> bool:
-    """Whether inference finds other output shapes without the values of the input ``index``."""
+    """True if inference finds other output shapes without the values of the input ``index``."""
     types = [source.type for source in node.inputs]
     types[index] = TensorType(types[index].element_type, types[index].shape)
     try:

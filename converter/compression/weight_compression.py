@@ -101,7 +101,7 @@ class WeightCompression:
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether there is no zero point."""
+        """True if there is no zero point."""
         return self.bits == 4 if self.symmetric is None else self.symmetric
 
 
@@ -293,7 +293,7 @@ def _compressed(weights: _Weights, way: _Way, unique: UniqueNames) -> list[Node]
 
 
 def _read_as_weights(weights: _Weights) -> bool:
-    """Whether only layers that have the constant as weights read it; others may read its shape."""
+    """True if only layers that have the constant as weights read it; others may read its shape."""
     allowed = {use.node for use in weights.uses}
     pending = [weights.value]
     while pending:

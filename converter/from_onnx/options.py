@@ -28,7 +28,7 @@ class Options:
     """Inputs that are listed by name only."""
     unnamed: tuple[InputSpec, ...] = ()
     stateful: bool = False
-    """Whether caches become variables."""
+    """True if caches become variables."""
 
     def bound(self, input_names: Sequence[str]) -> Options:
         """The options for a model with these inputs; entries without a name are for the inputs that are not named.

@@ -68,7 +68,7 @@ def schema_function(
 
 
 def has_schema_function(schema: Schema | None) -> bool:
-    """Whether the schema defines the operator by a function of other operators."""
+    """True if the schema defines the operator by a function of other operators."""
     return schema is not None and schema.has_function
 
 

@@ -47,7 +47,7 @@ class Message:
         self.__dict__.update(values)
 
     def has(self, name: str) -> bool:
-        """Whether the file has a value for a field."""
+        """True if the file has a value for a field."""
         return name in self.__dict__
 
     def with_fields(self, **changed: Any) -> Self:

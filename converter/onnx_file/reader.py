@@ -42,7 +42,7 @@ class OnnxFile:
         self.path = path
         self._embedded = embedded
         self._shares = shares
-        """Whether files are mapped instead of read."""
+        """True if files are mapped instead of read."""
         self._mapped: dict[Path, Array] = {}
         self._original: onnx.ModelProto | None = None
         self._tensors: Mapping[str, Tensor] = {}

@@ -50,11 +50,11 @@ class Schema:
     attribute_types: Mapping[str, str]
     """The attributes' types, called as in ``AttributeProto.AttributeType``."""
     has_function: bool
-    """Whether the operator is made of others."""
+    """True if the operator is made of others."""
 
     @property
     def has_variadic_output(self) -> bool:
-        """Whether the last output may stand for any number of outputs."""
+        """True if the last output may stand for any number of outputs."""
         return self.most_outputs > len(self.output_types)
 
 

@@ -80,12 +80,12 @@ class Scale:
 
 
 def has_one_element(value: Output) -> bool:
-    """Whether the value is one number, whatever dimensions are dynamic."""
+    """True if the value is one number, whatever dimensions are dynamic."""
     return value.shape.has_rank and all(size.low == size.high == 1 for size in value.shape)
 
 
 def may_be_scale(value: Output) -> bool:
-    """Whether a number may scale queries instead of scores: a constant of ordinary size, or computed from shapes.
+    """True if a number may scale queries instead of scores: a constant of ordinary size, or computed from shapes.
 
     Another number may be so large that it makes queries infinite where scores are not, or so small that they become 0.
     """
@@ -198,7 +198,7 @@ def joined_masks(builder: Builder, masks: list[Output], rank: int) -> Union[Outp
 
 
 def _covers(wide: Output, narrow: Output) -> bool:
-    """Whether a sum has the shape of ``wide``, where dynamic dimensions are equal."""
+    """True if a sum has the shape of ``wide``, where dynamic dimensions are equal."""
     lead = wide.shape.rank - narrow.shape.rank
     return lead >= 0 and all(
         size.low == size.high == 1 or size == own for size, own in zip(narrow.shape, wide.shape.dims[lead:])

@@ -89,6 +89,6 @@ def _place_of_rows(node: Node) -> int | None:
 
 
 def _is_row(value: Output) -> bool:
-    """Whether a tensor has at most one row."""
+    """True if a tensor has at most one row."""
     shape = value.shape
     return shape.is_static and len(shape.static()) < 3 and all(size == 1 for size in shape.static()[:-1])

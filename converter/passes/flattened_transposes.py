@@ -47,5 +47,5 @@ def flattened_transpose(builder: Builder, node: Node) -> Replacement:
 
 
 def _agree(target: Sequence[Polynomial], dims: Sequence[Polynomial]) -> bool:
-    """Whether the target of a Reshape has these dimensions; one of -1 is what the number of elements leaves."""
+    """True if the target of a Reshape has these dimensions; one of -1 is what the number of elements leaves."""
     return len(target) == len(dims) and all(size.value == -1 or size == own for size, own in zip(target, dims))

@@ -9,7 +9,7 @@ from ir_runtime.rewriting import Pattern, either, layer, number
 
 
 def has_shape_of(value: Output, x: Output) -> bool:
-    """Whether an elementwise result of ``x`` and constants of one element has the rank of ``x``, and so its shape."""
+    """True if an elementwise result of ``x`` and constants of one element has the rank of ``x``, and so its shape."""
     return value.shape.has_rank and x.shape.has_rank and value.shape.rank == x.shape.rank
 
 

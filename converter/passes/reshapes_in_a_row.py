@@ -50,7 +50,7 @@ def reshape_in_a_row(builder: Builder, node: Node) -> Replacement:
 
 
 def _changes_shape(node: Node) -> bool:
-    """Whether a layer leaves all numbers in their order."""
+    """True if a layer leaves all numbers in their order."""
     if not isinstance(node.op, Transpose1):
         return isinstance(node.op, _RESHAPING)
     shape, order = node.inputs[0].shape, node.inputs[1].type.constant
@@ -62,7 +62,7 @@ def _changes_shape(node: Node) -> bool:
 
 
 def _agree(output: Output, other: Output, axes: Sequence[int]) -> bool:
-    """Whether two values have the same dimensions at these axes."""
+    """True if two values have the same dimensions at these axes."""
     if not axes:
         return True
     dims, others = symbolic_shapes().dims(output), symbolic_shapes().dims(other)

@@ -197,7 +197,7 @@ class _Walk:
         at: int,
         target: Sequence[Polynomial],
     ) -> bool:
-        """Whether the dimension ``at`` is what the others leave, for every shape of the inputs."""
+        """True if the dimension ``at`` is what the others leave, for every shape of the inputs."""
         if target[at].value == -1:
             return True
         have = product(
@@ -362,7 +362,7 @@ def _shaped(elements: Sequence[Polynomial], like: Any) -> Any:
 
 
 def _is_same(candidate: Output, output: Output) -> bool:
-    """Whether a new value is computed as a known one is, of the same weights and equal small constants."""
+    """True if a new value is computed as a known one is, of the same weights and equal small constants."""
     pending, compared = [(candidate, output)], set[tuple[Output, Output]]()
     while pending:
         pair = pending.pop()

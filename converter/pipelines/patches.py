@@ -129,7 +129,7 @@ class _Image:
 
     @property
     def patches_of_windows(self) -> Array:
-        """Whether two patches are of one window, ``[patches, patches]``, in the order of the windows."""
+        """True if two patches are of one window, ``[patches, patches]``, in the order of the windows."""
         numbers = np.repeat(self.windows[self.order], self.merge_size**2)
         return numbers[:, None] == numbers
 

@@ -74,7 +74,7 @@ class Preprocess:
 
     @property
     def swaps_colors(self) -> bool:
-        """Whether red and blue are swapped by a step of their own."""
+        """True if red and blue are swapped by a step of their own."""
         differs = self.color is not None and self.color not in PLANES and self.color != self.model_color
         return self.reverse_channels != differs
 

@@ -31,9 +31,9 @@ class Request:
     scale: float | None = None
     """What every input is divided by."""
     reverse_channels: bool = False
-    """Whether red and blue are swapped in every picture of three channels."""
+    """True if red and blue are swapped in every picture of three channels."""
     fold: bool = False
-    """Whether every mean and scale becomes part of the first convolutions."""
+    """True if every mean and scale becomes part of the first convolutions."""
 
     def __bool__(self) -> bool:
         return bool(

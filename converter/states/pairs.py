@@ -85,7 +85,7 @@ def _names_of_present(past: Node) -> Iterator[str]:
 
 
 def _fit(past: Output, present: Output) -> bool:
-    """Whether a value may become that of the input in the next call."""
+    """True if a value may become that of the input in the next call."""
     if past.element_type is not present.element_type:
         return False
     return not (past.shape.has_rank and present.shape.has_rank) or past.shape.rank == present.shape.rank

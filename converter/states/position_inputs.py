@@ -121,7 +121,7 @@ def _values(model: Model, candidates: Sequence[Output], feeds: Mapping[str, Arra
 
 
 def _leads_to_positions(reader: Node) -> bool:
-    """Whether a layer leads to angles or to a table, and to no comparison, which would be a mask."""
+    """True if a layer leads to angles or to a table, and to no comparison, which would be a mask."""
     pending, seen, leads = [reader], set[Node](), False
     while pending:
         node = pending.pop()

@@ -59,7 +59,7 @@ def _found(model: Model) -> Iterator[str]:
 
 
 def _is_no_mask(attention: Node, value: Output) -> bool:
-    """Whether a layer reads ``value`` otherwise than as the mask of attention."""
+    """True if a layer reads ``value`` otherwise than as the mask of attention."""
     is_mask = (
         isinstance(attention.op, ScaledDotProductAttention13) and value in attention.inputs[_MASK_AT : _MASK_AT + 1]
     )

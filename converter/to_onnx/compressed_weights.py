@@ -42,7 +42,7 @@ class CompressedWeights:
 
     @property
     def is_by_row(self) -> bool:
-        """Whether each row of a matrix has one scale."""
+        """True if each row of a matrix has one scale."""
         return len(self.shape) == 2 and self.codes.shape == self.shape and self.scale.shape == (self.shape[0], 1)
 
 

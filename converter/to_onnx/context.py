@@ -78,11 +78,11 @@ class Context:
 
     @property
     def contrib(self) -> bool:
-        """Whether operators of onnxruntime's own domain may be used."""
+        """True if operators of onnxruntime's own domain may be used."""
         return self._translation.options.contrib
 
     def at_least(self, version: int) -> bool:
-        """Whether operators of that opset may be used."""
+        """True if operators of that opset may be used."""
         return self.opsets.at_least(version)
 
     def fail(self, reason: str) -> NoReturn:
@@ -276,7 +276,7 @@ class Context:
         return self._translation.shapes.is_never(size, 0)
 
     def is_never(self, output: Output, number: int) -> bool:
-        """Whether no element of a small integer tensor of the IR can be ``number``."""
+        """True if no element of a small integer tensor of the IR can be ``number``."""
         shapes = self._translation.shapes
         elements = shapes.elements(output)
         return elements is not None and all(

@@ -51,7 +51,7 @@ class Opsets:
         return cls(min(max(version, FORMS), RELEASED), is_chosen=False)
 
     def at_least(self, version: int) -> bool:
-        """Whether operators of that opset may be used; where the caller did not choose, they may."""
+        """True if operators of that opset may be used; where the caller did not choose, they may."""
         if version <= self.version:
             return True
         if self.is_chosen:

@@ -29,7 +29,7 @@ class Exporter:
     operation: type[Operation]
     function: Export
     is_local_function: bool = False
-    """Whether the nodes become a function of the model: what has no counterpart in ONNX stays one node."""
+    """True if the nodes become a function of the model: what has no counterpart in ONNX stays one node."""
 
     def input_names(self, count: int) -> list[str]:
         """Return what the function calls the ``count`` inputs of a layer."""

@@ -64,7 +64,7 @@ def only(elements: Elements) -> Polynomial:
 
 
 def is_small(value: Output) -> bool:
-    """Whether a value is of booleans or wide integers, and of so few elements that these are noted."""
+    """True if a value is of booleans or wide integers, and of so few elements that these are noted."""
     element_type = value.element_type
     if not (element_type is element_types.boolean or (element_type.is_integral and element_type.bits >= 32)):
         return False

@@ -62,7 +62,7 @@ def reshaped(
 
 
 def _is_zero_with(shapes: SymbolicShapes, own: Polynomial, requested: Polynomial) -> bool:
-    """Whether ``requested`` is 0 only if ``own`` is."""
+    """True if ``requested`` is 0 only if ``own`` is."""
     if own == requested:
         return True
     rest = requested.quotient(own)
@@ -70,7 +70,7 @@ def _is_zero_with(shapes: SymbolicShapes, own: Polynomial, requested: Polynomial
 
 
 def _is_empty_with(dims: Sequence[Polynomial], target: Sequence[Polynomial], requested: Polynomial) -> bool:
-    """Whether the tensor has no elements where ``requested`` is 0.
+    """True if the tensor has no elements where ``requested`` is 0.
 
     Then another dimension in its place fits only if one more is 0. Tensors with two dimensions of 0 are not looked at.
     """

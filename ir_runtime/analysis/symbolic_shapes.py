@@ -70,11 +70,11 @@ class SymbolicShapes(Symbols):
         return self._elements[value]
 
     def is_computed(self, value: Output) -> bool:
-        """Whether a value that is no constant is known element by element."""
+        """True if a value that is no constant is known element by element."""
         return self._elements.get(value) is not None and value.tensor is None
 
     def knows_elements_of(self, node: Node) -> bool:
-        """Whether the elements of all outputs of a layer, whose inputs are known, are polynomials."""
+        """True if the elements of all outputs of a layer, whose inputs are known, are polynomials."""
         for output, elements in zip(node.outputs, self._elements_of(node)):
             if elements is None:
                 return False

@@ -86,7 +86,7 @@ class Symbols:
         return end if math.isnan(total) else total
 
     def is_never(self, polynomial: Polynomial, number: int) -> bool:
-        """Whether it is another number for all symbols: always above or below, or of another remainder."""
+        """True if it is another number for all symbols: always above or below, or of another remainder."""
         difference = polynomial - Polynomial.constant(number)
         if self.low(difference) > 0 or self.high(difference) < 0:
             return True
@@ -95,7 +95,7 @@ class Symbols:
         return constant % divisor != 0 if divisor else constant != 0
 
     def reaches_end(self, stop: Polynomial, size: Polynomial) -> bool:
-        """Whether the stop of a slice is the end of the dimension or behind it."""
+        """True if the stop of a slice is the end of the dimension or behind it."""
         if stop.value is not None and stop.value < 0:
             return False
         return self.low(stop - size) >= 0

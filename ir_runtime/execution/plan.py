@@ -286,7 +286,7 @@ class Schedules:
         self._variables = frozenset(variables)
         self._plan: Plan | None = None
         self._had_other_shapes = False
-        """Whether inputs came for which there was no static plan, after one was made."""
+        """True if inputs came for which there was no static plan, after one was made."""
         self.static_plans: StaticPlans | None = None
         if workers is not None:
             self.static_plans = StaticPlans(model, self._new_static_plan, grows=grows, repeats=repeats)

@@ -303,7 +303,7 @@ def _types(model: Model, promise: Promise) -> Iterator[str]:
 
 
 def _is_as_tight(declared: TensorType, inferred: TensorType) -> bool:
-    """Whether a declared type is the inferred one: the same element type, and the same dimensions."""
+    """True if a declared type is the inferred one: the same element type, and the same dimensions."""
     if declared.element_type is not inferred.element_type:
         return False
     return declared.shape == inferred.shape or (declared.element_type is element_types.dynamic)

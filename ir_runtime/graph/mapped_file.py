@@ -25,7 +25,7 @@ _WRITTEN_BYTES = 1 << 18
 more slowly (VGG-11 in 1.4 of the time with 64 KiB), and larger ones are hard to find where memory is used.
 """
 CAN_READ_APART = hasattr(os, "pread")
-"""Whether the system can read at an offset without moving the file's position; Windows cannot."""
+"""True if the system can read at an offset without moving the file's position; Windows cannot."""
 
 
 class MappedFile(mmap.mmap):

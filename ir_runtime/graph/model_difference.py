@@ -42,7 +42,7 @@ class ModelDifference:
 
     @property
     def same(self) -> bool:
-        """Whether the models do not differ."""
+        """True if the models do not differ."""
         return not (self.only_first or self.only_second or self.changed)
 
     def to_dict(self) -> dict[str, Any]:

@@ -120,7 +120,7 @@ class Tensor:
 
     @property
     def is_stored(self) -> bool:
-        """Whether the values are at hand, in a file or in memory, and not computed each time that they are read."""
+        """True if the values are at hand, in a file or in memory, and not computed each time that they are read."""
         return self._parts is None and not self.element_type.is_packed
 
     @property
@@ -197,7 +197,7 @@ class Tensor:
 
     @property
     def is_sample_whole(self) -> bool:
-        """Whether :meth:`sample` returns all bytes."""
+        """True if :meth:`sample` returns all bytes."""
         held = self._packed if self._packed is not None else self._array
         plain = held is not None and self.element_type.bits >= 8 and not self.element_type.is_packed
         return plain and self.size <= _SAMPLE_ELEMENTS

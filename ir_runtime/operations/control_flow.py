@@ -253,7 +253,7 @@ class _Looping(_WithBodies):
         return None
 
     def stops_early(self, inputs: Sequence[TensorType], results: Sequence[TensorType]) -> bool:
-        """Whether a condition may end the loop early."""
+        """True if a condition may end the loop early."""
         return False
 
     def carried(self) -> dict[int, int]:

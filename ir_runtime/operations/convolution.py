@@ -389,7 +389,7 @@ class _Deformable(_Convolution):
         return _for_each_weight_of_a_channel(outputs[0], inputs[2])
 
     def fades_out(self) -> bool:
-        """Whether positions up to one element outside are still interpolated with the data beside them."""
+        """True if positions up to one element outside are still interpolated with the data beside them."""
         return False
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:

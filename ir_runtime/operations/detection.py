@@ -45,7 +45,7 @@ class Suppression(Operation):
 
     coordinates: ClassVar[int] = 4
     equal_suppresses: ClassVar[bool] = True
-    """Whether an intersection over union equal to the threshold is too much already."""
+    """True if an intersection over union equal to the threshold is too much already."""
     sort_result_descending: bool = boolean(default=True)
 
     def index_type(self) -> ElementType:

@@ -108,7 +108,7 @@ class Remainder(Arithmetic):
     """The remainder of a division, which is nearer to 0 than the divisor."""
 
     of_divisor: ClassVar[bool]
-    """Whether the remainder has the sign of the divisor and not that of the dividend."""
+    """True if the remainder has the sign of the divisor and not that of the dividend."""
 
     def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
         (low, high), (least, divisor) = inputs

@@ -81,7 +81,7 @@ class _Selection(Operation):
         raise NotImplementedError
 
     def sorts_classes_of_image(self) -> bool:
-        """Whether ``sort_result_type`` holds for the boxes of an image too."""
+        """True if ``sort_result_type`` holds for the boxes of an image too."""
         return False
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:

@@ -59,7 +59,7 @@ class _Pad(Operation):
     pad_mode: str = enum("constant", "edge", "reflect", "symmetric", default="constant")
 
     def may_crop(self) -> bool:
-        """Whether negative pads, which leave elements out, are allowed."""
+        """True if negative pads, which leave elements out, are allowed."""
         return False
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:

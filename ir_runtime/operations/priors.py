@@ -95,7 +95,7 @@ class _PriorBox(_Priors):
     scale_all_sizes: bool = boolean(default=True)
 
     def puts_greatest_first(self) -> bool:
-        """Whether the square between least and greatest size comes before the ratios."""
+        """True if the square between least and greatest size comes before the ratios."""
         return True
 
     def prior_variances(self) -> Sequence[float]:

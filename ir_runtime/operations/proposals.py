@@ -97,7 +97,7 @@ class _Proposal(Operation):
 
     @property
     def is_tensorflow(self) -> bool:
-        """Whether coordinates are y before x, and boxes end at their upper corners."""
+        """True if coordinates are y before x, and boxes end at their upper corners."""
         return self.framework == "tensorflow"
 
     def anchors(self) -> Array:

@@ -58,7 +58,7 @@ class _Recurrent(Operation):
     gates: ClassVar[int]
     states: ClassVar[int] = 1
     has_lengths: ClassVar[bool] = False
-    """Whether the lengths of the sequences stand between the states and the weights."""
+    """True if the lengths of the sequences stand between the states and the weights."""
     hidden_size: int = integer(default=0)
     activations: Sequence[str] = strings(default=())
     activations_alpha: Sequence[float] = reals(default=())

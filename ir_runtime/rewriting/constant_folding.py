@@ -18,7 +18,7 @@ def as_tuple(result: Array | tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def is_decompression(op: Operation, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
-    """Whether the operation widens compressed weights: to floats those of 8 bits or fewer, or f16, and integers."""
+    """True if the operation widens compressed weights: to floats those of 8 bits or fewer, or f16, and integers."""
     if len(inputs) != 1 or len(outputs) != 1 or inputs[0].tensor is None:
         return False
     source, target = inputs[0].element_type, outputs[0].element_type

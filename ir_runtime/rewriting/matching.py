@@ -45,7 +45,7 @@ class Match:
         self._furthest = -1
 
     def __contains__(self, name: str) -> bool:
-        """Whether a pattern of this name took part; of alternatives only one does."""
+        """True if a pattern of this name took part; of alternatives only one does."""
         return any(pattern.name == name for pattern in self._values)
 
     def __getitem__(self, name: str) -> Output:

@@ -107,7 +107,7 @@ class Pass:
         return self.entry.name
 
     def holds_for(self, release: Release | None) -> bool:
-        """Whether a release needs the pass; None is the newest one."""
+        """True if a release needs the pass; None is the newest one."""
         if self.until is not None and (release is None or release > release_of(self.until)):
             return False
         return self.since is None or release is None or release >= release_of(self.since)

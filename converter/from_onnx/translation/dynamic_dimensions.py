@@ -42,7 +42,7 @@ from .declared_types import DeclaredTypes
 InputDimension = tuple[str, int]
 """The name of an input and one of its axes."""
 IsDynamic = Callable[[str, int], bool]
-"""Whether an axis of an input has a dynamic dimension while the graph is translated."""
+"""True if an axis of an input has a dynamic dimension while the graph is translated."""
 
 _MAX_TRIALS = 12
 """How many groups of dimensions are tried; those after them have to be static."""
@@ -60,7 +60,7 @@ class Translation:
     """Names and shapes that the file declares for other values, with these."""
     problems: Sequence[Problem]
     keeps_dimensions: bool
-    """Whether some layers are right for the declared dimensions alone."""
+    """True if some layers are right for the declared dimensions alone."""
     declared_types: DeclaredTypes
     """Types under the declared shapes, as far as translators have asked for them."""
 

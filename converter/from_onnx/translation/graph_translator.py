@@ -152,7 +152,7 @@ class GraphTranslator:
 
     @property
     def is_stateful(self) -> bool:
-        """Whether caches become variables."""
+        """True if caches become variables."""
         return self.shared.is_stateful
 
     def model_input(self, name: str, tensor_type: TensorType) -> Output:

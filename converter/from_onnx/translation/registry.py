@@ -46,11 +46,11 @@ class Translator:
     ignored: Mapping[str, Any] = field(default_factory=dict)
     """Attributes outside the schema that do not change the node's meaning if they have this value; None: any value."""
     takes_values: bool = False
-    """Whether inputs may also be sequences and optionals."""
+    """True if inputs may also be sequences and optionals."""
     without: frozenset[str] = frozenset()
     """Parameters of the function that these versions do not have."""
     replaces: bool = False
-    """Whether it takes the place of other translators of its versions, registered before or after it."""
+    """True if it takes the place of other translators of its versions, registered before or after it."""
 
     @cached_property
     def parameters(self) -> tuple[inspect.Parameter, ...]:

@@ -113,7 +113,7 @@ def accepted_inputs(
 
 
 def _are_of(schema: Schema, inputs: Sequence[Value | None]) -> bool:
-    """Whether all inputs are tensors of types that the schema allows; a quick answer for most nodes."""
+    """True if all inputs are tensors of types that the schema allows; a quick answer for most nodes."""
     bound: dict[str, ElementType] = {}
     for formal, value in zip(schema.inputs, inputs):
         if value is None:
@@ -173,7 +173,7 @@ def _other_versions(schema: Schema) -> list[Schema]:
 
 
 def _takes_besides(schema: Schema, translator: Translator, inputs: Sequence[Value | None]) -> bool:
-    """Whether the first input, and those of its type variable, have one type of the translator's ``also``."""
+    """True if the first input, and those of its type variable, have one type of the translator's ``also``."""
     formals = [schema.inputs[min(index, len(schema.inputs) - 1)] for index in range(len(inputs))]
     of_first = [formal.type_str == formals[0].type_str for formal in formals]
     kinds = {value.element_type for value, own in zip(inputs, of_first) if own and isinstance(value, Output)}

@@ -27,12 +27,12 @@ class Kernel:
     types: Mapping[str, frozenset[str]]
 
     def is_for(self, since: int) -> bool:
-        """Whether it is for an operator as opset ``since`` defined it; a kernel without end is for one definition."""
+        """True if it is for an operator as opset ``since`` defined it; a kernel without end is for one definition."""
         return self.first == since if self.last == _NO_END else self.first <= since <= self.last
 
 
 def has_kernel(op_type: str, domain: str, since: int, types: Mapping[str, str]) -> bool:
-    """Whether onnxruntime runs an operator with these types (``tensor(float)``) of the type variables.
+    """True if onnxruntime runs an operator with these types (``tensor(float)``) of the type variables.
 
     ``since`` is the opset that defined it. Operators that have no kernel at all are made of others: onnxruntime checks
     those. It computes float16 as float32 where there is no kernel for it.

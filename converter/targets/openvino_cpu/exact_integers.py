@@ -38,7 +38,7 @@ def extreme(builder: Builder, cls: type[Operation], a: Output, b: Output) -> Out
 
 
 def goes_through_float32(condition: Output, then: Output, otherwise: Output) -> bool:
-    """Whether the plug-in, which fuses a comparison with the Select behind it, rounds what is selected."""
+    """True if the plug-in, which fuses a comparison with the Select behind it, rounds what is selected."""
     fused = isinstance(condition.node.op, (ir.Comparison, ir.Predicate))
     return fused and not (is_small(then) and is_small(otherwise))
 

@@ -106,14 +106,14 @@ def _ends(element_type: ElementType, zero: Array, scale: Array) -> list[Array]:
 
 
 def _has_finite_ends(element_type: ElementType, zero: Array, scale: Array) -> bool:
-    """Whether both ends are finite as float32, and the distance between them is."""
+    """True if both ends are finite as float32, and the distance between them is."""
     low, high = _ends(element_type, zero, scale)
     limit = float(np.finfo(np.float32).max)
     return all((np.abs(each) <= limit).all() for each in (low, high, high - low))
 
 
 def is_quantized(value: Output) -> bool:
-    """Whether the model quantises the value itself, and moves it at most."""
+    """True if the model quantises the value itself, and moves it at most."""
     while _moves(value.node):
         value = value.node.inputs[0]
     return _quantised(value.node) is not None

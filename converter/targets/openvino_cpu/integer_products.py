@@ -59,7 +59,7 @@ def integer_products(builder: Builder, node: Node) -> Replacement:
 
 
 def _becomes_float(value: Output) -> bool:
-    """Whether nothing reads the integers but conversions to floats, of sums with a bias perhaps."""
+    """True if nothing reads the integers but conversions to floats, of sums with a bias perhaps."""
     readers = value.uses
     return bool(readers) and all(
         _becomes_float(reader.outputs[0])

@@ -52,7 +52,7 @@ def interpolate_many_axes(builder: Builder, node: Node) -> Replacement:
 
 
 def _is_folded(value: Output) -> bool:
-    """Whether a value depends on constants and shapes alone."""
+    """True if a value depends on constants and shapes alone."""
     pending, seen = [value.node], set()
     while pending:
         node = pending.pop()

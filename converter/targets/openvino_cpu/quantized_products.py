@@ -72,7 +72,7 @@ def _without_bias(value: Output) -> tuple[Output, Array | None]:
 
 
 def _is_dequantised(value: Output, *, stored: bool) -> bool:
-    """Whether these are 8-bit integers, converted to floats, less a constant: stored ones, or quantised ones."""
+    """True if these are 8-bit integers, converted to floats, less a constant: stored ones, or quantised ones."""
     node = value.node
     if isinstance(node.op, Subtract1):
         zero = node.inputs[1].node

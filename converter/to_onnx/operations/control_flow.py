@@ -233,7 +233,7 @@ def _cut(ctx: Context, source: Value, entry: InputMap, iteration: Value) -> Valu
 
 
 def _is_begin(ctx: Context, inputs: Sequence[Value], external: int) -> bool:
-    """Whether a loop's input is the condition with which the loop begins, as a Loop of ONNX gives it to its body."""
+    """True if a loop's input is the condition with which the loop begins, as a Loop of ONNX gives it to its body."""
     first, value = (ctx.constant_values(inputs[place]) for place in (1, external))
     if first is None or value is None:
         return inputs[1] is inputs[external]

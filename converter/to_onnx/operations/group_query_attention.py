@@ -171,7 +171,7 @@ def _take_over(ctx: Context, call: Call, present: Value, output: Value) -> None:
 
 
 def _depends_on(value: Value, others: list[Value]) -> bool:
-    """Whether a value is computed from one of the others."""
+    """True if a value is computed from one of the others."""
     pending, seen = [value], set[Value]()
     while pending:
         dependency = pending.pop()

@@ -61,7 +61,7 @@ def dequantize_linear(ctx: Context, op: Operation) -> Value | None:
 
 
 def _is_written(ctx: Context, codes: ElementType, numbers: ElementType) -> bool:
-    """Whether ONNX's operators quantize between these types in the opset."""
+    """True if ONNX's operators quantize between these types in the opset."""
     least = _CODES.get(codes.name)
     if least is None or numbers not in (element_types.f32, element_types.f16):
         return False

@@ -82,7 +82,7 @@ def _stored_transposed(ctx: Context) -> Value | None:
 
 
 def _reads_transposed(node: Node, weights: Output) -> bool:
-    """Whether a layer becomes a MatMul, and not a Gemm, that reads the weights as its second operand alone."""
+    """True if a layer becomes a MatMul, and not a Gemm, that reads the weights as its second operand alone."""
     if not isinstance(node.op, MatMul1) or not node.op.transpose_b or node.inputs[0] is weights:
         return False
     return not (node.inputs[0].shape.has_rank and node.inputs[0].shape.rank == weights.shape.rank == 2)

@@ -75,7 +75,7 @@ def _windows(ctx: Context, op: Pooling, x: Value) -> _Windows:
 
 
 def _may_start_behind(op: Pooling) -> bool:
-    """Whether windows that are rounded up may start behind the data."""
+    """True if windows that are rounded up may start behind the data."""
     return any(op.pads_end) or any(stride > taps for stride, taps in zip(op.strides, op.kernel))
 
 

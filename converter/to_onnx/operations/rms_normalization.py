@@ -58,7 +58,7 @@ def _written(ctx: Context, match: Match, scale: Value) -> Value | None:
 
 
 def _is_over_the_last(ctx: Context, match: Match) -> bool:
-    """Whether the mean is over the last dimension alone, whose size is known, and keeps it.
+    """True if the mean is over the last dimension alone, whose size is known, and keeps it.
 
     The result has the dimensions of the data: constants of more dimensions, such as an epsilon, would add some.
     """

@@ -73,7 +73,7 @@ class _Rotation(NamedTuple):
     cos: Output
     sin: Output
     are_whole: bool
-    """Whether ``cos`` and ``sin`` have every angle twice: for the numbers of the first half and for their partners."""
+    """True if ``cos`` and ``sin`` have every angle twice: for the numbers of the first half and for their partners."""
     interleaved: bool = False
 
 
@@ -195,7 +195,7 @@ def _sources(value: Output) -> Iterator[tuple[Output, Array]]:
 
 
 def _is_along_the_last(node: Node) -> bool:
-    """Whether a layer selects along the last dimension alone, by constants."""
+    """True if a layer selects along the last dimension alone, by constants."""
     op, rank = node.op, node.inputs[0].shape.rank
     lists = [listed for source in node.inputs[1:] if (listed := numbers(source)) is not None]
     if len(lists) < len(node.inputs) - 1:
@@ -229,7 +229,7 @@ def _joined(parts: Sequence[Output], interleaved: bool = False) -> tuple[Output,
 
 
 def _is_joined(value: Output, parts: Sequence[Output]) -> bool:
-    """Whether a value has the numbers of the parts, one behind the other."""
+    """True if a value has the numbers of the parts, one behind the other."""
     places_by_source = [dict(_sources(part)) for part in (value, *parts)]
     for source, places in places_by_source[0].items():
         if all(source in entry for entry in places_by_source):
@@ -246,7 +246,7 @@ def _width(value: Output) -> int | None:
 
 
 def _has_equal_halves(value: Output) -> bool:
-    """Whether the second half of the last dimension has the numbers of the first."""
+    """True if the second half of the last dimension has the numbers of the first."""
     values = value.type.constant
     if values is not None:
         width = values.shape[-1] // 2 if values.ndim else 0

@@ -42,7 +42,7 @@ class Room:
         return self.memory[(slice(None),) * self.axis + (slice(start, stop),)]
 
     def fits(self, past: Array, size: int) -> bool:
-        """Whether there is room behind ``past``, a view of this memory, until ``size``."""
+        """True if there is room behind ``past``, a view of this memory, until ``size``."""
         return self.used == past.shape[self.axis] and size <= self.memory.shape[self.axis]
 
     def keep(self, value: Array) -> None:

@@ -38,7 +38,7 @@ def formula_of(node: Node, constants: Constants) -> Formula | None:
 
 
 def has_formula(op: Operation) -> bool:
-    """Whether there may be a formula for layers of this operation."""
+    """True if there may be a formula for layers of this operation."""
     return type(op) in _FORMULAS
 
 

@@ -95,7 +95,7 @@ class Binding:
         return self.site.constants.get(output)
 
     def is_bindable(self, output: Output) -> bool:
-        """Whether type and shape are static, so that there can be an array for it."""
+        """True if type and shape are static, so that there can be an array for it."""
         return output.shape.is_static and bool(output.element_type.bits) and not output.element_type.dtype.hasobject
 
     # --- memory ---
@@ -308,7 +308,7 @@ def as_matrix(array: Array) -> Array | None:
 
 
 def is_matrix_for_blas(matrix: Array) -> bool:
-    """Whether NumPy's library multiplies the last two axes without copying them."""
+    """True if NumPy's library multiplies the last two axes without copying them."""
     size = matrix.itemsize
     rows, columns = matrix.shape[-2:]
     down, across = matrix.strides[-2:]

@@ -110,7 +110,7 @@ def gather_block_quantized(
 
 
 def _fits(value: Output, expected: list[int], real: bool) -> bool:
-    """Whether there is a value for each block; those of real data may be shared along a dimension."""
+    """True if there is a value for each block; those of real data may be shared along a dimension."""
     if value.shape.rank != len(expected):
         return False
     return all(size == dimension or (real and size == 1) for size, dimension in zip(value.shape.static(), expected))

@@ -23,7 +23,7 @@ from ir_runtime.rewriting.expressions import Expression, concat, loop, where
 from .packed_tokens import Rows
 
 _RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
-"""Whether the state decays, and whether a value replaces what the key retrieves."""
+"""Update rule -> if the state decays, and if a value replaces the one that the key retrieves."""
 
 
 @onnx_op("LinearAttentionGate", versions=(1,), domain=MICROSOFT)

@@ -38,7 +38,7 @@ class Scores:
     mask: Output | None = None
     """Numbers that are added to the scores, or booleans: false where a key is not seen. Each row sees some key."""
     causal: bool = False
-    """Whether query i sees the keys 0 to i. The layer takes no mask besides."""
+    """True if query i sees the keys 0 to i. The layer takes no mask besides."""
     sink: Output | None = None
     """``[n]``: one more score for each head, which takes part in Softmax and has no value."""
 
@@ -110,7 +110,7 @@ class _Visibility:
     allowed: Output | None = None
     bias: Output | None = None
     may_be_empty: bool = False
-    """Whether a query might see nothing at all."""
+    """True if a query might see nothing at all."""
 
     def also(self, ctx: Context, allowed: Output, may_be_empty: bool) -> _Visibility:
         both = allowed if self.allowed is None else layers.logical_and(ctx, self.allowed, allowed)

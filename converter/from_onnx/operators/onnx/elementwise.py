@@ -267,7 +267,7 @@ def bit_shift(ctx: Context, x: Output, y: Output, *, direction: str) -> Output:
 
 
 def _is_limited(y: Output, most: int) -> bool:
-    """Whether all numbers are from 0 to ``most``: by their bounds, or by a Where that puts ``most`` for others."""
+    """True if all numbers are from 0 to ``most``: by their bounds, or by a Where that puts ``most`` for others."""
     bounds = y.type.known_bounds
     if bounds is not None and (bounds.lower >= 0).all() and (bounds.upper <= most).all():
         return True

@@ -186,7 +186,7 @@ def _resized(x: Output, request: Request, plan: list[_Along] | None) -> list[int
 
 
 def _is_dimension_of(sizes: Output, index: int, x: Output, axis: int) -> bool:
-    """Whether element ``index`` of ``sizes`` is the dimension of ``x`` along ``axis``: such a dimension is not resized.
+    """True if element ``index`` of ``sizes`` is the dimension of ``x`` along ``axis``: such a dimension is not resized.
 
     Exporters concatenate the dimensions that stay with those that the node resizes.
     """

@@ -38,7 +38,7 @@ class Request:
 
     @property
     def is_cropped(self) -> bool:
-        """Whether a region of interest is resized, and not all of the data."""
+        """True if a region of interest is resized, and not all of the data."""
         return self.coordinate_mode == "tf_crop_and_resize"
 
     def check(self, ctx: Context) -> None:

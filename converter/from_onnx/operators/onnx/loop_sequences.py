@@ -49,7 +49,7 @@ def repeated(ctx: Context, trips: int, start: bool, states: Sequence[Value], bod
 
 
 def is_list(declared: ValueInfoProto) -> bool:
-    """Whether a body declares the iteration's number or the condition as a list of one, and not as a scalar."""
+    """True if a body declares the iteration's number or the condition as a list of one, and not as a scalar."""
     shape = declared_shape(declared.type)
     return shape.has_rank and shape.rank == 1
 

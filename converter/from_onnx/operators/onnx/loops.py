@@ -120,7 +120,7 @@ def _loop(
 
 
 def _never_runs(ctx: Context, trip_count: Output | None, cond: Output | None) -> bool:
-    """Whether it follows from constants or declared shapes that the body does not run at all.
+    """True if it follows from constants or declared shapes that the body does not run at all.
 
     The results are then the initial states and empty scan outputs; engines differ in the shapes of these.
     """
@@ -171,7 +171,7 @@ def _of_nothing(shape: PartialShape) -> list[int]:
 
 
 def _runs(trips: Output, start: Output) -> bool:
-    """Whether the body is known to run at least once."""
+    """True if the body is known to run at least once."""
     constants = [value.type.constant for value in (trips, start)]
     return all(value is not None for value in constants) and bool(constants[0] != 0) and bool(constants[1])
 
@@ -191,7 +191,7 @@ def _beginning(ctx: Context, state: Output, value: Output) -> Output:
 
 
 def _stays(body: GraphProto, index: int) -> bool:
-    """Whether the body returns a state unchanged."""
+    """True if the body returns a state unchanged."""
     return body.output[1 + index].name == body.input[2 + index].name
 
 

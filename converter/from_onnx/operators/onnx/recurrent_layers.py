@@ -309,7 +309,7 @@ def _dimensions(ctx: Context, x: Output) -> Output:
 
 
 def _is_native(network: _Network) -> bool:
-    """Whether the IR's sequence computes the same, and engines compute it correctly."""
+    """True if the IR's sequence computes the same, and engines compute it correctly."""
     if network.peepholes is not None or network.options.input_forget or network.options.quantizes_data:
         return False
     if any(function.name not in _NATIVE for functions in network.functions for function in functions):

@@ -57,7 +57,7 @@ def _reduced_by(cls: type[reduction.Reduction]) -> Body:
 
 
 def _is_empty(shape: PartialShape, axes: Axes) -> bool:
-    """Whether a reduced dimension is 0, so that there are no elements to reduce."""
+    """True if a reduced dimension is 0, so that there are no elements to reduce."""
     if not shape.has_rank:
         return False
     return any(dimension.high == 0 for i, dimension in enumerate(shape) if axes.values is None or i in axes.values)

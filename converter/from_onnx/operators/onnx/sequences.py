@@ -208,13 +208,13 @@ def optional(ctx: Context, input: Value | None = None, *, type: Any = None) -> O
 
 @onnx_op("OptionalHasElement", versions=(15,), takes_values=True)
 def optional_has_element_15(ctx: Context, input: Value) -> Output:
-    """Whether the optional holds something."""
+    """True if the optional holds something."""
     return optional_has_element(ctx, input)
 
 
 @onnx_op("OptionalHasElement", versions=(18, 28), takes_values=True)
 def optional_has_element(ctx: Context, input: Value | None = None) -> Output:
-    """Whether there is an input that holds something; a tensor or a sequence always does."""
+    """True if there is an input that holds something; a tensor or a sequence always does."""
     empty = input is None or (isinstance(input, OptionalValue) and input.content is None)
     return ctx.constant(np.array(not empty), "boolean")
 
