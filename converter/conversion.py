@@ -50,7 +50,7 @@ class Conversion:
     rules: Mapping[str, int]
     """How often each rule of the target applied, of those that did."""
     trace: Trace
-    """Which layers passes and rules looked at, which they replaced, and why not the others."""
+    """The layers that passes and rules looked at and replaced, and the reasons for the others."""
 
 
 @dataclass

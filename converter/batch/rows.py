@@ -49,7 +49,7 @@ WITH_IR = frozenset({VERIFIED, CONVERTED, UNPROVEN, DIFFERS})
 
 @record
 class Row:
-    """What became of one model.
+    """The result of one model.
 
     ``model`` and ``xml`` are paths, ``name`` is the model's path below the folder that all models have in common.
     ``verdict`` is one word, ``reason`` a sentence where the model is not converted or not equal. ``layers`` counts

@@ -62,9 +62,9 @@ class _Halving:
         self._names = UniqueNames(model)
         self._of_shapes = constants_of_shapes(model)
         self._single: set[Output] = set()
-        """What was float32."""
+        """Values that were float32."""
         self._of_indices: set[Output] = set()
-        """What is computed from positions, lengths and masks alone."""
+        """Values computed from positions, lengths and masks alone."""
         self._beyond: set[Output] = set()
         """Those of them that may be beyond float16's largest number."""
         self._in_half: dict[Output, Output] = {}

@@ -109,7 +109,7 @@ def _available_in_system() -> int | None:
 
 
 def _left_in_group(files: tuple[Path, Path]) -> int | None:
-    """What the limit of a container leaves."""
+    """Return the memory that the limit of a container leaves."""
     try:
         limit, used = (int(file.read_text(encoding="ascii")) for file in files)
     except (OSError, ValueError):  # there is none, or it is "max"

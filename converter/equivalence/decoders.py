@@ -155,7 +155,7 @@ class IrDecoder:
 
     @property
     def name(self) -> str:
-        """What runs the IR."""
+        """The engine of the IR."""
         return self._engine.name
 
     def reset(self) -> None:

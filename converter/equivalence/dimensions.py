@@ -17,7 +17,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @record
 class _Sizes:
-    """What dynamic dimensions become: the first, those of images, all others."""
+    """Sizes for dynamic dimensions: the first one, those of images, all others."""
 
     batch: int
     space: int

@@ -86,7 +86,7 @@ def _check_results(model: Model) -> None:
 
 
 def _place(port: Port, index: int, names_of_outputs: Sequence[Collection[str]]) -> int:
-    """Which output of a compiled model ``port`` is, by its names; by its place, ``index``, where it has none.
+    """Find the output of a compiled model that is ``port``, by its names or, without any, by its ``index``.
 
     ``names_of_outputs`` are those of the compiled model. Raises :class:`VerificationError` where a name is missing or
     leads to another output.

@@ -1,4 +1,4 @@
-"""What the runs of both sides show: outputs, the first wrong layer, weights, another IR, as one report."""
+"""The result of the runs of both sides: outputs, the first wrong layer, weights, another IR, as one report."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RANDOM = "depends on random numbers"
 
 
 class Findings:
-    """What ``runs`` show.
+    """Report the result of ``runs``.
 
     ``source`` and ``options`` are what the IR was converted from, and how; ``derivation`` is the IR beside its
     derivation.
@@ -186,7 +186,7 @@ class Findings:
         return replace(report, minimised=minimised)
 
     def _other_sizes(self, first: Run) -> list[Run]:
-        """One run for each of the shapes that ``first`` does not have."""
+        """Run both sides once for each shape that ``first`` does not have."""
         by_shapes = {str(run.shapes): run for run in reversed(self._runs)}
         by_shapes.pop(str(first.shapes), None)
         return list(by_shapes.values())

@@ -1,4 +1,4 @@
-"""Which values an input can take, as the graph shows: token ids below the rows of their table, masks, images, lengths.
+"""Values that an input can take by its graph: token ids below the rows of their table, masks, images, lengths.
 
 An input that indexes a table must stay inside it, a mask is ones and then zeros, an image lies between 0 and 1.
 Other values are refused, or saturate a model, which proves less.

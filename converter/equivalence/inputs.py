@@ -24,7 +24,7 @@ def random_inputs(
     values: Mapping[str, Values] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> dict[str, Array]:
-    """One array for each input, the same for the same seed.
+    """Draw one array for each input, the same for the same seed.
 
     ``values`` and ``shapes`` have those that are known, by name. Otherwise dynamic dimensions become small numbers
     (batch 2; 32 elsewhere in images, 8 otherwise) within the port's bounds.

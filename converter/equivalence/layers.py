@@ -47,7 +47,7 @@ _TIMES_ABSOLUTE = 10.0
 
 @dataclass
 class Compared:
-    """What :func:`compare_layers` found; ``problems`` tell what could not be compared, and why.
+    """Result of :func:`compare_layers`; ``problems`` list the layers that could not be compared, and the reasons.
 
     ``absent`` are tensors of the ONNX model whose names no value of the IR has: they are compared within parts of
     several layers. ``bodies`` are layers with bodies, which were compared as a whole. ``in_numpy`` are layers that the
@@ -150,7 +150,7 @@ class _Walk:
         self._runners: dict[Node, Callable[..., Array | tuple[Array, ...]]] = {}
         self._found = Compared()
         self._by_segment: dict[Output, Array] = {}
-        """What the engine computes of the tensors of a segment, from right values before it."""
+        """Run a segment in the engine from right values before it."""
         self._parts: dict[Output, list[Node]] = {}
         self._shown = {name for names in self._names.values() for name in names}
         self._last_use: dict[str, int] = {}
@@ -267,7 +267,7 @@ class _Walk:
             return ()
 
     def run(self, node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """One layer, by its own ``evaluate``."""
+        """Compute one layer by its own ``evaluate``."""
         if node.op.data is not None:
             # Weights in a file may not be aligned, and products of such take many times as long.
             return (np.require(node.op.data.array(), requirements=["A"]),)
@@ -406,7 +406,7 @@ class _Walk:
         return errors_of(exact, actual[0], [defined])
 
     def _by_engine(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Array | None:
-        """What the engine computes of ``part`` from right inputs; None for NumPy, and where it cannot run it alone.
+        """Run ``part`` in the engine from right inputs; None for NumPy, and where it cannot run alone.
 
         A tensor that is right in its segment needs no run of its own.
         """

@@ -64,7 +64,7 @@ class Processing:
         }
 
     def values(self, ports: Collection[Port]) -> dict[str, Values]:
-        """What pictures are filled with: numbers from 0 to 255."""
+        """Return random values for images, from 0 to 255."""
         values_by_name = {}
         for port in ports:
             name = self._recorded((port.name, *port.names))

@@ -1,4 +1,4 @@
-"""What an IR is compared with: an ONNX model, or another IR."""
+"""References for an IR: an ONNX model, or another IR."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Reference(ABC):
         return ()
 
     def loss(self, model: Model) -> Loss | None:
-        """What the model itself loses by rounding and quantization, compared with the IR ``model``."""
+        """Return the loss by rounding and quantization in the model itself, compared with the IR ``model``."""
         return None
 
     def values(self) -> Mapping[str, Values]:
@@ -94,7 +94,7 @@ class Reference(ABC):
     def check_weights(
         self, model: Model, outputs: Sequence[str], *, guess: bool
     ) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
-        """What ``model`` has of each weight: see :func:`converter.equivalence.weights.check_weights`."""
+        """Check each weight in ``model``: see :func:`converter.equivalence.weights.check_weights`."""
         return (), frozenset()
 
     def minimise(self, *arguments: Any) -> str:

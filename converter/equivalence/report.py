@@ -1,4 +1,4 @@
-"""What a comparison found."""
+"""The report of a comparison."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LayerDifference:
 
 @record
 class WeightCheck:
-    """What the IR has of the tensor ``name`` that the ONNX file declares; ``reason`` tells what differs.
+    """The check of the tensor ``name`` of the ONNX file in the IR; ``reason`` tells what differs.
 
     ``state`` is one of
 
@@ -136,7 +136,7 @@ class Report(Printed):
     """
 
     oracle: str
-    """What ran the reference."""
+    """The engine of the reference."""
     seed: int | None
     """The seed of the random inputs; None for the caller's inputs."""
     inputs: dict[str, list[int]]
@@ -148,7 +148,7 @@ class Report(Printed):
     layers_problem: str = ""
     """Why tensors could not be compared."""
     engine: str = "NumPy"
-    """What ran the IR."""
+    """The engine of the IR."""
     samples: tuple[Sample, ...] = ()
     """The runs."""
     weights: tuple[WeightCheck, ...] = ()
@@ -162,7 +162,7 @@ class Report(Printed):
     against: tuple[Comparison, ...] = ()
     """The comparisons with another IR."""
     notes: tuple[str, ...] = ()
-    """What else a reader must know."""
+    """Further notes for the reader."""
     minimised: str = ""
     """The folder that the smallest wrong part was written to."""
     unproven: tuple[str, ...] = ()
@@ -180,7 +180,7 @@ class Report(Printed):
     statement: str = ""
     """The path of the statement that was written."""
     attestation: tuple[str, ...] | None = None
-    """What a statement about these files has otherwise; None where none was checked."""
+    """Differences from a statement about these files; None where no statement was checked."""
 
     @property
     def first_divergence(self) -> LayerDifference | None:
@@ -243,7 +243,7 @@ class Report(Printed):
 
     @property
     def _difference(self) -> str:
-        """What is wrong; empty if nothing is."""
+        """The reason why the sides differ; empty if they do not."""
         fault = self.first_fault
         wrong = [check for check in self.weights if not check.passed]
         outputs = any(not comparison.passed for comparison in self.outputs)
@@ -281,7 +281,7 @@ class Report(Printed):
 
     @property
     def _doubt(self) -> str:
-        """What is unproven, and what would settle it; empty if nothing is."""
+        """The unproven part, and how to settle it; empty if everything is proven."""
         if self.derivation.state == DIFFERENT:
             return (
                 f"the IR is not what its recorded steps give: {changes_text(self.derivation.differences)}; "

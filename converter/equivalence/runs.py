@@ -239,7 +239,7 @@ class Runs:
             yield from map(grid.shapes, usual)
 
     def _cost(self, shapes: Shapes) -> Cost | None:
-        """What a run of the IR needs; None where that does not follow from the shapes."""
+        """Return the cost of a run of the IR; None where it does not follow from the shapes."""
         types = self._types_in(shapes)
         return None if types is None else Cost.of(self.sides.model, types)
 

@@ -22,13 +22,13 @@ _SLACK = 1 + 2.0**-10
 
 @record
 class ScaledWeights:
-    """Which of the weights do not have the factor of their channel, in the order of the constant."""
+    """Mask of the weights without the factor of their channel, in the order of the constant."""
 
     wrong: Array
 
     @property
     def reason(self) -> str:
-        """What is wrong."""
+        """The reason why the weights are wrong."""
         flat = self.wrong.reshape(-1)
         return (
             f"{int(flat.sum())} of {flat.size} values are not the constant's times the factor of their channel, the"
@@ -86,7 +86,7 @@ def nearest_scaled(expected: Array, actual: Array, axes: tuple[int, ...]) -> Arr
 
 
 def _apart(expected_channels: Array, held: Array) -> Array:
-    """Which values of a channel do not have the factor that most of the others have."""
+    """Return the mask of the values of a channel without the factor that most of the others have."""
     half = np.spacing(np.abs(held)).astype(np.float64) / 2 * _SLACK
     wide, value = expected_channels.astype(np.float64), held.astype(np.float64)
     has_width = wide != 0

@@ -212,7 +212,7 @@ class Sides:
         return self.processing.returned(values)
 
     def feeds_of_core(self, feeds: Mapping[str, Array], core_feeds: Mapping[str, Array]) -> list[Array]:
-        """What the layers behind the preprocessing get, in the order of the inputs."""
+        """Return the inputs of the layers behind the preprocessing, in the order of the inputs."""
         processed = self.processing.record.inputs
         return [
             core_feeds[self.names[port.name]] if any(name in processed for name in port.names) else feeds[port.name]

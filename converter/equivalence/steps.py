@@ -75,9 +75,9 @@ class StepsReport(Printed):
     """
 
     oracle: str
-    """What ran the ONNX model."""
+    """The engine of the ONNX model."""
     engine: str
-    """What ran the IR."""
+    """The engine of the IR."""
     seed: int
     """The seed of the random tokens."""
     steps: tuple[Step, ...]

@@ -78,7 +78,7 @@ def _reordered(expected: Array, actual: Array) -> str | None:
 
 
 def _of_other_size(expected: Array, actual: Array) -> str | None:
-    """One number that stands for many, or a part of a larger constant."""
+    """A scalar that stands for many values, or a part of a larger constant."""
     few, many = sorted([bits_of(expected), bits_of(actual)], key=len)
     if (few == few[0]).all() and (many == few[0]).all():
         return "one number for all"

@@ -1,4 +1,4 @@
-"""Which tolerance an output has: by its type, by the model's own rounding, and by the oracle's runs."""
+"""The tolerance of an output: by its type, by the model's own rounding, and by the oracle's runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the IR holds of every tensor that the ONNX file declares, bit by bit.
+"""Compare every tensor that the ONNX file declares with the IR, bit by bit.
 
 Outputs show only what the inputs reach: a row of an embedding that no token asks for may be wrong, and rounding hides
 the last bits of a weight. So each initializer is looked for where it belongs: in the constant that carries its name,

@@ -48,7 +48,7 @@ class SupportedOperator:
     openvino: int = 0
     """How many of the suite's cases there are, and how many pass in each engine."""
     limits: tuple[str, ...] = ()
-    """What is not supported, and why."""
+    """Unsupported cases, and their reasons."""
 
 
 @record
@@ -129,7 +129,7 @@ SUPPORT_HEADINGS = ("operator", "domain", "versions", "layers", "NumPy", "OpenVI
 
 
 def needed_operators(source: ModelSource) -> list[NeededOperator]:
-    """What ``source`` needs, bodies and functions included, by domain and name.
+    """List the operators that ``source`` needs, bodies and functions included, by domain and name.
 
     Raises :class:`converter.ConversionError` where the file is not an ONNX model.
     """

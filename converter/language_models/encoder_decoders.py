@@ -120,7 +120,7 @@ def convert_decoder(parts: EncoderDecoder, options: ConversionOptions) -> Model:
 
 
 def _part(path: Path, outputs: Sequence[str], options: ConversionOptions) -> Model:
-    """What a decoder without caches computes of ``outputs``."""
+    """Compute ``outputs`` of a decoder without a KV cache."""
     return _converted(path, options, outputs, with_caches=False)
 
 

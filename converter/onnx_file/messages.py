@@ -78,7 +78,7 @@ class TensorProto(Message):
     FLOAT8E8M0, UINT2, INT2, FLOAT6E2M3, FLOAT6E3M2 = range(24, 29)
 
     EXTERNAL: ClassVar[int] = 1
-    """What ``data_location`` is where the data lies in another file."""
+    """The ``data_location`` of data that lies in another file."""
 
     dims: Sequence[int] = ()
     data_type: int = 0
@@ -131,7 +131,7 @@ class TensorTypeProto(Message):
 
 
 class SequenceTypeProto(Message):
-    """What a sequence or an optional holds."""
+    """The type of the values of a sequence or an optional."""
 
     elem_type: TypeProto
 

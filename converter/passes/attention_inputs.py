@@ -1,4 +1,4 @@
-"""What the passes share that find attention: SoftMax of scaled and masked products, and the inputs of the layer."""
+"""Parts shared by passes that match attention: SoftMax of scaled and masked products, and the inputs of the layer."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def may_be_scale(value: Output) -> bool:
 
 
 def without_factors(value: Output, scale: Scale) -> Output:
-    """What single numbers are multiplied with, or divided by them; these go to ``scale``.
+    """Return the operand of products and quotients with scalars; the scalars go to ``scale``.
 
     A product that more than one layer reads stays: it is computed anyway.
     """

@@ -139,7 +139,7 @@ class _Folding:
             self.count += 1
 
     def _computed(self, node: Node, read: Sequence[Output]) -> list[Tensor] | NotMatched:
-        """What a layer computes, where that takes its place."""
+        """Return the tensors of a layer that constants replace."""
         from ir_runtime.operations.quantization import FakeQuantize1  # few models come here
 
         nodes = _nodes_behind(node)

@@ -51,7 +51,7 @@ def _merge(part: Part, trace: PassTrace) -> int:
 
 
 def _key(node: Node) -> object:
-    """What two layers have in common if they compute the same; None where that is not known."""
+    """Return the key of layers that compute the same; None where that is unknown."""
     op, data = node.op, node.op.data
     if data is not None:
         if data.element_type.dtype.hasobject:

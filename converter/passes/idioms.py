@@ -1,4 +1,4 @@
-"""What the passes share that put one layer in the place of the layers which an exporter spelled it out with."""
+"""Parts shared by passes that fuse the node sequence that exporters emit for one operator."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def l2_normalization(builder: Builder, node: Node) -> Replacement:
 
 
 def _epsilon(match: Match) -> float | None:
-    """What is added to the sum of squares, or its least value; None where that is more than one number."""
+    """Return the summand of the sum of squares, or its lower bound; None where it is no scalar."""
     if "clamped norm" in match:
         limit = float(match.node("clamped norm").op.min)  # type: ignore[attr-defined]
         return limit * limit if limit > 0 else None

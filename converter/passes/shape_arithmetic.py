@@ -1,4 +1,4 @@
-"""What is computed from shapes is computed from as few layers as possible, and Reshapes take over dimensions.
+"""Compute shapes with as few layers as possible, and let Reshapes copy dimensions.
 
     x [b, s, 384] -> ShapeOf -> Gather(0) -> Unsqueeze -> |
                   -> ShapeOf -> Gather(1) -> Unsqueeze -> Concat [.., 12, 32] -> Reshape(x)
@@ -47,7 +47,7 @@ _CALCULATED = (
     *(Arithmetic, ReduceProd1, Split1, VariadicSplit1, Pad1, Pad12, ScatterUpdate3, ScatterNDUpdate4),
     *(ScatterElementsUpdate3, ScatterElementsUpdate12, ScatterNDUpdate15),
 )
-"""What makes lists that are read as they are: other ways to their elements are no shorter."""
+"""Operations whose lists are read as they are: other ways to their elements are no shorter."""
 _END = 2**63 - 1
 """The stop of a slice that reaches the end of the dimension."""
 

@@ -36,13 +36,13 @@ from ir_runtime.rewriting.submodel import extract
 from ir_runtime.rewriting.type_updates import infer_stale
 
 GRIDS = ("image_grid_thw", "grid_thw")
-"""What exporters call the numbers of patches of each image: over time, from top to bottom, from left to right."""
+"""Names of the inputs with the numbers of patches of each image: over time, from top to bottom, from left to right."""
 PATCHES, ANGLES, MASK, STATES = "hidden_states", "rotary_pos_emb", "attention_mask", "last_hidden_state"
 ORDER, WINDOW_MASK = "window_index", "window_attention_mask"
 _MASK_AT = 3
 _BASE = 10000.0
 _HIDDEN = -1e4
-"""What an additive mask has at most where it hides a patch."""
+"""The largest value of an additive mask that hides a patch."""
 
 
 @graph_pass("positions_of_patches", OPTIONS)

@@ -22,7 +22,7 @@ EMBEDDING, RANKING = "feature-extraction", "text-ranking"
 _TEXT, _MASK, _SEGMENTS = "input_ids", "attention_mask", "token_type_ids"
 _HIDDEN, _LOGITS = "last_hidden_state", "logits"
 _STATES = (_HIDDEN, "token_embeddings", "hidden_states")
-"""What exporters call the states of all tokens."""
+"""Names that exporters give to the states of all tokens."""
 _POOLINGS = {
     "cls_token": "CLS",
     "mean_tokens": "MEAN",

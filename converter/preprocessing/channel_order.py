@@ -59,7 +59,7 @@ def reverse_back(model: Model, names: list[str]) -> bool:
 
 
 def _collect(value: Output, axes_of_readers: dict[Node, int]) -> bool:
-    """Which inputs of which layers are to be reversed; False where some layer cannot have that."""
+    """Collect the inputs of layers to reverse; False where a layer cannot have that."""
     readers = value.uses
     for node in readers:
         if not value.shape.has_rank or node.inputs.count(value) != 1 or node in axes_of_readers:

@@ -1,4 +1,4 @@
-"""What is done to an input before the model, and to an output behind it."""
+"""Descriptions of the steps in front of the inputs and behind the outputs."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def parse_layout(text: str | None) -> str | None:
 
 
 def order_between(source: str, target: str, whose: str) -> list[int]:
-    """Which dimension of ``source`` each dimension of ``target`` is. Raises :class:`ConversionError`."""
+    """Return the dimension of ``source`` for each dimension of ``target``. Raises :class:`ConversionError`."""
     if "?" in source + target or sorted(source) != sorted(target):
         if source == target:
             return list(range(len(source)))

@@ -1,4 +1,4 @@
-"""What was done to inputs and outputs, in the ``rt_info`` of the IR: ``verify`` and ``inspect`` read it.
+"""Record of the steps of inputs and outputs in the ``rt_info`` of the IR: ``verify`` and ``inspect`` read it.
 
 <preprocessing>
   <inputs><input0 name="image"><info name="mean" value="127.5"/> ...</input0></inputs>
@@ -25,7 +25,7 @@ Steps = TypeVar("Steps", Preprocess, Postprocess)
 
 @record
 class Recorded:
-    """What a model does to its inputs and outputs, by name; ``reversed_layers`` have weights in reversed order."""
+    """The steps of a model's inputs and outputs, by name; ``reversed_layers`` have weights in reversed order."""
 
     inputs: Mapping[str, Preprocess]
     outputs: Mapping[str, Postprocess]
@@ -33,7 +33,7 @@ class Recorded:
 
     @classmethod
     def of(cls, model: Model) -> Recorded:
-        """What :meth:`write` wrote; raises :class:`ConversionError` where that cannot be read."""
+        """Read the record that :meth:`write` wrote; raises :class:`ConversionError` where that cannot be read."""
         root = next((info for info in model.runtime_info if info.tag == TAG), None)
         if root is None:
             return cls.from_text(_metadata(model).get(METADATA, ""))
@@ -47,7 +47,7 @@ class Recorded:
 
     @classmethod
     def from_text(cls, text: str) -> Recorded:
-        """What :attr:`text` wrote; nothing for an empty text."""
+        """Parse the record in the form of :attr:`text`; nothing for an empty text."""
         if not text:
             return cls({}, {})
         try:

@@ -42,7 +42,7 @@ def preprocessed(value: Array, steps: Preprocess) -> Array:
 
 
 def postprocessed(value: Array, steps: Postprocess, dtype: np.dtype[Any]) -> Array:
-    """What a caller gets, of the type ``dtype``, for what the model returns."""
+    """Convert an output of the model to the form that callers get, of the type ``dtype``."""
     array = np.asarray(value)
     if array.dtype != dtype:
         with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""What a caller asks for: descriptions by name, and single entries that options give, also without a name."""
+"""The request of a caller: descriptions by name, and single entries that options give, also without a name."""
 
 from __future__ import annotations
 

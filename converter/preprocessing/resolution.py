@@ -24,7 +24,7 @@ class Resolved:
     steps: Preprocess
     """Complete: layouts and types are given."""
     input_type: TensorType
-    """What callers give."""
+    """The type that callers give."""
     channel_axis: int | None
     """In the layout that callers give; None where no step needs it."""
     sizes: tuple[int, int] | None

@@ -1,4 +1,4 @@
-"""What GitHub shows of a run: a note at the file of each model that failed, and a table in the summary of the job.
+"""Annotations for GitHub: a note at the file of each model that failed, and a table in the summary of the job.
 
 https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """

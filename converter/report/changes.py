@@ -1,4 +1,4 @@
-"""What passes and rules did, drawn: how much each changed, and what fused layers stand in the place of."""
+"""Drawings of passes and rules: how much each changed, and which layers the fused ones replace."""
 
 from __future__ import annotations
 

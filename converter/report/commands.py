@@ -1,4 +1,4 @@
-"""What commands print of models, of runs and of many models."""
+"""Text output of commands about models, runs and batches."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Table:
     rows: Sequence[Sequence[str]]
     is_open: bool = False
     note: str = ""
-    """What the table tells, below its title."""
+    """Text below the title of the table."""
 
     def merged(self) -> Table:
         """The table with one row for each first cell: the other cells of its rows are joined, each text once."""

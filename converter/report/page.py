@@ -1,4 +1,4 @@
-"""One HTML file with everything in it: the verdict, facts, tables, and a graph that the page's own script draws."""
+"""A self-contained HTML file: the verdict, facts, tables, and a graph that the page's own script draws."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass
 class Page:
-    """What a page shows.
+    """The content of a page.
 
     ``verdict`` is a word (PASSED, FAILED ...), empty where nothing was judged, and ``tone`` its colour: ``good``,
     ``bad``, ``mark`` (a change, which need not be wrong) or ``none``. ``sentence`` tells what was found, ``actions``

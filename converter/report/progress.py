@@ -1,4 +1,4 @@
-"""What is going on: a spinner beside a task; of many models a line for each that is done, and those that run."""
+"""Progress: a spinner beside a task; of many models a line for each that is done, and those that run."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _SHOWN = 20
 
 
 def plain_text(draw: Callable[[Console], None]) -> str:
-    """What ``draw`` prints to a console, without colours."""
+    """Return the text that ``draw`` prints to a console, without colours."""
     text = io.StringIO()
     # In a notebook rich would display the lines instead of writing them.
     plain = Console(file=text, width=_WIDTH, highlight=False, soft_wrap=True, color_system=None, force_jupyter=False)

@@ -121,7 +121,7 @@ def _largest(report: Report) -> str:
 
 
 def _findings(report: Report, graph: GraphData) -> list[Finding]:
-    """What is wrong, each with its layer: wrong layers first, then weights, then outputs."""
+    """List the faults, each with its layer: wrong layers first, then weights, then outputs."""
     findings: list[Finding] = []
     for layer in report.layers:
         if not layer.local.passed:
@@ -159,7 +159,7 @@ def _output_place(graph: GraphData, name: str) -> int | None:
 
 
 def _actions(report: Report) -> list[str]:
-    """What a reader may do next."""
+    """List the steps that a reader may take next."""
     if report.verdict in (DERIVED, EQUAL) and not report.attestation:
         return []
     fault = report.first_fault

@@ -1,4 +1,4 @@
-"""Which output of a model is which input of its next call: by their names, or by the layers in between."""
+"""Pairs of an output and the input of the next call: by their names, or by the layers in between."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OF_PRESENT = (
     (re.compile(r"^(.*(?:cache|state|hidden).*?)(?:_in)?$"), (r"\1_out", r"\1N", r"new_\1", r"next_\1", r"\1_next")),
     (re.compile(r"^([hc])_?0?$"), (r"\1n", r"\1_n", r"\1_out")),
 )
-"""What input names look like, and what the names of their outputs then are."""
+"""Patterns of input names -> the names of their outputs."""
 _UPDATES = (
     *(ScatterUpdate3, ScatterElementsUpdate3, ScatterElementsUpdate12, ScatterNDUpdate4, ScatterNDUpdate15),
     *(Concat1, Convert1, Gather1, Gather7, Gather8),

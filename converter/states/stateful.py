@@ -198,7 +198,7 @@ def _store(model: Model, variables: Sequence[_Variable], unique: UniqueNames) ->
 
 
 def _options(model: Model) -> tuple[RuntimeInfo, ...]:
-    """What optimum-intel writes for models with weights in floats.
+    """Metadata as optimum-intel writes it for models with weights in floats.
 
     The plug-in stores caches in 8 bits otherwise, which changes the tokens.
     """

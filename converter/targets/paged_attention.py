@@ -1,4 +1,4 @@
-"""What keeps OpenVINO's paged attention, which serves many prompts at once, from computing a stateful model.
+"""Obstacles for OpenVINO's paged attention, which serves many prompts at once, in a stateful model.
 
 It takes the place of attention with a cache, drops the mask, and sees every key up to that of the token, or those of
 a window that it finds in the mask. A mask that hides others is silently ignored.
@@ -24,7 +24,7 @@ _MASK, _POSITIONS = "attention_mask", "position_ids"
 _TOKENS, _EMBEDDINGS, _ANY_ONE = ("input_ids",), ("inputs_embeds",), ("beam_idx",)
 _MASK_AT = 3
 _HIDDEN = -1e4
-"""What is added to the scores of hidden keys is this or lower."""
+"""Upper bound of the mask values of hidden keys."""
 _MIN_KEYS, _MAX_KEYS = 64, 1 << 17
 
 
@@ -80,7 +80,7 @@ def _reached(values: Iterable[Output], goes_on: Callable[[Node, Output], bool]) 
 
 
 def _wrong_mask(model: Model, mask: Output) -> str | None:
-    """What a mask does beside hiding what paged attention hides, told by computing one row of it."""
+    """Return how a mask differs from that of paged attention, by computing one row; None where it does not."""
     part = extract(model, {}, {mask: "mask"})
     window = known_window(mask)
     feeds = _step(part, _keys_to_try(part))

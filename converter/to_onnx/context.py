@@ -1,4 +1,4 @@
-"""What an exporter works with: the layer, and functions that add ONNX nodes."""
+"""The context of an exporter: the layer, and functions that add ONNX nodes."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ class Context:
         return value.type.constant
 
     def value(self, output: Output) -> Value:
-        """What a tensor of the IR became: of one in front of the layer, in the same graph."""
+        """Return the ONNX value of a tensor of the IR in front of the layer, in the same graph."""
         return self._values[output]
 
     def dims(self, output: Output) -> list[Polynomial] | None:
@@ -284,7 +284,7 @@ class Context:
         )
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What ``make`` returns, made once for this graph and ``key``: values that many layers need."""
+        """Return the result of ``make``, called once for this graph and ``key``: values that many layers need."""
         return self._translation.once(self.graph, key, make)
 
     def inside(self, graph: Graph) -> Context:
@@ -333,6 +333,6 @@ def _bound_outputs(
 
 
 def _literal(schema: schema_table.Schema | None, variable: str) -> ElementType | None:
-    """The one type that an output can have."""
+    """Return the only type that an output can have."""
     allowed = schema.allowed.get(variable, (variable,)) if schema is not None else ()
     return of_spelling(allowed[0]) if len(allowed) == 1 else None

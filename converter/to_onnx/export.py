@@ -96,7 +96,7 @@ class Exported:
     """The model-local functions that the graph calls."""
     opset: int
     declared: DeclaredInfo
-    """What the ONNX file declared that the IR was made from, if it was."""
+    """Declarations of the ONNX file that the IR was converted from, if any."""
     processing: Mapping[str, str]
     """The record of preprocessing, as metadata: ``verify`` must not do it a second time."""
 

@@ -120,7 +120,7 @@ def shape_of(ctx: Context, x: Value) -> Value:
 
 
 def dimension(ctx: Context, x: Value, axis: int) -> Value:
-    """One dimension as a list of one int64."""
+    """Return a dimension as a list of one int64."""
     if x.shape.has_rank and x.shape[axis].is_static:
         return ctx.constant([x.shape[axis].value], element_types.i64)
     return ctx.emit("Gather", ctx.emit("Shape", x), ctx.constant([axis]), axis=0)

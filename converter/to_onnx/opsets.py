@@ -23,7 +23,7 @@ class OpsetTooLow(Exception):
 
 
 class Opsets:
-    """Which opset is written, and which opsets the layers asked for.
+    """The opset to write, and the opsets that layers required.
 
     Where the caller did not choose one, every question is answered with yes and remembered: the export is repeated
     with the highest opset that was asked for.

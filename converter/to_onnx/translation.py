@@ -26,7 +26,7 @@ _SHARED_BYTES = 1 << 10
 
 
 def _typed(ctx: Context, results: Value | Sequence[Value]) -> list[Value]:
-    """What an exporter made, in the types of the layer's outputs; those that ONNX does not have stay wider ones."""
+    """Cast the results of an exporter to the types of the layer's outputs; types that ONNX does not have stay wider."""
     return [
         ctx.cast(value, output.element_type) if onnx_number(output.element_type) else value
         for value, output in zip([results] if isinstance(results, Value) else results, ctx.node.outputs)
@@ -49,12 +49,12 @@ class Translation:
         self.problems: list[Problem] = []
         self.functions = Functions()
         self.shapes = SymbolicShapes()
-        """What is known of the IR's dimensions."""
+        """Symbolic shapes of the IR."""
         self._main = Graph()
         self._shared: dict[tuple[object, ...], Value] = {}
         self._made: dict[tuple[Graph, Hashable], Any] = {}
         self._noted: set[Value] = set()
-        """What outputs of the IR's graphs became."""
+        """ONNX values of the outputs of the IR's graphs."""
         self._is_decomposing = False
 
     def model(self, model: Model) -> Graph:

@@ -1,4 +1,4 @@
-"""What ONNX's operators do themselves, where an IR spells it out in front of its own: limits, signs and halves.
+"""Undo layers that an IR needs in front of its own operations and ONNX does not: limits, signs and halves.
 
 An exporter that writes its operator on the value in front gives the operator that a frontend started from.
 """

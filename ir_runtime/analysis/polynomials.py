@@ -89,7 +89,7 @@ class Polynomial:
 
 
 def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    """What is left of a product of symbols; None where it does not have all those of the divisor."""
+    """Divide a product of symbols; None where it does not have all those of the divisor."""
     rest = list(monomial)
     for number in divisor:
         if number not in rest:

@@ -1,4 +1,4 @@
-"""Which dimensions are equal, whatever the inputs' shapes are, and what is computed from dimensions.
+"""Symbolic shapes: dimensions that are equal for all input shapes, and values computed from dimensions.
 
 Every dynamic dimension of a graph gets a symbol. The operations' own ``infer`` hands symbols on: a dimension that an
 operation takes over from its input is the very same object in its output. Small integer tensors that are computed
@@ -29,7 +29,7 @@ from .symbols import Symbols
 
 
 class SymbolicShapes(Symbols):
-    """What is known of the dimensions and the small integer tensors of one graph.
+    """Symbolic dimensions and small integer tensors of one graph.
 
     A layer is noted with all that it is computed from, when something of it is asked for. What is noted stays true
     while layers are replaced by others that compute the same.

@@ -136,7 +136,7 @@ def _is_packed(step: Step, constant: Output) -> bool:
 
 
 WITHOUT_KERNELS = ", and use compile_model(model, optimize=False) until it is mended"
-"""What helps where a kernel or a plan fails."""
+"""Advice where a kernel or a plan fails."""
 
 
 def _kernel_results(

@@ -22,7 +22,7 @@ from .tensor import Tensor
 
 @record
 class Promise:
-    """What users of a model rely on: the names of its inputs and outputs in their order, its sinks, and its size."""
+    """Properties that users of a model rely on: the names of its inputs and outputs in order, its sinks, its size."""
 
     inputs: tuple[tuple[str, ...], ...]
     outputs: tuple[tuple[str, ...], ...]

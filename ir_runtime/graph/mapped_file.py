@@ -21,7 +21,7 @@ from .element_types import Array
 
 _CHUNK_BYTES = 1 << 22
 _WRITTEN_BYTES = 1 << 18
-"""What one call writes. Linux keeps a file in pages of about this size: from smaller ones OpenVINO loads a large model
+"""Size of a write. Linux keeps a file in pages of about this size: from smaller ones OpenVINO loads a large model
 more slowly (VGG-11 in 1.4 of the time with 64 KiB), and larger ones are hard to find where memory is used.
 """
 CAN_READ_APART = hasattr(os, "pread")

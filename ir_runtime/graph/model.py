@@ -269,7 +269,7 @@ class PortMap:
 
 
 class InputMap(PortMap):
-    """Which input of the layer feeds which parameter of the body; None is a Loop's iteration counter."""
+    """Maps an input of the layer to a parameter of the body; None is a Loop's iteration counter."""
 
     @property
     def parameter(self) -> int:
@@ -277,7 +277,7 @@ class InputMap(PortMap):
 
 
 class OutputMap(PortMap):
-    """Which result of the body becomes which output of the layer; None is a Loop's execution condition.
+    """Maps a result of the body to an output of the layer; None is a Loop's execution condition.
 
     With ``axis`` the iterations' values are concatenated; without, the last one counts.
     """

@@ -18,7 +18,7 @@ from .detection import ranked, same_dimension
 
 
 def _decoded(classes: Array, inside: Array, blank: int, merge: bool) -> tuple[Array, Array]:
-    """Which places of ``classes`` ``[n, t]`` are kept, and how many in each row.
+    """Return the mask of the places of ``classes`` ``[n, t]`` to keep, and the count of each row.
 
     Blanks are dropped, and with ``merge`` repetitions of the class just before.
     """

@@ -97,7 +97,7 @@ def cubic_kernel(distance: Array, a: float) -> Array:
 
 
 class _Interpolate(Operation):
-    """What the revisions share: the axes, the dimensions and the scales along them."""
+    """Common base of the revisions: the axes, the dimensions and the scales along them."""
 
     def resized(
         self,
@@ -120,7 +120,7 @@ class _Interpolate(Operation):
 
     @staticmethod
     def pads_of(pads: Sequence[int], rank: int) -> tuple[int, ...]:
-        """One pad a dimension: those beyond the list are 0."""
+        """Return one pad per dimension: those beyond the list are 0."""
         return tuple([*pads, *[0] * rank][:rank])
 
     def padded(self, data: Array, begin: Sequence[int], end: Sequence[int]) -> Array:
@@ -207,7 +207,7 @@ class _Modes(_Interpolate):
         return work.astype(data.dtype, copy=False)
 
     def taps(self, dimension: int, count: int, scale: np.float32) -> Taps:
-        """What each of ``count`` positions along a dimension of ``dimension`` is made from."""
+        """Return the sources of each of ``count`` positions along a dimension of size ``dimension``."""
         if self.mode.endswith("_pillow"):
             return _pillow(dimension, count, self.mode == "bicubic_pillow", self.cube_coeff)
         places = coordinates(self.coordinate_transformation_mode, dimension, count, scale)

@@ -93,7 +93,7 @@ def _common_area(corners: Array, others: Array) -> Array:
 
 
 def _within(points: Array, rectangles: Array) -> Array:
-    """Which of the points ``[n, k, 2]`` lie in the rectangles ``[n, 4, 2]`` or on their edges."""
+    """Return the mask of the points ``[n, k, 2]`` in the rectangles ``[n, 4, 2]`` or on their edges."""
     sides = rectangles[:, [1, 3]] - rectangles[:, :1]
     along = np.einsum("nkd,nsd->nks", points - rectangles[:, :1], sides)
     squares = (sides**2).sum(-1)[:, None]

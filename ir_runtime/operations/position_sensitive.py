@@ -18,7 +18,7 @@ from .regions import Points, four_neighbours, interpolated, rounded
 
 
 class _PositionSensitive(Operation):
-    """What the two operations share: regions ``[R, 5]`` of a batch and the corners x1, y1, x2, y2."""
+    """Common base of the two operations: regions ``[R, 5]`` of a batch and the corners x1, y1, x2, y2."""
 
     output_dim: int = integer()
 

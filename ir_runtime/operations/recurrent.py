@@ -53,7 +53,7 @@ class Weights:
 
 
 class _Recurrent(Operation):
-    """What cells and sequences share; with ``clip`` above 0 what goes into activations is clipped."""
+    """Common base of cells and sequences; with ``clip`` above 0 what goes into activations is clipped."""
 
     gates: ClassVar[int]
     states: ClassVar[int] = 1
@@ -194,7 +194,7 @@ def _float32(arrays: Sequence[Array]) -> list[Array]:
 
 
 class _Cell(_Recurrent):
-    """One step: x ``[b, i]``, states ``[b, h]``, W ``[gates*h, i]``, R ``[gates*h, h]``, B ``[gates*h]``."""
+    """Compute one step: x ``[b, i]``, states ``[b, h]``, W ``[gates*h, i]``, R ``[gates*h, h]``, B ``[gates*h]``."""
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         self.check_activations(self.activation_count())
@@ -355,7 +355,7 @@ class _Sequence(_Recurrent):
         backwards: bool,
         out: Array,
     ) -> list[Array]:
-        """One direction; writes every hidden state into ``out`` and returns the last states."""
+        """Run one direction: write every hidden state into ``out``, and return the last states."""
         batch, steps = x.shape[:2]
         products = x @ weights.w.T
         rows = np.arange(batch)

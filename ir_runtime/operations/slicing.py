@@ -93,7 +93,7 @@ def _checked_step(step: int) -> int:
 
 
 def _slices(rank: int, axes: Sequence[int] | None, *parts: Array) -> tuple[slice, ...]:
-    """One slice a dimension from lists of starts, stops and steps."""
+    """Return one slice per dimension from lists of starts, stops and steps."""
     starts, stops, steps = (_flat(part) for part in parts)
     chosen = [slice(None)] * rank
     names = range(len(starts)) if axes is None else axes

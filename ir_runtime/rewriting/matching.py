@@ -32,7 +32,7 @@ class NotMatched(NamedTuple):
 
 
 def fail(reason: str) -> NotMatched:
-    """What a pass or rule returns for a layer that it leaves alone: the reason, in a few words about the layer."""
+    """Result of a pass or rule for a layer that it leaves alone: the reason, in a few words about the layer."""
     return NotMatched(reason)
 
 
@@ -88,7 +88,7 @@ class Match:
 
 
 class Pattern(abc.ABC):
-    """What a value is compared with."""
+    """Anything that a value is compared with."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
@@ -121,7 +121,7 @@ _FLOAT32_STEP = 2.0**-23
 """Between 1 and the next float32: exporters often compute constants in it, whatever the type of the model."""
 
 Check = Callable[[Output], Union[str, None]]
-"""What is wrong with a value, as the rest of a sentence about it; None where nothing is."""
+"""Returns the reason why a value does not match, as the rest of a sentence; None where it matches."""
 
 
 class _Value(Pattern):

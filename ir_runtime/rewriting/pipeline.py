@@ -30,7 +30,7 @@ Run = Callable[[Model, PassTrace], int]
 Release = tuple[int, int]
 """A release of OpenVINO: year and number."""
 Group = Literal["cleanup", "fusion", "rounding", "storage", "target"]
-"""What a pass does: ``cleanup`` removes layers or joins them, ``fusion`` replaces the layers that an exporter emits for
+"""Category of a pass: ``cleanup`` removes or joins layers, ``fusion`` replaces the layers that an exporter emits for
 one operator by the layer of it, ``rounding`` computes new constants from those of the file, ``storage`` changes only
 where constants are stored, ``target`` replaces what a runtime computes wrongly, slowly or not at all."""
 _NOT_PLAIN = frozenset({"cleanup", "fusion"})

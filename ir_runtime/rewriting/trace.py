@@ -1,4 +1,4 @@
-"""What the passes of a pipeline did: which layers they looked at, which they replaced, and why not the others."""
+"""Trace of the passes of a pipeline: the layers that they looked at and replaced, and the reasons for the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .matching import NotMatched
 
 
 class PassTrace:
-    """What one pass did."""
+    """Statistics of one pass."""
 
     def __init__(self) -> None:
         self.replaced: list[str] = []
@@ -33,7 +33,7 @@ class PassTrace:
 
 
 class Trace:
-    """What each pass did, by its name, in the order in which they ran."""
+    """Statistics of each pass by its name, in the order in which they ran."""
 
     def __init__(self) -> None:
         self.passes: dict[str, PassTrace] = {}

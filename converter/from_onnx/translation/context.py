@@ -37,7 +37,7 @@ def unchanged(ctx: Context, index: int, value: Output) -> Output:
 
 
 class SubgraphTranslator(Protocol):
-    """What a graph's translator offers to translators of operators that hold graphs."""
+    """Interface of a graph's translator for translators of operators that hold graphs."""
 
     def inline(self, graph: GraphProto, inputs: Sequence[Value], prefix: str = "") -> list[Value]:
         """Translate ``graph`` in place, its inputs being ``inputs``; returns its outputs.

@@ -20,7 +20,7 @@ class DeclaredTypes:
     def __init__(self) -> None:
         self._known: dict[Output, TensorType] = {}
         self.inferred: dict[Node, Inferred] = {}
-        """What was inferred of layers, to be used again when the model is given the declared shapes."""
+        """Inferred types of layers, used again when the model gets its declared shapes."""
 
     def declare(self, parameter: Node, tensor_type: TensorType) -> None:
         """Set the type that an input of the model is declared with."""

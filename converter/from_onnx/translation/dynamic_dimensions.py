@@ -1,4 +1,4 @@
-"""Which dimensions of the inputs are dynamic while a graph is translated.
+"""Choose the dimensions of inputs that are dynamic while a graph is translated.
 
 A file that declares ``[1, 3, 224, 224]`` tells the shape of today's input; the model may take others. So the graph is
 translated with dynamic dimensions: what follows from a dimension is computed by layers and is no constant. Then the

@@ -47,7 +47,7 @@ class SeveralProblems(ConversionError):
 
 
 class Shared:
-    """What all graphs of one model share while they are translated."""
+    """Data that all graphs of a model share during translation."""
 
     def __init__(
         self, file: OnnxFile, functions: dict[tuple[str, str], FunctionProto], frozen_names: set[str], *, stateful: bool

@@ -1,4 +1,4 @@
-"""Which function translates which operator, in which versions.
+"""Registry of translators by operator and version.
 
 A translator's signature is the ONNX schema: inputs are positional parameters (``= None`` where they
 are optional, ``*`` where there may be any number), attributes are keyword-only with ONNX's defaults.

@@ -91,7 +91,7 @@ class Scope:
         return output
 
     def outer_value(self, name: str) -> Value | None:
-        """What the scopes around have under that name."""
+        """Return the value of that name in the enclosing scopes."""
         return None if self._parent is None else self._parent.value(name)
 
     def stands_for(self, parameter: Node) -> Output | None:

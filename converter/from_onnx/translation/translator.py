@@ -132,7 +132,7 @@ class _ModelGraph:
 
 
 def _of_language_model(shape: PartialShape, names: Sequence[Sequence[str]], element_type: ElementType) -> PartialShape:
-    """What the inputs of a language model have in common: batch and lengths of one name are equal.
+    """Share dimensions between the inputs of a language model: batch and lengths of one name are equal.
 
     There is a token, or a batch of them, at each step; caches may be empty.
     """

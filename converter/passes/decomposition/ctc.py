@@ -18,7 +18,7 @@ def _shifted(rows: Expression, by: int, value: Operand) -> Expression:
 
 
 def _decoded(classes: Expression, inside: Expression, blank: Expression, merge: bool) -> Expression:
-    """Which classes are kept: no blanks, and with ``merge`` no repetitions of the class just before."""
+    """Return the mask of the classes to keep: no blanks, and with ``merge`` no repetitions of the class just before."""
     is_kept = inside & ~classes.equal(blank)
     return is_kept & ~classes.equal(_shifted(classes, 1, -1)) if merge else is_kept
 

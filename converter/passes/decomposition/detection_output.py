@@ -22,7 +22,7 @@ class _Candidates(NamedTuple):
     scores: Expression
     """``[n, c, k]``"""
     priors: Expression
-    """Which priors they are from, ``[n, c, k]``."""
+    """Their priors, ``[n, c, k]``."""
 
 
 class _Sizes(NamedTuple):
@@ -142,7 +142,7 @@ def _rows(op: _DetectionOutput, candidates: _Candidates, sizes: _Sizes) -> Expre
 
 
 def _kept(keep: int, image: Expression, place: Expression, score: Expression, sizes: _Sizes) -> Expression:
-    """Which rows are the best ``keep`` of their image, in their order: equal scores by prior and class."""
+    """Return the mask of the best ``keep`` rows of each image, in their order: equal scores by prior and class."""
     every = sizes.priors * sizes.classes
     spots = concat([image.unsqueeze(1), place.unsqueeze(1)], 1)
     dense = score.of(-np.inf).broadcast(sizes.images, every).scatter_nd(spots, score)

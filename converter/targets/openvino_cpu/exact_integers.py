@@ -96,12 +96,12 @@ def floor_divide(builder: Builder, a: Output, b: Output) -> Output:
 
 
 def remainder(builder: Builder, a: Output, b: Output) -> Output:
-    """What division rounded towards zero leaves; it has the sign of ``a``."""
+    """Remainder of division rounded towards zero; it has the sign of ``a``."""
     return _long_division(builder, a, b)[1]
 
 
 def floor_remainder(builder: Builder, a: Output, b: Output) -> Output:
-    """What division rounded down leaves; it has the sign of ``b``."""
+    """Remainder of division rounded down; it has the sign of ``b``."""
     left = _long_division(builder, a, b)[1]
     if not a.element_type.is_signed:
         return left

@@ -101,7 +101,7 @@ def _quantised(node: Node) -> Quantised | None:
 
 
 def _ends(element_type: ElementType, zero: Array, scale: Array) -> list[Array]:
-    """What the least and the greatest integer of a type stand for, in float64."""
+    """Return the values of the least and the greatest integer of a type, in float64."""
     return [(limit - zero.astype(np.float64)) * scale for limit in element_type.limits]
 
 

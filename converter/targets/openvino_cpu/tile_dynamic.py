@@ -118,7 +118,7 @@ def _entry(builder: Builder, values: Output, index: int) -> Output:
 
 
 def _beside_one_channel(builder: Builder, data: Output, times: Array) -> Output | None:
-    """What keeps data that may have one channel from being stored with the channels last."""
+    """Return layers that keep data of one channel from being stored with channels last; None if not needed."""
     rank = data.shape.rank
     if rank not in (4, 5) or not data.shape[1].contains(1) or data.shape.is_static:
         return None

@@ -241,7 +241,7 @@ def _is_begin(ctx: Context, inputs: Sequence[Value], external: int) -> bool:
 
 
 def _limited(trips: Output) -> Output | None:
-    """What a trip count is made from that is 0 at least; ONNX takes a negative one for 0, the IR for no limit."""
+    """Return the source of a trip count that is 0 at least; ONNX takes a negative one for 0, the IR for no limit."""
     if not isinstance(trips.node.op, Maximum1):
         return None
     for source, least in (trips.node.inputs, trips.node.inputs[::-1]):
@@ -252,7 +252,7 @@ def _limited(trips: Output) -> Output | None:
 
 
 def _piece(ctx: Context, values: Mapping[Output, Value], result: Output, entry: OutputMap) -> Value:
-    """What an iteration adds to an output: without the dimension along which it is joined, where that is 1."""
+    """Return the part that an iteration adds to an output, without the dimension to join along where that is 1."""
     node = result.node
     if entry.part_size != 1 or not result.shape.has_rank or not _is_one(result.shape, entry.axis):
         return values[result]

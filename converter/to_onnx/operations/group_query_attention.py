@@ -115,7 +115,7 @@ def _emitted(
 
 
 class _Lengths(NamedTuple):
-    """What GroupQueryAttention takes of the lengths, made once for all layers of a model."""
+    """Lengths as GroupQueryAttention takes them, computed once for all layers of a model."""
 
     last: Value
     """The last position of each batch."""
@@ -149,7 +149,7 @@ def _lengths(ctx: Context, keys: _Cache) -> _Lengths:
 
 
 def _bias(ctx: Context, mask: Value, element_type: ElementType, lengths: _Lengths) -> Value:
-    """What is added to the scores: a mask of 0 and -inf for a boolean one, for every new position."""
+    """Return the additive mask of the scores: 0 and -inf for a boolean one, for every new position."""
 
     def make() -> Value:
         added = mask

@@ -26,7 +26,7 @@ _SEEDS = 1 << 24
 
 
 def _seed(op: _Random) -> float | None:
-    """One seed for the layer's two; none where every call gives other numbers.
+    """Return one seed for the layer's two; none where every call gives other numbers.
 
     A layer that was made from ONNX has the bits of its seed, and one more, as 0 means none.
     """

@@ -64,7 +64,7 @@ _HALVES = layer(Add1, _product(_X, _COS), _product(_concat(_NEGATED, _FIRST), _S
 
 
 class _Rotation(NamedTuple):
-    """What is rotated: numbers ``start`` to ``stop`` of each head of ``source``, the first 2 ``half`` of them."""
+    """The rotated values: ``start`` to ``stop`` of each head of ``source``, the first 2 ``half`` of them."""
 
     source: Output
     start: int
@@ -149,13 +149,13 @@ def _of_neighbours(ctx: Context, value: Output) -> _Rotation | None:
 
 
 def _of_pairs(value: Output) -> _Rotation | None:
-    """What is rotated to ``[..., half, 2]``: neighbours stand in the last dimension."""
+    """Match values rotated to ``[..., half, 2]``: neighbours stand in the last dimension."""
     has_pairs = value.shape.has_rank and value.shape.rank == _RANK + 1
     return _of_parts(value, _PAIRS, interleaved=True) if has_pairs else None
 
 
 def _with_rest(ctx: Context, value: Output) -> _Rotation | None:
-    """What is rotated as a whole, and behind it numbers of the same heads that stay."""
+    """Match values that are rotated as a whole, and behind them values of the same heads that stay."""
     match = _WITH_REST.match(value)
     inner = None if isinstance(match, NotMatched) else _of_halves(match["x"]) or _of_neighbours(ctx, match["x"])
     if inner is None:
@@ -285,7 +285,7 @@ def _axis_of_heads(rotation: _Rotation) -> int | None:
 
 
 def _angles(ctx: Context, angles: Output, rotation: _Rotation, heads_at: int) -> Callable[[], Value] | None:
-    """What makes the angles ``[b, s, half]``, once for all tensors of this batch and length.
+    """Return a function that emits the angles ``[b, s, half]``, once for all tensors of this batch and length.
 
     None where they may have another batch or length than the tensor that is rotated.
     """

@@ -22,7 +22,7 @@ _MAX_DIMENSION_FOR_MATRIX = 96
 
 @binder(Interpolate4, Interpolate11)
 def interpolate(node: Node, b: Binding) -> list[Call] | None:
-    """One axis after the other; channels that lie side by side are runs."""
+    """Resize one axis after the other; channels that lie side by side are runs."""
     op: Any = node.op
     x = b.array(node.inputs[0])
     rest = [b.constant(source) for source in node.inputs[1:]]

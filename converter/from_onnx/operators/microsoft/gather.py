@@ -118,7 +118,7 @@ def _fits(value: Output, expected: list[int], real: bool) -> bool:
 
 _BLOCK = 32
 _IQ4_NL = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
-"""What the codes of IQ4_NL stand for."""
+"""The values of the codes of IQ4_NL."""
 _FLOATS = {0: element_types.f32, 1: element_types.f16, 30: element_types.bf16}
 _BYTES_OF_BLOCK = {2: 18, 6: 22, 8: 34, 20: 18}
 """Q4_0, Q5_0, Q8_0 and IQ4_NL of GGML: a float16 scale and the codes of 32 numbers."""

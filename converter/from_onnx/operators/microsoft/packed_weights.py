@@ -41,7 +41,7 @@ def _shaped(ctx: Context, value: Output, shape: Sequence[int]) -> Output:
 def _zero_points(
     ctx: Context, zero: Output | None, element_type: ElementType, rows: int, blocks: int, like: Output, lists: int
 ) -> Output:
-    """One zero point a block, ``[rows, blocks, 1]``; packed ones are ``lists``, each of which begins at a byte."""
+    """Return one zero point per block, ``[rows, blocks, 1]``; packed ones are ``lists`` that each begin at a byte."""
     if zero is None:
         # A list, which stays stored in the weights' own type.
         return in_type(ctx, ctx.constant([1 << (element_type.bits - 1)], element_type), like.element_type)

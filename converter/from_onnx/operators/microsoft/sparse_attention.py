@@ -97,7 +97,7 @@ def sparse_attention(
 
 
 def _patterns(ctx: Context, rows: Array, columns: Array) -> Array:
-    """Which blocks of keys each block of queries sees: booleans ``[p, m, m]``."""
+    """Return the blocks of keys that each block of queries sees: booleans ``[p, m, m]``."""
     if rows.ndim != 2 or columns.ndim != 2 or len(rows) != len(columns):
         raise ctx.invalid(
             f"block_row_indices and block_col_indices must have a row for each pattern, but have {rows.shape} and "

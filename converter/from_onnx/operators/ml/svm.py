@@ -244,7 +244,7 @@ def _coupled(ctx: Context, first: Expression, pairs: Sequence[tuple[int, int]], 
 
 
 def _round(ctx: Context, start: Expression, q: Expression, count: int) -> SubGraph:
-    """One round through all labels, and whether another is needed."""
+    """Compute one round through all labels; return if another is needed."""
     body = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
     nodes = [
         make_node(inputs_outputs.Parameter1(shape=state.value.shape, element_type=state.element_type), ())

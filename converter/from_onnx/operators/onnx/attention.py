@@ -105,7 +105,7 @@ def _probabilities(ctx: Context, scores: Output, sink: Output | None) -> Output:
 
 @record
 class _Visibility:
-    """What a query sees: booleans and numbers that are added, each broadcasting to ``[b, n, s, t]``."""
+    """Masks of attention: booleans and additive values, each broadcasting to ``[b, n, s, t]``."""
 
     allowed: Output | None = None
     bias: Output | None = None
@@ -125,14 +125,14 @@ class _Visibility:
         return finite if self.allowed is None else layers.logical_and(ctx, self.allowed, finite)
 
     def finite_mask(self, ctx: Context, like: Output) -> Output | None:
-        """One mask of numbers, in which the lowest finite one stands for minus infinity."""
+        """Return one additive mask, in which the lowest finite value stands for minus infinity."""
         bias = None if self.bias is None else layers.maximum(ctx, self.bias, ctx.like(lowest(like), self.bias))
         if self.allowed is None or bias is None:
             return bias if self.allowed is None else mask_of(ctx, self.allowed, like)
         return layers.select(ctx, self.allowed, bias, ctx.like(lowest(like), bias))
 
     def mask(self, ctx: Context) -> Output | None:
-        """One mask of both: booleans where there is no bias, else numbers."""
+        """Merge both masks: booleans where there is no bias, else additive values."""
         if self.bias is None or self.allowed is None:
             return self.allowed if self.bias is None else self.bias
         return layers.select(ctx, self.allowed, self.bias, ctx.like(-np.inf, self.bias))

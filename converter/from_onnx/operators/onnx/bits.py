@@ -110,7 +110,7 @@ def _words(data: Expression) -> Expression:
 
 
 def _of_words(words: Expression, target_type: ElementType) -> Expression:
-    """What the lowest bits of i32 are in another type."""
+    """Reinterpret the lowest bits of i32 as another type."""
     if target_type is element_types.f32:
         return _float_of(words)
     if target_type.bits == 32:

@@ -37,7 +37,7 @@ from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 
 @onnx_op("If", versions=(1, 11, 13, 16, 19, 21, 23, 24, 25))
 def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: GraphProto) -> Sequence[Value]:
-    """One of two graphs; where the condition is a constant, the layers of that graph without an If."""
+    """Run one of two graphs; where the condition is a constant, the layers of that graph without an If."""
     constant = cond.type.constant
     if constant is not None and constant.size == 1:
         return ctx.graphs.inline(then_branch if constant.reshape(-1)[0] else else_branch, [])

@@ -74,7 +74,7 @@ def constant(
 
 @onnx_op("ConstantOfShape", versions=(9, 20, 21, 23, 24, 25))
 def constant_of_shape(ctx: Context, shape: Output, *, value: TensorProto | None = None) -> Output:
-    """The one element of ``value`` (0 of type float32 by default), repeated to ``shape``."""
+    """The single element of ``value`` (0 of type float32 by default), repeated to ``shape``."""
     element = ctx.constant(0, "f32") if value is None else ctx.stored(value)
     if element.shape.element_count().value != 1:
         raise ctx.invalid(f"value must have one element, but has the shape {element.shape}")

@@ -174,7 +174,7 @@ class _Sampler:
 
 
 def _polynomials(coefficients: Sequence[Sequence[float]], at: Expression) -> Expression:
-    """One polynomial a row, in ascending powers, by Horner's rule: ``[..., 1]`` gives ``[..., rows]``."""
+    """Evaluate one polynomial per row, in ascending powers, by Horner's rule: ``[..., 1]`` gives ``[..., rows]``."""
     highest, *others = reversed(list(zip(*coefficients)))
     total = at.of(highest)
     for column in others:

@@ -1,4 +1,4 @@
-"""What a Resize or Upsample node asks for, in one record for every version of both."""
+"""The request of a Resize or Upsample node, in one record for every version of both."""
 
 from __future__ import annotations
 

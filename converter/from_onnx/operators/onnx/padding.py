@@ -83,7 +83,7 @@ def _zero(data: Output) -> object:
 
 
 def _both_sides(ctx: Context, data: Output, pads: Output, axes: Output | None) -> tuple[Output, Output]:
-    """What is added in front of and behind every dimension, two lists."""
+    """Return the pads in front of and behind every dimension, two lists."""
     number = pads.shape.element_count()
     if axes is None:
         count = data.shape.rank if data.shape.has_rank or not number.is_static else number.value // 2

@@ -102,7 +102,7 @@ Cell = Callable[[Context, "_Step"], list[Output]]
 
 @record
 class _Step:
-    """What a cell computes with: the inputs' part of the gates, the states, and the weights of its direction."""
+    """Operands of a cell: the inputs' part of the gates, the states, and the weights of its direction."""
 
     gates: Output
     states: list[Output]

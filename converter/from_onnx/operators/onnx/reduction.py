@@ -23,7 +23,7 @@ from ir_runtime.rewriting.shape_layers import arange, axes_mask, dim_of, element
 
 @record
 class Axes:
-    """Which dimensions to reduce, and whether to keep them."""
+    """Dimensions to reduce, and the option to keep them."""
 
     output: Output
     keep: bool

@@ -42,7 +42,7 @@ def _greatest(ctx: Context, x: Output) -> float:
 
 
 def _scalar(ctx: Context, bound: Output) -> Output:
-    """One element as a scalar, so that it does not add dimensions."""
+    """Return one element as a scalar, so that it does not add dimensions."""
     if bound.shape.has_rank and bound.shape.rank == 0:
         return bound
     return ctx.emit(movement.Reshape1(), bound, ctx.constant([], "i64"))

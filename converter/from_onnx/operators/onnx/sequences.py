@@ -221,7 +221,7 @@ def optional_has_element(ctx: Context, input: Value | None = None) -> Output:
 
 @onnx_op("OptionalGetElement", versions=(15, 18, 28), takes_values=True)
 def optional_get_element(ctx: Context, input: Value) -> Value:
-    """What the optional holds."""
+    """Return the content of the optional."""
     if not isinstance(input, OptionalValue):
         return input
     if input.content is None:

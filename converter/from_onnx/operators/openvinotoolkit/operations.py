@@ -319,7 +319,7 @@ def region_features(
     distribute_rois_between_levels: int = 1,
     preserve_rois_order: int = 1,
 ) -> tuple[Output, ...]:
-    """What each region holds, from the layer of a pyramid that fits its size; and the regions."""
+    """Extract each region from the layer of a pyramid that fits its size; return the regions, too."""
     _unused(ctx, image_id=image_id)
     if not (distribute_rois_between_levels and preserve_rois_order):
         raise ctx.unsupported("the IR takes each region from the layer that fits it, and keeps the regions' order")
