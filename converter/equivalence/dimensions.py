@@ -220,7 +220,7 @@ def _shapes(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], s
                 )
         shapes[port.name] = shape
     for port, index, symbol in later:
-        value = _evaluated(symbol, chosen, sizes.other)
+        value = _evaluate(symbol, chosen, sizes.other)
         if value is not None:
             shapes[port.name][index] = _within(port.partial_shape.dims[index], value)
     return {name: tuple(shape) for name, shape in shapes.items()}
@@ -240,7 +240,7 @@ _OPERATORS: Mapping[type[ast.AST], Callable[[int, int], int]] = {
 }
 
 
-def _evaluated(symbol: str, chosen: dict[str, int], default: int) -> int | None:
+def _evaluate(symbol: str, chosen: dict[str, int], default: int) -> int | None:
     """The value of a dimension's name that is a sum or product of other names; None for any other text."""
     try:
         value = _term(ast.parse(symbol, mode="eval").body, chosen, default)

@@ -150,7 +150,7 @@ class DirectedValues:
                 changed = {name: self._filled(name, ordinary[name], specials, shifts[name]) for name in free}
                 yield {**ordinary, **changed}, is_finite
         for name in indices.keys() & self._graph.inputs.keys() & ordinary.keys():
-            size = self._indexed(indices[name], ordinary)
+            size = self._indexed_axis(indices[name], ordinary)
             if size is not None and ordinary[name].dtype.kind == "i":
                 yield {**ordinary, name: np.asarray(ordinary[name] % size - size, ordinary[name].dtype)}, True
 
@@ -192,7 +192,7 @@ class DirectedValues:
                     bounds += [number * tie for tie in (-1.5, -0.5, 0.5, 1.5, 2.5)]
         return bounds
 
-    def _indexed(self, node: NodeProto, ordinary: Mapping[str, Array]) -> int | None:
+    def _indexed_axis(self, node: NodeProto, ordinary: Mapping[str, Array]) -> int | None:
         """The dimension that the node's indices choose from."""
         data = node.input[0]
         shape: Sequence[int] | None = ordinary[data].shape if data in ordinary else None

@@ -98,7 +98,7 @@ def _round_layers(model: Model, generator: np.random.Generator) -> None:
             if op.movement or not op.is_pure:
                 continue
             if any(output.element_type in (element_types.f64, element_types.f32) for output in node.outputs):
-                node.op = _Changed(op, partial(_rounded, op, generator))
+                node.op = _Changed(op, partial(_round, op, generator))
 
 
 def rounded_model(model: Model, seed: int) -> Model:
@@ -130,13 +130,13 @@ def _with_ties(op: Operation, generator: np.random.Generator, *inputs: Array) ->
     return op.evaluate(moved_by_steps(op, inputs, share), *inputs[1:])
 
 
-def _rounded(op: Operation, generator: np.random.Generator, *inputs: Array) -> Array | tuple[Array, ...]:
+def _round(op: Operation, generator: np.random.Generator, *inputs: Array) -> Array | tuple[Array, ...]:
     """Change the results at random by up to half of float32's last bit, or by that bit where they have it alone."""
-    results = tuple(_nudged(value, generator) for value in as_tuple(op.evaluate(*inputs)))
+    results = tuple(_nudge(value, generator) for value in as_tuple(op.evaluate(*inputs)))
     return results if len(results) > 1 else results[0]
 
 
-def _nudged(value: Array, generator: np.random.Generator) -> Array:
+def _nudge(value: Array, generator: np.random.Generator) -> Array:
     if value.dtype not in (np.float64, np.float32):
         return value
     most = _ROUNDING if value.dtype == np.float64 else 2 * _ROUNDING

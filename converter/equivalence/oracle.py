@@ -133,7 +133,7 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
     def evaluate(inputs: Mapping[str, Any]) -> dict[str, Any]:
         feeds = {name: value for name, value in inputs.items() if name in session_names}
         try:
-            return {name: _returned(value) for name, value in zip(names, ort_values.run(session, feeds))}
+            return {name: _convert_result(value) for name, value in zip(names, ort_values.run(session, feeds))}
         except Exception as error:
             raise VerificationError(
                 f"onnxruntime cannot run the model on these inputs: {str(error).strip()}"
@@ -142,7 +142,7 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
     return evaluate, f"onnxruntime {onnxruntime.__version__}"
 
 
-def _returned(value: Any) -> Array | list[Any]:
+def _convert_result(value: Any) -> Array | list[Any]:
     return value if isinstance(value, list) else np.asarray(value)
 
 
@@ -170,6 +170,6 @@ def evaluate_by_definition(model: onnx.ModelProto, hint: str = "") -> Evaluate:
             raise VerificationError(
                 f"onnx's ReferenceEvaluator cannot run the model on these inputs: {error}{hint}"
             ) from error
-        return {name: _returned(value) for name, value in zip(evaluator.output_names, values)}
+        return {name: _convert_result(value) for name, value in zip(evaluator.output_names, values)}
 
     return evaluate

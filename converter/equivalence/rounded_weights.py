@@ -89,7 +89,7 @@ def rounding_allowances(model: Model, feeds: Mapping[str, Array], unrounded: Mod
     plain = _run(model, feeds)
     if unrounded is not None:
         exact = _run(unrounded, feeds)
-        return {name: _limited(value, _gap(value, exact[name])) for name, value in plain.items() if name in exact}
+        return {name: _limit(value, _gap(value, exact[name])) for name, value in plain.items() if name in exact}
     gaps: dict[str, list[Array]] = {name: [] for name in plain}
     least = min((value.size for value in plain.values()), default=0)
     runs = next((count for size, count in _RUNS_OF_OUTPUTS_BELOW.items() if least < size), RUNS)
@@ -106,7 +106,7 @@ def allowance_of(value: Array, gaps: list[Array]) -> float:
     gap_array = np.array(gaps)
     if not gap_array.size:
         return 0.0
-    return _limited(
+    return _limit(
         value, np.array([_DEVIATIONS * np.sqrt(np.mean(np.square(gap_array))), _TIMES_LARGEST * gap_array.max()])
     )
 
@@ -119,7 +119,7 @@ def _gap(first: Array, second: Array) -> Array:
         return np.nan_to_num(np.abs(first - second), nan=0.0, posinf=0.0)
 
 
-def _limited(value: Array, gaps: Array) -> float:
+def _limit(value: Array, gaps: Array) -> float:
     """The largest gap, but at most a share of the largest of the values."""
     most = _MOST_OF_LARGEST * float(np.abs(value[np.isfinite(value)]).max(initial=0.0))
     return min(float(gaps.max(initial=0.0)), most)

@@ -83,13 +83,13 @@ class Spread:
             return None
         produced = {source for node in self._part for source in node.outputs}
         outside = {source for node in self._part for source in node.inputs if source not in produced}
-        both = [self._shifted(outside, shift)[output] for shift in (-TIE_SHARE_OF_STEP, TIE_SHARE_OF_STEP)]
+        both = [self._shift(outside, shift)[output] for shift in (-TIE_SHARE_OF_STEP, TIE_SHARE_OF_STEP)]
         if any(array.shape != plain.shape for array in both):
             return None
         candidates = [plain, *both]
         return np.minimum.reduce(candidates), np.maximum.reduce(candidates)
 
-    def _shifted(self, outside: set[Output], shift: float) -> dict[Output, Array]:
+    def _shift(self, outside: set[Output], shift: float) -> dict[Output, Array]:
         values = {source: self._values[source] for source in outside}
         for node in self._part:
             inputs = [values[source] for source in node.inputs]
@@ -139,7 +139,7 @@ class Spread:
         return isinstance(node.op, ROUNDING_TO_STEPS) and node in self._varying
 
     def _once(self, outside: set[Output], generator: np.random.Generator) -> dict[Output, Array]:
-        values = {source: _nudged(self._values[source], generator) for source in outside}
+        values = {source: _nudge(self._values[source], generator) for source in outside}
         for node in self._part:
             inputs = [values[source] for source in node.inputs]
             if self._is_stepped(node):
@@ -151,7 +151,7 @@ class Spread:
         return values
 
 
-def _nudged(value: Array, generator: np.random.Generator) -> Array:
+def _nudge(value: Array, generator: np.random.Generator) -> Array:
     """Every number changed at random by about one representable value."""
     if value.dtype.kind != "f":
         return value

@@ -63,7 +63,7 @@ def statement_of(report: Report, options: VerificationOptions, reference: object
     predicate = {
         "verdict": report.verdict,
         "reason": report.reason,
-        "materials": _described(files_of(reference, *others)),
+        "materials": _describe(files_of(reference, *others)),
         "options": options_of(options),
         "reference": report.oracle,
         "engine": report.engine,
@@ -82,7 +82,7 @@ def statement_of(report: Report, options: VerificationOptions, reference: object
         "weights": report.weight_states,
         "derivation": report.derivation.state,
     }
-    subject = _described(files_of(ir))
+    subject = _describe(files_of(ir))
     return {"_type": TYPE, "subject": subject, "predicateType": PREDICATE_TYPE, "predicate": _plain(predicate)}
 
 
@@ -135,8 +135,8 @@ class Statement:
             self.verdict = str(predicate["verdict"])
             self.options = dict(predicate["options"])
             self.versions = dict(predicate["versions"])
-            self.subject = [_checked(entry) for entry in values["subject"]]
-            self.materials = [_checked(entry) for entry in predicate["materials"]]
+            self.subject = [_check_entry(entry) for entry in values["subject"]]
+            self.materials = [_check_entry(entry) for entry in predicate["materials"]]
         except (KeyError, TypeError, ValueError) as error:
             raise VerificationError(f"the statement {path} is not complete: {error!r}") from error
         if self.verdict not in VERDICTS or not self.subject or not self.materials:
@@ -194,11 +194,11 @@ def _of_files(recorded: Files, files: Files) -> list[str]:
     return differences + [f"the file '{file['name']}' is not in the statement" for file in left]
 
 
-def _checked(entry: Any) -> dict[str, Any]:
+def _check_entry(entry: Any) -> dict[str, Any]:
     return {"name": str(entry["name"]), "digest": {"sha256": str(entry["digest"]["sha256"])}}
 
 
-def _described(paths: Iterable[Path]) -> list[dict[str, Any]]:
+def _describe(paths: Iterable[Path]) -> list[dict[str, Any]]:
     return [{"name": path.name, "digest": {"sha256": _digest(path)}} for path in paths]
 
 

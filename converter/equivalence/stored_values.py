@@ -29,7 +29,7 @@ def form_of(tensor: Tensor, held: Tensor) -> str | None:
             return "" if tensor.shape == held.shape else "reshaped"
         if not tensor.element_type.bits:
             return None
-        return _reordered(tensor.array(), held.array())
+        return _reorder(tensor.array(), held.array())
     if not tensor.element_type.bits or not held.element_type.bits or not tensor.size or not held.size:
         return None
     expected, actual = tensor.array(), held.array()
@@ -47,7 +47,7 @@ def form_of(tensor: Tensor, held: Tensor) -> str | None:
         return None
     if np.array_equal(bits_of(nearest), bits_of(actual)):
         return f"as {held.element_type}"
-    order = _reordered(nearest, actual)
+    order = _reorder(nearest, actual)
     return None if order is None else f"as {held.element_type}, {order}"
 
 
@@ -70,7 +70,7 @@ def _pieces(tensor: Tensor) -> Iterator[bytes]:
     yield rest
 
 
-def _reordered(expected: Array, actual: Array) -> str | None:
+def _reorder(expected: Array, actual: Array) -> str | None:
     reordered = layout_of(expected, actual, only_equal=True)
     if reordered is not None:
         return "transposed"

@@ -151,7 +151,7 @@ def verify(
     )
     outcome = replace(outcome, contracts=contracts)
     if chosen.attest is not None or statement is not None:
-        outcome = _attested(outcome, chosen, statement, onnx_model, ir)
+        outcome = _attest(outcome, chosen, statement, onnx_model, ir)
     if report is not None:
         title = f"{_name_of(onnx_model)} and {_name_of(ir)}"
         try:
@@ -172,7 +172,7 @@ def _refuse_layers(options: VerificationOptions) -> None:
             raise VerificationError(f"{name} cannot be used with two ONNX models, of which outputs alone are compared")
 
 
-def _attested(outcome: Report, chosen: VerificationOptions, statement: Statement | None, *sides: object) -> Report:
+def _attest(outcome: Report, chosen: VerificationOptions, statement: Statement | None, *sides: object) -> Report:
     """Return the report beside the ``statement``, once the one of now is written where that is asked for."""
     with stage("statement"):
         now = statement_of(outcome, chosen, *sides)

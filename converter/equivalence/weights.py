@@ -189,7 +189,7 @@ class _WeightChecks:
         actual = held.array()
         layouts = matrix_layouts(tensor.array(), actual.shape)
         expected = min(layouts, key=lambda candidate: int(np.count_nonzero(bits_of(candidate) != bits_of(actual))))
-        return _changed(name, node, expected, actual)
+        return _check_changed(name, node, expected, actual)
 
     def _damaged(self, name: str, tensor: Tensor, places: Sequence[Node], *, alone: bool) -> WeightCheck | None:
         """A constant that matches no other tensor and differs from this one in some values.
@@ -210,7 +210,7 @@ class _WeightChecks:
                 nearest = tensor.array().astype(actual.dtype)
             expected = layout_of(nearest, actual)
             if expected is not None and (mostly_equal(expected, actual) or (alone and mostly_near(expected, actual))):
-                return _changed(name, node, expected, actual)
+                return _check_changed(name, node, expected, actual)
             missing = count_missing(nearest, actual)
             if held.size >= _MIN_SIZE_TO_COUNT and missing <= held.size * _MOST_MISSING_SHARE:
                 reason = f"{missing} of {held.size} values are not among those of the constant, whatever their order"
@@ -306,7 +306,7 @@ class _WeightChecks:
         if widening is None or not widening.inputs[0].element_type.is_integral or node.op.data.size != tensor.size:
             return None
         try:
-            (value, output), (next_value, _) = (self._decompressed(widening, offset) for offset in (0.0, 1.0))
+            (value, output), (next_value, _) = (self._decompress(widening, offset) for offset in (0.0, 1.0))
         except ModelError:
             return None
         layout = layout_of(tensor.array(), value)
@@ -329,7 +329,7 @@ class _WeightChecks:
             return WeightCheck(name, "changed", (node.name,), form, error, f"a weight is {worst:.3g} steps away")
         return WeightCheck(name, "compressed", (node.name,), form, error)
 
-    def _decompressed(self, widening: Node, offset: float) -> tuple[Array, Output]:
+    def _decompress(self, widening: Node, offset: float) -> tuple[Array, Output]:
         """The weights that the layers behind the codes compute, with ``offset`` added to every code; where they do."""
         output: Output = widening.outputs[0]
         stored = widening.inputs[0].node.op.data
@@ -365,7 +365,7 @@ def _is_list(tensor: Tensor) -> bool:
     return tensor.element_type.is_integral and tensor.size <= _LONGEST_LIST
 
 
-def _changed(name: str, node: Node, expected: Array, actual: Array) -> WeightCheck:
+def _check_changed(name: str, node: Node, expected: Array, actual: Array) -> WeightCheck:
     expected, actual = expected.reshape(-1), actual.reshape(-1)
     unequal = bits_of(expected) != bits_of(actual)
     first = int(np.argmax(unequal))

@@ -101,7 +101,7 @@ def make_options(
     kinds: dict[str, ElementType] = {}
     named: list[str] = []
     unnamed: list[InputSpec] = []
-    frozen = _frozen(freeze)
+    frozen = _freeze(freeze)
     for spec in input_specs(input):
         if spec.name is None:
             unnamed.append(spec)
@@ -143,7 +143,7 @@ def output_names(output: str | Sequence[str] | None) -> tuple[str, ...] | None:
     return outputs
 
 
-def _frozen(freeze: Mapping[str, Any] | None) -> dict[str, Array]:
+def _freeze(freeze: Mapping[str, Any] | None) -> dict[str, Array]:
     if freeze is None:
         return {}
     if not isinstance(freeze, Mapping):

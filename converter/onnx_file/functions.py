@@ -111,11 +111,11 @@ def expand(function: FunctionProto, node: NodeProto, opsets: Mapping[str, int]) 
     imports = {normalize_domain(entry.domain): entry.version for entry in function.opset_import}
     passed = dict(zip(function.input, node.input))
     missing = {name for name in function.input if not passed.get(name)}
-    nodes = tuple(_substituted(inner, values_by_name, missing) for inner in function.node)
+    nodes = tuple(_substitute(inner, values_by_name, missing) for inner in function.node)
     return Expansion(tuple(function.input), tuple(function.output), nodes, {**opsets, **imports})
 
 
-def _substituted(node: NodeProto, values_by_name: Mapping[str, AttributeProto], missing: Collection[str]) -> NodeProto:
+def _substitute(node: NodeProto, values_by_name: Mapping[str, AttributeProto], missing: Collection[str]) -> NodeProto:
     """Return the node, and those of its graphs, with what its attributes refer to and without ``missing`` inputs."""
     kept = []
     for attribute in node.attribute:
@@ -136,4 +136,4 @@ def _substituted(node: NodeProto, values_by_name: Mapping[str, AttributeProto], 
 def _substituted_graph(
     graph: GraphProto, values_by_name: Mapping[str, AttributeProto], missing: Collection[str]
 ) -> GraphProto:
-    return graph.with_fields(node=[_substituted(node, values_by_name, missing) for node in graph.node])
+    return graph.with_fields(node=[_substitute(node, values_by_name, missing) for node in graph.node])

@@ -225,7 +225,7 @@ def open_model(source: Any, share_weights: bool = True) -> OnnxFile:
             raise ConversionError(f"the model's path cannot be read: {error}") from error
         mapped = _mapped(path, share_weights)
         data = mapped if isinstance(mapped, np.ndarray) else bytes_of(mapped)
-        return OnnxFile(_parsed(mapped, str(path), path), path, data, share_weights)
+        return OnnxFile(_parse(mapped, str(path), path), path, data, share_weights)
     if isinstance(source, (bytes, bytearray, memoryview)):
         content = source
     elif type(source).__module__.startswith("onnx.") and type(source).__name__ == "ModelProto":
@@ -244,7 +244,7 @@ def open_model(source: Any, share_weights: bool = True) -> OnnxFile:
         )
     if not isinstance(content, (bytes, bytearray, memoryview)):
         raise ConversionError("the model's file object must be opened in binary mode")
-    return OnnxFile(_parsed(memoryview(content), "the model"), None, np.frombuffer(content, np.uint8))
+    return OnnxFile(_parse(memoryview(content), "the model"), None, np.frombuffer(content, np.uint8))
 
 
 def _of_another_kind(source: object) -> str:
@@ -258,7 +258,7 @@ def _of_another_kind(source: object) -> str:
     return ""
 
 
-def _parsed(source: MappedFile | memoryview | Array | None, subject: str, path: Path | None = None) -> ModelProto:
+def _parse(source: MappedFile | memoryview | Array | None, subject: str, path: Path | None = None) -> ModelProto:
     if isinstance(source, np.ndarray):
         source = source.data
     head = b"" if source is None else bytes(source[:_HEAD])

@@ -72,7 +72,7 @@ def versions(name: str, domain: str) -> tuple[Schema, ...]:
     """All versions of an operator, the oldest first."""
     rows = _table()["domains"].get(domain, {}).get(name)
     if rows is None:
-        return _registered(name, domain)
+        return _registered_schemas(name, domain)
     return tuple(_schema(name, domain, index) for index in range(len(rows)))
 
 
@@ -112,7 +112,7 @@ def _schema(name: str, domain: str, index: int) -> Schema:
     )
 
 
-def _registered(name: str, domain: str) -> tuple[Schema, ...]:
+def _registered_schemas(name: str, domain: str) -> tuple[Schema, ...]:
     """The versions that someone has registered with onnx."""
     onnx = sys.modules.get("onnx")
     if onnx is None:

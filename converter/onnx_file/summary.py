@@ -173,7 +173,7 @@ def _convolution(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> 
     return _product(outputs[0]) * _product(None if weights is None else weights[1:])
 
 
-def _transposed(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
+def _transpose(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
     weights = inputs[1]
     return _product(inputs[0]) * _product(None if weights is None else weights[1:])
 
@@ -182,7 +182,7 @@ _WORK = {
     "MatMul": _matmul,
     "Gemm": _gemm,
     "Conv": _convolution,
-    "ConvTranspose": _transposed,
+    "ConvTranspose": _transpose,
     "ConvInteger": _convolution,
     "MatMulInteger": _matmul,
 }

@@ -159,10 +159,10 @@ def optimize(model: ModelSource, *, options: OptimizationOptions | None = None, 
     with stage("read"):
         file = open_model(source)
     with about(file.name), stage("optimize"):
-        best = _optimized(Source(file, chosen.bindings().bindings), chosen)
+        best = _optimize(Source(file, chosen.bindings().bindings), chosen)
         again = replace(chosen, input=None, freeze=None, batch=None, opset=None)
         for _ in range(_MOST_REPEATS):  # what one round makes of the graph may show more to the next
-            result = _optimized(Source(best.assembly.as_file(), Options()), again)
+            result = _optimize(Source(best.assembly.as_file(), Options()), again)
             if result.nodes >= best.nodes:
                 break
             passes = Counter(best.passes) + Counter(result.passes)
@@ -170,7 +170,7 @@ def optimize(model: ModelSource, *, options: OptimizationOptions | None = None, 
         return best
 
 
-def _optimized(source: Source, options: OptimizationOptions) -> Optimization:
+def _optimize(source: Source, options: OptimizationOptions) -> Optimization:
     return _Search(source, options, source.names()).result()
 
 

@@ -51,17 +51,17 @@ def _swish(x: Pattern) -> Pattern:
 
 
 def _hsigmoid(x: Pattern) -> Pattern:
-    return divided_by(_clamped(x), 6)
+    return divided_by(_clamp(x), 6)
 
 
-def _clamped(x: Pattern) -> Pattern:
+def _clamp(x: Pattern) -> Pattern:
     return layer(ir.Clamp1, plus(x, number(3)), check=_clamps_from_0_to_6)
 
 
 def _hswish(x: Pattern) -> Pattern:
     hard = either(_hsigmoid(x), layer(ir.HSigmoid5, x), layer(ir.HardSigmoid1, x, number(1 / 6), number(0.5)))
     # The division may come before or after the product with x.
-    return either(times(x, hard), divided_by(times(x, _clamped(x)), 6), times(divided_by(x, 6), _clamped(x)))
+    return either(times(x, hard), divided_by(times(x, _clamp(x)), 6), times(divided_by(x, 6), _clamp(x)))
 
 
 def _softplus(x: Pattern) -> Pattern:

@@ -33,7 +33,7 @@ _PARTS_OF_GROWTH = 3
 @passes.register("constant_integers")
 def constant_integers(model: Model, trace: PassTrace) -> int:
     """Put constants in the place of layers that compute whole numbers from constants."""
-    return _folded(model, trace, _is_of_integers, min_layers=1)
+    return _fold(model, trace, _is_of_integers, min_layers=1)
 
 
 @passes.register("constant_subgraphs")
@@ -42,7 +42,7 @@ def constant_subgraphs(model: Model, trace: PassTrace) -> int:
 
     Single layers of other types than integers stay: weights keep what widens or broadcasts them.
     """
-    return _folded(model, trace, _is_of_known_size, min_layers=2)
+    return _fold(model, trace, _is_of_known_size, min_layers=2)
 
 
 @graph_pass("folded_constants", PASSES)
@@ -51,7 +51,7 @@ def fold_constants(model: Model) -> int:
 
     For a model that is not stored as an IR, where single layers are worth more than the bytes.
     """
-    return _folded(model, PassTrace(), _is_of_known_size, min_layers=1, parts_of_growth=1)
+    return _fold(model, PassTrace(), _is_of_known_size, min_layers=1, parts_of_growth=1)
 
 
 def _is_of_integers(value: Output) -> bool:
@@ -72,7 +72,7 @@ def _bytes(value: Output) -> int:
     return value.element_type.byte_size(value.shape.element_count().value)
 
 
-def _folded(
+def _fold(
     model: Model,
     trace: PassTrace,
     is_wanted: Callable[[Output], bool],
@@ -149,7 +149,7 @@ class _Folding:
             return fail("they are quantised weights")
         if any(_bytes(source) > _MAX_BYTES for layer in nodes for source in layer.inputs):
             return fail("it is made from large constants")
-        growth = sum(map(_bytes, read)) - self._freed(nodes)
+        growth = sum(map(_bytes, read)) - self._count_freed_bytes(nodes)
         if growth > max(self._growth, 0):
             return fail("it is much larger than what it is made from")
         types: dict[Output, TensorType] = {}
@@ -163,7 +163,7 @@ class _Folding:
         self._growth -= growth
         return [folded for folded in (types[output].tensor for output in read) if folded is not None]
 
-    def _freed(self, nodes: Sequence[Node]) -> int:
+    def _count_freed_bytes(self, nodes: Sequence[Node]) -> int:
         """The bytes of the constants that nothing reads any more once the last layer is a constant."""
         gone = {nodes[-1]}
         for node in reversed(nodes[:-1]):

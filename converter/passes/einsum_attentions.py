@@ -51,9 +51,9 @@ def einsum_attention(builder: Builder, node: Node) -> Replacement:
         if orders is not None:
             scale = Scale()
             q, k = (without_factors(match[name], scale) for name in names)
-            parts = [_transposed(builder, part, order) for part, order in zip((q, k, match["values"]), orders)]
+            parts = [_transpose(builder, part, order) for part, order in zip((q, k, match["values"]), orders)]
             product = attended(builder, match, (parts[0], parts[1], parts[2]), scale)
-            return product if isinstance(product, NotMatched) else _transposed(builder, product, orders[3])
+            return product if isinstance(product, NotMatched) else _transpose(builder, product, orders[3])
     return fail("the equations are not those of attention")
 
 
@@ -82,6 +82,6 @@ def _orders(queries: str, keys: str, scores: str, output: Sequence[str]) -> list
     ]
 
 
-def _transposed(builder: Builder, value: Output, order: list[int]) -> Output:
+def _transpose(builder: Builder, value: Output, order: list[int]) -> Output:
     is_kept = order == sorted(order)
     return value if is_kept else layers.transpose(builder, value, builder.constant(order))

@@ -239,11 +239,11 @@ class _Walk:
             return None
         key = (tuple(elements), rank, element_type)
         if key not in self._lists:
-            self._lists[key] = self._emitted(elements, rank, element_type)
+            self._lists[key] = self._emit(elements, rank, element_type)
             self._note_emitted()
         return self._lists[key]
 
-    def _emitted(self, elements: Sequence[Polynomial], rank: int, element_type: ElementType) -> Output | None:
+    def _emit(self, elements: Sequence[Polynomial], rank: int, element_type: ElementType) -> Output | None:
         if all(element.value is not None for element in elements):
             values = [element.value for element in elements]
             return self._builder.constant(values if rank else values[0], element_type)

@@ -55,7 +55,7 @@ def shared_weights(model: Model, trace: PassTrace) -> int:
                 alike[key].append(node)
             else:
                 trace.matched(node)
-                node.outputs[0].replace_by(_transposed(kept, node, unique))
+                node.outputs[0].replace_by(_transpose(kept, node, unique))
                 count += 1
     return count
 
@@ -75,7 +75,7 @@ def _is_transposed(other: Node, values: Array) -> bool:
     )
 
 
-def _transposed(kept: Node, node: Node, unique: UniqueNames) -> Output:
+def _transpose(kept: Node, node: Node, unique: UniqueNames) -> Output:
     order = make_node(Const1(value=Tensor.from_array(np.array([1, 0]))), (), unique(f"{node.name}/order"))
     transposed = make_node(Transpose1(), [kept.outputs[0], order.outputs[0]], node.name)
     transposed.origin = node.origin

@@ -139,7 +139,7 @@ class _Image:
         return squares[self.order].reshape(-1, width)
 
 
-def _derived(model: Model, source: Output) -> set[Output]:
+def _derived_values(model: Model, source: Output) -> set[Output]:
     """The values that depend on ``source``."""
     derived = {source}
     for node in model.nodes():
@@ -150,7 +150,7 @@ def _derived(model: Model, source: Output) -> set[Output]:
 
 def _orders(model: Model, grids: Node) -> list[Output]:
     """The values by which others are sorted, that may be the order of the tokens."""
-    derived = _derived(model, grids.outputs[0])
+    derived = _derived_values(model, grids.outputs[0])
     gathers = (node for node in model.nodes() if isinstance(node.op, Gather8))
     orders = dict.fromkeys(node.inputs[1] for node in gathers if node.inputs[1] in derived)
     return [value for value in orders if value.shape.has_rank and value.shape.rank == 1]
@@ -158,7 +158,7 @@ def _orders(model: Model, grids: Node) -> list[Output]:
 
 def _angles(model: Model, grids: Node) -> Output:
     """The angles ``[patches, width]`` whose cosines and sines are taken."""
-    derived = _derived(model, grids.outputs[0])
+    derived = _derived_values(model, grids.outputs[0])
     waves = [node for node in model.nodes() if isinstance(node.op, (Cos1, Sin1))]
     values = {node.inputs[0] for node in waves if node.inputs[0] in derived}
     if len(values) != 1:
@@ -186,7 +186,7 @@ def _compared(
     Returns those of ``masks`` that are of windows, and those of ``orders`` that are the order of the tokens.
     """
     values = [angles, *masks, *orders]
-    results = _computed(model, grids, image.grid, values)
+    results = _compute(model, grids, image.grid, values)
     orders = [order for order in orders if np.array_equal(results[order], image.order)]
     if image.window is not None and not orders:
         raise UnsupportedModelError(
@@ -213,9 +213,7 @@ def _compared(
     return of_windows, orders
 
 
-def _computed(
-    model: Model, grids: Node, grid: tuple[int, int, int], values: Sequence[Output]
-) -> Mapping[Output, Array]:
+def _compute(model: Model, grids: Node, grid: tuple[int, int, int], values: Sequence[Output]) -> Mapping[Output, Array]:
     """Compute values for an image, which do not depend on its patches."""
     names = {value: f"value {index}" for index, value in enumerate(values)}
     part = extract(model, {}, names)

@@ -31,8 +31,8 @@ def notes_of(rows: Sequence[Row], root: Path) -> list[str]:
             notes.insert(0, ("error", f"{row.verdict}: {row.reason}" if row.reason else row.verdict))
         elif row.reason:
             notes.insert(0, ("notice", row.reason))
-        path = _escaped(_below(Path(row.model), root), _PROPERTY)
-        collected += [f"::{level} file={path},title=onnx2ir::{_escaped(text, _MESSAGE)}" for level, text in notes]
+        path = _escape(_below(Path(row.model), root), _PROPERTY)
+        collected += [f"::{level} file={path},title=onnx2ir::{_escape(text, _MESSAGE)}" for level, text in notes]
     return collected
 
 
@@ -66,7 +66,7 @@ def _below(path: Path, root: Path) -> str:
     return resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else path.as_posix()
 
 
-def _escaped(text: str, letters: Mapping[str, str]) -> str:
+def _escape(text: str, letters: Mapping[str, str]) -> str:
     return "".join(letters.get(letter, letter) for letter in text)
 
 

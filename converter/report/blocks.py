@@ -108,7 +108,7 @@ class _Grouping:
             parts = self.parts(members, level + 1, name)
             if len(parts) == 1 and isinstance(parts[0], Block):
                 only = parts[0]  # a scope around one block says nothing by itself
-                only.title, only.scope = _joined(name, only.title), name
+                only.title, only.scope = _join(name, only.title), name
                 children.append(only)
             else:
                 block = self._block(name, parts)
@@ -206,7 +206,7 @@ class _Grouping:
         return self._block(f"block \N{MULTIPLICATION SIGN} {run.times}", blocks, run.times)
 
 
-def _joined(outer: str, inner: str) -> str:
+def _join(outer: str, inner: str) -> str:
     """``encoder`` and ``layer.3`` as one title, without saying a word twice."""
     return inner if inner.startswith(outer) else f"{outer} {inner}"
 

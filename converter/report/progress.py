@@ -56,9 +56,9 @@ class BatchProgress:
         self._reused += row.reused
         if self._live is None:
             took = "done before" if row.reused else f"{row.seconds:.1f} s"
-            self._inform(f"[{self._finished}/{self._count}] {_told(row)} ({took})")
+            self._inform(f"[{self._finished}/{self._count}] {_format_row(row)} ({took})")
         elif not row.passed:
-            self._live.console.print(_told(row), style="red", markup=False, highlight=False, soft_wrap=True)
+            self._live.console.print(_format_row(row), style="red", markup=False, highlight=False, soft_wrap=True)
 
     def _drawing(self) -> RenderableType:
         from rich.console import Group
@@ -79,7 +79,7 @@ class BatchProgress:
         return Group(head, rows)
 
 
-def _told(row: Row) -> str:
+def _format_row(row: Row) -> str:
     return f"{row.name}: {row.verdict}" + (f": {row.reason}" if row.reason else "")
 
 

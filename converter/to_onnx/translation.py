@@ -25,7 +25,7 @@ _SHARED_BYTES = 1 << 10
 """Equal constants of at most this many bytes are one initializer."""
 
 
-def _typed(ctx: Context, results: Value | Sequence[Value]) -> list[Value]:
+def _cast_results(ctx: Context, results: Value | Sequence[Value]) -> list[Value]:
     """Cast the results of an exporter to the types of the layer's outputs; types that ONNX does not have stay wider."""
     return [
         ctx.cast(value, output.element_type) if onnx_number(output.element_type) else value
@@ -126,13 +126,13 @@ class Translation:
             None,
         )
         if idiom_results is not None:
-            return _typed(ctx, idiom_results)
+            return _cast_results(ctx, idiom_results)
         inputs = [values[source] for source in node.inputs]
         is_inlined = self.options.inline_functions or self.opsets.version < FORMS  # whose readers know no functions
         if self._is_decomposing or is_inlined or not exporter.is_local_function:
-            return _typed(ctx, exporter.function(ctx, node.op, *inputs))
+            return _cast_results(ctx, exporter.function(ctx, node.op, *inputs))
         ctx = ctx.inside(Graph())
-        results = _typed(ctx, exporter.function(ctx, node.op, *inputs))
+        results = _cast_results(ctx, exporter.function(ctx, node.op, *inputs))
         return self.functions.call(ctx, exporter.input_names(len(inputs)), inputs, results, graph)
 
     def decompose(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:

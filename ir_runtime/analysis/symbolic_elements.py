@@ -88,10 +88,10 @@ def _arithmetic(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]
         return None
     a, b = np.broadcast_arrays(*operands)
     pairs = zip(a.reshape(-1).tolist(), b.reshape(-1).tolist(), ends_of(node.outputs[0], a.size))
-    return array_of([_calculated(shapes, op, x, y, ends) for x, y, ends in pairs], a.shape)
+    return array_of([_calculate(shapes, op, x, y, ends) for x, y, ends in pairs], a.shape)
 
 
-def _calculated(
+def _calculate(
     shapes: SymbolicShapes, op: Operation, x: Polynomial, y: Polynomial, ends: tuple[int, int]
 ) -> Polynomial:
     for operation_class, calculate in _POLYNOMIAL.items():
@@ -114,13 +114,13 @@ def _compared(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) 
     if node.op.auto_broadcast == "pdpd":  # type: ignore[attr-defined]
         return None
     a, b = np.broadcast_arrays(*operands)
-    decisions = [_decided(shapes, node.op, x - y) for x, y in zip(a.reshape(-1).tolist(), b.reshape(-1).tolist())]
+    decisions = [_decide(shapes, node.op, x - y) for x, y in zip(a.reshape(-1).tolist(), b.reshape(-1).tolist())]
     if any(decision is None for decision in decisions):
         return None
     return array_of([Polynomial.constant(int(bool(decision))) for decision in decisions], a.shape)
 
 
-def _decided(shapes: SymbolicShapes, op: Operation, difference: Polynomial) -> bool | None:
+def _decide(shapes: SymbolicShapes, op: Operation, difference: Polynomial) -> bool | None:
     low, high = shapes.low(difference), shapes.high(difference)
     for operation_class, (holds, fails) in _DECISIONS.items():
         if isinstance(op, operation_class):

@@ -97,7 +97,7 @@ def _remainder(
     return have.quotient(product([dimension for dimension in others if dimension is not None]))
 
 
-def _sliced(shapes: SymbolicShapes, node: Node) -> PartialShape:
+def _slice(shapes: SymbolicShapes, node: Node) -> PartialShape:
     """Slices that are known to lie within the dimension, and those from the beginning of a static dimension.
 
     The latter have what is smaller: the dimension or the stop.
@@ -146,7 +146,7 @@ def _position(shapes: SymbolicShapes, bound: Polynomial, size: Polynomial) -> Po
     return bound if shapes.low(size - bound) >= 0 else size if shapes.low(bound - size) >= 0 else None
 
 
-def _padded(shapes: SymbolicShapes, node: Node) -> PartialShape | None:
+def _pad(shapes: SymbolicShapes, node: Node) -> PartialShape | None:
     """Each dimension and what comes before and behind it."""
     before, (first, last) = shapes.dims(node.inputs[0]), (shapes.elements(source) for source in node.inputs[1:3])
     if before is None or first is None or last is None:
@@ -155,7 +155,7 @@ def _padded(shapes: SymbolicShapes, node: Node) -> PartialShape | None:
     return PartialShape([shapes.as_dimension(polynomial, own) for polynomial, own in zip(sums, node.outputs[0].shape)])
 
 
-def _widened(shapes: SymbolicShapes, shape: PartialShape, node: Node) -> PartialShape:
+def _widen(shapes: SymbolicShapes, shape: PartialShape, node: Node) -> PartialShape:
     """The shape of an elementwise result. A dimension and itself with a limit above 1 give the dimension.
 
     Where the limit is less than the dimension, the operands do not fit together.
@@ -193,15 +193,15 @@ _Rule = Callable[["SymbolicShapes", Node], Union[PartialShape, None]]
 SHAPE_RULES: dict[type[Operation], _Rule] = {
     Range4: _range,
     Reshape1: _after_reshape,
-    Slice8: _sliced,
-    Pad1: _padded,
-    Pad12: _padded,
+    Slice8: _slice,
+    Pad1: _pad,
+    Pad12: _pad,
 }
 """For each operation the shape of its output, which its ``infer`` does not know."""
 
 _Refinement = Callable[["SymbolicShapes", PartialShape, Node], PartialShape]
 REFINEMENTS: dict[type[Operation], _Refinement] = {
-    Binary: _widened,
+    Binary: _widen,
     ScaledDotProductAttention13: _with_rows_of_query,
 }
 """For each operation what is known beyond the shape with a rank that ``infer`` gives."""

@@ -179,7 +179,7 @@ class SymbolicShapes(Symbols):
             return nothing if dims is None or len(dims) > BOUNDS_LIMIT else [array_of(dims, (len(dims),))]
         moved = op.moved_inputs(len(node.inputs))
         if moved:
-            return self._moved(node, moved) or nothing
+            return self._move(node, moved) or nothing
         operands = [self.elements(source) for source in node.inputs]
         if any(operand is None for operand in operands):
             return nothing
@@ -189,7 +189,7 @@ class SymbolicShapes(Symbols):
         elements = rule(self, node, operands)
         return nothing if elements is None else [elements]
 
-    def _moved(self, node: Node, moved: Sequence[int]) -> Sequence[Elements] | None:
+    def _move(self, node: Node, moved: Sequence[int]) -> Sequence[Elements] | None:
         """The elements in their new places. Inputs of which some are not computed from shapes get symbols."""
         values: list[Elements | None] = [
             self.elements(source) if place in moved else self._constant(source)

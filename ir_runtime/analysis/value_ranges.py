@@ -87,7 +87,7 @@ class _Ranges:
             # A product with 0, a difference of infinities ...
             may_be_nan |= any(math.isinf(end) for source_range in inputs for end in source_range[:2])
             exact = {end for source_range in inputs for end in source_range[:2]}
-            low, high = (_rounded(end, element_type, down, end in exact) for end, down in ((low, True), (high, False)))
+            low, high = (_round(end, element_type, down, end in exact) for end, down in ((low, True), (high, False)))
         return ValueRange(low, high, may_be_nan)
 
     def _of_integers(self, low: float, high: float, element_type: ElementType) -> ValueRange | None:
@@ -123,7 +123,7 @@ def _as_arrays(values: ValueRange, element_type: ElementType) -> Range:
     return np.array([values.low], dtype), np.array([values.high], dtype)
 
 
-def _rounded(end: float, element_type: ElementType, down: bool, is_exact: bool) -> float:
+def _round(end: float, element_type: ElementType, down: bool, is_exact: bool) -> float:
     """An end of a range, moved outwards as far as one rounding in the type moves a number.
 
     An end that an input has already is not rounded where the type holds it: Maximum and its like only choose.

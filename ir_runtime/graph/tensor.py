@@ -151,7 +151,7 @@ class Tensor:
         if self._view is not None:
             return self._view
         if self._parts is not None:
-            array = self._joined(self._parts())
+            array = self._join(self._parts())
         elif self._array is not None:
             array = self._array
         else:
@@ -251,7 +251,7 @@ class Tensor:
             write_pieces(file, chunk, position)
             position += len(chunk)
 
-    def _joined(self, parts: Iterator[Array]) -> Array:
+    def _join(self, parts: Iterator[Array]) -> Array:
         joined = np.empty(self.size, self.element_type.dtype)
         start = 0
         for part in parts:
@@ -287,7 +287,7 @@ class Tensor:
 
     def __reduce__(self) -> tuple[Any, ...]:
         provenance = self.provenance.resolved() if isinstance(self.provenance, Computed) else self.provenance
-        return _unpickled, (self.element_type, self.shape, b"".join(self.chunks()), provenance)
+        return _unpickle, (self.element_type, self.shape, b"".join(self.chunks()), provenance)
 
     def __copy__(self) -> Tensor:
         return self
@@ -297,7 +297,7 @@ class Tensor:
         return self
 
 
-def _unpickled(
+def _unpickle(
     element_type: ElementType, shape: tuple[int, ...], data: bytes, provenance: Provenance | None = None
 ) -> Tensor:
     tensor = Tensor.from_packed(np.frombuffer(data, np.uint8), element_type, shape)

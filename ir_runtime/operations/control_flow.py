@@ -384,9 +384,9 @@ class _Looping(_WithBodies):
             iteration += 1
             if condition is not None and not bool(np.asarray(results[condition]).reshape(-1)[0]):
                 break
-        return self._gathered(inputs, results, parts)
+        return self._gather(inputs, results, parts)
 
-    def _gathered(
+    def _gather(
         self, inputs: Sequence[Array], results: list[Array] | None, parts: Mapping[int, list[Array]]
     ) -> tuple[Array, ...]:
         outputs: dict[int, Array] = {}

@@ -166,14 +166,14 @@ class CTCLoss4(Operation):
         reached[:, 0] = 0
         for step in range(probabilities.shape[1]):
             stay = reached if self.ctc_merge_repeated else np.where(is_label, -np.inf, reached)
-            onward = np.logaddexp(stay, _shifted(reached, 1))
-            onward = np.logaddexp(onward, np.where(skips, _shifted(reached, 2), -np.inf))
+            onward = np.logaddexp(stay, _shift(reached, 1))
+            onward = np.logaddexp(onward, np.where(skips, _shift(reached, 2), -np.inf))
             onward += np.take_along_axis(probabilities[:, step], states, 1)
             reached = np.where((step < steps)[:, None], onward, reached)
         return reached
 
 
-def _shifted(values: Array, by: int) -> Array:
+def _shift(values: Array, by: int) -> Array:
     """Each row's values ``by`` places further right, minus infinity before them."""
     filled = np.full((len(values), by), -np.inf)
     return np.concatenate([filled, values], 1)[:, : values.shape[1]]

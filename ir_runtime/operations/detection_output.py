@@ -164,10 +164,10 @@ class _DetectionOutput(Operation):
             variances = priors[1, : 4 * count].reshape(count, 4)
         boxes = listed[:, -4:]
         for stage in reversed(moves):
-            boxes = self._refined(boxes, variances * stage)
+            boxes = self._refine(boxes, variances * stage)
         return boxes, usable
 
-    def _refined(self, boxes: Array, moves: Array) -> Array:
+    def _refine(self, boxes: Array, moves: Array) -> Array:
         if not self.normalized:
             # Boxes that the earlier stage moved are divided again, as OpenVINO does.
             boxes = boxes / np.array([self.input_width, self.input_height] * 2, np.float32)

@@ -109,7 +109,7 @@ class _Interpolate(Operation):
         """The padded shape, with the dimensions along ``axes`` replaced (all of them unknown without axes)."""
         if not shape.has_rank:
             return PartialShape.dynamic()
-        dims = [_padded(d, b, e) for d, b, e in zip(shape, *(self.pads_of(p, shape.rank) for p in pads))]
+        dims = [_pad(d, b, e) for d, b, e in zip(shape, *(self.pads_of(p, shape.rank) for p in pads))]
         if axes is None:
             return PartialShape.of_rank(shape.rank)
         if sizes is not None and len(sizes) != len(axes):
@@ -128,7 +128,7 @@ class _Interpolate(Operation):
         return np.pad(data, widths) if any(map(any, widths)) else data
 
 
-def _padded(dimension: Dimension, begin: int, end: int) -> Dimension:
+def _pad(dimension: Dimension, begin: int, end: int) -> Dimension:
     return dimension if begin == end == 0 else dimension + (begin + end)
 
 
@@ -177,7 +177,7 @@ class _Modes(_Interpolate):
         begin, end = (self.pads_of(pads, shape.rank) for pads in (self.pads_begin, self.pads_end))
         dimensions = []
         for axis, scale in zip(normalize_axes(axes, shape.rank), constant.reshape(-1).astype(np.float32)):
-            dimension = _padded(shape[axis], begin[axis], end[axis])
+            dimension = _pad(shape[axis], begin[axis], end[axis])
             high = INFINITY if dimension.high == INFINITY else scaled_dimension(dimension.high, scale)
             dimensions.append(Dimension(scaled_dimension(dimension.low, scale), high))
         return dimensions if len(dimensions) == constant.size else [DYNAMIC] * constant.size

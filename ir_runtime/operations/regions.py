@@ -232,7 +232,7 @@ class ROIPooling2(Operation):
             if self.method == "max":
                 self._greatest(target, image, region[1:])
             else:
-                self._interpolated(target, image, region[1:])
+                self._interpolate(target, image, region[1:])
         return out.astype(data.dtype, copy=False)
 
     def _greatest(self, target: Array, image: Array, corners: Array) -> None:
@@ -244,7 +244,7 @@ class ROIPooling2(Operation):
                 if top < bottom and left < right:
                     target[:, i, j] = image[:, top:bottom, left:right].max(axis=(1, 2))
 
-    def _interpolated(self, target: Array, image: Array, corners: Array) -> None:
+    def _interpolate(self, target: Array, image: Array, corners: Array) -> None:
         rows = _line(corners[1], corners[3], self.output_roi[0], image.shape[1])
         columns = _line(corners[0], corners[2], self.output_roi[1], image.shape[2])
         inside_rows = (rows >= 0) & (rows <= image.shape[1] - 1)

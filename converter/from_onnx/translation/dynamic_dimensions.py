@@ -106,7 +106,7 @@ def translate_dynamic(translate: Translate, finish: Finish[T], *, static: bool =
     Raises :class:`converter.errors.ConversionError` that lists every root cause.
     """
     if static:
-        return _completed(translate(_none_dynamic), finish, ())
+        return _complete(translate(_none_dynamic), finish, ())
     first = translate(_all_dynamic)
     result = _completed_or_none(first, finish, ())
     if result is not None:
@@ -130,7 +130,7 @@ def translate_dynamic(translate: Translate, finish: Finish[T], *, static: bool =
             dynamic, result = tried, completed
     kept = _others(dimensions, dynamic)
     inform("dimensions that stay as declared: %s", ", ".join(f"{name}[{axis}]" for name, axis in kept))
-    return _completed(without, finish, kept) if result is None else result
+    return _complete(without, finish, kept) if result is None else result
 
 
 def _all_dynamic(name: str, axis: int) -> bool:
@@ -166,7 +166,7 @@ def _groups(translation: Translation, dimensions: Sequence[InputDimension]) -> l
 def _completed_or_none(
     translation: Translation, finish: Finish[T], kept: Sequence[InputDimension]
 ) -> tuple[Model, T] | None:
-    """As :func:`_completed`; None where these dimensions cannot be dynamic."""
+    """As :func:`_complete`; None where these dimensions cannot be dynamic."""
     if translation.problems or translation.keeps_dimensions:
         return None
     model = _guarded(translation, kept)
@@ -183,7 +183,7 @@ def _completed_or_none(
     return model, finished
 
 
-def _completed(translation: Translation, finish: Finish[T], kept: Sequence[InputDimension]) -> tuple[Model, T]:
+def _complete(translation: Translation, finish: Finish[T], kept: Sequence[InputDimension]) -> tuple[Model, T]:
     """The finished model with its declared shapes; the dimensions ``kept`` refuse other lengths."""
     if translation.problems:
         raise error_of(translation.problems)

@@ -86,7 +86,7 @@ class Scope:
         if output is None:
             outer = self.outer_value(name)
             output = (
-                self._captured(name, tensor_of(outer, f"'{name}'")) if outer is not None and self._is_body else outer
+                self._capture(name, tensor_of(outer, f"'{name}'")) if outer is not None and self._is_body else outer
             )
         return output
 
@@ -124,7 +124,7 @@ class Scope:
         tensor.provenance = name
         return tensor
 
-    def _captured(self, name: str, outer: Output) -> Output:
+    def _capture(self, name: str, outer: Output) -> Output:
         if outer.tensor is not None:
             return self.constant(name, outer.tensor)
         if outer not in self.captures:

@@ -26,7 +26,7 @@ def refined(boxes: Expression, moves: Expression, pixel: float = 0.0, limit: flo
     """
     lower, upper = boxes.split(2, -1)
     shift, power = moves.split(2, -1)
-    size = _widened(upper - lower, pixel)
+    size = _widen(upper - lower, pixel)
     centre = shift * size + (lower + size * 0.5)
     reach = (power if limit is None else power.minimum(limit)).exp() * size * 0.5
     return concat([centre - reach, centre + reach], -1)
@@ -40,7 +40,7 @@ def clipped(boxes: Expression, width: Expression, height: Expression) -> Express
 def large_enough(boxes: Expression, width: Expression, height: Expression, pixel: float = 0.0) -> Expression:
     """Return the mask of boxes ``[..., 4]`` of at least that width and height, whose last axis is 1."""
     lower, upper = boxes.split(2, -1)
-    return (_widened(upper - lower, pixel) >= concat([width, height], -1)).all(-1)
+    return (_widen(upper - lower, pixel) >= concat([width, height], -1)).all(-1)
 
 
 def taken_boxes(
@@ -68,15 +68,15 @@ def shares(box: Expression, others: Expression, pixel: float = 0.0, *, touching:
     """
     (low, high), (other_low, other_high) = box.split(2, -1), others.split(2, -1)
     between = high.minimum(other_high) - low.maximum(other_low)
-    common = _widened(between, pixel).relu().prod(-1)
-    area, other_area = _widened(high - low, pixel).prod(-1), _widened(other_high - other_low, pixel).prod(-1)
+    common = _widen(between, pixel).relu().prod(-1)
+    area, other_area = _widen(high - low, pixel).prod(-1), _widen(other_high - other_low, pixel).prod(-1)
     both = (area > 0) & (other_area > 0)
     if touching:
         both = both & (between.min(-1) >= 0)
     return where(both, common, 0) / where(both, area + other_area - common, 1)
 
 
-def _widened(sizes: Expression, pixel: float) -> Expression:
+def _widen(sizes: Expression, pixel: float) -> Expression:
     return sizes + pixel if pixel else sizes
 
 

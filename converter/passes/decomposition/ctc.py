@@ -12,7 +12,7 @@ from ir_runtime.operations.ctc import CTCGreedyDecoder1, CTCGreedyDecoderSeqLen6
 from ir_runtime.rewriting.expressions import Expression, Operand, concat, loop, positions, where
 
 
-def _shifted(rows: Expression, by: int, value: Operand) -> Expression:
+def _shift(rows: Expression, by: int, value: Operand) -> Expression:
     """Each row's values further right, and ``value`` before them."""
     return concat([rows.of(value).broadcast(rows.size(0), by), rows], 1).cut(1, 0, rows.size(1))
 
@@ -20,7 +20,7 @@ def _shifted(rows: Expression, by: int, value: Operand) -> Expression:
 def _decoded(classes: Expression, inside: Expression, blank: Expression, merge: bool) -> Expression:
     """Return the mask of the classes to keep: no blanks, and with ``merge`` no repetitions of the class just before."""
     is_kept = inside & ~classes.equal(blank)
-    return is_kept & ~classes.equal(_shifted(classes, 1, -1)) if merge else is_kept
+    return is_kept & ~classes.equal(_shift(classes, 1, -1)) if merge else is_kept
 
 
 def _to_front(classes: Expression, is_kept: Expression, fill: Operand) -> tuple[Expression, Expression]:
@@ -94,7 +94,7 @@ def _targets(op: CTCLoss4, labels: Expression, counts: Expression, blank: Expres
         repeats = same & (places < places.unsqueeze(1))
         inside = inside & repeats.as_type("i64").sum(2).equal(0)
     elif op.preprocess_collapse_repeated:
-        inside = inside & (places.equal(0) | ~labels.equal(_shifted(labels, 1, -1)))
+        inside = inside & (places.equal(0) | ~labels.equal(_shift(labels, 1, -1)))
     return _to_front(labels, inside, blank)
 
 
@@ -105,7 +105,7 @@ def _reached(op: CTCLoss4, logits: Expression, steps: Expression, states: Expres
     is_label = (places % 2).equal(1)
     skips = is_label & (places > 1)
     if op.ctc_merge_repeated:
-        skips = skips & ~states.equal(_shifted(states, 2, -1))
+        skips = skips & ~states.equal(_shift(states, 2, -1))
     skipping, staying = where(skips, zero, least), where(is_label, least, zero)
     start = where(places.equal(0), zero, least).broadcast(*states.sizes())
     scores = logits.emit(LogSoftmax5(axis=-1))
@@ -113,8 +113,8 @@ def _reached(op: CTCLoss4, logits: Expression, steps: Expression, states: Expres
     def step(number: Expression, before: Expression) -> list[Expression]:
         paths = [
             before if op.ctc_merge_repeated else before + staying,
-            _shifted(before, 1, -np.inf),
-            _shifted(before, 2, -np.inf) + skipping,
+            _shift(before, 1, -np.inf),
+            _shift(before, 2, -np.inf) + skipping,
         ]
         onward = _log_sum(paths) + scores.gather(number, 1).gather_elements(states, 1)
         return [where(number < steps.unsqueeze(1), onward, before)]

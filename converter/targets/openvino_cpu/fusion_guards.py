@@ -90,7 +90,7 @@ def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
 
 
 def _goes_wrong(node: Node, reader: Node) -> bool:
-    after = list(_fused(reader))
+    after = list(_fused_layers(reader))
     if isinstance(node.op, Interpolate11):
         rank = node.outputs[0].shape.rank if node.outputs[0].shape.has_rank else 0
         return _resizes_channels(node) and any(_varies(follower, rank - 1) for follower in after)
@@ -122,7 +122,7 @@ def _resizes_channels(node: Node) -> bool:
     return not before[1].is_static or before[1] != after[1]
 
 
-def _fused(reader: Node) -> Iterator[Node]:
+def _fused_layers(reader: Node) -> Iterator[Node]:
     """The elementwise layers from ``reader`` on whose other inputs are constants."""
     pending, seen = [reader], set()
     while pending:

@@ -153,13 +153,13 @@ def exact_product(builder: Builder, a: Factor, b: Factor, depth: int | None, pro
     total: Output | None = None
     for shift_b, part_b in right:
         for shift_a, part_a in left:
-            partial_product = _shifted(builder, product(part_a, part_b), shift_a + shift_b)
+            partial_product = _shift(builder, product(part_a, part_b), shift_a + shift_b)
             total = partial_product if total is None else layers.add(builder, total, partial_product)
     assert total is not None
     return total
 
 
-def _shifted(builder: Builder, value: Output, bits: int) -> Output:
+def _shift(builder: Builder, value: Output, bits: int) -> Output:
     # Engines disagree on shifts by 32 or more in 32 bits, so they are made in steps.
     while bits > 0:
         step = min(bits, 16)

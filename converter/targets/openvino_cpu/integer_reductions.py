@@ -57,7 +57,7 @@ def integer_reductions(builder: Builder, node: Node) -> Replacement:
     if isinstance(node.op, ReduceL1_4) and data.element_type.is_signed:
         data = layers.absolute(builder, data)
     pieces, width = _pieces(builder, node, data)
-    return _combined(builder, pieces, width)
+    return _combine(builder, pieces, width)
 
 
 def _count(node: Node) -> int:
@@ -98,7 +98,7 @@ def _shifted_up(builder: Builder, data: Output, bits: int) -> Output:
     return builder.emit(BitwiseLeftShift15(), data, builder.like(bits, data))
 
 
-def _combined(builder: Builder, pieces: Sequence[Output], width: int) -> Output:
+def _combine(builder: Builder, pieces: Sequence[Output], width: int) -> Output:
     total = pieces[0]
     for index, piece in enumerate(pieces[1:], 1):
         total = layers.add(builder, total, _shifted_up(builder, piece, index * width))
@@ -124,7 +124,7 @@ def _mean(builder: Builder, node: Node) -> Output:
             quotient = layers.select(builder, negative, layers.subtract(builder, quotient, unit), quotient)
             rest = layers.select(builder, negative, layers.add(builder, rest, count), rest)
         quotients.insert(0, quotient)
-    mean = _combined(builder, quotients, width)
+    mean = _combine(builder, quotients, width)
     if not data.element_type.is_signed:
         return mean
     assert rest is not None

@@ -85,11 +85,11 @@ def _in_steps(builder: Builder, data: Output, axes: list[int], repeats: Output, 
     at_once = max(_MOST_DIMENSIONS - data.shape.rank, 1)
     for start in range(0, len(axes), at_once):
         some = axes[start : start + at_once]
-        data = _repeated(builder, data, some, repeats, values)
+        data = _repeat(builder, data, some, repeats, values)
     return data
 
 
-def _repeated(builder: Builder, data: Output, axes: list[int], repeats: Output, values: Array | None) -> Output:
+def _repeat(builder: Builder, data: Output, axes: list[int], repeats: Output, values: Array | None) -> Output:
     rank = data.shape.rank
     shape = shape_of(builder, data)
     if values is None:

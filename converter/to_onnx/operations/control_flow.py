@@ -79,7 +79,7 @@ def loop(ctx: Context, op: Loop5, trips: Value, condition: Value, *inputs: Value
     number = known_number(ctx, trips)
     count: Value | None = None
     if number is None or number >= 0:
-        limited = _limited(ctx.node.inputs[0])
+        limited = _limit(ctx.node.inputs[0])
         count = scalar(ctx, ctx.cast(trips if limited is None else ctx.value(limited), element_types.i64))
         if number is None and limited is None:
             endless = ctx.emit("Less", count, ctx.constant(0))
@@ -195,7 +195,7 @@ def _loop(
     places = {state.result: place for place, state in enumerate(body.states)}
     outputs = {entry.external: outputs_of_loop[places[entry.result]] for entry in last}
     for part, value in zip(joined, outputs_of_loop[len(body.states) :]):
-        outputs[part.external] = _joined(ctx, value, part, sources[part.result].shape)
+        outputs[part.external] = _join(ctx, value, part, sources[part.result].shape)
     return [outputs[place] for place in range(len(ctx.node.outputs))]
 
 
@@ -240,7 +240,7 @@ def _is_begin(ctx: Context, inputs: Sequence[Value], external: int) -> bool:
     return bool(np.all(first)) and bool(np.all(value))
 
 
-def _limited(trips: Output) -> Output | None:
+def _limit(trips: Output) -> Output | None:
     """Return the source of a trip count that is 0 at least; ONNX takes a negative one for 0, the IR for no limit."""
     if not isinstance(trips.node.op, Maximum1):
         return None
@@ -274,7 +274,7 @@ def _is_one(shape: PartialShape, axis: int | None) -> bool:
     return axis is not None and shape[axis].is_static and shape[axis].value == 1
 
 
-def _joined(ctx: Context, stacked: Value, entry: OutputMap, shape: PartialShape) -> Value:
+def _join(ctx: Context, stacked: Value, entry: OutputMap, shape: PartialShape) -> Value:
     """The iterations, stacked along a new first dimension, one after the other along their axis."""
     assert entry.axis is not None
     if not shape.has_rank:

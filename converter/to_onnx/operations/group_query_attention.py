@@ -71,14 +71,14 @@ def group_query_attention(ctx: Context, op: ScaledDotProductAttention13) -> Valu
     inputs = [ctx.value(source) for source in (query, keys.new, values.new)]
     if not is_fitting or any(_depends_on(value, presents) for value in (*inputs, mask)):
         return None
-    call = _emitted(ctx, node, inputs, (keys, values), mask, scale, sizes)
+    call = _emit(ctx, node, inputs, (keys, values), mask, scale, sizes)
     for present, output in zip(presents, call.outputs[1:]):
         _take_over(ctx, call, present, output)
     spread = reshape(ctx, call.outputs[0], [0, 0, heads.value, sizes[1]])
     return transpose(ctx, spread, [0, 2, 1, 3])
 
 
-def _emitted(
+def _emit(
     ctx: Context,
     node: Node,
     inputs: list[Value],

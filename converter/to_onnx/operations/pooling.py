@@ -79,7 +79,7 @@ def _may_start_behind(op: Pooling) -> bool:
     return any(op.pads_end) or any(stride > taps for stride, taps in zip(op.strides, op.kernel))
 
 
-def _padded(ctx: Context, x: Value, pads: Sequence[int], value: Any) -> Value:
+def _pad(ctx: Context, x: Value, pads: Sequence[int], value: Any) -> Value:
     rank = len(pads) // 2
     whole = [0, 0, *pads[:rank], 0, 0, *pads[rank:]]
     return ctx.emit("Pad", x, ctx.constant(whole, element_types.i64), ctx.like(value, x))
@@ -94,11 +94,11 @@ def average_pool(ctx: Context, op: AvgPool, x: Value) -> Value:
         ctx.opsets.require(19, "an AveragePool with dilations")
     if not windows.outer:
         return ctx.emit("AveragePool", x, count_include_pad=int(not op.exclude_pad) or None, **attributes)
-    means = ctx.emit("AveragePool", _padded(ctx, x, windows.outer, 0), **attributes)
+    means = ctx.emit("AveragePool", _pad(ctx, x, windows.outer, 0), **attributes)
     if not op.exclude_pad:
         return means
     ones = ctx.emit("Add", ctx.emit("Mul", x, ctx.like(0, x)), ctx.like(1, x))
-    return ctx.emit("Div", means, ctx.emit("AveragePool", _padded(ctx, ones, windows.outer, 0), **attributes))
+    return ctx.emit("Div", means, ctx.emit("AveragePool", _pad(ctx, ones, windows.outer, 0), **attributes))
 
 
 def _maxima(ctx: Context, op: Pooling, x: Value, count: int) -> list[Value]:
@@ -107,7 +107,7 @@ def _maxima(ctx: Context, op: Pooling, x: Value, count: int) -> list[Value]:
         if count > 1 and len(ctx.node.outputs) > 1:
             ctx.fail("indices of a pooling need pads that are smaller than the kernel")
         element_type = x.element_type
-        x = _padded(ctx, x, windows.outer, -math.inf if element_type.is_real else element_type.limits[0])
+        x = _pad(ctx, x, windows.outer, -math.inf if element_type.is_real else element_type.limits[0])
     kinds = [x.element_type, element_types.i64]
     return ctx.emit_many("MaxPool", x, count=count, types=kinds, **windows.attributes)
 

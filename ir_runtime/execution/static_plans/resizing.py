@@ -41,7 +41,7 @@ def interpolate(node: Node, b: Binding) -> list[Call] | None:
         last = number == len(axes_and_taps) - 1
         shape = [*work.shape[:axis], len(taps.positions), *work.shape[axis + 1 :]]
         target = out if last else _ordered(b, shape, order)
-        _resized(work, target, axis, taps, calls, b)
+        _resize(work, target, axis, taps, calls, b)
         work = target
     if not axes_and_taps:
         calls.append(partial(np.copyto, out, x))
@@ -73,7 +73,7 @@ def _axes(op: Any, x: Array, rest: list[Array]) -> list[tuple[int, Taps]] | None
     return axes_and_taps
 
 
-def _resized(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: Binding) -> None:
+def _resize(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: Binding) -> None:
     dimension, count = x.shape[axis], len(taps.positions)
     if taps.weights is None:
         positions = taps.positions[:, 0]
@@ -84,7 +84,7 @@ def _resized(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: 
             repeated = np.lib.stride_tricks.as_strided(out, split, strides)
             calls.append(partial(np.copyto, repeated, np.expand_dims(x, axis + 1)))
         else:
-            calls.append(partial(_taken, x, positions, axis, out))
+            calls.append(partial(_take, x, positions, axis, out))
         return
     if dimension <= _MAX_DIMENSION_FOR_MATRIX:
         matrix = np.zeros((count, dimension), np.float64)
@@ -115,7 +115,7 @@ def _resized(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: 
         if not first and not factors.any():
             continue
         into = out if first else part
-        calls += [partial(_taken, x, taps.positions[:, tap], axis, into), partial(np.multiply, into, factors, into)]
+        calls += [partial(_take, x, taps.positions[:, tap], axis, into), partial(np.multiply, into, factors, into)]
         if not first:
             calls.append(partial(np.add, out, into, out))
         first = False
@@ -137,7 +137,7 @@ def _columns(array: Array, axis: int, order: tuple[int, ...]) -> Array | None:
     return np.lib.stride_tricks.as_strided(turned, shape, (*turned.strides[: at + 1], array.itemsize))
 
 
-def _taken(x: Array, positions: Array, axis: int, out: Array) -> None:
+def _take(x: Array, positions: Array, axis: int, out: Array) -> None:
     np.copyto(out, take(x, positions, axis))
 
 

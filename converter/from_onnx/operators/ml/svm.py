@@ -165,7 +165,7 @@ def svm_classifier(
     label = greatest(_votes(scores, pairs, count), labels)
     if prob_a and prob_b:
         first = (-(scores * prob_a[: len(pairs)] + prob_b[: len(pairs)])).sigmoid().clip(_LEAST, 1 - _LEAST)
-        return label, transformed(ctx, _coupled(ctx, first, pairs, count), post_transform)
+        return label, transformed(ctx, _couple(ctx, first, pairs, count), post_transform)
     if count > 2:
         return label, transformed(ctx, scores, post_transform)
     return label, _both_scores(ctx, scores, post_transform)
@@ -225,7 +225,7 @@ def _both_scores(ctx: Context, score: Expression, transform: str) -> Expression:
 # --- probabilities of labels from those of pairs ---
 
 
-def _coupled(ctx: Context, first: Expression, pairs: Sequence[tuple[int, int]], count: int) -> Expression:
+def _couple(ctx: Context, first: Expression, pairs: Sequence[tuple[int, int]], count: int) -> Expression:
     """``[n, labels]`` of the probabilities ``[n, pairs]`` that it is each pair's first label.
 
     The second method of Wu, Lin and Weng, "Probability estimates for multi-class classification by

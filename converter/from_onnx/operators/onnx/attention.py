@@ -46,7 +46,7 @@ class Scores:
 def attended(ctx: Context, q: Output, k: Output, v: Output, scores: Scores) -> Output:
     """The attention of queries ``[b, n, s, h]`` to keys and values ``[b, n, t, h]``: ``[b, n, s, h]``."""
     if scores.softcap:
-        masked = _masked(ctx, _limited(ctx, _products(ctx, q, k, scores.scale), scores.softcap), scores.mask)
+        masked = _mask(ctx, _limit(ctx, _products(ctx, q, k, scores.scale), scores.softcap), scores.mask)
         return ctx.emit(matmul.MatMul1(), _probabilities(ctx, masked, scores.sink), v)
     inputs = [q, k, v]
     if scores.mask is not None or scores.scale or scores.sink is not None:
@@ -75,12 +75,12 @@ def _products(ctx: Context, q: Output, k: Output, scale: float | None) -> Output
     return multiply(ctx, products, _scale(ctx, scale, q))
 
 
-def _limited(ctx: Context, scores: Output, softcap: float) -> Output:
+def _limit(ctx: Context, scores: Output, softcap: float) -> Output:
     limit = ctx.like(softcap, scores)
     return multiply(ctx, ctx.emit(elementwise.Tanh1(), layers.divide(ctx, scores, limit)), limit)
 
 
-def _masked(ctx: Context, scores: Output, mask: Output | None) -> Output:
+def _mask(ctx: Context, scores: Output, mask: Output | None) -> Output:
     if mask is None:
         return scores
     if mask.element_type is element_types.boolean:
@@ -155,13 +155,13 @@ def _given_mask(ctx: Context, mask: Output, keys: Output) -> _Visibility:
     always = mask.shape[-1].is_static and keys.shape[2].is_static
     is_wide = width.is_static and width == total and (width.value > 1 or always)
     if ctx.version >= 24 and not is_wide:
-        mask = _widened(ctx, mask, keys)
+        mask = _widen(ctx, mask, keys)
     if is_boolean:
         return _Visibility(mask, None, True)
     return _Visibility(None, mask, value_range(mask).low == -math.inf)
 
 
-def _widened(ctx: Context, mask: Output, keys: Output) -> Output:
+def _widen(ctx: Context, mask: Output, keys: Output) -> Output:
     rank = mask.shape.rank
     missing = subtract(ctx, dim_of(ctx, keys, 2), dim_of(ctx, mask, rank - 1))
     before, after = ctx.constant([0] * rank), concat_lists(ctx, [ctx.constant([0] * (rank - 1)), missing])
@@ -374,12 +374,12 @@ def _step_by_step(
     """The attention, and the scores after the step ``mode``."""
     q, k, v = parts
     details = [_products(ctx, q, k, scores.scale)]
-    details.append(_limited(ctx, details[0], scores.softcap) if scores.softcap else details[0])
-    details.append(_masked(ctx, details[1], visible.mask(ctx)))
+    details.append(_limit(ctx, details[0], scores.softcap) if scores.softcap else details[0])
+    details.append(_mask(ctx, details[1], visible.mask(ctx)))
     whole, sees = details[2], None
     if visible.may_be_empty:
         mask, sees = _never_empty(ctx, visible)
-        whole = _masked(ctx, details[1], mask)
+        whole = _mask(ctx, details[1], mask)
     probabilities = in_type(ctx, _probabilities(ctx, in_type(ctx, whole, precision), None), q.element_type)
     if sees is not None:
         probabilities = layers.select(ctx, sees, probabilities, ctx.like(0, probabilities))

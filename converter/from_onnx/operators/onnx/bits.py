@@ -98,7 +98,7 @@ def _words(data: Expression) -> Expression:
         return data.as_type("i32")
     x = data.as_type("f32")
     layout = _FLOATS.get(element_type)
-    magnitude = _ranked(x, element_type) if layout is None else _bits_of(x, layout)
+    magnitude = _rank_bits(x, element_type) if layout is None else _bits_of(x, layout)
     usual = int(_codes(np.full(1, np.nan), element_type)[0]) if element_type is not element_types.f4e2m1 else 0
     if usual:
         magnitude = where(x.emit(elementwise.IsNaN10()), magnitude.of(usual), magnitude)
@@ -143,7 +143,7 @@ def _not_above(size: Expression, rising: Array) -> Expression:
     return size.emit(Bucketize3(output_type=element_types.i32, with_right_bound=False), size.of(rising))
 
 
-def _ranked(x: Expression, element_type: ElementType) -> Expression:
+def _rank_bits(x: Expression, element_type: ElementType) -> Expression:
     """The bits of the magnitude of a float of at most 8 bits, given as f32: how many floats above 0 are not above."""
     floats = unpack(np.frombuffer(_all_codes(element_type), np.uint8), element_type, (1 << element_type.bits,)).astype(
         np.float32

@@ -160,12 +160,12 @@ class _Sampler:
         """Indices (i64) brought into the data by the padding, and whether they were there, if it is zeros."""
         last = count - 1
         if self.padding == "reflection":
-            index = self._mirrored(index, count, last)
+            index = self._mirror(index, count, last)
         clipped = index.minimum(last).maximum(0)
         within = index.equal(clipped) if self.padding == "zeros" else None
         return clipped.as_type("i64"), within
 
-    def _mirrored(self, index: Expression, count: Expression, last: Expression) -> Expression:
+    def _mirror(self, index: Expression, count: Expression, last: Expression) -> Expression:
         """Indices reflected at the outer elements' centres, or at their outer edges."""
         period = (last * 2).maximum(1) if self.align_corners else count * 2
         along = index - (index / period).floor() * period

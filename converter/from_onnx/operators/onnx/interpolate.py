@@ -79,7 +79,7 @@ def _resize(ctx: Context, x: Output, request: Request) -> Output:
     ):
         return x
     if _is_native(x, request, plan):
-        return _interpolated(ctx, x, request, plan)
+        return _interpolate(ctx, x, request, plan)
     if plan is None:
         return _at_execution(ctx, x, request)
     return _separately(ctx, x, request, plan)
@@ -225,7 +225,7 @@ def _is_dimension_of(sizes: Output, index: int, x: Output, axis: int) -> bool:
 # --- by the IR's Interpolate ---
 
 
-def _interpolated(ctx: Context, x: Output, request: Request, plan: list[_Along] | None) -> Output:
+def _interpolate(ctx: Context, x: Output, request: Request, plan: list[_Along] | None) -> Output:
     resized = _resized(x, request, plan)
     if not resized:
         return x

@@ -27,7 +27,7 @@ def pad_1(ctx: Context, data: Output, *, paddings: Sequence[int], mode: str = "c
 @onnx_op("Pad", versions=(2,))
 def pad_2(ctx: Context, data: Output, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0) -> Output:
     """As before; negative pads leave elements out."""
-    return _padded(ctx, data, ctx.constant(np.asarray(pads, np.int64)), ctx.like(value, data), None, mode, _OLD_MODES)
+    return _pad(ctx, data, ctx.constant(np.asarray(pads, np.int64)), ctx.like(value, data), None, mode, _OLD_MODES)
 
 
 @onnx_op("Pad", versions=(11, 13), without=("axes",))
@@ -45,14 +45,14 @@ def pad(
 
     Mode wrap, which continues with the elements of the other end, is there from version 19 on.
     """
-    return _padded(ctx, data, pads, constant_value, axes, mode, _MODES if ctx.version >= 19 else _OLD_MODES)
+    return _pad(ctx, data, pads, constant_value, axes, mode, _MODES if ctx.version >= 19 else _OLD_MODES)
 
 
 _OLD_MODES = ("constant", "reflect", "edge")
 _MODES = (*_OLD_MODES, "wrap")
 
 
-def _padded(
+def _pad(
     ctx: Context,
     data: Output,
     pads: Output,
@@ -120,7 +120,7 @@ def _is_reflected_twice(data: Output, before: Output, after: Output) -> bool:
     return any(dimension.is_static and 0 < dimension.value <= max(a, b) for dimension, a, b in pads)
 
 
-def _kept(dimension: int, before: int, after: int) -> Array:
+def _kept_positions(dimension: int, before: int, after: int) -> Array:
     """The positions that negative pads leave."""
     return np.arange(max(0, -before), dimension - max(0, -after))
 
@@ -141,7 +141,7 @@ def _reflected_far(ctx: Context, data: Output, before: Output, after: Output) ->
         if not dimension_.is_static or not 0 < dimension_.value <= max(first[axis], last[axis]):
             continue
         far.append(axis)
-        kept = _kept(dimension_.value, first[axis], last[axis])
+        kept = _kept_positions(dimension_.value, first[axis], last[axis])
         if not kept.size:
             raise ctx.invalid(f"nothing is left of dimension {axis} to be reflected")
         period = max(1, 2 * (len(kept) - 1))
@@ -165,7 +165,7 @@ def _wrapped(ctx: Context, data: Output, before: Output, after: Output) -> Outpu
             if not (a or b):
                 continue
             if length.is_static:
-                kept = _kept(length.value, a, b)
+                kept = _kept_positions(length.value, a, b)
                 if not kept.size:
                     raise ctx.invalid(f"nothing is left of dimension {axis} to be repeated")
                 places = kept[_positions(ctx, a, len(kept), b) % len(kept)]

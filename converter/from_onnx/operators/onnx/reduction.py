@@ -179,9 +179,9 @@ class _Member:
             return self.unreduced(ctx, data)
         plain = constant.shape == (len(front),) and tuple(constant.tolist()) == front
         reduced = Axes(axes if plain else ctx.constant(front), keep, front)
-        return self._reduced(ctx, data, reduced)
+        return self._reduce(ctx, data, reduced)
 
-    def _reduced(self, ctx: Context, data: Output, axes: Axes) -> Output:
+    def _reduce(self, ctx: Context, data: Output, axes: Axes) -> Output:
         """The body; where there are no elements to reduce ONNX's value, since engines give different ones."""
         value = ctx.like(_identity_value(self.name, data.element_type), data)
         if _is_empty(data.shape, axes):
@@ -204,7 +204,7 @@ class _Member:
         if noop:
             shape = of_known_length(shape_of(ctx, data))
             return self.unreduced(ctx, ctx.emit(movement.Reshape1(special_zero=False), data, shape))
-        kept = self._reduced(ctx, data, Axes(of_known_length(ctx.constant(every)), True, every))
+        kept = self._reduce(ctx, data, Axes(of_known_length(ctx.constant(every)), True, every))
         return kept if keep else ctx.emit(movement.Reshape1(special_zero=False), kept, ctx.constant([]))
 
     def _at_execution(self, ctx: Context, data: Output, axes: Output, keep: bool, noop: bool) -> Output:
@@ -213,7 +213,7 @@ class _Member:
         number = axes.shape.element_count()
         if number.low == 0 and not noop:
             axes = _all_if_none(ctx, data, axes)
-        kept = self._reduced(ctx, data, Axes(axes, True, None))
+        kept = self._reduce(ctx, data, Axes(axes, True, None))
         return kept if keep else drop_dimensions(ctx, kept, axes)
 
 

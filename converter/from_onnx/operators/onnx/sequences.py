@@ -146,7 +146,7 @@ def _lengths(ctx: Context, split: Output | None, dimension: int) -> list[int]:
 def concat_from_sequence(ctx: Context, input_sequence: Value, *, axis: int, new_axis: int = 0) -> Output:
     """All tensors joined along ``axis``, which may be a new one."""
     if isinstance(input_sequence, StackedSequence):
-        return _unstacked(ctx, input_sequence.stacked, axis, bool(new_axis))
+        return _unstack(ctx, input_sequence.stacked, axis, bool(new_axis))
     items = _items(ctx, input_sequence, "input_sequence")
     if not items:
         raise ctx.unsupported("joining an empty sequence")
@@ -156,7 +156,7 @@ def concat_from_sequence(ctx: Context, input_sequence: Value, *, axis: int, new_
     return ctx.emit(movement.Concat1(axis=normalize_axis(axis, ctx.rank(items[0], "the tensors"))), *items)
 
 
-def _unstacked(ctx: Context, stacked: Output, axis: int, new_axis: bool) -> Output:
+def _unstack(ctx: Context, stacked: Output, axis: int, new_axis: bool) -> Output:
     """``[length, ...]`` with the length as dimension ``axis``, or put together with that of the tensors."""
     rank = ctx.rank(stacked, "the tensors")
     at = normalize_axis(axis, rank if new_axis else rank - 1)

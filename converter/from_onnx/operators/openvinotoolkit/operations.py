@@ -206,7 +206,7 @@ def _image_dimensions(ctx: Context, x: Output, name: str) -> Output:
     return layers.gather(ctx, shape, ctx.constant([2, 3]), ctx.constant(0))
 
 
-def _placed(ctx: Context, op: priors.PriorBox8 | priors.PriorBoxClustered1, layer: Output, image: Output) -> Output:
+def _place(ctx: Context, op: priors.PriorBox8 | priors.PriorBoxClustered1, layer: Output, image: Output) -> Output:
     dimensions = _image_dimensions(ctx, layer, "the layer"), _image_dimensions(ctx, image, "the image")
     return ctx.emit(movement.Unsqueeze1(), ctx.emit(op, *dimensions), ctx.constant([0]))
 
@@ -226,7 +226,7 @@ def prior_box(
 ) -> Output:
     """Boxes of some sizes around every element of ``layer``, in parts of ``image``: ``[1, 2, 4 h w boxes]``."""
     _unused(ctx, img_size=img_size, img_h=img_h, img_w=img_w, step_h=step_h, step_w=step_w)
-    return _placed(ctx, op, layer, image)
+    return _place(ctx, op, layer, image)
 
 
 @_openvino_op("PriorBoxClustered", priors.PriorBoxClustered1, {"clip": 0, "variance": (0.1,)})
@@ -235,7 +235,7 @@ def prior_box_clustered(
 ) -> Output:
     """Boxes of given widths and heights around every element of ``layer``, as :func:`prior_box` gives them."""
     _unused(ctx, img_h=img_h, img_w=img_w)
-    return _placed(ctx, op, layer, image)
+    return _place(ctx, op, layer, image)
 
 
 def _with_caffe_name(code_type: str) -> str:
