@@ -126,7 +126,7 @@ class _Halving:
                 if source in self._beyond:
                     name = self._names(f"{source.node.name}/clamp")
                     value = make_node(Clamp1(min=-LARGEST, max=LARGEST), [source], name).outputs[0]
-                half = self._converted(value, element_types.f16)
+                half = self._convert(value, element_types.f16)
             self._in_half[source] = half
         return self._in_half[source]
 
@@ -134,12 +134,12 @@ class _Halving:
         if source not in self._single or source.element_type is element_types.f32:
             return source
         if source not in self._in_single:
-            single = self._converted(source, element_types.f32)
+            single = self._convert(source, element_types.f32)
             single.names, source.names = source.names, []
             self._in_single[source] = single
         return self._in_single[source]
 
-    def _converted(self, source: Output, element_type: ElementType) -> Output:
+    def _convert(self, source: Output, element_type: ElementType) -> Output:
         name = self._names(f"{source.node.name}/{element_type}")
         return make_node(Convert1(destination_type=element_type), [source], name).outputs[0]
 

@@ -84,7 +84,7 @@ class DirectedValues:
                 if evaluate is None:
                     evaluate = self._evaluation(nodes, feeds, name)
                 expected = evaluate(feeds)
-                actual = self._computed(output, part, {source: feeds[names_of[source]] for source in outside})
+                actual = self._compute(output, part, {source: feeds[names_of[source]] for source in outside})
             except ModelError:
                 return None  # onnxruntime has no kernel for the type, or the values do not go together
             comparison = compare(name, expected, actual, strict)
@@ -116,7 +116,7 @@ class DirectedValues:
         evaluate = self._oracle.part(nodes, feeds, [name])
         return lambda bounds_given: np.asarray(evaluate(bounds_given)[name])
 
-    def _computed(self, output: Output, part: Sequence[Node], values: Mapping[Output, Array]) -> Array:
+    def _compute(self, output: Output, part: Sequence[Node], values: Mapping[Output, Array]) -> Array:
         done = dict(values)
         for node in part:
             done.update(zip(node.outputs, self._run(node, [done[source] for source in node.inputs])))
@@ -147,14 +147,14 @@ class DirectedValues:
             smallest = max(1, min(ordinary[name].size for name in free))
             for number in range(min(MOST_ROUNDS, -(-_TIMES * len(specials) // smallest))):
                 shifts = {name: number * smallest + place * (number % 2) for place, name in enumerate(free)}
-                changed = {name: self._filled(name, ordinary[name], specials, shifts[name]) for name in free}
+                changed = {name: self._fill(name, ordinary[name], specials, shifts[name]) for name in free}
                 yield {**ordinary, **changed}, is_finite
         for name in indices.keys() & self._graph.inputs.keys() & ordinary.keys():
             size = self._indexed_axis(indices[name], ordinary)
             if size is not None and ordinary[name].dtype.kind == "i":
                 yield {**ordinary, name: np.asarray(ordinary[name] % size - size, ordinary[name].dtype)}, True
 
-    def _filled(self, name: str, like: Array, specials: Sequence[float], shift: int) -> Array:
+    def _fill(self, name: str, like: Array, specials: Sequence[float], shift: int) -> Array:
         """An array of the type and shape of ``like`` that has the ``specials`` in turn, from place ``shift`` on.
 
         Of an inner tensor those that lie in the range of ``like``, which is returned itself where there are none.

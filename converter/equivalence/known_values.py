@@ -43,10 +43,10 @@ class KnownValues:
                 continue
             pending.pop()
             if node not in self._values:
-                self._values[node] = self._computed(node)
+                self._values[node] = self._compute(node)
         return self._values[output.node][output.index]
 
-    def _computed(self, node: Node) -> tuple[Array, ...]:
+    def _compute(self, node: Node) -> tuple[Array, ...]:
         if node.op.data is not None:
             return (node.op.data.array(),)
         return as_tuple(layer_runner(node)(*(self._values[source.node][source.index] for source in node.inputs)))

@@ -249,14 +249,14 @@ class _Walk:
                 self._compare(output, name)
 
     def _evaluate(self, node: Node) -> None:
-        own = self._computed(node, self._own)
+        own = self._compute(node, self._own)
         self._own.update(zip(node.outputs, own))
         if all(self._own.get(source) is self._right.get(source) for source in node.inputs):
             self._right.update(zip(node.outputs, own))
         else:
-            self._right.update(zip(node.outputs, self._computed(node, self._right)))
+            self._right.update(zip(node.outputs, self._compute(node, self._right)))
 
-    def _computed(self, node: Node, values: Mapping[Output, Array]) -> tuple[Array, ...]:
+    def _compute(self, node: Node, values: Mapping[Output, Array]) -> tuple[Array, ...]:
         """The layer's outputs; none where it, or one before it, cannot take its inputs."""
         if any(source not in values for source in node.inputs):
             return ()

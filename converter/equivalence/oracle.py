@@ -46,7 +46,7 @@ class Oracle:
         if key not in self._made:
             as_it_is = not relaxed and not only and all(name in self.graph.outputs for name in outputs)
             source = None if as_it_is else self.graph.whole(feeds, outputs, only=only)
-            self._made[key] = self._loaded(source, plain=plain)
+            self._made[key] = self._load(source, plain=plain)
         return self._made[key](feeds)
 
     def run_by_definition(self, feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ class Oracle:
 
     def part(self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]) -> Evaluate:
         """Some nodes alone, without fusions, ready to run on inputs of the types and shapes of ``feeds``."""
-        return self._loaded(self.graph.part(nodes, feeds, outputs), plain=True)
+        return self._load(self.graph.part(nodes, feeds, outputs), plain=True)
 
     def part_by_definition(
         self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]
@@ -69,7 +69,7 @@ class Oracle:
         """As :meth:`run_part`, but by onnx's own evaluator, from the operators' definitions."""
         return _reference(self.graph, self.graph.part(nodes, feeds, outputs), "")(feeds)
 
-    def _loaded(self, model: onnx.ModelProto | None, *, plain: bool) -> Evaluate:
+    def _load(self, model: onnx.ModelProto | None, *, plain: bool) -> Evaluate:
         """``model``, or the file as it is."""
         if importlib.util.find_spec("onnxruntime") is None:
             self.name = f"onnx ReferenceEvaluator {onnx.__version__}"

@@ -43,16 +43,16 @@ class Processing:
             return "mean and scale are part of the IR's weights"
         return "a later change of the IR hides where its preprocessing ends"
 
-    def _recorded(self, names: Collection[str]) -> str | None:
+    def _recorded_name(self, names: Collection[str]) -> str | None:
         return next((name for name in names if name in self.record.inputs), None)
 
     def is_given(self, port: Port) -> bool:
         """True if callers give this input in another form than the reference takes it."""
-        return self._recorded((port.name, *port.names)) is not None
+        return self._recorded_name((port.name, *port.names)) is not None
 
     def preprocess(self, port: Port, value: Array) -> Array:
         """Apply the recorded steps to ``value``, as the reference takes it."""
-        name = self._recorded((port.name, *port.names))
+        name = self._recorded_name((port.name, *port.names))
         return value if name is None else preprocessed(value, self.record.inputs[name])
 
     def returned(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -67,7 +67,7 @@ class Processing:
         """Return random values for images, from 0 to 255."""
         values_by_name = {}
         for port in ports:
-            name = self._recorded((port.name, *port.names))
+            name = self._recorded_name((port.name, *port.names))
             if name is None:
                 continue
             steps = self.record.inputs[name]

@@ -126,7 +126,7 @@ class _Folding:
             read = [output for output in node.outputs if output.is_used]
             if not read:
                 continue
-            tensors = self._computed(node, read)
+            tensors = self._compute(node, read)
             if isinstance(tensors, NotMatched):
                 self._trace.not_matched(node, tensors)
                 continue
@@ -138,7 +138,7 @@ class _Folding:
             self._trace.matched(node)
             self.count += 1
 
-    def _computed(self, node: Node, read: Sequence[Output]) -> list[Tensor] | NotMatched:
+    def _compute(self, node: Node, read: Sequence[Output]) -> list[Tensor] | NotMatched:
         """Return the tensors of a layer that constants replace."""
         from ir_runtime.operations.quantization import FakeQuantize1  # few models come here
 

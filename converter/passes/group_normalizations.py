@@ -51,10 +51,10 @@ def group_normalization(builder: Builder, node: Node) -> Replacement:
     why = match.check_private()
     if why is not None:
         return why
-    return _normalized(builder, match) if is_first else _followed(builder, node, match)
+    return _normalize(builder, match) if is_first else _followed(builder, node, match)
 
 
-def _normalized(builder: Builder, match: Match) -> Replacement:
+def _normalize(builder: Builder, match: Match) -> Replacement:
     x = match["x"]
     if not x.shape.has_rank or x.shape.rank < 3 or not x.shape[1].is_static:
         return fail("the number of channels is not known")

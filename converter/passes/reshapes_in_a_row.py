@@ -92,7 +92,7 @@ def ones_in_transpose(builder: Builder, node: Node) -> Replacement:
     return builder.emit(before.op, before.inputs[0], builder.constant(sizes, before.inputs[1].element_type))
 
 
-def _reshaped(builder: Builder, reshape: Node, target: Sequence[int]) -> Replacement:
+def _reshape(builder: Builder, reshape: Node, target: Sequence[int]) -> Replacement:
     """A Reshape to another target, in which as many dimensions are taken over in the same places."""
     op, (x, old) = reshape.op, reshape.inputs
     assert isinstance(op, Reshape1)
@@ -135,4 +135,4 @@ def ones_in_reshape(builder: Builder, node: Node) -> Replacement:
         new = [size for axis, size in enumerate(old) if axis not in named]
     if not new:
         return fail("no dimension would be left")
-    return _reshaped(builder, before, new)
+    return _reshape(builder, before, new)

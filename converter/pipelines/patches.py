@@ -64,7 +64,7 @@ def take_positions(model: Model, merge_size: int, window: int | None = None) -> 
     masks = list(dict.fromkeys(node.inputs[_MASK_AT] for node in attentions if len(node.inputs) > _MASK_AT))
     orders = [] if window is None else _orders(model, grids)
     own = _Image(merge_size, window)
-    masks_of_windows, orders = _compared(model, grids, own, angles, masks, orders)
+    masks_of_windows, orders = _compare(model, grids, own, angles, masks, orders)
     copies = 2 if _is_doubled(angles) else 1
     width = angles.shape[1].value // copies
     new_angles = _input(model, ANGLES, PartialShape([None, width]))
@@ -178,7 +178,7 @@ def _is_doubled(angles: Output) -> bool:
     return is_last and len(parts) % 2 == 0 and parts[:middle] == parts[middle:]
 
 
-def _compared(
+def _compare(
     model: Model, grids: Node, image: _Image, angles: Output, masks: list[Output], orders: list[Output]
 ) -> tuple[set[Output], list[Output]]:
     """Compute angles, masks and orders of one image, and compare them with openvino-genai's.

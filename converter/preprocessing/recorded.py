@@ -53,8 +53,8 @@ class Recorded:
         try:
             values = json.loads(text)
             return cls(
-                {name: _made(steps, Preprocess) for name, steps in values.get("inputs", {}).items()},
-                {name: _made(steps, Postprocess) for name, steps in values.get("outputs", {}).items()},
+                {name: _build_steps(steps, Preprocess) for name, steps in values.get("inputs", {}).items()},
+                {name: _build_steps(steps, Postprocess) for name, steps in values.get("outputs", {}).items()},
                 tuple(values.get("reversed", ())),
             )
         except (ValueError, TypeError, AttributeError, ConversionError) as error:
@@ -128,12 +128,12 @@ def _read(infos: Iterable[RuntimeInfo], steps_class: type[Steps]) -> Iterable[tu
         # OpenVINO writes <info name="mean" value="1"/> again as <mean value="1"/>.
         texts = {dict(child.attributes).get("name", child.tag): _value(child) for child in info.children}
         try:
-            yield texts["name"], _made(texts, steps_class)
+            yield texts["name"], _build_steps(texts, steps_class)
         except (KeyError, ValueError, ConversionError) as error:
             raise ConversionError(f"the IR's record of its preprocessing cannot be read: {error}") from error
 
 
-def _made(texts: Mapping[str, str], steps_class: type[Steps]) -> Steps:
+def _build_steps(texts: Mapping[str, str], steps_class: type[Steps]) -> Steps:
     """The description that :func:`as_texts` wrote."""
     field_names = {field.name for field in fields(steps_class)}
     values: dict[str, Any] = {key: text for key, text in texts.items() if key in field_names}

@@ -71,8 +71,8 @@ class Request:
             for name in sorted(changed):
                 _set(inputs, name, "fold", True)
         return (
-            _merged("input", self.inputs, inputs, names, Preprocess),
-            _merged("output", self.outputs, outputs, ends, Postprocess),
+            _merge("input", self.inputs, inputs, names, Preprocess),
+            _merge("output", self.outputs, outputs, ends, Postprocess),
         )
 
     def _share(
@@ -123,7 +123,7 @@ def _set(fields_by_name: dict[str, dict[str, Any]], name: str, field_name: str, 
     own[field_name] = value
 
 
-def _merged(
+def _merge(
     role: str,
     described: Mapping[str, Any],
     added: Mapping[str, dict[str, Any]],

@@ -114,7 +114,7 @@ class _Grouping:
                 block = self._block(name, parts)
                 block.scope = name
                 children.append(block)
-        children = self._stacked(children, title)
+        children = self._stack(children, title)
         children.sort(key=_first)
         return self._repeating(children)
 
@@ -139,7 +139,7 @@ class _Grouping:
         block.settle(self._types)
         return block
 
-    def _stacked(self, parts: Sequence[Part], scope: str) -> list[Part]:
+    def _stack(self, parts: Sequence[Part], scope: str) -> list[Part]:
         """Blocks whose names differ in a number, one after the other and alike, in a block of their own."""
         numbered: dict[str, list[tuple[int, Block]]] = {}
         for part in parts:

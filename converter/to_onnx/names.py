@@ -41,7 +41,7 @@ def _mark(graph: Graph, opset: int, read: set[Value]) -> None:
         for body in bodies_of(call):
             _mark(body, opset, read)
         _drop_unread_outputs(call, opset, read)
-    graph.calls = _ordered(kept[::-1])
+    graph.calls = _order(kept[::-1])
     graph.constants = [(value, tensor) for value, tensor in graph.constants if value in read]
 
 
@@ -56,7 +56,7 @@ def _drop_unread_outputs(call: Call, opset: int, read: set[Value]) -> None:
         call.outputs.pop()
 
 
-def _ordered(calls: list[Call]) -> list[Call]:
+def _order(calls: list[Call]) -> list[Call]:
     """The nodes so that each comes after those that it reads; as they are, where they are so already."""
     writers = {value: call for call in calls for value in call.outputs}
     done: dict[Call, None] = {}

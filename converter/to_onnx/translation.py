@@ -84,7 +84,7 @@ class Translation:
             if node.op.role in ("parameter", "result"):
                 continue
             first = len(graph.calls)
-            results = self._exported(node, graph, values)
+            results = self._export(node, graph, values)
             _name_helpers(node, graph.calls[first:], results)
             self._note(node, results, values)
 
@@ -99,11 +99,11 @@ class Translation:
             self._noted.add(value)
             values[output] = value
 
-    def _exported(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
+    def _export(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
         if self._is_decomposing:
-            return self._written(node, graph, values)  # what fails is the layer that is decomposed
+            return self._write(node, graph, values)  # what fails is the layer that is decomposed
         try:
-            return self._written(node, graph, values)
+            return self._write(node, graph, values)
         except OpsetTooLow as error:
             self._add(node, f"{error}, but opset {self.opsets.version} is asked for")
         except ConversionError as error:
@@ -112,7 +112,7 @@ class Translation:
             self._add(node, str(error))
         return [Value(output.type) for output in node.outputs]
 
-    def _written(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
+    def _write(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
         ctx = Context(self, graph, node, values)
         exporter = find_exporter(type(node.op))
         if isinstance(exporter, str):
@@ -147,7 +147,7 @@ class Translation:
                 # Constants get names of their own, as those of other exporters.
                 emitted.name = "" if emitted.op.data is not None else node.name
                 emitted.origin = node.origin
-                self._note(emitted, self._written(emitted, graph, inner), inner)
+                self._note(emitted, self._write(emitted, graph, inner), inner)
         finally:
             self._is_decomposing = is_within
         return [inner[output] for output in results]

@@ -109,7 +109,7 @@ def _calculate(
     return shapes.keyed((type(op), *op.attributes().values(), x, y), ends)
 
 
-def _compared(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
+def _compare(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
     """Comparisons that the bounds of both sides decide; None where one of them is not decided."""
     if node.op.auto_broadcast == "pdpd":  # type: ignore[attr-defined]
         return None
@@ -128,12 +128,12 @@ def _decide(shapes: SymbolicShapes, op: Operation, difference: Polynomial) -> bo
     return None
 
 
-def _converted(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
+def _convert(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
     kinds = (node.inputs[0].element_type, node.outputs[0].element_type)
     return operands[0] if all(element_type.is_integral and element_type.bits >= 32 for element_type in kinds) else None
 
 
-def _negated(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
+def _negate(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
     if node.outputs[0].element_type.limits[0] == 0:
         return None  # without a sign it wraps
     zero = Polynomial.constant(0)
@@ -150,9 +150,9 @@ def _product(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -
 _Rule = Callable[["SymbolicShapes", Node, Sequence[Elements]], Union[Elements, None]]
 RULES: Sequence[tuple[tuple[type[Operation], ...], _Rule]] = (
     ((Arithmetic,), _arithmetic),
-    ((Comparison,), _compared),
-    ((Convert1,), _converted),
-    ((Negative1,), _negated),
+    ((Comparison,), _compare),
+    ((Convert1,), _convert),
+    ((Negative1,), _negate),
     ((ReduceProd1,), _product),
 )
 """For each family the rule that makes the elements of its output."""

@@ -108,7 +108,7 @@ class SymbolicShapes(Symbols):
                 self._hold(output, elements)
         if all(output.shape.is_static for output in node.outputs):
             return
-        inferred = self._inferred(node)
+        inferred = self._infer(node)
         for output, shape in zip(node.outputs, inferred):
             self._dims[output] = self._named(output.shape, shape)
 
@@ -130,7 +130,7 @@ class SymbolicShapes(Symbols):
             for own, other in zip(declared, candidates)
         )
 
-    def _inferred(self, node: Node) -> Sequence[PartialShape | None]:
+    def _infer(self, node: Node) -> Sequence[PartialShape | None]:
         nothing: list[PartialShape | None] = [None] * len(node.outputs)
         op = node.op
         if not node.inputs or op.subgraphs or op.role:

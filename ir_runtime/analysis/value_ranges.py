@@ -45,10 +45,10 @@ class _Ranges:
 
     def of(self, value: Output, deepest: int) -> ValueRange:
         if value not in self._known:
-            self._known[value] = self._found(value, deepest)
+            self._known[value] = self._compute_range(value, deepest)
         return self._known[value]
 
-    def _found(self, value: Output, deepest: int) -> ValueRange:
+    def _compute_range(self, value: Output, deepest: int) -> ValueRange:
         element_type = value.element_type
         if element_type is element_types.boolean:
             return ValueRange(0, 1)
@@ -63,9 +63,9 @@ class _Ranges:
             return _of_constant(value.tensor.array()) if value.tensor.byte_size <= _SCAN_LIMIT else unknown
         if not deepest or not (element_type.is_integral or element_type.is_real):
             return unknown
-        return self._computed(value, deepest - 1) or unknown
+        return self._compute(value, deepest - 1) or unknown
 
-    def _computed(self, value: Output, deepest: int) -> ValueRange | None:
+    def _compute(self, value: Output, deepest: int) -> ValueRange | None:
         """The range that follows from those of the inputs; None where nothing does."""
         node, element_type = value.node, value.element_type
         inputs = [self.of(source, deepest) for source in node.inputs]

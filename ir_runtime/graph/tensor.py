@@ -274,9 +274,9 @@ class Tensor:
             yield element_types.pack(rest, self.element_type)
 
     def __repr__(self) -> str:
-        return f"<Tensor {self.element_type}{list(self.shape)}: {self._shown()}>"
+        return f"<Tensor {self.element_type}{list(self.shape)}: {self._format_values()}>"
 
-    def _shown(self) -> str:
+    def _format_values(self) -> str:
         """The values of a small tensor, else how many there are."""
         if self._parts is not None or self.size > _MAX_SHOWN_ELEMENTS:
             return f"{self.size} values"

@@ -17,7 +17,7 @@ from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
 from .detection import ranked, same_dimension
 
 
-def _decoded(classes: Array, inside: Array, blank: int, merge: bool) -> tuple[Array, Array]:
+def _decode(classes: Array, inside: Array, blank: int, merge: bool) -> tuple[Array, Array]:
     """Return the mask of the places of ``classes`` ``[n, t]`` to keep, and the count of each row.
 
     Blanks are dropped, and with ``merge`` repetitions of the class just before.
@@ -61,7 +61,7 @@ class CTCGreedyDecoder1(Operation):
         data, mask = inputs
         classes = data.argmax(-1).T if data.size else np.zeros(mask.T.shape, np.int64)
         inside = np.logical_and.accumulate(mask.T != 0, axis=1)
-        kept, _ = _decoded(classes, inside, data.shape[-1] - 1, self.ctc_merge_repeated)
+        kept, _ = _decode(classes, inside, data.shape[-1] - 1, self.ctc_merge_repeated)
         return _to_front(classes, kept).astype(data.dtype)[..., None, None]
 
 
@@ -95,7 +95,7 @@ class CTCGreedyDecoderSeqLen6(Operation):
             raise InferenceError(f"each sequence must have 0 to {steps} steps, but one has {lengths.max()}")
         classes = data.argmax(-1) if data.size else np.zeros(data.shape[:2], np.int64)
         blank = int(blanks[0].reshape(-1)[0]) if blanks else count - 1
-        kept, counts = _decoded(classes, np.arange(steps) < lengths[:, None], blank, self.merge_repeated)
+        kept, counts = _decode(classes, np.arange(steps) < lengths[:, None], blank, self.merge_repeated)
         sequences = _to_front(classes, kept)
         return sequences.astype(self.classes_index_type.dtype), counts.astype(self.sequence_length_type.dtype)
 

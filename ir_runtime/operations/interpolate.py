@@ -166,11 +166,11 @@ class _Modes(_Interpolate):
             bounds = target.known_bounds
             sizes = None if bounds is None else bounds.dimensions()
         else:
-            sizes = self._scaled(shape, chosen, target)
+            sizes = self._scale(shape, chosen, target)
         pads = self.pads_begin, self.pads_end
         return [TensorType(data.element_type, self.resized(shape, chosen, sizes, pads))]
 
-    def _scaled(self, shape: PartialShape, axes: list[int] | None, scales: TensorType) -> list[Dimension] | None:
+    def _scale(self, shape: PartialShape, axes: list[int] | None, scales: TensorType) -> list[Dimension] | None:
         constant = scales.constant
         if constant is None or axes is None or not shape.has_rank:
             return None

@@ -82,11 +82,11 @@ class _Recurrent(Operation):
             kernel, alpha, beta = entry
             a = self.activations_alpha[index] if index < len(self.activations_alpha) else alpha
             b = self.activations_beta[index] if index < len(self.activations_beta) else beta
-            functions.append(self._filled(kernel, a, b))
+            functions.append(self._fill(kernel, a, b))
         return functions
 
     @staticmethod
-    def _filled(kernel: Callable[[Array, float, float], Array], a: float, b: float) -> Activation:
+    def _fill(kernel: Callable[[Array, float, float], Array], a: float, b: float) -> Activation:
         return lambda x: kernel(x, a, b).astype(x.dtype, copy=False)
 
     def check_activations(self, count: int) -> None:

@@ -110,7 +110,7 @@ class _ROIAlign(_AlignedPooling):
         for target, corner, batch in zip(out, corners, batches.tolist()):
             rows = self._places(corner[1], corner[3], least, self.pooled_h)
             columns = self._places(corner[0], corner[2], least, self.pooled_w)
-            target[:] = self._pooled(work[batch], rows, columns)
+            target[:] = self._pool(work[batch], rows, columns)
         return out.astype(data.dtype, copy=False)
 
     def _places(self, start: Array, end: Array, least: float, bins: int) -> Array:
@@ -121,7 +121,7 @@ class _ROIAlign(_AlignedPooling):
         inner = (np.arange(count, dtype=start.dtype) + start.dtype.type(0.5)) * step / max(count, 1)
         return start + np.arange(bins, dtype=start.dtype)[:, None] * step + inner
 
-    def _pooled(self, image: Array, rows: Array, columns: Array) -> Array:
+    def _pool(self, image: Array, rows: Array, columns: Array) -> Array:
         shape = (len(image), *rows.shape, *columns.shape)
         if not rows.size or not columns.size:
             # OpenVINO divides by the number of points, of which there are none.

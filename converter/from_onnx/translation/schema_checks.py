@@ -97,7 +97,7 @@ def accepted_inputs(
     """
     if _are_of(schema, inputs):
         return list(inputs)
-    values = [_converted(ctx, schema, index, value) for index, value in enumerate(inputs)]
+    values = [_convert(ctx, schema, index, value) for index, value in enumerate(inputs)]
     try:
         _check_types(schema, values)
         return values
@@ -133,7 +133,7 @@ _INDICES = {"tensor(int32)", "tensor(int64)"}
 _SINGLE = ({"tensor(float)"}, {"tensor(int64)"}, {"tensor(int32)"}, _INDICES)
 
 
-def _converted(ctx: Context, schema: Schema, index: int, value: Value | None) -> Value | None:
+def _convert(ctx: Context, schema: Schema, index: int, value: Value | None) -> Value | None:
     """An input of positions, dimensions or parameters converted to the only type that the schema has for it.
 
     An input whose type is also the type of an output is not converted.

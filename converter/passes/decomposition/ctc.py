@@ -17,7 +17,7 @@ def _shift(rows: Expression, by: int, value: Operand) -> Expression:
     return concat([rows.of(value).broadcast(rows.size(0), by), rows], 1).cut(1, 0, rows.size(1))
 
 
-def _decoded(classes: Expression, inside: Expression, blank: Expression, merge: bool) -> Expression:
+def _decode(classes: Expression, inside: Expression, blank: Expression, merge: bool) -> Expression:
     """Return the mask of the classes to keep: no blanks, and with ``merge`` no repetitions of the class just before."""
     is_kept = inside & ~classes.equal(blank)
     return is_kept & ~classes.equal(_shift(classes, 1, -1)) if merge else is_kept
@@ -40,7 +40,7 @@ def ctc_greedy_decoder(op: CTCGreedyDecoder1, x: Expression, mask: Expression) -
     """TopK, and ScatterElementsUpdate of the kept classes to the front of each row"""
     classes = _best(x).transpose(1, 0)
     inside = mask.transpose(1, 0).equal(0).as_type("i64").cumulative_sum(1).equal(0)
-    is_kept = _decoded(classes, inside, x.size(2) - 1, op.ctc_merge_repeated)
+    is_kept = _decode(classes, inside, x.size(2) - 1, op.ctc_merge_repeated)
     return _to_front(classes, is_kept, -1)[0].as_type(x.element_type).unsqueeze(2, 3)
 
 
@@ -51,7 +51,7 @@ def ctc_greedy_decoder_of_lengths(
     """TopK, and ScatterElementsUpdate of the kept classes to the front of each row"""
     classes = _best(x)
     inside = positions(x.size(1)) < lengths.as_type("i64").unsqueeze(1)
-    is_kept = _decoded(classes, inside, _blank(x, blank), op.merge_repeated)
+    is_kept = _decode(classes, inside, _blank(x, blank), op.merge_repeated)
     decoded, count = _to_front(classes, is_kept, -1)
     return [decoded.as_type(op.classes_index_type), count.squeeze(1).as_type(op.sequence_length_type)]
 

@@ -80,19 +80,19 @@ class _Rotation(NamedTuple):
 @ir_idiom(Add1)
 def of_halves(ctx: Context, op: Operation) -> Value | None:
     """RotaryEmbedding of x cos + [-second half, first half] sin (opset 23)"""
-    return _written(ctx, _of_halves(ctx.node.outputs[0]))
+    return _write(ctx, _of_halves(ctx.node.outputs[0]))
 
 
 @ir_idiom(Concat1)
 def of_parts(ctx: Context, op: Operation) -> Value | None:
     """RotaryEmbedding of [first cos - second sin, second cos + first sin], and of numbers that stay (opset 23)"""
-    return _written(ctx, _of_parts(ctx.node.outputs[0]) or _with_rest(ctx, ctx.node.outputs[0]))
+    return _write(ctx, _of_parts(ctx.node.outputs[0]) or _with_rest(ctx, ctx.node.outputs[0]))
 
 
 @ir_idiom(Reshape1)
 def of_neighbours(ctx: Context, op: Operation) -> Value | None:
     """RotaryEmbedding of pairs of neighbours (opset 23)"""
-    return _written(ctx, _of_neighbours(ctx, ctx.node.outputs[0]))
+    return _write(ctx, _of_neighbours(ctx, ctx.node.outputs[0]))
 
 
 @ir_idiom(Reshape1)
@@ -109,7 +109,7 @@ def of_merged_heads(ctx: Context, op: Operation) -> Value | None:
     before, after = ctx.dims(rotation.source), ctx.dims(merged)
     if before is None or after is None or len(after) != _RANK - 1 or before[:2] != after[:2]:
         return None
-    return _written(ctx, rotation, are_heads_merged=True)
+    return _write(ctx, rotation, are_heads_merged=True)
 
 
 # --- what is rotated ---
@@ -325,7 +325,7 @@ def _angles(ctx: Context, angles: Output, rotation: _Rotation, heads_at: int) ->
 # --- the operator ---
 
 
-def _written(ctx: Context, rotation: _Rotation | None, are_heads_merged: bool = False) -> Value | None:
+def _write(ctx: Context, rotation: _Rotation | None, are_heads_merged: bool = False) -> Value | None:
     if rotation is None or rotation.source.shape.rank != _RANK or rotation.source.element_type not in _KINDS:
         return None
     heads_at, width = _axis_of_heads(rotation), rotation.stop - rotation.start

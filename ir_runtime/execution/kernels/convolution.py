@@ -226,7 +226,7 @@ class _Convolution:
         shape = (self._groups, self._per_group, area)
         total = out.reshape(shape) if whole else scratch("sums", math.prod(shape)).reshape(shape)
         if self._per_group < _MIN_OUTPUTS_FOR_PRODUCT_PER_KERNEL_ROW:
-            self._stacked(flat, phases, y, x, total)
+            self._stack(flat, phases, y, x, total)
         else:
             product = scratch("products", math.prod(shape)).reshape(shape)
             for tap in range(self._height):
@@ -238,7 +238,7 @@ class _Convolution:
         if not whole:
             out[:, :, start : start + count] = total.reshape(self._groups, self._per_group, count, x.count)
 
-    def _stacked(self, flat: Array, phases: list[int], y: Axis, x: Axis, total: Array) -> None:
+    def _stack(self, flat: Array, phases: list[int], y: Axis, x: Axis, total: Array) -> None:
         """The products of all rows of the kernel at once, then their sums: for few output channels."""
         area, seen = total.shape[-1], flat.shape[-1]
         empty = True

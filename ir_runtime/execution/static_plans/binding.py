@@ -107,11 +107,11 @@ class Binding:
         """
         home = self.homes.get(output)
         if home is None:
-            array = self._taken(output, order)
+            array = self._take(output, order)
         else:
             whole = self.arrays.get(home.whole)
             if whole is None:
-                whole = self._taken(home.whole, order)
+                whole = self._take(home.whole, order)
             index = [slice(None)] * whole.ndim
             index[home.axis] = slice(home.start, home.stop)
             array = whole[tuple(index)]
@@ -120,7 +120,7 @@ class Binding:
         self.arrays[output] = array
         return array
 
-    def _taken(self, output: Output, order: Sequence[int] | None) -> Array:
+    def _take(self, output: Output, order: Sequence[int] | None) -> Array:
         shape = output.shape.static()
         dtype = output.element_type.dtype
         block = self._block(math.prod(shape) * dtype.itemsize)

@@ -40,7 +40,7 @@ def interpolate(node: Node, b: Binding) -> list[Call] | None:
     for number, (axis, taps) in enumerate(axes_and_taps):
         last = number == len(axes_and_taps) - 1
         shape = [*work.shape[:axis], len(taps.positions), *work.shape[axis + 1 :]]
-        target = out if last else _ordered(b, shape, order)
+        target = out if last else _order(b, shape, order)
         _resize(work, target, axis, taps, calls, b)
         work = target
     if not axes_and_taps:
@@ -48,7 +48,7 @@ def interpolate(node: Node, b: Binding) -> list[Call] | None:
     return calls
 
 
-def _ordered(b: Binding, shape: list[int], order: tuple[int, ...]) -> Array:
+def _order(b: Binding, shape: list[int], order: tuple[int, ...]) -> Array:
     return b.scratch([shape[axis] for axis in order]).transpose(np.argsort(order))
 
 
@@ -94,7 +94,7 @@ def _resize(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: B
         order = order_of(out)
         source, target = _columns(x, axis, order), _columns(out, axis, order)
         if source is None:
-            copied = _ordered(b, list(x.shape), order)
+            copied = _order(b, list(x.shape), order)
             calls.append(partial(np.copyto, copied, x))
             source = _columns(copied, axis, order)
         if source is not None and target is not None:
@@ -108,7 +108,7 @@ def _resize(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: B
             return
     shape = [1] * x.ndim
     shape[axis] = -1
-    part = _ordered(b, list(out.shape), order_of(out))
+    part = _order(b, list(out.shape), order_of(out))
     first = True
     for tap in range(taps.positions.shape[1]):
         factors = taps.weights[:, tap].astype(np.float32).reshape(shape)

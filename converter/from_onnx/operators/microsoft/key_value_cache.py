@@ -56,11 +56,11 @@ class Cache:
         whole = ctx.emit(activation.Clamp1(min=-half, max=half - 1), whole)
         if self.bits == 8:
             return in_type(ctx, whole, element_types.i8)
-        pairs = self._reshaped(ctx, layers.add(ctx, whole, ctx.like(half, whole)), [0, 0, 0, -1, 2])
+        pairs = self._reshape(ctx, layers.add(ctx, whole, ctx.like(half, whole)), [0, 0, 0, -1, 2])
         weights = ctx.constant([[1], [16]], "f32")
         # A product with [1, 16] joins both halves, exactly in float32.
         packed = ctx.emit(matmul.MatMul1(), pairs, weights)
-        return in_type(ctx, self._reshaped(ctx, packed, [0, 0, 0, -1]), element_types.u8)
+        return in_type(ctx, self._reshape(ctx, packed, [0, 0, 0, -1]), element_types.u8)
 
     def real(self, ctx: Context, held: Output, like: Output) -> Output:
         """The cache's keys or values, in the type of ``like``."""
@@ -74,13 +74,13 @@ class Cache:
             low = ctx.emit(elementwise.BitwiseAnd13(), numbers, ctx.constant(15, "i32"))
             last = ctx.constant([-1])
             parts = [ctx.emit(movement.Unsqueeze1(), part, last) for part in (low, high)]
-            pairs = self._reshaped(ctx, ctx.emit(movement.Concat1(axis=-1), *parts), [0, 0, 0, -1])
+            pairs = self._reshape(ctx, ctx.emit(movement.Concat1(axis=-1), *parts), [0, 0, 0, -1])
             wide = in_type(ctx, pairs, element_types.f32)
             whole = layers.subtract(ctx, wide, ctx.like(8, wide))
         return in_type(ctx, layers.multiply(ctx, whole, self.scale), like.element_type)
 
     @staticmethod
-    def _reshaped(ctx: Context, value: Output, shape: list[int]) -> Output:
+    def _reshape(ctx: Context, value: Output, shape: list[int]) -> Output:
         return ctx.emit(movement.Reshape1(special_zero=True), value, ctx.constant(shape))
 
 

@@ -52,11 +52,11 @@ def _zero_points(
     points = _packed(ctx, zero, element_type, (lists, held), "zero_points")
     if held != count:
         points = ctx.computed("Slice", ctx.known(points, "zero_points")[:, :count], element_type, [points])
-    points = ctx.tensor(_reshaped(points, (rows, blocks, 1)))
+    points = ctx.tensor(_reshape(points, (rows, blocks, 1)))
     return in_type(ctx, points, like.element_type)
 
 
-def _reshaped(value: Output, shape: tuple[int, ...]) -> Tensor:
+def _reshape(value: Output, shape: tuple[int, ...]) -> Tensor:
     assert value.tensor is not None
     return Tensor.from_array(value.tensor.array().reshape(shape), value.element_type).derived("Reshape", value.tensor)
 

@@ -66,19 +66,19 @@ def _sample(
     wide = element_types.f64 if exact else element_types.f32 if element_type.is_real else element_types.i32
     if element_type.is_dynamic or (not element_type.is_real and element_type.bits >= 32):
         wide = element_type
-    data = _converted(ctx, x, wide)
+    data = _convert(ctx, x, wide)
     places = in_type(ctx, grid, element_types.f64 if grid.element_type is element_types.f64 else element_types.f32)
     if rank.rank == 4:
         op = grid_sample.GridSample9(align_corners=bool(align_corners), mode=modes[mode], padding_mode=padding)
-        return _converted(ctx, ctx.emit(op, data, places), element_type)
+        return _convert(ctx, ctx.emit(op, data, places), element_type)
     if rank.rank < 3:
         raise ctx.invalid(f"the data must have at least one spatial dimension, but the shape is {rank}")
     sampler = _Sampler(bool(align_corners), modes[mode], padding)
     sampled = sampler.sample(Expression(ctx, data), Expression(ctx, places), rank.rank - 2)
-    return _converted(ctx, sampled.value, element_type)
+    return _convert(ctx, sampled.value, element_type)
 
 
-def _converted(ctx: Context, value: Output, element_type: element_types.ElementType) -> Output:
+def _convert(ctx: Context, value: Output, element_type: element_types.ElementType) -> Output:
     return value if element_type.is_dynamic else in_type(ctx, value, element_type)
 
 

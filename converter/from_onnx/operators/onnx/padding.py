@@ -69,7 +69,7 @@ def _pad(
 
 def _in_mode(ctx: Context, data: Output, before: Output, after: Output, value: Output | None, mode: str) -> Output:
     if mode == "wrap":
-        return _wrapped(ctx, data, before, after)
+        return _wrap(ctx, data, before, after)
     if mode == "constant":
         fill = ctx.like(_zero(data), data) if value is None else as_scalar(ctx, value, "the value to pad with")
         return ctx.emit(padding.Pad12(pad_mode="constant"), data, before, after, fill)
@@ -154,7 +154,7 @@ def _reflected_far(ctx: Context, data: Output, before: Output, after: Output) ->
     return ctx.emit(padding.Pad12(pad_mode="reflect"), data, ctx.constant(rest[0]), ctx.constant(rest[1]))
 
 
-def _wrapped(ctx: Context, data: Output, before: Output, after: Output) -> Output:
+def _wrap(ctx: Context, data: Output, before: Output, after: Output) -> Output:
     """Each dimension gathered at its positions modulo its length, after negative pads have cut it."""
     first, last = before.type.constant, after.type.constant
     result = data

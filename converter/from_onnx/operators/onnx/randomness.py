@@ -39,7 +39,7 @@ def unit(ctx: Context, shape: Output, seed: float | None, stream: int = 0) -> Ou
     return ctx.emit(op, shape, ctx.constant(0, "f32"), ctx.constant(1, "f32"))
 
 
-def _scaled(ctx: Context, values: Output, factor: float, offset: float, element_type: ElementType) -> Output:
+def _scale(ctx: Context, values: Output, factor: float, offset: float, element_type: ElementType) -> Output:
     wide = element_type if element_type is element_types.f64 else element_types.f32
     values = in_type(ctx, values, wide)
     scaled = layers.multiply(ctx, values, ctx.constant(factor, wide))
@@ -55,7 +55,7 @@ def _uniform(
     low: float = 0.0,
     seed: float | None = None,
 ) -> Output:
-    return _scaled(ctx, unit(ctx, shape, seed), high - low, low, element_type)
+    return _scale(ctx, unit(ctx, shape, seed), high - low, low, element_type)
 
 
 def _normal(
@@ -75,7 +75,7 @@ def _normal(
     turn = layers.multiply(ctx, v, ctx.constant(2 * math.pi, "f32"))
     radius = layers.square_root(ctx, squared)
     values = layers.multiply(ctx, radius, ctx.emit(elementwise.Cos1(), turn))
-    return _scaled(ctx, values, scale, mean, element_type)
+    return _scale(ctx, values, scale, mean, element_type)
 
 
 def _declared(ctx: Context, shape: Sequence[int]) -> Output:
