@@ -98,7 +98,7 @@ def convert(
         reading = FolderOptions(**read_fields(FolderOptions, values))
         convert_folder(state, models[0], output_model, as_json, seed if check else None, reading, options, saving)
         return
-    conversions = _One(state, options, saving, checking, page, as_json)
+    conversions = _Conversion(state, options, saving, checking, page, as_json)
     if len(models) > 1:
         targets = targets_of_several(models, output_model)
         results = for_each(
@@ -141,7 +141,7 @@ def _branches(
 
 
 @record
-class _One:
+class _Conversion:
     """The conversion of one model of the command's."""
 
     state: State

@@ -19,7 +19,7 @@ RunLayer = Callable[[Node, Sequence[Array]], tuple[Array, ...]]
 """Computes one layer in NumPy."""
 
 
-class _Found(Exception):
+class _FaultFound(Exception):
     """Ends the run of a body at the layer that is wrong."""
 
 
@@ -61,7 +61,7 @@ class WrongLayer:
                 node.op.execute(
                     [self._body(sub) for sub in node.op.subgraphs], [_value(source, values) for source in node.inputs]
                 )
-            except _Found as error:
+            except _FaultFound as error:
                 path, operation = error.args
                 return f"{node.name}/{path}", operation
             except ModelError:
@@ -78,7 +78,7 @@ class WrongLayer:
                     values.update(zip(node.outputs, self._run(node, [values[source] for source in node.inputs])))
             fault = self.of(sub.body, nodes, values)
             if fault is not None:
-                raise _Found(*fault)
+                raise _FaultFound(*fault)
             return [values[result.inputs[0]] for result in sub.body.results]
 
         return run

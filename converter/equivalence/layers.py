@@ -143,12 +143,12 @@ class _Walk:
         """Values that are not those of the tensors whose names they have, as where another program moved a name with
         the scale of a normalization: what follows is right from them, and wrong from the tensors."""
         self._directed = DirectedValues(oracle, self.run, self._names) if directed else None
-        self._given = input_values
+        self._inputs = input_values
         self._expected: dict[str, object] = dict(input_values)
         self._own: dict[Output, Array] = dict(feeds)
         self._right: dict[Output, Array] = dict(feeds)
         self._runners: dict[Node, Callable[..., Array | tuple[Array, ...]]] = {}
-        self._found = Compared()
+        self._compared = Compared()
         self._by_segment: dict[Output, Array] = {}
         """Run a segment in the engine from right values before it."""
         self._parts: dict[Output, list[Node]] = {}
@@ -158,16 +158,16 @@ class _Walk:
 
     def compared(self) -> Compared:
         if not self._shown:
-            self._found.problems.append("no layer carries the name of an inner tensor of the ONNX model")
-            return self._found
+            self._compared.problems.append("no layer carries the name of an inner tensor of the ONNX model")
+            return self._compared
         needed = self._graph.needed(self._shown)
-        self._found.absent = [
+        self._compared.absent = [
             name
             for index in needed
             for name in self._graph.nodes[index].output
             if name and name not in self._shown and self._graph.nodes[index].op_type != "Constant"
         ]
-        self._found.bodies = [node.name for node in self._nodes if node.op.subgraphs]
+        self._compared.bodies = [node.name for node in self._nodes if node.op.subgraphs]
         segments = list(self._segments(needed))
         level_of = {name: k for k, part in enumerate(segments) for i in part for name in self._graph.nodes[i].output}
         self._last_use = {name: k for k, part in enumerate(segments) for i in part for name in self._graph.reads[i]}
@@ -179,7 +179,7 @@ class _Walk:
             for node in by_level[level]:
                 self._run_layer(node)
             self._forget(level, last_read)
-        return self._found
+        return self._compared
 
     def _segments(self, nodes: Sequence[int]) -> Iterator[list[int]]:
         """The nodes in order, in segments whose outputs have some tens of megabytes."""
@@ -263,7 +263,7 @@ class _Walk:
         try:
             return self.run(node, [values[source] for source in node.inputs])
         except ModelError as error:
-            self._found.problems.append(str(error))
+            self._compared.problems.append(str(error))
             return ()
 
     def run(self, node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
@@ -279,10 +279,10 @@ class _Walk:
     def _compare(self, output: Output, name: str) -> None:
         expected = self._expected.get(name)
         if not isinstance(expected, np.ndarray):
-            self._found.problems.append(f"'{name}' is no tensor in the ONNX model")
+            self._compared.problems.append(f"'{name}' is no tensor in the ONNX model")
             return
         if self._is_drawn(output, expected):
-            self._found.drawn.append(name)
+            self._compared.drawn.append(name)
             self._right[output] = expected
             return
         allowed = self._tolerance(expected)
@@ -310,7 +310,7 @@ class _Walk:
         names = tuple(node.name for node in part if node.op.data is None)
         counted = histogram(expected, self._own.get(output)) if self._histograms else None
         telling = is_telling(expected)
-        self._found.layers.append(LayerDifference(layer, operation, whole, local, made_by, names, counted, telling))
+        self._compared.layers.append(LayerDifference(layer, operation, whole, local, made_by, names, counted, telling))
         # Later layers get the right values. Equal values stay one array, so that nothing is computed twice.
         right = self._right.get(output)
         if right is None or right.shape != expected.shape or not np.array_equal(expected, right):
@@ -334,14 +334,14 @@ class _Walk:
         actual = np.asarray(self._right[output]) if by_engine is None else by_engine[0]
         if defined is None or not compare(name, defined, actual, comparison.tolerance).passed:
             return comparison
-        self._found.defined.append(name)
+        self._compared.defined.append(name)
         return replace(comparison, passed=True, reason="")
 
     def _defined(self, name: str, output: Output, part: Sequence[Node]) -> Array | None:
         """The tensor as onnx's own evaluator computes it from right inputs; None where it cannot, or is too slow."""
         if np.size(self._right[output]) > _MOST_DEFINED:
             return None
-        feeds = dict(self._given)
+        feeds = dict(self._inputs)
         for source in _sources(part):
             feeds.update(dict.fromkeys(self._names.get(source, ()), np.asarray(self._right[source])))
         nodes = self._graph.needed([name], feeds.keys())
@@ -385,7 +385,7 @@ class _Walk:
     def _exact_errors(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Errors | None:
         """How far these layers in float64, and the reference in float32, are from the exact result; None if unknown."""
         exact_sources = {
-            **self._given,
+            **self._inputs,
             **{shown: self._expected[shown] for shown in self._shown if shown in self._expected},
         }
         exact, sources = exact_tensor(self._graph, name, exact_sources), _sources(part)
@@ -415,7 +415,7 @@ class _Walk:
             return in_segment
         alone = self._run_in_engine([output], part)
         if alone is None and self._compile_part is not None:
-            self._found.in_numpy.append(output.node.name)
+            self._compared.in_numpy.append(output.node.name)
         return None if alone is None else alone[0]
 
     def _run_segment(self, nodes: Sequence[Node]) -> dict[Output, Array]:

@@ -32,7 +32,7 @@ class Oracle:
     def __init__(self, graph: OnnxGraph) -> None:
         self.graph = graph
         self.name = ""
-        self._made: dict[tuple[Any, ...], Evaluate] = {}
+        self._evaluators: dict[tuple[Any, ...], Evaluate] = {}
 
     def run(
         self, feeds: Mapping[str, Any], outputs: Sequence[str] = (), *, plain: bool = False, only: bool = False
@@ -43,11 +43,11 @@ class Oracle:
         """
         relaxed = self.graph.relaxed_inputs(feeds)
         key = (relaxed, tuple(outputs), plain, only)
-        if key not in self._made:
+        if key not in self._evaluators:
             as_it_is = not relaxed and not only and all(name in self.graph.outputs for name in outputs)
             source = None if as_it_is else self.graph.whole(feeds, outputs, only=only)
-            self._made[key] = self._load(source, plain=plain)
-        return self._made[key](feeds)
+            self._evaluators[key] = self._load(source, plain=plain)
+        return self._evaluators[key](feeds)
 
     def run_by_definition(self, feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
         """``outputs`` as onnx's own evaluator computes them, from the operators' definitions."""

@@ -72,7 +72,7 @@ class _WeightChecks:
         self._names = anchors(graph, nodes)
         self._named = {name: output for output, names in self._names.items() for name in names}
         self._rounded = RoundedWeights.of(model)
-        self._known = KnownValues(model)
+        self._known_values = KnownValues(model)
         self._constants: dict[str, Node] = {}
         for part in model.parts():
             for node in part.nodes:
@@ -339,7 +339,7 @@ class _WeightChecks:
             users = output.uses
             if len(users) != 1 or len(users[0].outputs) != 1:
                 return value, output
-            inputs = [value if s is output else self._known.value(s) for s in users[0].inputs]
+            inputs = [value if s is output else self._known_values.value(s) for s in users[0].inputs]
             if any(source is None for source in inputs):
                 return value, output
             value = as_tuple(layer_runner(users[0])(*inputs))[0]

@@ -115,7 +115,11 @@ def multiplications(proto: ModelProto) -> Multiplications:
         if work is None:
             continue
         try:
-            count += work(node, [_known(shapes, name) for name in node.input], [_known(shapes, n) for n in node.output])
+            count += work(
+                node,
+                [_known_shape(shapes, name) for name in node.input],
+                [_known_shape(shapes, n) for n in node.output],
+            )
         except (LookupError, TypeError, ValueError):
             unknown += 1
     return Multiplications(count, unknown)
@@ -142,7 +146,7 @@ def _shapes(proto: ModelProto) -> Mapping[str, Shape]:
     return shapes
 
 
-def _known(shapes: Mapping[str, Shape], name: str) -> Shape:
+def _known_shape(shapes: Mapping[str, Shape], name: str) -> Shape:
     return shapes.get(name)
 
 

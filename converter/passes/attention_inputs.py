@@ -39,7 +39,7 @@ class Scale:
     """A product of factors and divisors, each of one element: constants are multiplied as doubles."""
 
     def __init__(self) -> None:
-        self._known = 1.0
+        self._number = 1.0
         self._factors: list[Output] = []
         self._divisors: list[Output] = []
 
@@ -49,7 +49,7 @@ class Scale:
         if constant is None:
             self._factors.append(factor)
         else:
-            self._known *= float(constant.reshape(-1)[0])
+            self._number *= float(constant.reshape(-1)[0])
 
     def divide(self, divisor: Output) -> bool:
         """Take one more divisor; not if it is 0."""
@@ -59,7 +59,7 @@ class Scale:
         elif not float(constant.reshape(-1)[0]):
             return False
         else:
-            self._known /= float(constant.reshape(-1)[0])
+            self._number /= float(constant.reshape(-1)[0])
         return True
 
     def emit(self, builder: Builder, queries: Output) -> Output:
@@ -68,9 +68,9 @@ class Scale:
         A constant is not shared with other layers: runtimes move it to the layers before, where nothing else reads it.
         """
         product: Output | None = None
-        if self._known != 1 or not self._factors:
+        if self._number != 1 or not self._factors:
             element_type = queries.element_type
-            product = builder.tensor(Tensor.from_array(np.asarray(self._known, element_type.dtype), element_type))
+            product = builder.tensor(Tensor.from_array(np.asarray(self._number, element_type.dtype), element_type))
         for factor in self._factors:
             product = factor if product is None else layers.multiply(builder, product, factor)
         assert product is not None

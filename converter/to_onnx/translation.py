@@ -52,7 +52,7 @@ class Translation:
         """Symbolic shapes of the IR."""
         self._main = Graph()
         self._shared: dict[tuple[object, ...], Value] = {}
-        self._made: dict[tuple[Graph, Hashable], Any] = {}
+        self._shared_values: dict[tuple[Graph, Hashable], Any] = {}
         self._noted: set[Value] = set()
         """ONNX values of the outputs of the IR's graphs."""
         self._is_decomposing = False
@@ -159,9 +159,9 @@ class Translation:
 
     def once(self, graph: Graph, key: Hashable, make: Callable[[], T]) -> T:
         """As :meth:`Context.once`."""
-        if (graph, key) not in self._made:
-            self._made[graph, key] = make()
-        earlier: T = self._made[graph, key]
+        if (graph, key) not in self._shared_values:
+            self._shared_values[graph, key] = make()
+        earlier: T = self._shared_values[graph, key]
         return earlier
 
     def initializer(self, graph: Graph, tensor: Tensor, name: str) -> Value:

@@ -41,12 +41,12 @@ class _Ranges:
 
     def __init__(self, largest_dimension: int) -> None:
         self._largest = largest_dimension
-        self._known: dict[Output, ValueRange] = {}
+        self._ranges: dict[Output, ValueRange] = {}
 
     def of(self, value: Output, deepest: int) -> ValueRange:
-        if value not in self._known:
-            self._known[value] = self._compute_range(value, deepest)
-        return self._known[value]
+        if value not in self._ranges:
+            self._ranges[value] = self._compute_range(value, deepest)
+        return self._ranges[value]
 
     def _compute_range(self, value: Output, deepest: int) -> ValueRange:
         element_type = value.element_type
