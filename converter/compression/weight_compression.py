@@ -210,12 +210,12 @@ def _uses_as_weights(value: Output, axes: tuple[int, ...]) -> Iterable[_Use]:
             order = reader.inputs[1].tensor.array().tolist() or range(len(axes))[::-1]
             yield from _uses_as_weights(reader.outputs[0], tuple(axes[axis] for axis in order))
             continue
-        reduced = _reduce(reader, value)
+        reduced = _reduced_axes(reader, value)
         if reduced is not None:
             yield _Use(reader, tuple(sorted(axes[axis] for axis in reduced)))
 
 
-def _reduce(reader: Node, value: Output) -> tuple[int, ...] | None:
+def _reduced_axes(reader: Node, value: Output) -> tuple[int, ...] | None:
     """The axes of the weights ``value`` that a layer sums over, or looks up at once; None where it has no weights."""
     op, rank = reader.op, len(value.shape)
     if isinstance(op, MatMul1):

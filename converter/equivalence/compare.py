@@ -289,10 +289,10 @@ _BITS = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.int8}
 def _ulps(a: Array, b: Array) -> float:
     """The largest number of representable values between two elements."""
     with np.errstate(over="ignore"):
-        return float(np.abs(_order(a) - _order(b)).max())
+        return float(np.abs(_to_ordered_integers(a) - _to_ordered_integers(b)).max())
 
 
-def _order(x: Array) -> Array:
+def _to_ordered_integers(x: Array) -> Array:
     """Numbers in the order of the floats; those of neighbours differ by one (float64: exact below 2^53)."""
     bits = np.ascontiguousarray(x).view(_BITS[x.dtype.itemsize]).astype(np.int64)
     lowest = -(1 << (8 * x.dtype.itemsize - 1))

@@ -21,7 +21,12 @@ from ir_runtime.rewriting.submodel import extract
 
 
 def minimise(
-    oracle: Oracle, model: Model, fault: LayerDifference, feeds_given: Mapping[str, Array], folder: Path, engine: Engine
+    oracle: Oracle,
+    model: Model,
+    fault: LayerDifference,
+    input_values: Mapping[str, Array],
+    folder: Path,
+    engine: Engine,
 ) -> str:
     """Write ``model.onnx``, ``model.xml``, ``model.bin``, ``inputs.npz`` and ``expected.npz`` into ``folder``.
 
@@ -39,13 +44,15 @@ def minimise(
     for node in part:
         for source in node.inputs:
             if source not in inside and source not in outside:
-                names_in_graph = [name for name in source.names if name in names.get(source, ()) or name in feeds_given]
+                names_in_graph = [
+                    name for name in source.names if name in names.get(source, ()) or name in input_values
+                ]
                 if not names_in_graph:
                     raise VerificationError(f"{source.node.where} has no name in the ONNX model to cut it off at")
                 outside[source] = names_in_graph[0]
     fault_name = fault.comparison.name
-    missing = [name for name in outside.values() if name not in feeds_given]
-    values = {**feeds_given, **oracle.run(feeds_given, missing, plain=True)} if missing else dict(feeds_given)
+    missing = [name for name in outside.values() if name not in input_values]
+    values = {**input_values, **oracle.run(input_values, missing, plain=True)} if missing else dict(input_values)
     feeds = {name: values[name] for name in outside.values()}
     nodes = graph.needed([fault_name], list(feeds))
     # Other inputs of the ONNX nodes, such as one that became a constant of the IR.

@@ -151,14 +151,14 @@ class Sides:
             core = Processing(self.unrounded, self.reference.processing).core
         if core is None:
             return Compared(), self.processing.hidden
-        core_feeds = self.reference_feeds(run.feeds)
-        before = self.feeds_of_core(run.feeds, core_feeds)
+        reference_inputs = self.reference_feeds(run.feeds)
+        before = self.feeds_of_core(run.feeds, reference_inputs)
         feeds = dict(zip(core.inputs, before))
         try:
             comparison = self.reference.compare_layers(
                 core,
                 feeds,
-                core_feeds,
+                reference_inputs,
                 self.tolerance,
                 RoundedWeights.of(core) if self.default_tolerance else self.rounded,
                 is_chosen=not self.default_tolerance,
@@ -211,11 +211,13 @@ class Sides:
         values = self.reference.run_by_definition(self.reference_feeds(run.feeds), list(run.expected))
         return self.processing.returned(values)
 
-    def feeds_of_core(self, feeds: Mapping[str, Array], core_feeds: Mapping[str, Array]) -> list[Array]:
+    def feeds_of_core(self, feeds: Mapping[str, Array], reference_inputs: Mapping[str, Array]) -> list[Array]:
         """Return the inputs of the layers behind the preprocessing, in the order of the inputs."""
         processed = self.processing.record.inputs
         return [
-            core_feeds[self.names[port.name]] if any(name in processed for name in port.names) else feeds[port.name]
+            reference_inputs[self.names[port.name]]
+            if any(name in processed for name in port.names)
+            else feeds[port.name]
             for port in self.ports
         ]
 

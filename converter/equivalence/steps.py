@@ -359,7 +359,7 @@ class _Runs:
         for number, step in enumerate(drawn_tokens):
             mask = np.concatenate([mask, np.ones_like(step)], axis=1)
             outputs_of_steps.append(self._ir(step, mask, beams if number == 0 else None))
-        padded = [] if beams is not None else self._pad([tokens, *drawn_tokens], mask)
+        padded = [] if beams is not None else self._run_padded([tokens, *drawn_tokens], mask)
         for row in rows:
             self._onnx.reset()
             source = row if beams is None else beams[row]
@@ -377,7 +377,7 @@ class _Runs:
                     step_result = self._step(run, number, tokens, row, own, *logits.row(at, own))
                 yield step_result, feeds
 
-    def _pad(self, parts: list[Array], mask: Array) -> list[Array]:
+    def _run_padded(self, parts: list[Array], mask: Array) -> list[Array]:
         """The logits of the ONNX model with the padded batch; none where it does not take one."""
         self._onnx.reset(len(mask))
         padded_rows, end = [], 0

@@ -62,7 +62,7 @@ _WHOLE = {
 }  # fmt: skip
 
 
-def undefined(graph: OnnxGraph, oracle: Oracle, known_values: Mapping[str, Array]) -> str:
+def undefined(graph: OnnxGraph, oracle: Oracle, reference_inputs: Mapping[str, Array]) -> str:
     """A sentence on the first node of the main graph whose inputs have no result that ONNX defines; empty for none.
 
     Casts to whole numbers have no result for infinities and NaN, quantisation and sorting have none for NaN.
@@ -77,7 +77,7 @@ def undefined(graph: OnnxGraph, oracle: Oracle, known_values: Mapping[str, Array
                 asked.setdefault(name, (node, is_cast))
     try:
         computed = [name for name in asked if name in graph.producer]
-        values = {**known_values, **(oracle.run(known_values, computed, plain=True, only=True) if computed else {})}
+        values = {**reference_inputs, **(oracle.run(reference_inputs, computed, plain=True, only=True) if computed else {})}
     except VerificationError:
         return ""
     for name, (node, is_cast) in asked.items():

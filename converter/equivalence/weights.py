@@ -122,7 +122,7 @@ class _WeightChecks:
                 continue
             own = self._constants.get(name)
             check = self._first(name, tensor, [own] if own is not None else self._nearby(name, tensor))
-            check = check or (self._differs(name, tensor, own) if own is not None else self._scale(name, tensor))
+            check = check or (self._differs(name, tensor, own) if own is not None else self._check_scaled(name, tensor))
             if check is None:
                 left[name] = tensor, [own] if own is not None else list(self._nearby(name, tensor))
             checks_by_name[name] = check or WeightCheck(name, "folded", self._into(name))
@@ -148,7 +148,7 @@ class _WeightChecks:
                 return packed
         return None
 
-    def _scale(self, name: str, tensor: Tensor) -> WeightCheck | None:
+    def _check_scaled(self, name: str, tensor: Tensor) -> WeightCheck | None:
         """The check of a tensor whose channels are scaled; None where no constant is that."""
         if not tensor.element_type.is_real or len(tensor.shape) < 2:
             return None

@@ -78,11 +78,13 @@ def supported_operators() -> list[SupportedOperator]:
         key = (domain, op_type)
         how = "translated" if key in translated else "function" if key in versions else "refused"
         limits = (refused[key],) if how == "refused" else ()
-        operators.append(_measure(op_type, domain, tuple(sorted(versions.get(key, ()))), how, limits))
+        operators.append(_with_measurements(op_type, domain, tuple(sorted(versions.get(key, ()))), how, limits))
     return operators
 
 
-def _measure(op_type: str, domain: str, versions: tuple[int, ...], how: str, why: tuple[str, ...]) -> SupportedOperator:
+def _with_measurements(
+    op_type: str, domain: str, versions: tuple[int, ...], how: str, why: tuple[str, ...]
+) -> SupportedOperator:
     measured = _measurements().get(f"{domain}.{op_type}", {})
     return SupportedOperator(
         op_type,

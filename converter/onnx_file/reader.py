@@ -327,24 +327,24 @@ def _typed_data(proto: TensorProto, name: str, count: int) -> Array:
             values[:] = [item.decode() for item in proto.string_data]
         except UnicodeDecodeError as error:
             raise InvalidModelError(f"tensor '{name}' holds a string that is not UTF-8") from error
-        return _count(values, count, name)
+        return _check_count(values, count, name)
     element_type = element_type_of(proto.data_type)
     field = _FIELD_OF.get(proto.data_type, "int32_data")
     stored = np.array(getattr(proto, field), _STORED[field])
     if not stored.size and any(len(getattr(proto, other)) for other in _STORED):
         raise InvalidModelError(f"tensor '{name}': its data must stand in the field {field}, where there is none")
     if field != "int32_data":
-        return _count(stored.astype(element_type.dtype, copy=False), count, name)
+        return _check_count(stored.astype(element_type.dtype, copy=False), count, name)
     if proto.data_type == TensorProto.INT32:
-        return _count(stored.astype(np.int32), count, name)
+        return _check_count(stored.astype(np.int32), count, name)
     if element_type.is_packed:
         octets = stored.astype(np.uint8)
         # A byte holds several numbers; the last byte may hold more than there are.
         held = min(stored.size * (8 // element_type.bits), count)
-        return _count(element_types.unpack(octets, element_type, (held,)), count, name)
+        return _check_count(element_types.unpack(octets, element_type, (held,)), count, name)
     # The rest are the bits of numbers of 8 and 16 bits.
     bits = stored.astype(np.uint16 if element_type.bits == 16 else np.uint8)
-    return _count(bits.view(element_type.dtype), count, name)
+    return _check_count(bits.view(element_type.dtype), count, name)
 
 
 _STORED = {
@@ -364,7 +364,7 @@ _FIELD_OF = {
 }
 
 
-def _count(values: Array, count: int, name: str) -> Array:
+def _check_count(values: Array, count: int, name: str) -> Array:
     if values.size != count:
         raise InvalidModelError(f"tensor '{name}' needs {count} values, but has {values.size}")
     return values

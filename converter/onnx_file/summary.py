@@ -177,7 +177,7 @@ def _convolution(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> 
     return _product(outputs[0]) * _product(None if weights is None else weights[1:])
 
 
-def _transpose(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
+def _transposed_convolution(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
     weights = inputs[1]
     return _product(inputs[0]) * _product(None if weights is None else weights[1:])
 
@@ -186,7 +186,7 @@ _WORK = {
     "MatMul": _matmul,
     "Gemm": _gemm,
     "Conv": _convolution,
-    "ConvTranspose": _transpose,
+    "ConvTranspose": _transposed_convolution,
     "ConvInteger": _convolution,
     "MatMulInteger": _matmul,
 }

@@ -103,13 +103,13 @@ def _sentence(report: Report) -> str:
         return f"The statement does not hold: {report.attestation[0]}. Now: {report.verdict}, {report.reason}."
     if report.verdict in (UNPROVEN, DIFFERENT):
         return f"{report.verdict.capitalize()}: {report.reason}."
-    runs, outputs = _count(len(report.samples), "run"), _count(len(report.outputs), "output")
+    runs, outputs = _format_count(len(report.samples), "run"), _format_count(len(report.outputs), "output")
     agree = "agrees" if len(report.outputs) == 1 else "agree"
     how = f"{outputs} {agree} with {report.oracle} in {runs}; {_largest(report)}"
     return f"{report.verdict.capitalize()}: {how}; {report.derivation.reason}."
 
 
-def _count(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 

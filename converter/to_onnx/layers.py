@@ -101,11 +101,11 @@ def slice_along(ctx: Context, x: Value, axis: int, start: int | Value, end: int 
 
 def concat(ctx: Context, values: Sequence[Value], axis: int) -> Value:
     """Concat; nothing for a single value. What is joined from parts along the same axis is joined from these."""
-    parts = [part for value in values for part in _join(value, axis)]
+    parts = [part for value in values for part in _concatenated_parts(value, axis)]
     return parts[0] if len(parts) == 1 else ctx.emit("Concat", *parts, axis=axis)
 
 
-def _join(value: Value, axis: int) -> list[Value]:
+def _concatenated_parts(value: Value, axis: int) -> list[Value]:
     call = value.made_by
     if call is None or call.op_type != "Concat" or call.domain or call.attributes["axis"] != axis:
         return [value]

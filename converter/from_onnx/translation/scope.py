@@ -82,7 +82,7 @@ class Scope:
         """The value of that name; None where there is none here or around."""
         output = self._values.get(name)
         if output is None and name in self._initializers:
-            output = self.constant(name, self._store(name))
+            output = self.constant(name, self._stored_tensor(name))
         if output is None:
             outer = self.outer_value(name)
             output = (
@@ -115,7 +115,7 @@ class Scope:
 
         self.captures = {outer: self.captures[outer] for outer in sorted(self.captures, key=place)}
 
-    def _store(self, name: str) -> Tensor:
+    def _stored_tensor(self, name: str) -> Tensor:
         stored = self._initializers[name]
         try:
             tensor = self._file.dense(stored) if isinstance(stored, SparseTensorProto) else self._file.tensor(stored)

@@ -79,7 +79,7 @@ def loop(ctx: Context, op: Loop5, trips: Value, condition: Value, *inputs: Value
     number = known_number(ctx, trips)
     count: Value | None = None
     if number is None or number >= 0:
-        limited = _limit(ctx.node.inputs[0])
+        limited = _limited_source(ctx.node.inputs[0])
         count = scalar(ctx, ctx.cast(trips if limited is None else ctx.value(limited), element_types.i64))
         if number is None and limited is None:
             endless = ctx.emit("Less", count, ctx.constant(0))
@@ -240,7 +240,7 @@ def _is_begin(ctx: Context, inputs: Sequence[Value], external: int) -> bool:
     return bool(np.all(first)) and bool(np.all(value))
 
 
-def _limit(trips: Output) -> Output | None:
+def _limited_source(trips: Output) -> Output | None:
     """Return the source of a trip count that is 0 at least; ONNX takes a negative one for 0, the IR for no limit."""
     if not isinstance(trips.node.op, Maximum1):
         return None

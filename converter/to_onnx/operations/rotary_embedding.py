@@ -134,7 +134,7 @@ def _of_parts(value: Output, pattern: Pattern = _PARTS, *, interleaved: bool = F
     roles = [match[name] for name in ("first", "second", "cos", "sin")]
     # The formula stays the same where the numbers and the angles change their roles.
     for first, second, cos, sin in (roles, [*roles[2:], *roles[:2]]):
-        joined, half = _join([first, second, *value.node.inputs[2:]], interleaved), _width(first)
+        joined, half = _find_joined([first, second, *value.node.inputs[2:]], interleaved), _width(first)
         if joined is not None and half is not None and half == _width(second):
             return _Rotation(*joined, half, cos, sin, are_whole=False, interleaved=interleaved)
     return None
@@ -213,7 +213,7 @@ def _is_along_the_last(node: Node) -> bool:
     return all(axis in (-1, rank - 1) for axis in axes)
 
 
-def _join(parts: Sequence[Output], interleaved: bool = False) -> tuple[Output, int, int] | None:
+def _find_joined(parts: Sequence[Output], interleaved: bool = False) -> tuple[Output, int, int] | None:
     """The nearest tensor of which the parts, one behind the other, are the numbers from a start to a stop."""
     places_by_source = [dict(_sources(part)) for part in parts]
     for source in places_by_source[0]:

@@ -436,7 +436,7 @@ def _gelu_tanh(x: Array, out: Array, spare: Sequence[Array]) -> None:
 
 
 def _gelu_end(x: Array, out: Array, target: Array) -> None:
-    """x (1 + tanh(x made)) / 2, into ``out``."""
+    """x (1 + tanh(x target)) / 2, into ``out``."""
     np.multiply(target, x, target)
     np.tanh(target, target)
     np.add(target, _ONE, target)

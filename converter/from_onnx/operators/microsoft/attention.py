@@ -388,7 +388,9 @@ def group_query_attention(
     ]
     new = [cache.stored(ctx, part) for cache, part in zip(caches, (k, v))]
     if steps is not None:
-        present, held, window = _cache(ctx, steps, pasts, new, local_window_size if sliding_window_cache else None)
+        present, held, window = _update_cache(
+            ctx, steps, pasts, new, local_window_size if sliding_window_cache else None
+        )
         k, v = (cache.real(ctx, part, q) for cache, part in zip(caches, held))
         added = [steps.mask(ctx, k, bool(causal), local_window_size, window)]
     else:
@@ -408,7 +410,7 @@ def group_query_attention(
     return output, *present
 
 
-def _cache(
+def _update_cache(
     ctx: Context,
     steps: _Steps,
     pasts: tuple[Output, Output] | None,
