@@ -438,7 +438,7 @@ def both_from(
 
 
 def refuse_unused(options: ConversionOptions, branch: str, situation: str) -> None:
-    """Raise :class:`ConversionError` where an option is set that ``branch`` (``situation``) has no use for."""
+    """Raise :class:`ConversionError` where an option is set that ``branch`` (``situation``) does not use."""
     from converter.from_onnx.input_forms import OptionError
 
     refused = {entry.name for entry in fields(ConversionOptions) if branch in entry.metadata["unused_in"]}

@@ -1,4 +1,4 @@
-"""Weights of products, look-ups and convolutions stored in 8 or 4 bits, without any data to calibrate with.
+"""Weights of matrix multiplications, lookups and convolutions stored in 8 or 4 bits, without calibration data.
 
 Before and after, in the layers that OpenVINO's plug-ins keep small and multiply with as they are:
 

@@ -163,7 +163,7 @@ def verify_steps(
     Runs: a prompt (longer than the windows that the IR's masks have, up to 1024 tokens) and tokens behind it; the same
     after a reset; a prompt in two parts; a batch of prompts of different lengths, padded on the left, where a row
     may be that of the ONNX model with the padding, and is left out of recurrent models that padding changes; beams that
-    go on with the past of other rows. ``rtol`` and ``atol`` replace the tolerance of the logits' type; ``engine``,
+    continue with the state of other rows. ``rtol`` and ``atol`` replace the tolerance of the logits' type; ``engine``,
     ``device``, ``config``, ``accept_unproven`` and ``verbose`` are those of :func:`verify`.
 
     Raises :class:`converter.VerificationError` where a side is no language model, or cannot be run.
@@ -347,7 +347,7 @@ class _Runs:
     def _together(
         self, run: str, prompts: list[Array], steps: int, beams: list[int] | None
     ) -> Iterator[tuple[Step, Feeds]]:
-        """A batch; with ``beams`` each row goes on with the past of the row that it names, after the prompt."""
+        """A batch; with ``beams`` each row continues with the state of the row that it names, after the prompt."""
         rows = range(len(prompts))
         longest = max(prompt.shape[1] for prompt in prompts)
         tokens, mask = (np.zeros((len(prompts), longest), np.int64) for _ in range(2))

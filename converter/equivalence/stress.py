@@ -77,7 +77,8 @@ def undefined(graph: OnnxGraph, oracle: Oracle, reference_inputs: Mapping[str, A
                 asked.setdefault(name, (node, is_cast))
     try:
         computed = [name for name in asked if name in graph.producer]
-        values = {**reference_inputs, **(oracle.run(reference_inputs, computed, plain=True, only=True) if computed else {})}
+        inner = oracle.run(reference_inputs, computed, plain=True, only=True) if computed else {}
+        values = {**reference_inputs, **inner}
     except VerificationError:
         return ""
     for name, (node, is_cast) in asked.items():

@@ -2,7 +2,7 @@
 
 They have the names, fields, numbers and defaults of onnx's own classes, which take protobuf and a tenth of a
 second to import; a field that a file leaves out has its default and is not :meth:`Message.has`. What a conversion
-has no use for (texts for people, training) is not kept.
+does not use (strings for people, training) is not kept.
 
 https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 """

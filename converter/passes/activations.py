@@ -1,4 +1,4 @@
-"""Activations that an exporter spelled out, as the layer that the IR has for them.
+"""Fuse the node sequences that exporters emit for activations into the layers of the IR.
 
 x -> Sigmoid -> Multiply(x)                              becomes      x -> Swish
 x -> Multiply(beta) -> Sigmoid -> Multiply(x)            becomes      x -> Swish(beta)
@@ -100,7 +100,7 @@ def _register(name: str, pattern: Pattern, op: type[Operation]) -> None:
     def replace(builder: Builder, node: Node) -> Replacement:
         return _replacement(builder, node, pattern, op)
 
-    replace.__doc__ = f"Put {op.type} in the place of the layers that spell it out."
+    replace.__doc__ = f"Replace the layers that exporters emit for {op.type} by that layer."
     passes.replaces(name)(replace)
 
 

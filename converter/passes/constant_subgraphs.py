@@ -32,13 +32,13 @@ _PARTS_OF_GROWTH = 3
 
 @passes.register("constant_integers")
 def constant_integers(model: Model, trace: PassTrace) -> int:
-    """Put constants in the place of layers that compute whole numbers from constants."""
+    """Replace layers that compute whole numbers from constants by constants."""
     return _fold(model, trace, _is_of_integers, min_layers=1)
 
 
 @passes.register("constant_subgraphs")
 def constant_subgraphs(model: Model, trace: PassTrace) -> int:
-    """Put constants in the place of what several layers compute from constants.
+    """Replace constant subgraphs of several layers by their values.
 
     Single layers of other types than integers stay: weights keep what widens or broadcasts them.
     """
@@ -47,7 +47,7 @@ def constant_subgraphs(model: Model, trace: PassTrace) -> int:
 
 @graph_pass("folded_constants", PASSES)
 def fold_constants(model: Model) -> int:
-    """Put constants in the place of everything that layers compute from constants, as far as these may grow.
+    """Replace all layers that compute constants from constants, as far as these may grow.
 
     For a model that is not stored as an IR, where single layers are worth more than the bytes.
     """

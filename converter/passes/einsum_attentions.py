@@ -1,4 +1,4 @@
-"""Attention that an exporter spelled out with Einsum, as ScaledDotProductAttention.
+"""Fuse attention that exporters emit with Einsum into ScaledDotProductAttention.
 
     q, k -> Einsum(btnh,bsnh->bnts) -> Add(mask) -> SoftMax(-1) -> s
     s, v -> Einsum(bnts,bsnh->btnh)
@@ -31,7 +31,7 @@ _PATTERN = either(layer(Einsum7, _WEIGHTS, anything("values")), layer(Einsum7, a
 
 @passes.replaces("einsum_attentions")
 def einsum_attention(builder: Builder, node: Node) -> Replacement:
-    """Put ScaledDotProductAttention in the place of the second Einsum."""
+    """Replace the second Einsum by ScaledDotProductAttention."""
     if not any(isinstance(source.node.op, (SoftMax1, SoftMax8)) for source in node.inputs):
         return fail("no input is made by SoftMax")
     match = _PATTERN.match(node.outputs[0])

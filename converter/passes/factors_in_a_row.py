@@ -34,7 +34,7 @@ _PATTERNS: dict[type[Operation], Pattern] = {Multiply1: _twice(Multiply1), Add1:
 
 @passes.replaces("factors_in_a_row")
 def factor_in_a_row(builder: Builder, node: Node) -> Replacement:
-    """Put one product or sum in the place of two."""
+    """Replace two products or sums by one."""
     operation: type[Operation] = Multiply1 if isinstance(node.op, Multiply1) else Add1
     match = _PATTERNS[operation].match(node.outputs[0])
     if isinstance(match, NotMatched):

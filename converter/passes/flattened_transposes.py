@@ -27,7 +27,7 @@ _PATTERN = layer(Reshape1, layer(Transpose1, _FLAT, constant("order")), anything
 
 @passes.replaces("flattened_transposes")
 def flattened_transpose(builder: Builder, node: Node) -> Replacement:
-    """Put one Transpose in the place of the three layers."""
+    """Replace the three layers by one Transpose."""
     match = _PATTERN.match(node.outputs[0])
     if isinstance(match, NotMatched):
         return match

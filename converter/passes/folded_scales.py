@@ -83,7 +83,7 @@ class _Channels:
         return tensor.array().astype(np.float64).reshape(-1)
 
     def behind(self, transpose: Node) -> _Channels | None:
-        """The channels behind a Transpose; None where its order comes at run time, or is not spelled out."""
+        """The channels behind a Transpose; None where its order comes at run time, or is not explicit."""
         constant = transpose.inputs[1].type.constant
         order = [] if constant is None else constant.reshape(-1).tolist()
         if len(order) != (self.rank or len(order)) or len(order) < self.from_end:

@@ -1,4 +1,4 @@
-"""Group normalisation that an exporter spelled out.
+"""Fuse the node sequence that exporters emit for group normalization.
 
     x -> Reshape [0, groups, -1] -> MVN [2] -> Reshape (the shape of x) -> n
     n -> Multiply(scale) -> Add(bias)                becomes      x -> GroupNormalization(scale, bias)
@@ -43,7 +43,7 @@ _FOLLOWED = layer((Add1, Multiply1), _MADE, anything("values", is_stored), commu
 
 @passes.replaces("group_normalizations")
 def group_normalization(builder: Builder, node: Node) -> Replacement:
-    """Put GroupNormalization in the place of the last Reshape, and the product and the sum behind it into that."""
+    """Replace the last Reshape by GroupNormalization, which includes the product and the sum behind it."""
     is_first = isinstance(node.op, Reshape1)
     match = (_GROUPS if is_first else _FOLLOWED).match(node.outputs[0])
     if isinstance(match, NotMatched):

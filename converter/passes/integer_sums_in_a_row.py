@@ -23,7 +23,7 @@ _MAX_BYTES = 1 << 10
 
 @passes.replaces("integer_sums_in_a_row")
 def integer_sum_in_a_row(builder: Builder, node: Node) -> Replacement:
-    """Put one sum in the place of two."""
+    """Replace two sums by one."""
     if not node.outputs[0].element_type.is_integral:
         return fail("it does not add integers")
     last = _summand(node)

@@ -1,4 +1,4 @@
-"""Layer normalisation that an exporter spelled out, as MVN.
+"""Fuse the node sequence that exporters emit for layer normalization into MVN.
 
     x -> ReduceMean -> m;  x, m -> Subtract -> c
     c -> Power(2) -> ReduceMean -> Add(eps) -> Sqrt -> s

@@ -29,13 +29,13 @@ _ROWS = 256
 
 @passes.register("shared_weights")
 def shared_weights(model: Model, trace: PassTrace) -> int:
-    """Put transposes in the place of constants that are another constant's."""
+    """Replace constants that are the transpose of another constant by that and a Transpose."""
     count = 0
     for part in model.parts():
         alike: dict[object, list[Node]] = defaultdict(list)
         unique = UniqueNames(part)
         constants = [node for node in part.nodes if node.op.data is not None]
-        # A product reads either of both as it is, a look-up does not: its constant is the one that stays.
+        # A product reads either of both as it is, a lookup does not: its constant is the one that stays.
         for node in sorted(constants, key=_is_factor):
             tensor = node.op.data
             if (

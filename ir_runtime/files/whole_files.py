@@ -15,7 +15,7 @@ from ..errors import FileError
 Write = Callable[[IO[bytes]], object]
 
 _SYNC_SECONDS = 0.01
-"""Between two times that what is written so far is put on the disk."""
+"""Seconds between two flushes of written data to the disk."""
 
 
 def check_target(path: str | os.PathLike[str]) -> None:

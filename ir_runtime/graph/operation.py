@@ -1,4 +1,4 @@
-"""The base class of every IR operation, the types of its inputs and outputs, and the look-up by type and opset.
+"""The base class of every IR operation, the types of its inputs and outputs, and the lookup by type and opset.
 
 A class is one revision of one operation. It declares its attributes with the functions of
 :mod:`.attributes`, which can be imported from here, too; a wrong or missing attribute fails at construction.

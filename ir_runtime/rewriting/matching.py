@@ -68,7 +68,7 @@ class Match:
 
     @property
     def nodes(self) -> list[Node]:
-        """The layers that the pattern spells out, those of ``anything`` and constants left out; the last one first."""
+        """The layers of the pattern without those of ``anything`` and constants; the last one first."""
         return [value.node for pattern, value in self._values.items() if isinstance(pattern, _Layer)]
 
     def check_private(self) -> NotMatched | None:

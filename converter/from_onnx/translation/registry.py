@@ -50,7 +50,7 @@ class Translator:
     without: frozenset[str] = frozenset()
     """Parameters of the function that these versions do not have."""
     replaces: bool = False
-    """True if it takes the place of other translators of its versions, registered before or after it."""
+    """True if it replaces other translators of its versions, registered before or after it."""
 
     @cached_property
     def parameters(self) -> tuple[inspect.Parameter, ...]:

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear, which the IR spells out.
+"""Fuse the layers that the IR has for QuantizeLinear and DequantizeLinear.
 
 x -> Divide(scale) -> Round -> Add(zero point) -> Clamp to the limits of the type -> Convert
 codes -> Convert -> Subtract(zero point) -> Multiply(scale)
