@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from converter.batch.rows import Row
     from converter.compression.weight_compression import WeightCompression
     from converter.conversion import convert_model, save_model
+    from converter.editing.edit import Edited, edit
+    from converter.editing_options import EditOptions
     from converter.equivalence import Comparison, LayerDifference, Report, Sample, Tolerance, WeightCheck
     from converter.equivalence.rederivation import Rederivation, derive
     from converter.equivalence.steps import StepsReport, verify_steps
@@ -53,6 +55,8 @@ __all__ = [
     "ConversionError",
     "ConversionOptions",
     "ConvertedFolder",
+    "EditOptions",
+    "Edited",
     "ExportOptions",
     "ExportedLanguageModel",
     "InternalError",
@@ -73,6 +77,7 @@ __all__ = [
     "convert_many",
     "convert_model",
     "derive",
+    "edit",
     "export_language_model",
     "export_model",
     "onnx_op",
@@ -93,6 +98,8 @@ __getattr__, __dir__ = exports(
         "converter.batch.many": ("convert_many",),
         "converter.batch.rows": ("Row",),
         "converter.conversion": ("convert_model", "save_model"),
+        "converter.editing.edit": ("Edited", "edit"),
+        "converter.editing_options": ("EditOptions",),
         "converter.equivalence": ("Comparison", "LayerDifference", "Report", "Sample", "Tolerance", "WeightCheck"),
         "converter.errors": (
             *("ConversionError", "InternalError", "InvalidModelError"),

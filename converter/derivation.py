@@ -46,7 +46,7 @@ class Step:
     """A step of a derivation: a conversion, states turned into inputs, or saving with options that change the model."""
 
     action: str
-    """``convert``, ``make_stateless`` or ``save``."""
+    """``convert``, ``edit``, ``make_stateless`` or ``save``."""
     version: str = __version__
     """The version of onnx2ir."""
     source: str = ""
@@ -80,7 +80,7 @@ class Step:
         counts = (*step.passes.values(), *step.rules.values())
         if not texts.get("version"):
             raise ValueError("the record has a step without a version")
-        if step.action not in ("convert", "make_stateless", "save") or step.source not in ("", "onnx", "ir"):
+        if step.action not in ("convert", "edit", "make_stateless", "save") or step.source not in ("", "onnx", "ir"):
             raise ValueError("the record has a step of an unknown type")
         if not re.fullmatch(r"|sha256:[0-9a-f]{64}", step.digest) or not all(
             type(count) is int and count > 0 for count in counts

@@ -54,7 +54,7 @@ def apply_options(model: Model, options: Options, *, static: bool) -> Mapping[st
     for name, element_type in bound.kinds.items():
         _retype(model, inputs[name], element_type)
     if bound.outputs is not None:
-        _cut(model, bound.outputs)
+        cut_outputs(model, bound.outputs)
     if static:
         _fold_shapes(model)
     return {name: node.outputs[0].shape for name, node in inputs.items()}
@@ -123,22 +123,28 @@ def _retype(model: Model, node: Node, element_type: ElementType) -> None:
     output.replace_by(converted.outputs[0], move_names=False)
 
 
-@graph_pass("cut_outputs", OPTIONS)
-def _cut(model: Model, outputs: tuple[str, ...]) -> None:
-    """Return these tensors in place of the model's outputs."""
-    outputs_by_name: dict[str, Output] = {}
+def known_tensors(model: Model) -> dict[str, Output]:
+    """The tensors by their names, and by those of layers of one output."""
+    tensors: dict[str, Output] = {}
     for node in model.nodes():
         for output in node.outputs:
-            outputs_by_name.update(dict.fromkeys(output.names, output))
+            tensors.update(dict.fromkeys(output.names, output))
             if len(node.outputs) == 1:
-                outputs_by_name.setdefault(node.name, output)
+                tensors.setdefault(node.name, output)
     for node in model.results:
-        outputs_by_name.update(dict.fromkeys(node.end_names, node.inputs[0]))
-    missing = [name for name in outputs if name not in outputs_by_name]
+        tensors.update(dict.fromkeys(node.end_names, node.inputs[0]))
+    return tensors
+
+
+@graph_pass("cut_outputs", OPTIONS)
+def cut_outputs(model: Model, outputs: tuple[str, ...]) -> None:
+    """Return these tensors in place of the model's outputs."""
+    tensors = known_tensors(model)
+    missing = [name for name in outputs if name not in tensors]
     if missing:
-        raise OptionError(f"the model has no tensor '{missing[0]}'{suggestions(missing[0], outputs_by_name)}")
+        raise OptionError(f"the model has no tensor '{missing[0]}'{suggestions(missing[0], tensors)}")
     unique = UniqueNames(model)
-    results = [make_node(Result1(), [outputs_by_name[name]], unique(f"{name}/result")) for name in outputs]
+    results = [make_node(Result1(), [tensors[name]], unique(f"{name}/result")) for name in outputs]
     for name, result in zip(outputs, results):
         result.output_names = [name]
     model.results = results

@@ -92,6 +92,7 @@ OPTION_CLASSES = (
     converter.VerificationOptions,
     converter.ExportOptions,
     converter.OptimizationOptions,
+    converter.EditOptions,
 )
 
 

@@ -21,6 +21,7 @@ IN_SHORT = {
     "concurrency": (["MODEL", "--rounds", "1", "--seconds", "0.1"], r"\| model \| \d+ \| \d+ \| [\d.]+ \|"),
     "conversion": (["MODEL", "--rounds", "1"], r"model .*\d\.\d\d"),
     "decoding": (["--layers", "1", "--width", "64", "--prompt", "8", "--tokens", "3"], r"[\d.]+"),
+    "editing": (["--weights", "2", "--side", "64"], r"0.00 GB remain: cut in [\d.]+ s, copied in [\d.]+ s"),
     "encoder_decoders": (["--help"], r"Encoder-decoders that Optimum exported"),  # by hand: it needs Optimum
     "execution": (["MODEL", "--seconds", "0.1"], r"model .*\d\.\d\d"),
     "growing_graphs": (["chain", "20", "FOLDER/chain.onnx"], r"^$"),

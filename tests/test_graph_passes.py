@@ -69,6 +69,12 @@ def inverse_model() -> onnx.ModelProto:
     return helper.make_model(helper.make_graph([node], "g", ends[:1], ends[1:]), opset_imports=opsets)
 
 
+def relu_model() -> onnx.ModelProto:
+    """x -> Relu -> z."""
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", "z")]
+    return helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["z"])], "g", ends[:1], ends[1:]))
+
+
 def stateful_model() -> Model:
     return converter.convert_model(cache_model(), stateful={"past": "present"})
 
@@ -104,6 +110,22 @@ CALLS: dict[str, Callable[[Path], object]] = {
         converter.convert_model(image_model()), "z", element_types.u8, PartialShape([1])
     ),
     "output_of_pipeline": lambda path: give_output_rank(converter.convert_model(image_model()), "y", 5),
+    **{
+        name: lambda path, options=options: converter.edit(converter.convert_model(image_model()), **options)
+        for name, options in {
+            "cut_inputs": {"cut": "c:y"},
+            "add_output": {"add_output": "c"},
+            "insert_after": {"insert_after": {"y": "Neg()"}},
+            "replace_weight": {"replace_weight": {"w": np.ones((64, 3, 3, 3), np.float32)}},
+            "rename_tensors": {"rename": {"x": "pixels"}},
+            "strip": {"strip": "names"},
+            "set_metadata": {"metadata": {"author": "me"}},
+        }.items()
+    },
+    "remove_outputs": lambda path: converter.edit(converter.convert_model(cache_model()), remove_output="y"),
+    "join_models": lambda path: converter.edit(
+        converter.convert_model(image_model()), merge=converter.convert_model(relu_model()), connect={"y": "x"}
+    ),
     "fold_shapes": lambda path: converter.convert_model(converter.convert_model(image_model()), static=True),
 }
 """For each pass with arguments of the conversion, of saving and of exporting a call that runs it."""

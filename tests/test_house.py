@@ -64,6 +64,8 @@ for _room in (
     "conversion",
     "optimization_options",
     "optimization",
+    "editing_options",
+    "editing",
     "language_models",
     "pipelines",
     "equivalence",

@@ -186,6 +186,14 @@ def calls(files: Path) -> Calls:
                 "target": "plain", "fuse": True, "exact": False, "skip_passes": "",
             },
         ),
+        "edit": (
+            converter.edit,
+            {
+                "model": files / "m.onnx", "merge": None, "connect": (), "cut": None, "remove_output": (),
+                "add_output": (), "insert_after": {}, "replace_weight": {}, "cast_weights": False, "set_dim": {},
+                "rename": {}, "strip": (), "metadata": {},
+            },
+        ),
         "make_stateless": (converter.make_stateless, {"model": ir_runtime.read_model(files / "decoder.xml")}),
         "verify_steps": (
             converter.verify_steps,

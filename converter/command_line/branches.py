@@ -68,6 +68,7 @@ BRANCHES: dict[str, dict[str, Branch]] = {
             *("check", "inputs", "seed", "page"),
         ),
     },
+    "inspect": {"nodes": _branch("cannot be used with --nodes, which prints lines alone", "report", "as_json")},
     "optimize": {"unverified": _branch("needs --verify", "inputs", "seed")},
     "run": {
         "given": _branch("cannot be used with --inputs, which are not random", "seed"),

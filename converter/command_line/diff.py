@@ -1,4 +1,4 @@
-"""``onnx2ir diff``: the differences of two IRs."""
+"""``onnx2ir diff``: the differences of two models."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ _SHOWN = 40
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @guarded
 def diff(state: State, first: Path, second: Path, everything: bool, report: Path | None, as_json: bool) -> None:
-    """List the differences of the IRs FIRST and SECOND (.xml): layers, attributes, shapes, weights.
+    """List the differences of FIRST and SECOND, IRs (.xml) or ONNX models: layers, attributes, shapes, weights.
 
-    Ids and the order in the file do not count. Exit code 1 where they differ.
+    Ids and the order in the file do not count, nor do the names of inner tensors: layers belong together by their
+    weights and places. An ONNX model beside an IR is converted as the IR records. Exit code 1 where they differ.
 
     \b
     Examples:
+      onnx2ir diff model.onnx other.onnx
+      onnx2ir diff model.onnx model.xml
       onnx2ir diff ours.xml theirs.xml
       onnx2ir diff before.xml after.xml --json
       onnx2ir diff before.xml after.xml --report diff.html
     """
-    from ir_runtime import read_model
+    from converter.equivalence.file_difference import compare_files
     from ir_runtime.files.whole_files import check_writable
-    from ir_runtime.graph.model_difference import compare_models
 
     if as_json:
         refuse_unused("json")
     if report is not None:
         check_writable(report)
-    model = read_model(first)
-    difference = compare_models(model, read_model(second))
+    difference, model = compare_files(first, second)
     if not as_json:
         print_difference(difference, first, second, None if everything else _SHOWN)
     if report is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from converter.command_line.branches import refuse_unused
 from converter.command_line.json_output import print_json, shape_list
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, OUTPUT_FILE, State, guarded
@@ -20,9 +21,10 @@ if TYPE_CHECKING:
 @main.command()
 @click.argument("file", type=MODEL_FILE)
 @click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Of an IR: write an HTML page with its graph.")
+@click.option("--nodes", is_flag=True, help="Print a line for each node or layer and each weight, for text tools.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @guarded
-def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> None:
+def inspect(state: State, file: Path, report: Path | None, nodes: bool, as_json: bool) -> None:
     """Show what is in FILE, an ONNX model or an IR (.xml): inputs, outputs, operators or layers, weights.
 
     Of a folder: what it is recognised as, the models that ``convert`` reads, and the pipeline that runs them.
@@ -36,10 +38,15 @@ def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> Non
       onnx2ir inspect model.xml
       onnx2ir inspect model.xml --report model.html
       onnx2ir inspect model.onnx --json
+      onnx2ir inspect model.onnx --nodes
       onnx2ir inspect llama-onnx/
     """
     from ir_runtime.files.file_kinds import IR, kind_of_path
 
+    if nodes:
+        refuse_unused("nodes")
+        _print_nodes(file)
+        return
     if file.is_dir():
         _inspect_folder(state, file, report, as_json)
         return
@@ -59,6 +66,19 @@ def inspect(state: State, file: Path, report: Path | None, as_json: bool) -> Non
 
         write_inspection(read_model(file), report, file)
         state.inform(f"Wrote {report}")
+
+
+def _print_nodes(file: Path) -> None:
+    from converter.from_ir import is_ir
+    from converter.onnx_file.as_model import as_model
+    from converter.onnx_file.reader import open_model
+    from converter.report.model_text import model_lines
+    from ir_runtime import read_model
+
+    # What git hands over has no external data beside it.
+    model = read_model(file) if is_ir(file) else as_model(open_model(file), is_partial=True)
+    for line in model_lines(model):
+        click.echo(line)
 
 
 def _inspect_folder(state: State, folder: Path, report: Path | None, as_json: bool) -> None:

@@ -11,7 +11,20 @@ import click
 from converter import __version__
 from converter.command_line.state import Command, State, dashed, loudness
 
-COMMANDS = ("batch", "convert", "derive", "diff", "export", "inspect", "ops", "optimize", "roundtrip", "run", "verify")
+COMMANDS = (
+    "batch",
+    "convert",
+    "derive",
+    "diff",
+    "edit",
+    "export",
+    "inspect",
+    "ops",
+    "optimize",
+    "roundtrip",
+    "run",
+    "verify",
+)
 """The commands, each of which is a module of this package."""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from converter.conversion import compressed, convert_model
+from converter.conversion import compressed, convert, convert_model
 from converter.derivation import TAG, Derivation, Step, digest_of, digest_of_ir
 from converter.equivalence.report import DERIVED, DIFFERENT, EQUIVALENT, INAPPLICABLE, DerivationCheck
 from converter.errors import VerificationError
@@ -90,6 +90,14 @@ def derive(
     """
     model = ir if isinstance(ir, Model) else read_model(ir)
     return _Repetition(model, source, {"input": input, "freeze": freeze, "extensions": extensions}).result()
+
+
+def derived_like(ir: Model, source: ModelSource | Model) -> Model:
+    """Return what the recorded steps of an IR make of ``source``; without a record what default options make of it."""
+    try:
+        return _Repetition(ir, source, {}).derived
+    except VerificationError:
+        return convert(source).model
 
 
 class _Repetition:
@@ -228,10 +236,22 @@ def _repeated(steps: Sequence[Step], source: Any, processing: Recorded | None, g
             from converter.states.stateless import make_stateless
 
             make_stateless(model)
+        elif step.action == "edit":
+            model = _edited(model, step.options)
         else:
             saving = SavingOptions(**step.options)
             model = compressed(model, saving.compression, saving.compress_to_fp16).model
     return model
+
+
+def _edited(model: Model, options: Mapping[str, Any]) -> Model:
+    """Return the model with recorded edits; a record opens no file, so that weights and other models are refused."""
+    from converter.editing.edit import edit
+
+    needed = [name for name in ("merge", "replace_weight") if name in options]
+    if needed:
+        raise VerificationError(f"the record has an edit with {', '.join(needed)}, which cannot be repeated")
+    return edit(model, **options).to_ir()
 
 
 def _options(step: Step, processing: Recorded | None, given: Mapping[str, Any]) -> dict[str, Any]:

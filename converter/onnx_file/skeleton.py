@@ -8,13 +8,20 @@ https://protobuf.dev/programming-guides/encoding/ and onnx/onnx.proto
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from converter.onnx_file.wire_format import Buffer, deeper, field_spans
+
+if TYPE_CHECKING:
+    import onnx
+
+    from ir_runtime.graph import Tensor
 
 EMBEDDED = "\x00embedded"
 """The ``location`` of data that lies in the model's own file."""
 
+_MARK = EMBEDDED.encode()
 _SMALLEST_CUT = 1024
 _LARGE = 1 << 20
 _RAW_DATA = 9
@@ -72,7 +79,7 @@ def _encode_varint(value: int) -> bytes:
 
 
 def _tag(number: int, payload: bytes) -> bytes:
-    return _encode_varint(number << 3 | 2) + _encode_varint(len(payload)) + payload
+    return _begin(number, len(payload)) + payload
 
 
 def _reference(offset: int, length: int) -> bytes:
@@ -80,3 +87,88 @@ def _reference(offset: int, length: int) -> bytes:
     return b"".join(
         _tag(_EXTERNAL_DATA, _tag(1, key.encode()) + _tag(2, value.encode())) for key, value in entries.items()
     )
+
+
+def refer(tensor: onnx.TensorProto, place: int) -> None:
+    """Let the data of a tensor be at ``place`` of the list that :func:`restored` is given."""
+    for name in ("raw_data", "external_data", "data_location"):
+        tensor.ClearField(name)
+    for key, value in (("location", EMBEDDED), ("offset", str(place))):
+        tensor.external_data.add(key=key, value=value)
+
+
+def place_of(tensor: onnx.TensorProto) -> int | None:
+    """Return where :func:`refer` said that the data is; None for a tensor that has its data, or has it elsewhere."""
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    return int(entries["offset"]) if entries.get("location") == EMBEDDED else None
+
+
+def restored(message: onnx.ModelProto, tensors: Sequence[Tensor]) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of a model, each tensor of :func:`refer` with its data; the opposite of :func:`skeleton`."""
+    data = message.SerializeToString(deterministic=True)
+    for piece in _restored(data, 0, len(data), "model", tensors)[0]:
+        if isinstance(piece, memoryview):
+            yield piece
+        else:
+            yield from piece.chunks()
+
+
+def _restored(
+    data: bytes, start: int, end: int, message: str, tensors: Sequence[Tensor]
+) -> tuple[list[memoryview | Tensor], int]:
+    """Return the pieces of a message, and how many bytes they are."""
+    view, nested = memoryview(data), {_EXTERNAL_DATA: ""} if message == "tensor" else _FIELDS[message]
+    pieces: list[memoryview | Tensor] = []
+    copied, size, mark = start, end - start, data.find(_MARK, start, end)
+    if mark < 0:
+        return [view[start:end]], size
+    for field in field_spans(view, start, end, nested):
+        if field.end <= mark and message != "tensor":
+            continue
+        pieces.append(view[copied : field.start])
+        copied, size = field.end, size - (field.end - field.start)
+        if message != "tensor":
+            inner, length = _restored(data, field.payload, field.end, nested[field.number], tensors)
+            head = _begin(field.number, length)
+            pieces += [memoryview(head), *inner]
+            size += len(head) + length
+            mark = data.find(_MARK, field.end, end)
+            if mark < 0:
+                break
+    pieces.append(view[copied:end])
+    if message == "tensor":
+        place = data.index(b"offset", start, end) + len(b"offset") + 1  # behind it the length of the text
+        tensor = tensors[int(data[place + 1 : place + 1 + data[place]])]
+        head = _begin(_RAW_DATA, tensor.byte_size)
+        pieces += [memoryview(head), tensor]
+        size += len(head) + tensor.byte_size
+    return pieces, size
+
+
+def _begin(number: int, size: int) -> bytes:
+    return _encode_varint(number << 3 | 2) + _encode_varint(size)
+
+
+def tensors_in(message: Any) -> Iterator[onnx.TensorProto]:
+    """Yield the tensors of a model, graph, function or node, those in the graphs of its nodes included."""
+    for name, nested in _TENSORS.get(message.DESCRIPTOR.name, {}).items():
+        held = getattr(message, name)
+        for value in held if nested else [held] if message.HasField(name) else ():
+            if value.DESCRIPTOR.name == "TensorProto":
+                yield value
+            else:
+                yield from tensors_in(value)
+
+
+_TENSORS: Mapping[str, Mapping[str, bool]] = {
+    "ModelProto": {"graph": False, "functions": True},
+    "GraphProto": {"node": True, "initializer": True, "sparse_initializer": True},
+    "FunctionProto": {"node": True},
+    "NodeProto": {"attribute": True},
+    "AttributeProto": {
+        **dict.fromkeys(("t", "g", "sparse_tensor"), False),
+        **dict.fromkeys(("tensors", "graphs", "sparse_tensors"), True),
+    },
+    "SparseTensorProto": {"values": False, "indices": False},
+}
+"""Message -> the fields that lead to tensors, and whether they are repeated."""

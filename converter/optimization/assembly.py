@@ -13,7 +13,7 @@ from converter.errors import UnsupportedModelError
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import TensorProto, to_onnx
 from converter.onnx_file.reader import OnnxFile
-from converter.onnx_file.skeleton import EMBEDDED
+from converter.onnx_file.skeleton import EMBEDDED, tensors_in
 from converter.onnx_file.types import element_type_of
 from converter.optimization.naming import SMALL_BYTES, Naming, ends_of, sort_nodes
 from converter.optimization.source import Source, names_in
@@ -208,7 +208,7 @@ class Assembly:
         node = onnx.NodeProto()
         node.CopyFrom(self.source.original.as_onnx().graph.node[self.source.places_in_file[place]])
         node.input[:] = [self._original(name) for name in node.input]
-        for tensor in _tensors_of(node):
+        for tensor in tensors_in(node):
             entries = {entry.key: entry.value for entry in tensor.external_data}
             if entries.get("location") == EMBEDDED:
                 start = int(entries["offset"])
@@ -275,19 +275,3 @@ def _key(tensor: Tensor) -> tuple[Any, ...] | None:
             digest.update(chunk)
         place = (digest.digest(),)
     return tensor.element_type.name, tensor.shape, *place
-
-
-def _tensors_of(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
-    """The tensors among the attributes of a node and of the nodes in its graphs."""
-    for attribute in node.attribute:
-        graphs = [attribute.g, *attribute.graphs] if attribute.HasField("g") else attribute.graphs
-        sparse = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
-        sparse += [*attribute.sparse_tensors, *(one for graph in graphs for one in graph.sparse_initializer)]
-        yield from [attribute.t] if attribute.HasField("t") else []
-        yield from attribute.tensors
-        for one in sparse:
-            yield from (one.values, one.indices)
-        for graph in graphs:
-            yield from graph.initializer
-            for inner in graph.node:
-                yield from _tensors_of(inner)

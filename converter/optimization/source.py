@@ -227,11 +227,8 @@ class Source:
     def add_types(self, model: Model) -> None:
         """Add the types of what an IR of these nodes computes, which onnx may not know, as of ``com.microsoft``."""
         types = self.__dict__.get("types", self._inferred)
-        for node in model.nodes():
-            for output in node.outputs if node.op.data is None else ():
-                tensor = TensorTypeProto(elem_type=onnx_number(output.element_type), **_dimensions(output.shape, ()))
-                for name in output.names:
-                    types.setdefault(name, ValueInfoProto(name=name, type=TypeProto(tensor_type=tensor)))
+        for name, value in types_in_ir(model).items():
+            types.setdefault(name, value)
 
     def part(self, places: Sequence[int]) -> OnnxFile | list[int]:
         """A part as a model whose weights stay where they are; or the nodes that read what has no known type."""
@@ -253,6 +250,17 @@ class Source:
             value_info=[],
         )
         return self.file.with_proto(self.file.proto.with_fields(graph=part))
+
+
+def types_in_ir(model: Model) -> dict[str, ValueInfoProto]:
+    """The types of what an IR computes, by tensor name."""
+    types: dict[str, ValueInfoProto] = {}
+    for node in model.nodes():
+        for output in node.outputs if node.op.data is None else ():
+            tensor = TensorTypeProto(elem_type=onnx_number(output.element_type), **_dimensions(output.shape, ()))
+            for name in output.names:
+                types.setdefault(name, ValueInfoProto(name=name, type=TypeProto(tensor_type=tensor)))
+    return types
 
 
 def names_of(graph: GraphProto) -> set[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Protocol
 
 import onnx
 
 from converter.errors import ConversionError
-from ir_runtime.files.whole_files import check_target, write_pair, write_whole
+from converter.onnx_file.skeleton import place_of, refer, restored
+from ir_runtime.files.whole_files import check_target, whole_folder, write_pair, write_whole
+from ir_runtime.graph import Tensor
 
 from .messages import LeftOut
 
@@ -26,8 +28,6 @@ _MOST_BYTES = (1 << 31) - (1 << 24)
 """protobuf reads messages of less than 2 GB: beyond this size of all weights they go into a file of their own."""
 _ALIGNMENT = 1 << 12
 """Where weights in a file of their own begin: multiples of this can be mapped."""
-_GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
-"""The numbers of these fields in ModelProto, GraphProto and TensorProto (onnx.proto)."""
 
 
 def check_onnx_path(path: Path) -> None:
@@ -42,58 +42,63 @@ def write_onnx(model: Writable, path: Path, external: bool | None) -> list[Path]
     check_onnx_path(path)
     large: LeftOut = []
     message = model.message(large)
-    total = sum(tensor.byte_size for _, tensor in large)
+    for place, (tensor, _) in enumerate(large):
+        refer(message.graph.initializer.add(), place)
+        message.graph.initializer[-1].MergeFrom(tensor)
+    return write_message(message, [tensor for _, tensor in large], path, external)
+
+
+def write_message(
+    message: onnx.ModelProto, tensors: Sequence[Tensor], path: Path, external: bool | None, most: int | None = None
+) -> list[Path]:
+    """Write a model, whose large tensors refer to places in ``tensors``; the files that were written.
+
+    ``external`` writes the initializers to files beside the model, of at most ``most`` bytes each, unless one tensor is
+    larger. Raises :class:`ConversionError` where the model is too large for one file.
+    """
+    check_onnx_path(path)
+    total = sum(tensor.byte_size for tensor in tensors)
     if external is None:
         external = total > _MOST_BYTES
-    if not external:
-        if total > _MOST_BYTES:
-            raise ConversionError(f"{total} bytes of weights do not fit into one ONNX file: they need external data")
-        write_whole(path, lambda file: file.writelines(_in_one_piece(message, large)))
-        return [path]
-    data = path.with_name(f"{path.name}.data")
-    check_target(data)
-    place = 0
-    for stored, tensor in large:
-        place += -place % _ALIGNMENT
-        stored.data_location = onnx.TensorProto.EXTERNAL
-        for key, value in (("location", data.name), ("offset", place), ("length", tensor.byte_size)):
-            stored.external_data.add(key=key, value=str(value))
-        place += tensor.byte_size
-    message.graph.initializer.extend(tensor_message for tensor_message, _ in large)
-    write_pair(path, lambda: [message.SerializeToString(deterministic=True)], data, lambda file: _write(file, large))
-    return [path, data]
+    files: dict[Path, list[Tensor]] = {}
+    data, end = path.with_name(f"{path.name}.data"), 0
+    if external:
+        check_target(data)
+        files[data] = []
+    for proto in message.graph.initializer if external else ():
+        place = place_of(proto)
+        if place is None:
+            continue
+        tensor = tensors[place]
+        end += -end % _ALIGNMENT
+        if most is not None and end and end + tensor.byte_size > most:
+            data, end = path.with_name(f"{path.name}.data_{len(files)}"), 0
+        files.setdefault(data, []).append(tensor)
+        proto.ClearField("external_data")
+        proto.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in (("location", data.name), ("offset", end), ("length", tensor.byte_size)):
+            proto.external_data.add(key=key, value=str(value))
+        end, total = end + tensor.byte_size, total - tensor.byte_size
+    if total > _MOST_BYTES:
+        raise ConversionError(f"{total} bytes of weights do not fit into one ONNX file: they need external data")
+    if not files:
+        write_whole(path, lambda file: file.writelines(restored(message, tensors)))
+    elif len(files) == 1:
+        write_pair(path, lambda: restored(message, tensors), data, lambda file: _write(file, files[data]))
+    else:
+        with whole_folder(path.parent) as folder:
+            for name, held in files.items():
+                with open(folder / name.name, "wb") as file:
+                    _write(file, held)
+            with open(folder / path.name, "wb") as file:
+                file.writelines(restored(message, tensors))
+    return [path, *files]
 
 
-def _write(file: IO[bytes], large: LeftOut) -> None:
+def _write(file: IO[bytes], tensors: Sequence[Tensor]) -> None:
     place = 0
-    for _, tensor in large:
+    for tensor in tensors:
         file.write(bytes(-place % _ALIGNMENT))
         place += -place % _ALIGNMENT
         tensor.write_to(file, place)
         place += tensor.byte_size
-
-
-def _in_one_piece(message: onnx.ModelProto, large: LeftOut) -> Iterator[bytes | memoryview]:
-    """The file's bytes: fields of a message may come in any order, so that the graph's large constants come last."""
-    graph = message.graph.SerializeToString(deterministic=True)
-    message.ClearField("graph")
-    heads = []
-    for stored, tensor in large:
-        head = stored.SerializeToString(deterministic=True) + _begin(_RAW_DATA, tensor.byte_size)
-        heads.append(_begin(_INITIALIZER, len(head) + tensor.byte_size) + head)
-    size = len(graph) + sum(len(head) + tensor.byte_size for head, (_, tensor) in zip(heads, large))
-    yield message.SerializeToString(deterministic=True) + _begin(_GRAPH, size)
-    yield graph
-    for head, (_, tensor) in zip(heads, large):
-        yield head
-        yield from tensor.chunks()
-
-
-def _begin(field: int, size: int) -> bytes:
-    """The tag of a field of ``size`` bytes, and the size as a varint."""
-    encoded = bytearray([field << 3 | 2])
-    while size > 127:
-        encoded.append(size & 127 | 128)
-        size >>= 7
-    encoded.append(size)
-    return bytes(encoded)

@@ -74,7 +74,7 @@ def write_whole(path: Path, write: Write) -> None:
         _sync_folder(path.parent)
 
 
-def write_pair(second: Path, text: Callable[[], Iterable[bytes]], first: Path, write_first: Write) -> None:
+def write_pair(second: Path, text: Callable[[], Iterable[bytes | memoryview]], first: Path, write_first: Write) -> None:
     """Write two files that belong together; a process that sees the new ``second`` also sees the new ``first``.
 
     ``text`` gives the contents of the second; it is computed while the first is written. Raises :class:`FileError`,

@@ -1,12 +1,13 @@
 """Differences between two models in layers, attributes, types and weights; ids and the order in the file do not count.
 
 Layers are paired by name where both models have the name once, for outputs of the same types; then by the tensor names
-of their outputs, then by their place: layers of one type that read the same paired values, or that a pair reads at the
-same input. What is left is paired by name alone.
+of their outputs, and constants by their data; then by their place: layers of one type that read the same paired values,
+or that a pair reads at the same input. What is left is paired by name alone.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -98,7 +99,7 @@ class _Pairs:
         self._order: list[tuple[Node, Node]] = []
         self._models = (first, second)
         self._pair_ends()
-        for key in (_by_name_and_types, _by_tensor_names):
+        for key in (_by_name_and_types, _by_tensor_names, _by_data):
             self._pair_unique(key)
         self._pair_by_place()
         if self._pair_unique(_by_name):
@@ -222,6 +223,17 @@ def _by_name_and_types(node: Node) -> Hashable:
 def _by_tensor_names(node: Node) -> Hashable:
     names = tuple(tuple(sorted(output.names)) for output in node.outputs)
     return (node.op.type, names) if any(names) else None
+
+
+def _by_data(node: Node) -> Hashable:
+    """The contents of a constant: equal weights of two models belong together, whatever their names."""
+    data = node.op.data
+    if data is None or not data.size:
+        return None
+    digest = hashlib.sha256()
+    for chunk in data.chunks():
+        digest.update(chunk)
+    return data.element_type.name, data.shape, digest.digest()
 
 
 def _differences(node: Node, other: Node, pairs: _Pairs) -> Iterator[str]:

@@ -102,6 +102,10 @@ class Builder:
             self._emitted_before[key] = outputs
         return outputs
 
+    def emit_unfolded(self, op: Operation, *inputs: Output) -> Output:
+        """Add a layer of one output even if it is constant, for a runtime that looks for the layer."""
+        return self._emit(make_node(op, inputs)).outputs[0]
+
     def tensor(self, tensor: Tensor) -> Output:
         """A constant layer over existing data."""
         return self._emit(make_node(Const1(value=tensor), ())).outputs[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -209,3 +210,49 @@ def test_gated_delta_net(options: dict[str, Any]) -> None:
 def test_gated_delta_net_that_is_refused(options: dict[str, Any], reason: str) -> None:
     with pytest.raises(converter.InvalidModelError, match=reason):
         converter.convert_model(delta_net(**options)[0])
+
+
+# --- functions of the model that have an operator's name ---
+
+
+def with_function(model: onnx.ModelProto, body: str) -> onnx.ModelProto:
+    """The model with a function of the name of its only node's operator, as builders of models add them."""
+    node, names = model.graph.node[0], "abcdefgh"
+    inputs = ", ".join(names[: len(node.input)])
+    text = f'<domain: "com.microsoft", opset_import: ["" : 17]> {node.op_type} ({inputs}) => (y, z) {{ {body} }}'
+    function = onnx.parser.parse_function(text)
+    function.attribute.extend(sorted(attribute.name for attribute in node.attribute))
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    result.functions.append(function)
+    return result
+
+
+def test_kernels_count_before_functions_of_the_model() -> None:
+    model, inputs = attended("gated_delta", 2, 2, True, False)
+    check_node(with_function(model, "y = Neg(c) z = Neg(d)"), inputs)
+
+
+def test_functions_count_where_the_operator_is_refused() -> None:
+    model, _ = attended("gated_delta", 2, 2, True, False)
+    model.graph.node[0].attribute.append(helper.make_attribute("state_window", 2))
+    own = with_function(model, "y = Neg(c) z = Neg(d)")
+    converted = converter.convert_model(own)
+    assert {node.op.type for node in converted.nodes()} == {"Parameter", "Negative", "Result"}
+
+
+def test_functions_count_for_operators_without_kernel() -> None:
+    model = node_model("MulInteger", {"a": np.ones(3, np.int8), "b": np.ones(3, np.int8)}, **OPTIONS, outputs=2)
+    converted = converter.convert_model(with_function(model, "y = Add(a, b) z = Neg(a)"))
+    assert "Add" in {node.op.type for node in converted.nodes()}
+
+
+@pytest.mark.parametrize("key_heads", [1, 2, 4])
+@pytest.mark.parametrize("rule", ["gated", "gated_delta"])
+def test_linear_attention_of_values_that_share_keys(rule: str, key_heads: int) -> None:
+    model, inputs = attended(rule, 2, 4, True, False)
+    inputs["k"] = f(BATCH, STEPS, key_heads * KEY)
+    shape = model.graph.input[1].type.tensor_type.shape
+    shape.dim[2].dim_value = key_heads * KEY
+    check_node(model, inputs)
+    check_node(opened(model), inputs)

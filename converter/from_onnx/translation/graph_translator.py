@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from converter.errors import EXHAUSTED, ConversionError, InvalidModelError, Problem, UnsupportedModelError
-from converter.onnx_file.domains import normalize_domain
+from converter.onnx_file.domains import MICROSOFT, normalize_domain
 from converter.onnx_file.functions import Expansion, expand, schema_function
 from converter.onnx_file.messages import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
@@ -21,7 +21,7 @@ from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 from .context import Body, Boundary, Context, unchanged
 from .declared_types import DeclaredTypes
 from .naming import name_layers, note_origin
-from .reading import early, read_node
+from .reading import Reading, early, read_node
 from .registry import domain_of_operator, find_schema, opset_of_operator
 from .schema_checks import accepted_inputs
 from .scope import Scope
@@ -281,7 +281,8 @@ class GraphTranslator:
         inputs = [self._input(name) for name in node.input]
         function = self.shared.functions.get((domain, node.op_type))
         if function is not None:
-            self._keep(node, self._call_function(function, node, inputs))
+            outputs = self._by_kernel(node, domain, opset, inputs)
+            self._keep(node, self._call_function(function, node, inputs) if outputs is None else outputs)
             return
         reading = read_node(node, domain, opset)
         if isinstance(reading, str):
@@ -293,6 +294,30 @@ class GraphTranslator:
             self._remark(node, opset, [] if own_opset == opset else [early(own_opset)])
             self._keep(node, self._call_function(definition, node, inputs))
             return
+        self._keep(node, self._by_translator(node, domain, opset, reading, inputs))
+
+    def _by_kernel(
+        self, node: NodeProto, domain: str, opset: int, inputs: Sequence[Value | None]
+    ) -> Sequence[Value | None] | None:
+        """Translate a call of a function of the model whose operator onnxruntime has a kernel for.
+
+        ONNX leaves it to runtimes which of both counts, and onnxruntime runs its kernel: builders of models add
+        functions for other runtimes. Returns None where the function counts.
+        """
+        if domain != MICROSOFT or not opset:
+            return None
+        try:
+            reading = read_node(node, domain, opset)
+            if isinstance(reading, str) or not reading.translator.has_kernel:
+                return None
+            return self._by_translator(node, domain, opset, reading, inputs)
+        except (UnsupportedModelError, InvalidModelError):
+            return None
+
+    def _by_translator(
+        self, node: NodeProto, domain: str, opset: int, reading: Reading, inputs: Sequence[Value | None]
+    ) -> Sequence[Value | None]:
+        """Translate an operator, and name its layers."""
         context = Context(self.shared.file, self, reading.opset, reading.version, node.output)
         if domain != normalize_domain(node.domain):
             context.tolerate(f"ONNX has no operator of that name; it is read as that of the domain '{domain}'")
@@ -305,7 +330,7 @@ class GraphTranslator:
             raise UnsupportedModelError(f"its output {len(outputs)} is not supported")
         note_origin(context, node_name(node), node.op_type)
         name_layers(context, self.scope.unique, self._prefix + node_name(node), outputs)
-        self._keep(node, outputs)
+        return outputs
 
     def _remark(self, node: NodeProto, opset: int, remarks: Sequence[str]) -> None:
         """Give all remarks on a node in one warning."""

@@ -51,6 +51,8 @@ class Translator:
     """Parameters of the function that these versions do not have."""
     replaces: bool = False
     """True if it replaces other translators of its versions, registered before or after it."""
+    has_kernel: bool = True
+    """False if onnxruntime has no CPU kernel for the operator: a function of the model of that name counts then."""
 
     @cached_property
     def parameters(self) -> tuple[inspect.Parameter, ...]:
@@ -141,6 +143,7 @@ def onnx_op(
     also: Sequence[str] = (),
     ignored: Mapping[str, Any] | None = None,
     without: Sequence[str] = (),
+    has_kernel: bool = True,
 ) -> Callable[[Translate], Translate]:
     """Decorator: the function translates ``op_type`` of ``domain`` in these operator versions.
 
@@ -148,6 +151,8 @@ def onnx_op(
     error unless ``replace`` is set. With ``takes_values`` inputs may be sequences and optionals. ``also`` lists element
     types outside the schema that all the inputs may have, ``ignored`` attributes outside it that are ignored if they
     have that value (None: any); both give a warning.
+
+    ``has_kernel`` is False for operators of onnxruntime that its CPU provider does not run.
 
     Several versions may share a function that has the parameters of all: ``without`` names the inputs and
     attributes that these versions do not have. They need defaults, which the function then finds in them.
@@ -169,6 +174,7 @@ def onnx_op(
             takes_values,
             frozenset(without),
             replaces=replace,
+            has_kernel=has_kernel,
         )
         claimed = _TRANSLATORS.setdefault((domain, op_type), {})
         for version in versions:

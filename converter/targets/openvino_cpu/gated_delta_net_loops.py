@@ -102,10 +102,17 @@ def _scaled_by_root(builder: Builder, scaled: Output) -> Output:
             constant_ = np.float64(array.reshape(-1)[0])
             factor, value = constant_ if name == "factor" else 1 / constant_, match["x"]
     query = Expression(builder, value)
-    root = Expression(builder, builder.emit(ShapeOf3(), value)).gather(3).as_type("f32").power(0.5)
     if scaled.shape[3].is_static:
         ratio = np.float32(factor * np.sqrt(scaled.shape[3].value))
         query = query if abs(ratio - 1) <= np.finfo(np.float32).eps else query * float(ratio)
-    else:
-        query = query * float(factor) * root
-    return (query / root).value
+        return builder.emit(Divide1(), query.value, _root(builder, query.value))
+    root = _root(builder, value)
+    return builder.emit(Divide1(), (query * float(factor) * Expression(builder, root)).value, root)
+
+
+def _root(builder: Builder, query: Output) -> Output:
+    """Return the root of the last dimension, which stays spelled out where it is known."""
+    shape = builder.emit_unfolded(ShapeOf3(), query)
+    size = builder.emit_unfolded(Gather8(), shape, builder.constant(3), builder.constant(0))
+    converted = builder.emit_unfolded(Convert1(destination_type=query.element_type), size)
+    return builder.emit_unfolded(Power1(), converted, builder.constant(0.5, query.element_type))

@@ -142,6 +142,17 @@ def _rule(
     return decay if decays else None, beta if retrieves else None
 
 
+def _heads_of_keys(ctx: Context, query: Expression, key: Expression, queries: int, heads: int) -> int | None:
+    """Return the number of heads of keys: that of the values, or fewer where values share keys; None if unknown."""
+    query_width, key_width = (ctx.declared(values.value).shape[2] for values in (query, key))
+    if not query_width.is_static or not key_width.is_static or not query_width.value:
+        return None
+    count = key_width.value * queries // query_width.value
+    if not count or heads % count:
+        raise ctx.invalid(f"the number of heads of keys, {count}, must divide kv_num_heads, which is {heads}")
+    return count
+
+
 def _is_per_head(ctx: Context, decay: Expression | None, heads: int) -> bool:
     """True if the last dimension of ``decay`` has one element for each head."""
     if decay is None:
@@ -207,7 +218,14 @@ def linear_attention(
         batches, length, width = packed.sizes()
         return packed.as_type("f32").reshape(batches, length, count, width // count)
 
-    query, key, value = heads_of(query, q_num_heads), heads_of(key, heads), heads_of(value, heads)
+    key_heads = _heads_of_keys(ctx, query, key, q_num_heads, heads)
+    query, value = heads_of(query, q_num_heads), heads_of(value, heads)
+    if key_heads is None:
+        number = key.size(2) // query.size(3)
+        key = key.as_type("f32").reshape(*query.sizes()[:2], number, query.size(3))
+        key = _repeat(key, number.of(heads) // number)
+    else:
+        key = _repeat(heads_of(key, key_heads), heads // key_heads)
     batches, length, _, width = key.sizes()
     if past_state is None:
         state, state_type = key.of(0.0).broadcast(batches, heads, width, value.size(3)), element_type

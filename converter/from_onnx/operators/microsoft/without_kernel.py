@@ -5,6 +5,7 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,10 +19,12 @@ from ir_runtime.operations import activation as ir
 from ir_runtime.operations import elementwise, matmul, signal
 from ir_runtime.rewriting.expressions import Expression, concat
 
+_onnx_op = functools.partial(onnx_op, domain=MICROSOFT, has_kernel=False)
+
 # --- gates and activations ---
 
 
-@onnx_op("SwiGLU", domain=MICROSOFT, versions=(1,))
+@_onnx_op("SwiGLU", versions=(1,))
 def swiglu(
     ctx: Context,
     gate: Expression,
@@ -43,7 +46,7 @@ def swiglu(
     return (opened * (linear + activation_beta)).as_type(gate.element_type)
 
 
-@onnx_op("RouterGateUpProj", domain=MICROSOFT, versions=(1,))
+@_onnx_op("RouterGateUpProj", versions=(1,))
 @attributes_of(swiglu, without=("round_activation",))
 def router_and_gates(
     ctx: Context, x: Expression, w: Expression, *, activation: str = "swiglu", router_size: int, **attributes: Any
@@ -56,20 +59,20 @@ def router_and_gates(
     return [product.cut(last, 0, router_size), swiglu(ctx, product.cut(last, router_size), **attributes)]
 
 
-@onnx_op("BiasSplitGelu", domain=MICROSOFT, versions=(1,))
+@_onnx_op("BiasSplitGelu", versions=(1,))
 def bias_split_gelu(ctx: Context, x: Expression, bias: Expression) -> Expression:
     """The first half of x + bias times the Gelu of the second, along the last dimension."""
     left, right = (x + bias).split(2, x.rank - 1)
     return left * Expression(right.builder, gelu(ctx, right.value))
 
 
-@onnx_op("GemmFastGelu", domain=MICROSOFT, versions=(1,))
+@_onnx_op("GemmFastGelu", versions=(1,))
 def gemm_fast_gelu(ctx: Context, x: Output, w: Output, bias: Output | None = None) -> Output:
     """A product, a bias and the Gelu's approximation by tanh."""
     return fast_gelu(ctx, ctx.emit(matmul.MatMul1(), x, w), bias)
 
 
-@onnx_op("FusedMatMulActivation", domain=MICROSOFT, versions=(1,))
+@_onnx_op("FusedMatMulActivation", versions=(1,))
 @attributes_of(fused_mat_mul)
 def fused_mat_mul_activation(
     ctx: Context,
@@ -92,7 +95,7 @@ def fused_mat_mul_activation(
     return activated(ctx, y, activation, parameters)
 
 
-@onnx_op("BiasSoftmax", domain=MICROSOFT, versions=(1,))
+@_onnx_op("BiasSoftmax", versions=(1,))
 def bias_softmax(
     ctx: Context, data: Expression, bias: Expression, *, axis: int = 1, is_inner_broadcast: int
 ) -> Expression:
@@ -111,7 +114,7 @@ def bias_softmax(
     return rows.emit(ir.SoftMax8(axis=at)).reshape(*data.sizes())
 
 
-@onnx_op("GemmaRotaryEmbedding", domain=MICROSOFT, versions=(1,))
+@_onnx_op("GemmaRotaryEmbedding", versions=(1,))
 def gemma_rotary_embedding(
     ctx: Context, emb: Expression, q: Expression, q_rot: Expression, k: Expression, k_rot: Expression
 ) -> list[Expression]:
@@ -120,7 +123,7 @@ def gemma_rotary_embedding(
     return [q * cos + q_rot * sin, k * cos + k_rot * sin]
 
 
-@onnx_op("BiasDropout", domain=MICROSOFT, versions=(1,))
+@_onnx_op("BiasDropout", versions=(1,))
 def bias_dropout(
     ctx: Context,
     data: Expression,
@@ -143,13 +146,13 @@ def bias_dropout(
 # --- complex numbers: the last dimension has the real and the imaginary part ---
 
 
-@onnx_op("ComplexMul", domain=MICROSOFT, versions=(1,))
+@_onnx_op("ComplexMul", versions=(1,))
 def complex_multiply(ctx: Context, a: Expression, b: Expression) -> Expression:
     """The product of complex numbers."""
     return _complex_product(a, b, 1.0)
 
 
-@onnx_op("ComplexMulConj", domain=MICROSOFT, versions=(1,))
+@_onnx_op("ComplexMulConj", versions=(1,))
 def complex_multiply_conjugate(ctx: Context, a: Expression, b: Expression) -> Expression:
     """The product of complex numbers with the conjugates of others."""
     return _complex_product(a, b, -1.0)
@@ -161,7 +164,7 @@ def _complex_product(a: Expression, b: Expression, sign: float) -> Expression:
     return concat([real * other - imaginary * its, real * its + imaginary * other], max(a.rank, b.rank) - 1)
 
 
-@onnx_op("Rfft", domain=MICROSOFT, versions=(1,))
+@_onnx_op("Rfft", versions=(1,))
 def real_fourier_transform(
     ctx: Context, x: Expression, *, normalized: int = 0, onesided: int = 1, signal_ndim: int = 1
 ) -> Expression:
@@ -170,7 +173,7 @@ def real_fourier_transform(
     return x.emit(signal.RDFT9(), x.of(range(x.rank - signal_ndim, x.rank), "i64"))
 
 
-@onnx_op("Irfft", domain=MICROSOFT, versions=(1,))
+@_onnx_op("Irfft", versions=(1,))
 def inverse_real_fourier_transform(
     ctx: Context, x: Expression, *, normalized: int = 0, onesided: int = 1, signal_ndim: int
 ) -> Expression:
@@ -190,7 +193,7 @@ def _check_transform(ctx: Context, normalized: int, onesided: int, signal_ndim: 
 # --- the rest ---
 
 
-@onnx_op("TorchEmbedding", domain=MICROSOFT, versions=(1,))
+@_onnx_op("TorchEmbedding", versions=(1,))
 def torch_embedding(
     ctx: Context,
     weight: Expression,
@@ -202,7 +205,7 @@ def torch_embedding(
     return weight.gather(indices)
 
 
-@onnx_op("MulInteger", domain=MICROSOFT, versions=(1,))
+@_onnx_op("MulInteger", versions=(1,))
 def multiply_integers(
     ctx: Context,
     a: Expression,
@@ -220,7 +223,7 @@ def multiply_integers(
     return sides[0] * sides[1]
 
 
-@onnx_op("ReduceSumInteger", domain=MICROSOFT, versions=(1,))
+@_onnx_op("ReduceSumInteger", versions=(1,))
 def sum_integers(ctx: Context, data: Expression, *, axes: Sequence[int], keepdims: int) -> Expression:
     """The sum of 8-bit numbers, as 32-bit ones."""
     wide = data.as_type("i32" if data.element_type.is_signed else "u32")
@@ -228,7 +231,7 @@ def sum_integers(ctx: Context, data: Expression, *, axes: Sequence[int], keepdim
     return wide.sum(*places, keep_dims=bool(keepdims))
 
 
-@onnx_op("IsAllFinite", domain=MICROSOFT, versions=(1,))
+@_onnx_op("IsAllFinite", versions=(1,))
 def is_all_finite(ctx: Context, *input: Output, isinf_only: int = 0, isnan_only: int = 0) -> Output:
     """True if no element of any input is infinite or NaN, or if none is one of both."""
     if isinf_only and isnan_only:

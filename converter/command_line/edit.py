@@ -1,0 +1,77 @@
+"""``onnx2ir edit``: cuts, renames, joins and changes models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from converter.command_line.json_output import print_json
+from converter.command_line.options import field_options
+from converter.command_line.program import main
+from converter.command_line.state import MODEL_FILE, State, guarded
+from converter.editing_options import LISTS, EditOptions, SplitData
+from converter.export_options import ExternalData
+from converter.options import on_command_line, parameter_of
+from converter.stages import stage
+from ir_runtime.report import size_text
+
+
+@main.command("edit")
+@click.argument("model", type=MODEL_FILE)
+@click.option(
+    "-o",
+    "--output-model",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="The .onnx or .xml to write, by default beside the model: model.edited.onnx.",
+)
+@field_options(EditOptions, ExternalData, SplitData)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@guarded
+def edit_command(
+    state: State,
+    model: Path,
+    output_model: Path | None,
+    external_data: bool | None,
+    split_size: str | None,
+    as_json: bool,
+    **values: Any,
+) -> None:
+    """Edit MODEL, an ONNX file or an IR (.xml): cut, rename, join, insert, replace; file to file.
+
+    Edits are done in the order of the options below, with the names of the file. In a name \\:, \\, and \\= stand for
+    signs that would divide it.
+
+    \b
+    Examples:
+      onnx2ir edit model.onnx --cut :hidden -o backbone.onnx
+      onnx2ir edit model.onnx --set-dim n=1 --rename image=pixels
+      onnx2ir edit model.onnx --insert-after "logits=Softmax(axis=-1)"
+      onnx2ir edit model.onnx --split-size 1GB
+      onnx2ir edit model.xml --add-output hidden
+    """
+    from converter.editing.edit import edit
+    from converter.errors import ConversionError
+    from ir_runtime.files.whole_files import check_writable
+
+    target = output_model if output_model is not None else model.with_suffix(f".edited{model.suffix}")
+    if not target.parent.is_dir():
+        raise ConversionError(f"there is no folder '{target.parent}' to write '{target.name}' to")
+    if target.exists() and target.samefile(model):
+        raise ConversionError(f"'{target}' is the model that is read: write to another file")
+    check_writable(target)
+    read = {entry.name: values[parameter_of(entry)] for entry in on_command_line(EditOptions)}
+    options = EditOptions(**{**read, **{name: ",".join(read[name]) if read[name] else () for name in LISTS}})
+    with state.working(f"Editing {model.name}"):
+        result = edit(model, options=options)
+        with stage("write"):
+            files = result.save(target, external_data=external_data, split_size=split_size)
+    for note in result.notes:
+        state.inform(f"note: {note}")
+    if as_json:
+        sizes = {str(path): path.stat().st_size for path in files}
+        print_json(state, {"notes": list(result.notes), "options": options.to_dict(), "files": sizes})
+    else:
+        state.inform("Wrote " + ", ".join(f"{path} ({size_text(path.stat().st_size)})" for path in files))

@@ -1,0 +1,147 @@
+"""Editing an ONNX model or an IR: :func:`edit`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from converter.editing_options import EditOptions, SplitData
+from converter.errors import ConversionError
+from converter.from_ir import is_ir
+from converter.from_onnx.input_forms import OptionError
+from converter.onnx_file.reader import ModelSource
+from converter.options import options_from, takes
+from converter.stages import about, stage
+from ir_runtime.boundary import boundary
+from ir_runtime.graph import Model
+from ir_runtime.records import record
+
+if TYPE_CHECKING:
+    import onnx
+
+    from converter.editing.onnx_model import OnnxModel
+
+
+@record
+class Edited:
+    """An edited model: what :func:`edit` returns."""
+
+    model: OnnxModel | Model
+    """An ONNX model whose weights stay in their files, or an IR."""
+    notes: tuple[str, ...]
+    """What else to know: names that got a prefix, inputs that are gone."""
+
+    def to_onnx(self) -> onnx.ModelProto:
+        """The ONNX model with its weights: up to 2 GB. :meth:`save` writes models of any size."""
+        return self._onnx("to_onnx").with_weights()
+
+    def to_ir(self) -> Model:
+        """The IR."""
+        if not isinstance(self.model, Model):
+            raise OptionError("to_ir: the model is ONNX; converter.convert_model makes an IR of it")
+        return self.model
+
+    def _onnx(self, function: str) -> OnnxModel:
+        if isinstance(self.model, Model):
+            raise OptionError(f"{function}: the model is an IR, which has no such thing")
+        return self.model
+
+    @boundary(error=ConversionError)
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        external_data: bool | None = None,
+        split_size: str | int | None = None,
+    ) -> list[Path]:
+        """Write the model; weights go from file to file. The files that were written, all of them or none.
+
+        ``external_data`` writes the weights of an ONNX model to files beside it; by default where the source has them
+        so, and from 2 GB on. ``split_size`` is the most bytes of such a file, ``"1GB"``.
+        """
+        target = Path(path)
+        if isinstance(self.model, Model):
+            if external_data is not None or split_size is not None:
+                raise OptionError("external_data and split_size are for ONNX: an IR has one .bin")
+            from ir_runtime.files.xml_writer import check_destination, write_model
+
+            check_destination(self.model, target)
+            write_model(self.model, target)
+            return [target, target.with_suffix(".bin")]
+        from converter.to_onnx.file import write_message
+
+        size = SplitData(split_size).most_bytes
+        if size is not None and external_data is False:
+            raise OptionError("split_size needs external data")
+        if external_data is None and (size is not None or self.model.has_external_data):
+            external_data = True
+        self.model.check_target(target)
+        return write_message(self.model.proto, self.model.tensors, target, external_data, size)
+
+
+@boundary(error=ConversionError)
+@takes(EditOptions)
+def edit(model: ModelSource | Model, *, options: EditOptions | None = None, **keywords: Any) -> Edited:
+    """Edit an ONNX model or an IR: cut, rename, join, insert, replace.
+
+    ``model`` is a path, the file's bytes, a binary file object, an ``onnx.ModelProto``, the path of an IR's ``.xml`` or
+    a :class:`ir_runtime.Model`; it stays as it is.
+
+    ``options`` are :class:`converter.EditOptions`, or the keywords are their fields:
+
+    {options}
+
+    Raises :class:`ConversionError`, which names the tensor and near names, for what the model does not have, and for
+    edits after which the model would be invalid.
+    """
+    chosen = options_from(EditOptions, options, keywords, "edit")
+    source = os.fspath(model) if isinstance(model, os.PathLike) else model
+    if is_ir(source):
+        from converter.derivation import Derivation, Step
+        from converter.editing import ir_edits
+        from converter.from_ir import read_ir
+
+        with stage("read"):
+            ir = read_ir(source)
+            Derivation.begin(ir)
+        with about(ir.name if isinstance(source, Model) else str(source)), stage("edit"):
+            _apply(ir_edits, ir, chosen)
+            if "metadata" not in chosen.names("strip"):
+                Derivation.of(ir).then(Step("edit", options=chosen.to_dict()), ir).write(ir)
+        return Edited(ir, ())
+    from converter.editing import onnx_edits
+    from converter.editing.onnx_model import OnnxModel
+
+    with stage("read"):
+        edited = OnnxModel(source)  # type: ignore[arg-type]
+    with about(edited.name), stage("edit"):
+        before = edited.copied()
+        _apply(onnx_edits, edited, chosen)
+        onnx_edits.check_edited(edited, before)
+    return Edited(edited, tuple(edited.notes))
+
+
+def _apply(edits: ModuleType, model: Any, options: EditOptions) -> None:
+    """Do what the options say, in the order of the fields, with the functions of a module."""
+    if options.merge is not None:
+        edits.merge(model, options.merge, options.pairs("connect"))
+    if options.cut is not None:
+        edits.cut(model, *options.cut)
+    if options.remove_output:
+        edits.remove_output(model, options.names("remove_output"))
+    for name in options.names("add_output"):
+        edits.add_output(model, name)
+    for name, text in options.pairs("insert_after").items():
+        edits.insert_after(model, name, text)
+    for name, value in options.pairs("replace_weight").items():
+        edits.replace_weight(model, name, value, cast=options.cast_weights)
+    for dimension, size in options.pairs("set_dim").items():
+        edits.set_dim(model, dimension, size)
+    if options.rename:
+        edits.rename(model, options.pairs("rename"))
+    if options.strip:
+        edits.strip(model, options.names("strip"))
+    if options.metadata:
+        edits.set_metadata(model, options.pairs("metadata"))

@@ -1,0 +1,56 @@
+"""The differences of two files: two IRs, two ONNX models, or one of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from converter.equivalence.rederivation import derived_like
+from converter.from_ir import is_ir
+from converter.onnx_file.as_model import as_model
+from converter.onnx_file.model_info import DeclaredInfo
+from converter.onnx_file.reader import open_model
+from ir_runtime.files.xml_reader import read_model
+from ir_runtime.graph import Model
+from ir_runtime.graph.model_difference import LayerChange, ModelDifference, compare_models
+
+
+def compare_files(first: Path, second: Path) -> tuple[ModelDifference, Model]:
+    """Return how two files differ, and the first as a model.
+
+    An ONNX model beside an IR is converted as the IR records, or else with default options. Raises
+    :class:`ConversionError` for a file that cannot be read or converted.
+    """
+    sides = [read_model(path) if is_ir(path) else None for path in (first, second)]
+    if sides[0] is None and sides[1] is None:
+        models = [as_model(open_model(path)) for path in (first, second)]
+        difference = compare_models(*models)
+        changes = tuple(_of_headers(*models))
+        if changes:
+            difference.changed.insert(0, LayerChange(models[0].name, models[1].name, "model", changes))
+        return difference, models[0]
+    left, right = sides
+    if left is None and right is not None:
+        left = derived_like(right, str(first))
+    elif right is None and left is not None:
+        right = derived_like(left, str(second))
+    assert left is not None
+    assert right is not None
+    return compare_models(left, right), left
+
+
+def _of_headers(first: Model, second: Model) -> Iterator[str]:
+    """What differs around the graphs: opsets, producer, metadata, and the names of inputs and outputs."""
+    ours, theirs = (_header(model) for model in (first, second))
+    for name in dict.fromkeys([*ours, *theirs]):
+        if ours.get(name) != theirs.get(name):
+            yield f"{name} is {ours.get(name, 'not there')}, there {theirs.get(name, 'not there')}"
+
+
+def _header(model: Model) -> dict[str, str]:
+    info = DeclaredInfo.of(model.runtime_info)
+    header = {**info.values, **{f"opset of {domain}": str(version) for domain, version in info.opsets.items()}}
+    header |= {f"metadata '{key}'": repr(value) for key, value in info.metadata.items()}
+    for side, nodes in (("input", model.parameters), ("output", model.results)):
+        header |= {f"{side} {number}": f"'{node.end_names[0]}'" for number, node in enumerate(nodes)}
+    return header
