@@ -34,7 +34,7 @@ _SIZES = {"": 1, "b": 1} | {
 
 
 def _amount(name: str, units: Mapping[str, int], example: str) -> Callable[..., float | None]:
-    """What reads an option that is a number with a unit."""
+    """Return a parser for an option that is a number with a unit."""
 
     def read(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
         if value is None:

@@ -26,7 +26,7 @@ _TRANSFORMATIONS = {
     "inputs that you name; --stateful finds the caches of a language model by itself",
     "Pruning": f"no layer is pruned here; {_OFFLINE}.apply_pruning_transformation changes the IR",
 }
-"""What ``mo --transform`` did, by its names."""
+"""Transformations of ``mo --transform`` by name, and what to use instead."""
 
 
 class _Translated:
@@ -210,7 +210,7 @@ FORMER_OPTIONS: Mapping[str, _Old] = {
 
 _SHORT = {"m": "input-model", "w": "input-model", "n": "model-name", "o": "output-dir", "b": "batch", "s": "scale",
           "d": "input-proto", "k": "caffe-parser-path"}  # fmt: skip
-"""What ``mo`` called its options for short; ``-o`` is one of ours, too."""
+"""Short names of the options of ``mo``; ``-o`` is one of ours, too."""
 
 
 def translated(arguments: Sequence[str], own: Mapping[str, bool]) -> str:

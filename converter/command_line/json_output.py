@@ -91,7 +91,7 @@ def described_error(error: Exception, exit_code: int) -> dict[str, Any]:
 
 
 def text_of(error: Exception) -> str:
-    """What an expected error says."""
+    """Return the message of an expected error."""
     return str(error) or ("there is not enough memory" if isinstance(error, MemoryError) else type(error).__name__)
 
 

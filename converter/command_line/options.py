@@ -14,7 +14,7 @@ from converter.options import ConversionOptions, SavingOptions, on_command_line,
 from converter.verification_options import VerificationOptions
 
 CLASSES = (ConversionOptions, SavingOptions, PreprocessingOptions)
-"""What ``convert`` and ``batch`` take."""
+"""The classes of options that ``convert`` and ``batch`` take."""
 _PATHS = {
     "input": click.Path(exists=True, dir_okay=False, path_type=Path),
     "output": click.Path(dir_okay=False, path_type=Path),

@@ -42,7 +42,7 @@ def targets_of_several(models: Sequence[Path], output: str | None) -> dict[Path,
 def for_each(
     state: State, models: Sequence[Path], work: Callable[[Path], Outcome | None]
 ) -> list[tuple[Path, Outcome]]:
-    """What ``work`` gives for each model; the JSON of its error and no report where it failed."""
+    """Run ``work`` for each model; a failure gives the JSON of its error and no report."""
     results: list[tuple[Path, Outcome]] = []
     for model in dict.fromkeys(models):
         outcomes: list[Outcome] = []

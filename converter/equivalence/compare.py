@@ -128,7 +128,7 @@ def _root_mean_square(values: Array) -> float:
 
 @record
 class Comparison:
-    """Compare one tensor by ``name``; ``element_type`` and ``shape`` are those of the expected values.
+    """The comparison of one tensor by ``name``; ``element_type`` and ``shape`` are those of the expected values.
 
     ``max_absolute`` and ``max_relative`` are the largest differences (the relative one against the
     expected value), ``max_ulps`` the largest number of representable values in between (None for

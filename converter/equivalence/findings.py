@@ -39,7 +39,7 @@ _RANDOM = "depends on random numbers"
 
 
 class Findings:
-    """Report the result of ``runs``.
+    """The findings of ``runs``.
 
     ``source`` and ``options`` are what the IR was converted from, and how; ``derivation`` is the IR beside its
     derivation.

@@ -150,7 +150,7 @@ class _Walk:
         self._runners: dict[Node, Callable[..., Array | tuple[Array, ...]]] = {}
         self._compared = Compared()
         self._by_segment: dict[Output, Array] = {}
-        """Run a segment in the engine from right values before it."""
+        """Values that the engine computes for the tensors of a segment, from right values before it."""
         self._parts: dict[Output, list[Node]] = {}
         self._shown = {name for names in self._names.values() for name in names}
         self._last_use: dict[str, int] = {}

@@ -33,10 +33,14 @@ def types_of(source: Source) -> Mapping[str, ValueInfoProto]:
     except onnx.shape_inference.InferenceError:
         graph_proto = model.graph  # what the file declares is left
     declared = [*graph_proto.value_info, *graph_proto.input, *graph_proto.output]
-    found = {one.name: one for value in declared if (one := from_onnx(value, ValueInfoProto)).type.has("tensor_type")}
-    found = {name: one for name, one in found.items() if one.type.tensor_type.elem_type}
-    _infer_from_readers(source, found)
-    return found
+    types = {
+        value_info.name: value_info
+        for value in declared
+        if (value_info := from_onnx(value, ValueInfoProto)).type.has("tensor_type")
+    }
+    types = {name: value_info for name, value_info in types.items() if value_info.type.tensor_type.elem_type}
+    _infer_from_readers(source, types)
+    return types
 
 
 def _infer_from_readers(source: Source, types: dict[str, ValueInfoProto]) -> None:

@@ -100,7 +100,7 @@ class Optimization:
     """An optimized model: what :func:`optimize` returns."""
 
     assembly: Assembly
-    """What is written."""
+    """The model that is written."""
     nodes_before: int
     """How many nodes the file has, those of bodies and functions included, constants not."""
     nodes: int

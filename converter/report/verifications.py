@@ -282,8 +282,8 @@ def _tables(report: Report) -> list[Table]:
 
 def _contract_row(applied: AppliedContract) -> tuple[str, ...]:
     contract = applied.contract
-    known = ("unknown", "", "") if contract is None else (contract.to_text(), contract.domain, contract.reason)
-    return (applied.name, str(applied.layers), *known)
+    columns = ("unknown", "", "") if contract is None else (contract.to_text(), contract.domain, contract.reason)
+    return (applied.name, str(applied.layers), *columns)
 
 
 def _errors(errors: Errors) -> tuple[float, ...]:

@@ -194,7 +194,7 @@ def _float32(arrays: Sequence[Array]) -> list[Array]:
 
 
 class _Cell(_Recurrent):
-    """Compute one step: x ``[b, i]``, states ``[b, h]``, W ``[gates*h, i]``, R ``[gates*h, h]``, B ``[gates*h]``."""
+    """One step: x ``[b, i]``, states ``[b, h]``, W ``[gates*h, i]``, R ``[gates*h, h]``, B ``[gates*h]``."""
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         self.check_activations(self.activation_count())

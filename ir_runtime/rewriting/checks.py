@@ -63,7 +63,7 @@ def graph_pass(name: str, stage: Stage) -> Callable[[Call], Call]:
 
 
 class Checks:
-    """Check the properties that users of a model rely on after each pass that changes it."""
+    """Checks of the properties that users of a model rely on, after each pass that changes it."""
 
     is_thorough: ClassVar[bool] = False
     """True if every layer is checked, as tests do, and not only inputs and outputs."""
