@@ -62,8 +62,8 @@ def silent() -> Iterator[None]:
 def warn(message: str, *values: object) -> None:
     """Log a warning, which names the model. Handlers find both parts in ``record.model`` and ``record.told``."""
     if not _is_silent.get():
-        name, told = _model.get(), message % values if values else message
-        _logger.warning("%s", f"{name}: {told}" if name else told, extra={"model": name, "told": told})
+        name, text = _model.get(), message % values if values else message
+        _logger.warning("%s", f"{name}: {text}" if name else text, extra={"model": name, "told": text})
 
 
 def inform(message: str, *values: object) -> None:

@@ -216,7 +216,7 @@ def _run(state: State, jobs: Sequence[Job], count: int, lines: str | None) -> li
     return rows
 
 
-def _annotate(rows: Sequence[Row], asked: int) -> None:
+def _annotate(rows: Sequence[Row], requested_count: int) -> None:
     """Print a line for each note, and add the table to the file that GitHub names."""
     from converter.report.annotations import notes_of, repository, summary
 
@@ -225,7 +225,7 @@ def _annotate(rows: Sequence[Row], asked: int) -> None:
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if path:
         with open(path, "a", encoding="utf-8") as file:
-            file.write(summary(rows, asked))
+            file.write(summary(rows, requested_count))
 
 
 def _line(row: Row) -> str:

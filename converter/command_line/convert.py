@@ -239,6 +239,6 @@ def _target(target: str | None, model: Path) -> Path:
     return path.with_name(f"{path.name}.xml")
 
 
-def _exceptions(kept: Mapping[str, int]) -> str:
-    stayed = ", ".join(f"{times} that {reason}" for reason, times in kept.items())
+def _exceptions(reasons: Mapping[str, int]) -> str:
+    stayed = ", ".join(f"{times} that {reason}" for reason, times in reasons.items())
     return f", but not {stayed}" if stayed else ""

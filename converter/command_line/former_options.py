@@ -234,8 +234,8 @@ def translated(arguments: Sequence[str], own: Mapping[str, bool]) -> str:
             translation.no_counterpart(f"there is no such option{_like(here, own)}")
     command = translation.command()
     reasons = "".join(f"\n  {reason}" for reason in dict.fromkeys(translation.reasons))
-    told = f"\n\nWithout a counterpart:{reasons}" if reasons else ""
-    return f"some of these options are not there. The command is:\n\n  {command}{told}"
+    message = f"\n\nWithout a counterpart:{reasons}" if reasons else ""
+    return f"some of these options are not there. The command is:\n\n  {command}{message}"
 
 
 _JOINED = ("input", "output-dir")

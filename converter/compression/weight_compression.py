@@ -226,8 +226,8 @@ def _reduced_axes(reader: Node, value: Output) -> tuple[int, ...] | None:
         axis = reader.inputs[2].tensor
         if reader.inputs[0] is not value or axis is None or (isinstance(op, Gather7) and op.batch_dims):
             return None
-        kept = int(axis.array().reshape(-1)[0]) % rank
-        return tuple(other for other in range(rank) if other != kept)
+        column_axis = int(axis.array().reshape(-1)[0]) % rank
+        return tuple(other for other in range(rank) if other != column_axis)
     if not isinstance(op, _CONVOLUTIONS) or reader.inputs[1] is not value:
         return None
     return tuple(axis for axis in range(rank) if axis not in op.channel_axes)

@@ -58,12 +58,12 @@ def account_for(
         else:
             values[CONVERSION] += held.size
     is_shown_alone = bool(unknown) and derivation.state == INAPPLICABLE
-    shown = _shown_by(layers) if is_shown_alone else set()
+    shown_layers = _shown_by(layers) if is_shown_alone else set()
     known_values = KnownValues(model) if is_shown_alone else None
     for path, node in unknown:
         held = node.op.data
         assert held is not None
-        if known_values is not None and _is_shown(node, shown, known_values):
+        if known_values is not None and _is_shown(node, shown_layers, known_values):
             values[COMPARED] += held.size
         else:
             values[MISSING] += held.size
@@ -95,7 +95,7 @@ def _shown_by(layers: Sequence[LayerDifference]) -> set[str]:
     return {name for layer in layers if layer.local.passed and layer.is_telling for name in layer.part}
 
 
-def _is_shown(node: Node, shown: Collection[str], known_values: KnownValues) -> bool:
+def _is_shown(node: Node, shown_layers: Collection[str], known_values: KnownValues) -> bool:
     """True if every value of the constant takes part in results that were compared: none is only looked up."""
     pending, done = [(node.outputs[0], reader) for reader in node.outputs[0].uses], set()
     while pending:
@@ -107,6 +107,6 @@ def _is_shown(node: Node, shown: Collection[str], known_values: KnownValues) -> 
             pending += [(output, user) for output in reader.outputs for user in output.uses]
         elif reader.op.role == "result":
             continue  # outputs are compared
-        elif reader.name not in shown or (reader.op.movement and reader.inputs[0] is value):
+        elif reader.name not in shown_layers or (reader.op.movement and reader.inputs[0] is value):
             return False
     return bool(done)

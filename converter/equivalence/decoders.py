@@ -85,9 +85,9 @@ class OnnxDecoder:
 
     def reset(self, rows: int = 1) -> None:
         """Forget the past, and begin with so many rows."""
-        kinds = self._reference.graph.inputs
+        input_infos = self._reference.graph.inputs
         self._past = {
-            cache.past: cache.empty(element_type_of(kinds[cache.past].type.tensor_type.elem_type).dtype, rows)
+            cache.past: cache.empty(element_type_of(input_infos[cache.past].type.tensor_type.elem_type).dtype, rows)
             for cache in self._caches
         }
         self._length = 0

@@ -138,12 +138,12 @@ class DirectedValues:
         operators = {node.op_type for node in nodes}
         indices = {node.input[1]: node for node in nodes if node.op_type in _INDEXING}
         finite = (*_VALUES, *self._bounds(nodes))
-        kinds = [(finite, True)]
+        special_sets = [(finite, True)]
         if operators.isdisjoint(_WITHOUT_NAN):
-            kinds.append((_NOT_FINITE, False))
+            special_sets.append((_NOT_FINITE, False))
         fixed = {*indices, *(name for node in nodes if node.op_type in _WITH_BOUNDS for name in node.input[1:])}
         free = [name for name, value in ordinary.items() if _is_free(value, operators) and name not in fixed]
-        for specials, is_finite in kinds if free else ():
+        for specials, is_finite in special_sets if free else ():
             smallest = max(1, min(ordinary[name].size for name in free))
             for number in range(min(MOST_ROUNDS, -(-_TIMES * len(specials) // smallest))):
                 shifts = {name: number * smallest + place * (number % 2) for place, name in enumerate(free)}

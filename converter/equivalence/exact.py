@@ -147,6 +147,6 @@ def _narrow_layers(model: Model) -> Iterator[str]:
     """The layers that compute in fewer bits than float64."""
     for part in model.parts():
         for node in part.nodes:
-            kinds = {output.element_type for output in node.outputs} if node.op.data is None else set()
-            if not kinds.isdisjoint((element_types.f16, element_types.bf16, element_types.f32)):
+            float_types = {output.element_type for output in node.outputs} if node.op.data is None else set()
+            if not float_types.isdisjoint((element_types.f16, element_types.bf16, element_types.f32)):
                 yield node.name

@@ -112,7 +112,7 @@ class Findings:
             account = self._account(of_file, compared)
         others = self._against(against) if against is not None else ()
         outputs = tuple(furthest([run.outputs[i] for run in runs]) for i in range(len(runs[0].outputs)))
-        shown = tuple(name for name in proofless if self._is_shown(name, compared, problem))
+        names_by_layers = tuple(name for name in proofless if self._is_shown(name, compared, problem))
         outcome = Report(
             oracle=sides.reference.name,
             seed=seed,
@@ -127,8 +127,8 @@ class Findings:
             derivation=self._derivation,
             against=others,
             notes=tuple(dict.fromkeys(sides.notes)),
-            unproven=tuple(name for name in proofless if name not in shown),
-            shown_by_layers=shown,
+            unproven=tuple(name for name in proofless if name not in names_by_layers),
+            shown_by_layers=names_by_layers,
             random=tuple(comparison.name for comparison in outputs if comparison.name in random),
             accept_unproven=accept_unproven,
         )

@@ -166,8 +166,8 @@ def _uses_of(graph: OnnxGraph, readers: Mapping[str, Sequence[NodeProto]], name:
         current = pending.pop()
         for node in readers.get(current, ()):
             inputs = list(node.input)
-            for asked, table in _LOOK_UPS.get(node.op_type, ()):
-                if table < len(inputs) and inputs[asked] == current:
+            for position, table in _LOOK_UPS.get(node.op_type, ()):
+                if table < len(inputs) and inputs[position] == current:
                     uses.is_looked_up = True
                     rows = _rows(graph, node, inputs[table])
                     if rows is not None:

@@ -232,10 +232,10 @@ class _Walk:
         """Compute the tensors of a segment that are compared, or read later."""
         graph, last = self._graph, self._last_use
         outputs = [name for index in part for name in graph.nodes[index].output if name]
-        asked = [name for name in outputs if name in self._shown or last.get(name, -1) > level]
+        requested = [name for name in outputs if name in self._shown or last.get(name, -1) > level]
         read = set().union(*(graph.reads[index] for index in part))
         feeds = {name: value for name, value in self._expected.items() if name in read}
-        values = self._oracle.run_part(part, feeds, asked)
+        values = self._oracle.run_part(part, feeds, requested)
         self._expected = {name: value for name, value in self._expected.items() if last.get(name, -1) >= level}
         self._expected.update(values)
 

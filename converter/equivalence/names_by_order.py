@@ -37,8 +37,10 @@ def with_reference_names(
                 node.output_names = [*node.output_names, name]
             (node.inputs or node.outputs)[0].add_name(name)
         if pairs:
-            shown = ", ".join(f"'{next(iter(ends[place].end_names), '')}' with '{pairs[place]}'" for place in pairs)
-            notes.append(f"{role} have other names, and were paired in their order: {shown}")
+            pairs_text = ", ".join(
+                f"'{next(iter(ends[place].end_names), '')}' with '{pairs[place]}'" for place in pairs
+            )
+            notes.append(f"{role} have other names, and were paired in their order: {pairs_text}")
     return copy, notes
 
 

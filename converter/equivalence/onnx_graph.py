@@ -109,9 +109,9 @@ class OnnxGraph:
             is_other = self._is_other(name, feed)
             model.graph.input.append(value_info(name, feed, is_dynamic=True) if is_other else self._values[name])
         outputs = self._onnx.graph.output
-        kept = [value for value in outputs if not only or value.name in extra]
-        model.graph.output.extend(kept if not self._is_relaxed(feeds) else map(_without_shape, kept))
-        present = {value.name for value in kept}
+        kept_outputs = [value for value in outputs if not only or value.name in extra]
+        model.graph.output.extend(kept_outputs if not self._is_relaxed(feeds) else map(_without_shape, kept_outputs))
+        present = {value.name for value in kept_outputs}
         model.graph.output.extend(ValueInfoProto(name=name) for name in extra if name not in present)
         model.graph.input.extend(self._values[name] for name in self.defaults if name in feeds)
         self._add_weights(model, [name for name in (*self.weights, *self.sparse) if name in read])

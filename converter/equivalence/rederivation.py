@@ -208,8 +208,8 @@ def _start(steps: Sequence[Step], source: ModelSource | Model) -> tuple[int, boo
     source_type, digest = _kind_and_digest(source)
     places = [at for at, step in enumerate(steps) if (step.action, step.source) == ("convert", source_type)]
     if not places:
-        kinds = " and ".join(dict.fromkeys(step.source for step in steps if step.source))
-        raise VerificationError(f"the IR was derived from {kinds or 'nothing'}, but the source is {source_type}")
+        sources = " and ".join(dict.fromkeys(step.source for step in steps if step.source))
+        raise VerificationError(f"the IR was derived from {sources or 'nothing'}, but the source is {source_type}")
     for at in places:
         if digest and steps[at].digest == digest:
             return at, False

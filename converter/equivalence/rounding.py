@@ -123,8 +123,10 @@ class Spread:
             return _FACTOR_OF_COMPRESSED_WEIGHTS
         if any(self._is_stepped(node) for node in self._part):
             return _FACTOR_OF_STEPS
-        kinds = {source.element_type for node in self._part for source in (*node.inputs, *node.outputs)}
-        return _FACTOR_OF_SUMS if kinds.isdisjoint((element_types.f16, element_types.bf16)) else _FACTOR_OF_16_BITS
+        float_types = {source.element_type for node in self._part for source in (*node.inputs, *node.outputs)}
+        return (
+            _FACTOR_OF_SUMS if float_types.isdisjoint((element_types.f16, element_types.bf16)) else _FACTOR_OF_16_BITS
+        )
 
     def _varying_layers(self) -> set[Node]:
         """The layers that depend on more than constants."""

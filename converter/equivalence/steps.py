@@ -410,9 +410,11 @@ def _first_layer(
     plain = model.clone()
     try:
         make_stateless(plain)
-        kinds = {name: node.outputs[0].element_type for node in plain.parameters for name in node.end_names}
-        inputs_in_types = {name: value.astype(kinds[name].dtype) for name, value in feeds.items() if name in kinds}
-        if POSITIONS in kinds and POSITIONS not in inputs_in_types:
+        element_types = {name: node.outputs[0].element_type for node in plain.parameters for name in node.end_names}
+        inputs_in_types = {
+            name: value.astype(element_types[name].dtype) for name, value in feeds.items() if name in element_types
+        }
+        if POSITIONS in element_types and POSITIONS not in inputs_in_types:
             keys = next(value.shape[1] for name, value in feeds.items() if name == "attention_mask")
             _freeze(plain, POSITIONS, np.arange(keys - feeds["input_ids"].shape[1], keys)[None])
         report = verify(onnx_model, plain, inputs=inputs_in_types, layers=True, weights=False, **options)

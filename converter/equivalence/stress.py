@@ -67,21 +67,21 @@ def undefined(graph: OnnxGraph, oracle: Oracle, reference_inputs: Mapping[str, A
 
     Casts to whole numbers have no result for infinities and NaN, quantisation and sorting have none for NaN.
     """
-    asked: dict[str, tuple[NodeProto, bool]] = {}
+    requested: dict[str, tuple[NodeProto, bool]] = {}
     for index in graph.needed(graph.outputs):
         node = graph.nodes[index]
         to = next((attribute.i for attribute in node.attribute if attribute.name == "to"), 0)
         is_cast = node.op_type == "Cast" and to in _WHOLE
         if is_cast or node.op_type in (*_ORDERING, *_QUANTIZING):
             for name in node.input[: 2 if node.op_type == "NonMaxSuppression" else 1]:
-                asked.setdefault(name, (node, is_cast))
+                requested.setdefault(name, (node, is_cast))
     try:
-        computed = [name for name in asked if name in graph.producer]
+        computed = [name for name in requested if name in graph.producer]
         inner = oracle.run(reference_inputs, computed, plain=True, only=True) if computed else {}
         values = {**reference_inputs, **inner}
     except VerificationError:
         return ""
-    for name, (node, is_cast) in asked.items():
+    for name, (node, is_cast) in requested.items():
         value = values.get(name)
         if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
             continue

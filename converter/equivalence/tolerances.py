@@ -79,14 +79,14 @@ class Loss:
         """The loss of quantised models, and of those that compute in 16 bits; None for others."""
         if _is_quantized(graph):
             return cls(STEPS, "values in the middle between two steps of quantisation went to different ones", False)
-        kinds = {
+        float_types = {
             output.element_type.name
             for part in model.parts()
             for node in part.nodes
             if node.inputs and not isinstance(node.op, Convert1)
             for output in node.outputs
         }
-        narrow = next((narrow_type for narrow_type in _NARROW if narrow_type in kinds), None)
+        narrow = next((narrow_type for narrow_type in _NARROW if narrow_type in float_types), None)
         if narrow is None:
             return None
         return cls(_NARROW[narrow], f"the model computes in {narrow}, and the rounding of layers adds up", True)

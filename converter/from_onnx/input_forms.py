@@ -122,8 +122,8 @@ def input_specs(requested: Any) -> list[InputSpec]:
 
 def _is_spec(parts: Sequence[Any]) -> bool:
     """True if a tuple describes one input (name, shape and type, each at most once) and not several inputs."""
-    kinds = ["name" if isinstance(part, str) and not index else _sort(part) for index, part in enumerate(parts)]
-    return "" not in kinds and len(set(kinds)) == len(kinds) and len(kinds) > 0
+    categories = ["name" if isinstance(part, str) and not index else _sort(part) for index, part in enumerate(parts)]
+    return "" not in categories and len(set(categories)) == len(categories) and len(categories) > 0
 
 
 def _sort(part: Any) -> str:

@@ -117,20 +117,20 @@ def expand(function: FunctionProto, node: NodeProto, opsets: Mapping[str, int]) 
 
 def _substitute(node: NodeProto, values_by_name: Mapping[str, AttributeProto], missing: Collection[str]) -> NodeProto:
     """Return the node, and those of its graphs, with what its attributes refer to and without ``missing`` inputs."""
-    kept = []
+    attributes = []
     for attribute in node.attribute:
         if attribute.ref_attr_name:
             source = values_by_name.get(attribute.ref_attr_name)
             if source is not None:
-                kept.append(source.with_fields(name=attribute.name))
+                attributes.append(source.with_fields(name=attribute.name))
             continue
         changed: dict[str, Any] = {}
         if attribute.has("g"):
             changed["g"] = _substituted_graph(attribute.g, values_by_name, missing)
         if attribute.graphs:
             changed["graphs"] = [_substituted_graph(graph, values_by_name, missing) for graph in attribute.graphs]
-        kept.append(attribute.with_fields(**changed) if changed else attribute)
-    return node.with_fields(attribute=kept, input=["" if name in missing else name for name in node.input])
+        attributes.append(attribute.with_fields(**changed) if changed else attribute)
+    return node.with_fields(attribute=attributes, input=["" if name in missing else name for name in node.input])
 
 
 def _substituted_graph(

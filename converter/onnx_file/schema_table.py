@@ -161,5 +161,5 @@ def table_of(schemas: Sequence[Schema]) -> str:
         + "\n}"
         for domain, operators in domains.items()
     ]
-    kinds = ",\n".join(json.dumps(type_name) for type_name in types)
-    return f'{{"types": [\n{kinds}\n],\n"domains": {{\n' + ",\n".join(lines) + "\n}}\n"
+    types_text = ",\n".join(json.dumps(type_name) for type_name in types)
+    return f'{{"types": [\n{types_text}\n],\n"domains": {{\n' + ",\n".join(lines) + "\n}}\n"

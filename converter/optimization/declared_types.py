@@ -66,7 +66,7 @@ def _infer_once(source: Source, numbers: dict[str, int], types: dict[str, ValueI
             allowed = schema.allowed.get(variable, (variable,))
             only = of_spelling(allowed[0]) if len(allowed) == 1 else None
             number = bound.get(variable, 0) if only is None else onnx_number(only)
-            is_tensor = variable in bound or all(spelled.startswith("tensor(") for spelled in allowed)
+            is_tensor = variable in bound or all(type_name.startswith("tensor(") for type_name in allowed)
             if name and name not in numbers and number and is_tensor:
                 numbers[name] = number
                 tensor = TensorTypeProto(elem_type=number)

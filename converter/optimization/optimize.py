@@ -200,13 +200,13 @@ class _Search:
         before = self._size([], self.everything)
         opset = self.opset
         is_written = OLDEST <= opset <= NEWEST
-        parts, kept = list[Part](), self.everything
+        parts, kept_nodes = list[Part](), self.everything
         if is_written:
-            parts, kept = self._fewest(opset)
-            if self._size(parts, kept) > before and opset == self.imported:
-                parts, kept = [], self.everything
-        self._check_opset(kept, opset)
-        bodies = self._bodies(kept, opset) if is_written else {}
+            parts, kept_nodes = self._fewest(opset)
+            if self._size(parts, kept_nodes) > before and opset == self.imported:
+                parts, kept_nodes = [], self.everything
+        self._check_opset(kept_nodes, opset)
+        bodies = self._bodies(kept_nodes, opset) if is_written else {}
         inner = {place: [(number, index, body.assembly) for number, index, body in bodies[place]] for place in bodies}
         graphs = {part.places[0]: part.exported.graph for part in parts}
         passes, copies = Counter[str](), dict[str, str]()
@@ -215,15 +215,15 @@ class _Search:
             copies.update(part.copies)
         reason = _SMALLER if is_written else f"opsets from {OLDEST} to {NEWEST} are written, and it is of {opset}"
         return Optimization(
-            Assembly(self.source, self.source.units(kept), graphs, opset, inner, copies, self.taken),
+            Assembly(self.source, self.source.units(kept_nodes), graphs, opset, inner, copies, self.taken),
             before,
-            self._size(parts, kept)
+            self._size(parts, kept_nodes)
             - sum(b.nodes_before - b.nodes for bodies_of_graph in bodies.values() for _, _, b in bodies_of_graph),
-            {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in sorted(kept)},
+            {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in sorted(kept_nodes)},
             dict(passes),
         )
 
-    def _bodies(self, kept: Collection[int], opset: int) -> dict[int, list[tuple[int, int | None, Optimization]]]:
+    def _bodies(self, kept_nodes: Collection[int], opset: int) -> dict[int, list[tuple[int, int | None, Optimization]]]:
         """The optimized graphs of the nodes that stay."""
         options = replace(self.options, input=None, freeze=None, batch=None, opset=opset)
         return {
@@ -231,32 +231,32 @@ class _Search:
                 (number, index, _Search(body, options, self.taken).result())
                 for number, index, body in self.source.bodies(place)
             ]
-            for place in kept
+            for place in kept_nodes
             if any(subgraphs(self.source.nodes[place]))
         }
 
-    def _size(self, parts: Sequence[Part], kept: Collection[int]) -> int:
-        return sum(part.size for part in parts) + sum(map(self.source.size, kept))
+    def _size(self, parts: Sequence[Part], kept_nodes: Collection[int]) -> int:
+        return sum(part.size for part in parts) + sum(map(self.source.size, kept_nodes))
 
     def _fewest(self, opset: int) -> tuple[list[Part], frozenset[int]]:
         """The parts, and the nodes between them: those that became more nodes are kept, where that makes fewer.
 
         All of them are tried, then those of each operator, the one that grew most first.
         """
-        best, kept = self._parts(frozenset(), opset)
+        best, kept_nodes = self._parts(frozenset(), opset)
         for _ in range(_MOST_ROUNDS):
-            before, growth = self._size(best, kept), self._growth(best)
+            before, growth = self._size(best, kept_nodes), self._growth(best)
             by_operator: dict[str, set[int]] = {}
             for place in filter(partial(self._may_stay, opset=opset), growth):
                 by_operator.setdefault(self.source.nodes[place].op_type, set()).add(place)
             grown = sorted(by_operator.values(), key=lambda places: -sum(growth[place] for place in places))
             for places in ([set().union(*grown)] if len(grown) > 1 else []) + grown[:_MOST_TRIES]:
-                parts, all_kept = self._parts(kept | places, opset)
-                if self._size(parts, all_kept) < self._size(best, kept):
-                    best, kept = parts, all_kept
-            if self._size(best, kept) == before:
+                parts, all_kept = self._parts(kept_nodes | places, opset)
+                if self._size(parts, all_kept) < self._size(best, kept_nodes):
+                    best, kept_nodes = parts, all_kept
+            if self._size(best, kept_nodes) == before:
                 break
-        return best, kept
+        return best, kept_nodes
 
     def _growth(self, parts: Sequence[Part]) -> dict[int, int]:
         """How many more nodes each node became, of those that became more."""
@@ -271,10 +271,10 @@ class _Search:
                     growth[places[0]] = size - self.source.size(places[0])
         return growth
 
-    def _check_opset(self, kept: Collection[int], opset: int) -> None:
+    def _check_opset(self, kept_nodes: Collection[int], opset: int) -> None:
         """Raise :class:`UnsupportedModelError` with all nodes that stay and mean nothing, or else, in that opset."""
         lines = []
-        for place in sorted(kept):
+        for place in sorted(kept_nodes):
             if not self._may_stay(place, opset):
                 node = self.source.nodes[place]
                 why = self.reasons.get(place, f"{node.op_type} of opset {self.imported} is another one")
@@ -296,10 +296,10 @@ class _Search:
         has_attributes = all(attribute.name in after.attribute_types for attribute in node.attribute)
         return first <= min(before.since_version, after.since_version) and has_attributes
 
-    def _parts(self, kept: frozenset[int], opset: int) -> tuple[list[Part], frozenset[int]]:
-        """The parts between the nodes that stay: those of ``kept``, and those that cannot be carried."""
+    def _parts(self, kept_nodes: frozenset[int], opset: int) -> tuple[list[Part], frozenset[int]]:
+        """The parts between the nodes that stay: those of ``kept_nodes``, and those that cannot be carried."""
         while True:
-            all_kept = kept | self.reasons.keys()
+            all_kept = kept_nodes | self.reasons.keys()
             parts, is_complete = list[Part](), True
             for unit in self.source.units(all_kept):
                 if unit[0] in all_kept:

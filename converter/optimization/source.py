@@ -147,7 +147,7 @@ class Source:
         """The domains of these nodes and of the nodes in their graphs."""
         return {normalize_domain(node.domain) for place in places for node in self.in_graph(place)}
 
-    def units(self, kept: Collection[int]) -> list[list[int]]:
+    def units(self, kept_nodes: Collection[int]) -> list[list[int]]:
         """The nodes in the order of their evaluation: each that stays alone, the others in as few parts as possible.
 
         A part is what has the same number of changes, from a part to a node that stays, on the way to it: so no part
@@ -159,8 +159,10 @@ class Source:
         for place, reads in enumerate(self.reads):
             before = [producer for name in reads if (producer := self.producers.get(name)) is not None]
             before = [producer for producer in before if producer not in self.constants]
-            if place in kept:
-                changes.append(max((changes[producer] + (producer not in kept) for producer in before), default=0))
+            if place in kept_nodes:
+                changes.append(
+                    max((changes[producer] + (producer not in kept_nodes) for producer in before), default=0)
+                )
                 stay.setdefault(changes[-1], []).append([place])
             else:
                 changes.append(max((changes[producer] for producer in before), default=0))

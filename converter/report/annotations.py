@@ -36,10 +36,10 @@ def notes_of(rows: Sequence[Row], root: Path) -> list[str]:
     return collected
 
 
-def summary(rows: Sequence[Row], asked: int) -> str:
+def summary(rows: Sequence[Row], requested_count: int) -> str:
     """The table of all models as Markdown."""
-    told = ", ".join(f"{times} {verdict}" for verdict, times in counts(rows).items()) or "none is done"
-    lines = [f"### onnx2ir: {len(rows)} of {asked} models: {told}", ""]
+    verdicts = ", ".join(f"{times} {verdict}" for verdict, times in counts(rows).items()) or "none is done"
+    lines = [f"### onnx2ir: {len(rows)} of {requested_count} models: {verdicts}", ""]
     lines += [_line(_HEADINGS), _line("---" for _ in _HEADINGS)]
     for row in rows:
         cells = (

@@ -50,8 +50,12 @@ def write_difference(difference: ModelDifference, first: Model, first_xml: Path,
         if layer["r"]
     ]
     counts = {"changed": len(rows), f"only in {first_xml}": len(only_first), f"only in {second_xml}": len(only_second)}
-    listed = ", ".join(f"{count:,} {noun}" for noun, count in counts.items() if count)
-    sentence = f"The IRs differ in layers: {listed}." if listed else f"All {difference.paired:,} layers are the same."
+    counts_text = ", ".join(f"{count:,} {noun}" for noun, count in counts.items() if count)
+    sentence = (
+        f"The IRs differ in layers: {counts_text}."
+        if counts_text
+        else f"All {difference.paired:,} layers are the same."
+    )
     verdict = "THE SAME" if difference.same else "DIFFERENT"
     title = f"{first_xml.name} and {second_xml.name}"
     tone = "good" if difference.same else "mark"

@@ -86,7 +86,7 @@ def _format_row(row: Row) -> str:
 @contextlib.contextmanager
 def spinner(task: str, patience: float) -> Iterator[None]:
     """Show ``task`` and its time on the terminal of stderr once it takes more than ``patience`` seconds."""
-    shown: list[Progress] = []
+    progresses: list[Progress] = []
 
     def show() -> None:
         from rich.console import Console
@@ -96,7 +96,7 @@ def spinner(task: str, patience: float) -> Iterator[None]:
         progress = Progress(*columns, console=Console(stderr=True), transient=True)
         progress.add_task(task, total=None)
         progress.start()
-        shown.append(progress)
+        progresses.append(progress)
 
     timer = threading.Timer(patience, show)
     timer.daemon = True
@@ -106,5 +106,5 @@ def spinner(task: str, patience: float) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()  # it may be starting to draw
-        for progress in shown:
+        for progress in progresses:
             progress.stop()

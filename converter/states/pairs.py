@@ -68,12 +68,12 @@ def pairs_of(model: Model, names: Mapping[str, str] | None = None) -> list[Pair]
     for past in model.parameters:
         if past in pairs:
             continue
-        kept = [node for node in _results_with(past.outputs[0]) if node not in taken]
-        if len(kept) > 1:
-            outputs = ", ".join(f"'{node.end_names[0]}'" for node in kept)
+        results = [node for node in _results_with(past.outputs[0]) if node not in taken]
+        if len(results) > 1:
+            outputs = ", ".join(f"'{node.end_names[0]}'" for node in results)
             raise ConversionError(f"input '{past.end_names[0]}' is kept in several outputs, {outputs}: name its output")
-        if kept and _fit(past.outputs[0], kept[0].inputs[0]):
-            pairs[past] = kept[0]
+        if results and _fit(past.outputs[0], results[0].inputs[0]):
+            pairs[past] = results[0]
     return [Pair(past, pairs[past]) for past in model.parameters if past in pairs]
 
 

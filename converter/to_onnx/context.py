@@ -156,10 +156,10 @@ class Context:
         self.graph.calls.append(call)
         outputs = []
         for place in range(count):
-            asked = types[place] if types is not None else None
+            declared_type = types[place] if types is not None else None
             shape = shapes[place] if shapes is not None else None
             variable = "" if schema is None else schema.output_types[min(place, len(schema.output_types) - 1)]
-            requested = asked or bound.get(variable) or _literal(schema, variable)
+            requested = declared_type or bound.get(variable) or _literal(schema, variable)
             if requested is None:
                 raise InternalError(f"the type of output {place} of {op_type} must be given")
             computed = replaced.get(variable, requested)
@@ -177,16 +177,19 @@ class Context:
         """
 
         def is_known(types: Mapping[str, ElementType], of: schema_table.Schema) -> bool:
-            spelled = {variable: spelling(bound_type) for variable, bound_type in {**types, **changed_types}.items()}
+            names_by_variable = {
+                variable: spelling(bound_type) for variable, bound_type in {**types, **changed_types}.items()
+            }
             if any(
-                type_name is None or type_name not in of.allowed[variable] for variable, type_name in spelled.items()
+                type_name is None or type_name not in of.allowed[variable]
+                for variable, type_name in names_by_variable.items()
             ):
                 return False
             return has_kernel(
                 of.name,
                 of.domain,
                 of.since_version,
-                {key: type_name for key, type_name in spelled.items() if type_name is not None},
+                {key: type_name for key, type_name in names_by_variable.items() if type_name is not None},
             )
 
         if not bound or is_known(bound, schema):
@@ -205,8 +208,8 @@ class Context:
                 return {
                     variable: type_name for variable, type_name in chosen.items() if type_name is not bound[variable]
                 }
-        kinds = ", ".join(sorted({str(bound_type) for bound_type in bound.values()}))
-        reason = f"{schema.name} of opset {self.opset} takes neither {kinds} nor wider types"
+        type_names = ", ".join(sorted({str(bound_type) for bound_type in bound.values()}))
+        reason = f"{schema.name} of opset {self.opset} takes neither {type_names} nor wider types"
         raise UnsupportedModelError(reason)
 
     def constant(self, value: Any, element_type: ElementType | None = None) -> Value:
@@ -220,8 +223,8 @@ class Context:
         if element_type is not None:
             array = array.astype(element_type.dtype)
         elif not isinstance(value, (np.ndarray, np.generic)):
-            kinds = {"f": np.float32, "b": np.bool_} if array.size else {}
-            array = array.astype(kinds.get(array.dtype.kind, np.int64))
+            dtypes = {"f": np.float32, "b": np.bool_} if array.size else {}
+            array = array.astype(dtypes.get(array.dtype.kind, np.int64))
         return self.initializer(Tensor.from_array(array, element_type))
 
     def initializer(self, tensor: Tensor, name: str = "") -> Value:

@@ -129,8 +129,12 @@ def _decide(shapes: SymbolicShapes, op: Operation, difference: Polynomial) -> bo
 
 
 def _convert(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
-    kinds = (node.inputs[0].element_type, node.outputs[0].element_type)
-    return operands[0] if all(element_type.is_integral and element_type.bits >= 32 for element_type in kinds) else None
+    from_and_to = (node.inputs[0].element_type, node.outputs[0].element_type)
+    return (
+        operands[0]
+        if all(element_type.is_integral and element_type.bits >= 32 for element_type in from_and_to)
+        else None
+    )
 
 
 def _negate(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:

@@ -85,15 +85,15 @@ def _remainder(
     special_zero: bool,
 ) -> Polynomial | None:
     """The dimension for -1. Dimensions that both sides have in one place cancel out, even where they are 0."""
-    kept = {
+    kept_places = {
         i
         for i, dimension in enumerate(dimensions)
         if special_zero and dimension is not None and i < len(dims) and dimension == dims[i]
     }
-    others = [dimension for i, dimension in enumerate(dimensions) if i != at and i not in kept]
+    others = [dimension for i, dimension in enumerate(dimensions) if i != at and i not in kept_places]
     if any(dimension is None or shapes.low(dimension) < 1 for dimension in others):
         return None
-    have = product([dimension for i, dimension in enumerate(dims) if i not in kept])
+    have = product([dimension for i, dimension in enumerate(dims) if i not in kept_places])
     return have.quotient(product([dimension for dimension in others if dimension is not None]))
 
 

@@ -183,7 +183,7 @@ class SymbolicShapes(Symbols):
         operands = [self.elements(source) for source in node.inputs]
         if any(operand is None for operand in operands):
             return nothing
-        rule = next((rule for kinds, rule in RULES if isinstance(op, kinds)), None)
+        rule = next((rule for classes, rule in RULES if isinstance(op, classes)), None)
         if rule is None:
             return nothing
         elements = rule(self, node, operands)

@@ -84,7 +84,7 @@ class Plan:
         for position, step in enumerate(steps):
             for output in [*step.reads, *step.writes]:
                 last_use[slots[output]] = position
-        kept = {*self.outputs, *(i for i, value in enumerate(self._initial) if value is not None)}
+        kept_slots = {*self.outputs, *(i for i, value in enumerate(self._initial) if value is not None)}
         plan_steps: list[_PlanStep] = []
         for position, step in enumerate(steps):
             reads = tuple(slots[source] for source in step.reads)
@@ -96,7 +96,7 @@ class Plan:
                     _evaluation(step, constants, self._workers, self._fallbacks),
                     reads,
                     writes,
-                    tuple(s for s in dict.fromkeys(reads + writes) if last_use[s] == position and s not in kept),
+                    tuple(s for s in dict.fromkeys(reads + writes) if last_use[s] == position and s not in kept_slots),
                     None if step.prepared is None else step.prepared.run,
                 )
             )

@@ -49,9 +49,9 @@ class _Widening:
     narrow: tuple[ElementType, ...] = _NARROW_TYPES
     wide: ElementType = element_types.f32
 
-    def __init__(self, model: Model, kept: Collection[Node], ends: bool) -> None:
+    def __init__(self, model: Model, narrow_nodes: Collection[Node], ends: bool) -> None:
         self._model = model
-        self._kept = kept
+        self._kept = narrow_nodes
         self._ends = ends
         self._names: UniqueNames | None = None
         self._were: dict[Output, ElementType] = {}

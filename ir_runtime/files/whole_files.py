@@ -122,9 +122,9 @@ def whole_folder(target: Path) -> Iterator[Path]:
             try:
                 yield new
             except OSError as error:  # named as what was to be written
-                shown = FileError.of(error, error.filename2 or error.filename or target, "written")
-                renamed = FileError(str(shown).replace(str(new), str(target)))
-                renamed.errno = shown.errno
+                failure = FileError.of(error, error.filename2 or error.filename or target, "written")
+                renamed = FileError(str(failure).replace(str(new), str(target)))
+                renamed.errno = failure.errno
                 raise renamed from error
             files = sorted(path.relative_to(new) for path in new.rglob("*") if not path.is_dir())
             for file in files:

@@ -165,9 +165,9 @@ def check(model: Model, promise: Promise, change: str, stage: Stage = PASSES, *,
     """Raises :class:`InternalError`, which names the change, where the model breaks an invariant."""
     problems = violations(model, promise, stage, thorough=thorough)
     if problems:
-        listed = "; ".join(problems[:_MAX_LISTED])
+        problems_text = "; ".join(problems[:_MAX_LISTED])
         more = f"; and {len(problems) - _MAX_LISTED} more" if len(problems) > _MAX_LISTED else ""
-        raise InternalError(f"{change} left an invalid model, which is a fault of this package: {listed}{more}")
+        raise InternalError(f"{change} left an invalid model, which is a fault of this package: {problems_text}{more}")
 
 
 _MAX_LISTED = 5
@@ -226,10 +226,10 @@ def _sinks(model: Model, promise: Promise) -> Iterator[str]:
 @invariant("every Parameter is listed")
 def _parameters(model: Model, promise: Promise) -> Iterator[str]:
     for part in model.all_models():
-        listed = Counter(part.parameters)
+        counts = Counter(part.parameters)
         for node in part.nodes():
-            if node.op.role == "parameter" and listed[node] != 1:
-                yield f"{node.where} is listed {listed[node]} times"
+            if node.op.role == "parameter" and counts[node] != 1:
+                yield f"{node.where} is listed {counts[node]} times"
         for node in part.parameters:
             if node.op.role != "parameter":
                 yield f"{node.where} is listed, but is none"

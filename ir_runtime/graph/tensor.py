@@ -350,13 +350,13 @@ def _copy(array: Array, values: Array) -> None:
     stride = abs(array.strides[1])
     is_mapped = file_of(array) is not None
     columns = max(1, _CACHE_LINE // array.itemsize)
-    kept = 0
+    forgotten_end = 0
     for start in range(0, array.shape[1], columns):
         end = start + columns
         values[:, start:end] = array[:, start:end]
-        if is_mapped and (end - kept) * stride > _MAX_MAPPED_BYTES:
-            forget_pages(array[:, kept:end])
-            kept = end
+        if is_mapped and (end - forgotten_end) * stride > _MAX_MAPPED_BYTES:
+            forget_pages(array[:, forgotten_end:end])
+            forgotten_end = end
 
 
 def _bytes_of(flat: Array, element_type: ElementType) -> bytes | memoryview:

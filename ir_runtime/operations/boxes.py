@@ -70,8 +70,8 @@ def unsuppressed(
         worst = np.maximum(worst[1:], shares(best, order))
         if shrink < 1 and bound > 0.5:
             bound = bound * np.float32(shrink)
-        kept = worst < bound if inclusive else ~(worst > bound)
-        order, worst = order[kept], worst[kept]
+        is_kept = worst < bound if inclusive else ~(worst > bound)
+        order, worst = order[is_kept], worst[is_kept]
     return taken
 
 

@@ -332,8 +332,8 @@ class _Backprop(_Convolution):
                     for tap, d, s, n in zip(taps, dilations, strides, sizes)
                 )
                 out[(..., *places)] += part
-        kept: tuple[Any, ...] = tuple(slice(begin, begin + target_size) for begin, target_size in zip(begins, target))
-        return out[(..., *kept)].reshape(batch, groups * per_group, *target)
+        window: tuple[Any, ...] = tuple(slice(begin, begin + target_size) for begin, target_size in zip(begins, target))
+        return out[(..., *window)].reshape(batch, groups * per_group, *target)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, weights = inputs[0].shape, inputs[1].shape

@@ -23,18 +23,18 @@ def _decode(classes: Array, inside: Array, blank: int, merge: bool) -> tuple[Arr
     Blanks are dropped, and with ``merge`` repetitions of the class just before.
     """
     before = np.concatenate([np.full((len(classes), 1), -1), classes[:, :-1]], 1)
-    kept = inside & (classes != blank)
+    is_kept = inside & (classes != blank)
     if merge:
-        kept &= classes != before[:, : classes.shape[1]]
-    return kept, kept.sum(1)
+        is_kept &= classes != before[:, : classes.shape[1]]
+    return is_kept, is_kept.sum(1)
 
 
-def _to_front(classes: Array, kept: Array) -> Array:
+def _to_front(classes: Array, is_kept: Array) -> Array:
     """The kept classes of each row, one after another; the rest of the row is -1."""
     front = np.full(classes.shape, -1)
-    places = np.cumsum(kept, 1) - 1
+    places = np.cumsum(is_kept, 1) - 1
     rows = np.broadcast_to(np.arange(len(classes))[:, None], classes.shape)
-    front[rows[kept], places[kept]] = classes[kept]
+    front[rows[is_kept], places[is_kept]] = classes[is_kept]
     return front
 
 
@@ -61,8 +61,8 @@ class CTCGreedyDecoder1(Operation):
         data, mask = inputs
         classes = data.argmax(-1).T if data.size else np.zeros(mask.T.shape, np.int64)
         inside = np.logical_and.accumulate(mask.T != 0, axis=1)
-        kept, _ = _decode(classes, inside, data.shape[-1] - 1, self.ctc_merge_repeated)
-        return _to_front(classes, kept).astype(data.dtype)[..., None, None]
+        is_kept, _ = _decode(classes, inside, data.shape[-1] - 1, self.ctc_merge_repeated)
+        return _to_front(classes, is_kept).astype(data.dtype)[..., None, None]
 
 
 @operation("CTCGreedyDecoderSeqLen", opset=6)
@@ -95,8 +95,8 @@ class CTCGreedyDecoderSeqLen6(Operation):
             raise InferenceError(f"each sequence must have 0 to {steps} steps, but one has {lengths.max()}")
         classes = data.argmax(-1) if data.size else np.zeros(data.shape[:2], np.int64)
         blank = int(blanks[0].reshape(-1)[0]) if blanks else count - 1
-        kept, counts = _decode(classes, np.arange(steps) < lengths[:, None], blank, self.merge_repeated)
-        sequences = _to_front(classes, kept)
+        is_kept, counts = _decode(classes, np.arange(steps) < lengths[:, None], blank, self.merge_repeated)
+        sequences = _to_front(classes, is_kept)
         return sequences.astype(self.classes_index_type.dtype), counts.astype(self.sequence_length_type.dtype)
 
 

@@ -143,9 +143,9 @@ def _constant(data: Array, before: Sequence[int], after: Sequence[int], fill: Ar
     out = np.full(shape, fill.reshape(()), data.dtype)
     target = tuple(slice(max(0, begin), n - max(0, end)) for n, begin, end in zip(shape, before, after))
     source = tuple(slice(max(0, -begin), n - max(0, -end)) for n, begin, end in zip(data.shape, before, after))
-    kept = data[source]
-    if kept.size:
-        out[target] = kept
+    values_inside = data[source]
+    if values_inside.size:
+        out[target] = values_inside
     return out
 
 

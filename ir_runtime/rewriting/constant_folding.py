@@ -94,5 +94,5 @@ def _run(op: Operation, values: Sequence[Array], outputs: Sequence[TensorType]) 
             results = as_tuple(op.evaluate(*values))
         except (ValueError, IndexError, OverflowError) as error:
             raise InferenceError(f"{op.type} cannot be computed on its constant inputs: {error}") from error
-    kinds = [None if out.element_type.is_dynamic else out.element_type for out in outputs]
-    return [Tensor.from_array(result, element_type) for result, element_type in zip(results, kinds)]
+    declared_types = [None if out.element_type.is_dynamic else out.element_type for out in outputs]
+    return [Tensor.from_array(result, element_type) for result, element_type in zip(results, declared_types)]

@@ -43,12 +43,12 @@ class Trace:
 
     def lines(self) -> list[str]:
         """A line for each pass that looked at layers, and one for each of its reasons with the first of the layers."""
-        listed = []
+        report_lines = []
         for name, statistics in self.passes.items():
             if not statistics.looked:
                 continue
-            listed.append(f"{name}: {len(statistics.replaced)} of {statistics.looked} layers replaced")
+            report_lines.append(f"{name}: {len(statistics.replaced)} of {statistics.looked} layers replaced")
             for reason, layers in statistics.reasons.items():
                 more = f" and {len(layers) - 1} more" if len(layers) > 1 else ""
-                listed.append(f"  not '{layers[0]}'{more}: {reason}")
-        return listed
+                report_lines.append(f"  not '{layers[0]}'{more}: {reason}")
+        return report_lines

@@ -128,9 +128,9 @@ def translate_dynamic(translate: Translate, finish: Finish[T], *, static: bool =
         completed = _completed_or_none(translate(is_dynamic), finish, _others(dimensions, tried))
         if completed is not None:
             dynamic, result = tried, completed
-    kept = _others(dimensions, dynamic)
-    inform("dimensions that stay as declared: %s", ", ".join(f"{name}[{axis}]" for name, axis in kept))
-    return _complete(without, finish, kept) if result is None else result
+    fixed = _others(dimensions, dynamic)
+    inform("dimensions that stay as declared: %s", ", ".join(f"{name}[{axis}]" for name, axis in fixed))
+    return _complete(without, finish, fixed) if result is None else result
 
 
 def _all_dynamic(name: str, axis: int) -> bool:
@@ -164,12 +164,12 @@ def _groups(translation: Translation, dimensions: Sequence[InputDimension]) -> l
 
 
 def _completed_or_none(
-    translation: Translation, finish: Finish[T], kept: Sequence[InputDimension]
+    translation: Translation, finish: Finish[T], fixed: Sequence[InputDimension]
 ) -> tuple[Model, T] | None:
     """As :func:`_complete`; None where these dimensions cannot be dynamic."""
     if translation.problems or translation.keeps_dimensions:
         return None
-    model = _guarded(translation, kept)
+    model = _guarded(translation, fixed)
     finished = finish(model, translation.input_shapes)
     try:
         with stage("shapes"):
@@ -183,11 +183,11 @@ def _completed_or_none(
     return model, finished
 
 
-def _complete(translation: Translation, finish: Finish[T], kept: Sequence[InputDimension]) -> tuple[Model, T]:
-    """The finished model with its declared shapes; the dimensions ``kept`` refuse other lengths."""
+def _complete(translation: Translation, finish: Finish[T], fixed: Sequence[InputDimension]) -> tuple[Model, T]:
+    """The finished model with its declared shapes; the dimensions ``fixed`` refuse other lengths."""
     if translation.problems:
         raise error_of(translation.problems)
-    model = _guarded(translation, kept)
+    model = _guarded(translation, fixed)
     finished = finish(model, translation.input_shapes)
     with stage("shapes"):
         _give_shapes(model, translation)
@@ -231,10 +231,10 @@ def _give_shapes(model: Model, translation: Translation) -> None:
         raise ContradictionError(str(error)) from error
 
 
-def _guarded(translation: Translation, kept: Sequence[InputDimension]) -> Model:
-    """The model, whose dimensions ``kept`` refuse other lengths."""
-    if kept:
-        _guard_dimensions(translation.model, translation, kept)
+def _guarded(translation: Translation, fixed: Sequence[InputDimension]) -> Model:
+    """The model, whose dimensions ``fixed`` refuse other lengths."""
+    if fixed:
+        _guard_dimensions(translation.model, translation, fixed)
     return translation.model
 
 

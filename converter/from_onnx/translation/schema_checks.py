@@ -142,10 +142,10 @@ def _convert(ctx: Context, schema: Schema, index: int, value: Value | None) -> V
         return value
     formal = schema.inputs[min(index, len(schema.inputs) - 1)]
     element_type = value.element_type
-    listed = schema.allowed.get(formal.type_str, [formal.type_str])
-    if spelling(element_type) in listed:
+    allowed_types = schema.allowed.get(formal.type_str, [formal.type_str])
+    if spelling(element_type) in allowed_types:
         return value
-    choices = set(listed)
+    choices = set(allowed_types)
     if choices not in _SINGLE or (formal.type_str in schema.allowed and formal.type_str in schema.output_types):
         return value
     target_type = element_types.f32 if choices == {"tensor(float)"} else element_types.i64
@@ -176,9 +176,9 @@ def _takes_besides(schema: Schema, translator: Translator, inputs: Sequence[Valu
     """True if the first input, and those of its type variable, have one type of the translator's ``also``."""
     formals = [schema.inputs[min(index, len(schema.inputs) - 1)] for index in range(len(inputs))]
     of_first = [formal.type_str == formals[0].type_str for formal in formals]
-    kinds = {value.element_type for value, own in zip(inputs, of_first) if own and isinstance(value, Output)}
+    input_types = {value.element_type for value, own in zip(inputs, of_first) if own and isinstance(value, Output)}
     rest = [None if own else value for value, own in zip(inputs, of_first)]
-    return len(kinds) == 1 and spelling(next(iter(kinds))) in translator.also and _takes(schema, rest)
+    return len(input_types) == 1 and spelling(next(iter(input_types))) in translator.also and _takes(schema, rest)
 
 
 def _takes(schema: Schema, inputs: Sequence[Value | None]) -> bool:

@@ -55,12 +55,12 @@ def detection_output(
         is_object = earlier_scores.as_type("f32").reshape(images, count, 2).cut(2, 1) >= op.objectness_score
         is_background = positions(classes).equal(op.background_label_id)
         scores = where(is_object, scores, is_background.as_type("f32"))
-    listed = priors.cut(1, 0, 1).reshape(-1, count, width)
+    prior_rows = priors.cut(1, 0, 1).reshape(-1, count, width)
     if not op.normalized:
         # The priors end at one of image -1.
-        ended = listed.cut(2, 0, 1).equal(-1).as_type("i64").cumulative_sum(1)
+        ended = prior_rows.cut(2, 0, 1).equal(-1).as_type("i64").cumulative_sum(1)
         scores = scores_where(ended.equal(0), scores)
-    boxes = listed.cut(2, width - 4).unsqueeze(2)
+    boxes = prior_rows.cut(2, width - 4).unsqueeze(2)
     for stage in (earlier_moves, moves):
         if stage is not None:
             shaped = stage.as_type("f32").reshape(images, count, 1 if op.share_location else classes, 4)

@@ -47,8 +47,10 @@ def if_(ctx: Context, op: If8, condition: Value, *inputs: Value) -> list[Value]:
         translated = inner.translate(sub.body, {**_unfed(inner, sub.body.parameters, values), **values})
         results = [translated[node.inputs[0]] for node in sub.body.results]
         places = {entry.external: entry.result for entry in sub.outputs if entry.external is not None}
-        kinds = [output.element_type for output in ctx.node.outputs]
-        graph.outputs = [inner.cast(results[places[place]], element_type) for place, element_type in enumerate(kinds)]
+        result_types = [output.element_type for output in ctx.node.outputs]
+        graph.outputs = [
+            inner.cast(results[places[place]], element_type) for place, element_type in enumerate(result_types)
+        ]
         branches.append(graph)
     return ctx.emit_many(
         "If",

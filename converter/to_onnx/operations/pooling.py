@@ -108,8 +108,8 @@ def _maxima(ctx: Context, op: Pooling, x: Value, count: int) -> list[Value]:
             ctx.fail("indices of a pooling need pads that are smaller than the kernel")
         element_type = x.element_type
         x = _pad(ctx, x, windows.outer, -math.inf if element_type.is_real else element_type.limits[0])
-    kinds = [x.element_type, element_types.i64]
-    return ctx.emit_many("MaxPool", x, count=count, types=kinds, **windows.attributes)
+    result_types = [x.element_type, element_types.i64]
+    return ctx.emit_many("MaxPool", x, count=count, types=result_types, **windows.attributes)
 
 
 @ir_op(MaxPool1)
@@ -167,11 +167,11 @@ def adaptive_max_pool(ctx: Context, op: AdaptiveMaxPool8, x: Value, shape: Value
     if counts is None or not sizes or not all(size.is_static for size in sizes):
         ctx.fail("the spatial dimensions of data and output must be known")
     lengths = [size.value for size in sizes]
-    kinds = [x.element_type, element_types.i64]
+    result_types = [x.element_type, element_types.i64]
     total = ctx.constant(int(np.prod(lengths)))
     if all(length % count == 0 for length, count in zip(lengths, counts)):
         kernel = [length // count for length, count in zip(lengths, counts)]
-        best, places = ctx.emit_many("MaxPool", x, count=2, types=kinds, kernel_shape=kernel, strides=kernel)
+        best, places = ctx.emit_many("MaxPool", x, count=2, types=result_types, kernel_shape=kernel, strides=kernel)
         return [best, ctx.cast(ctx.emit("Mod", places, total), op.index_element_type)]
     numbers = ctx.constant(np.arange(int(np.prod(lengths))).reshape(lengths))
     best, places = _regions(ctx, op, x, numbers, lengths, counts, 0)

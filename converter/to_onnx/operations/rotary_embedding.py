@@ -197,7 +197,7 @@ def _sources(value: Output) -> Iterator[tuple[Output, Array]]:
 def _is_along_the_last(node: Node) -> bool:
     """True if a layer selects along the last dimension alone, by constants."""
     op, rank = node.op, node.inputs[0].shape.rank
-    lists = [listed for source in node.inputs[1:] if (listed := numbers(source)) is not None]
+    lists = [elements for source in node.inputs[1:] if (elements := numbers(source)) is not None]
     if len(lists) < len(node.inputs) - 1:
         return False
     if isinstance(op, StridedSlice1):

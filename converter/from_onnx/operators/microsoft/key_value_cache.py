@@ -39,8 +39,8 @@ class Cache:
             return cls()
         if past is None or scale is None:
             raise ctx.invalid(f"a quantised cache needs both its past and {name}_scale")
-        kinds = {8: element_types.i8, 4: element_types.u8}
-        if past.element_type is not kinds.get(bits or 0):
+        types_by_bits = {8: element_types.i8, 4: element_types.u8}
+        if past.element_type is not types_by_bits.get(bits or 0):
             raise ctx.unsupported(f"a cache of {past.element_type} with {bits} bits is not supported")
         shape = [] if mode == "PER_TENSOR" else [1, heads, 1, -1]
         wide = in_type(ctx, scale, element_types.f32)

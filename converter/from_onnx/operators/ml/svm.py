@@ -110,10 +110,10 @@ def svm_regressor(
 
 
 def _vectors(ctx: Context, numbers: Sequence[float] | None, count: int) -> Array:
-    listed = np.array(numbers or (), np.float32)
-    if not listed.size or listed.size % count:
-        raise ctx.invalid(f"{listed.size} numbers do not make {count} support vectors")
-    return listed.reshape(count, -1)
+    vectors = np.array(numbers or (), np.float32)
+    if not vectors.size or vectors.size % count:
+        raise ctx.invalid(f"{vectors.size} numbers do not make {count} support vectors")
+    return vectors.reshape(count, -1)
 
 
 # --- classification ---

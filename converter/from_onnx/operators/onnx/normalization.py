@@ -83,9 +83,9 @@ def _standardize(ctx: Context, x: Output, axes: Output, epsilon: float, mode: st
 
 def _in_one_type(ctx: Context, x: Output, parameters: Sequence[Output]) -> tuple[Output, list[Output]]:
     """The data and the parameters in the widest type among them."""
-    kinds = [value.element_type for value in (x, *parameters)]
-    widest = max(kinds, key=lambda element_type: element_type.bits)
-    if any(element_type.bits == widest.bits and element_type is not widest for element_type in kinds):
+    input_types = [value.element_type for value in (x, *parameters)]
+    widest = max(input_types, key=lambda element_type: element_type.bits)
+    if any(element_type.bits == widest.bits and element_type is not widest for element_type in input_types):
         widest = element_types.f32  # float16 and bfloat16 hold different numbers
     return in_type(ctx, x, widest), [in_type(ctx, value, widest) for value in parameters]
 

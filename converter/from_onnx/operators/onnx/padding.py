@@ -141,12 +141,12 @@ def _reflected_far(ctx: Context, data: Output, before: Output, after: Output) ->
         if not dimension_.is_static or not 0 < dimension_.value <= max(first[axis], last[axis]):
             continue
         far.append(axis)
-        kept = _kept_positions(dimension_.value, first[axis], last[axis])
-        if not kept.size:
+        positions_left = _kept_positions(dimension_.value, first[axis], last[axis])
+        if not positions_left.size:
             raise ctx.invalid(f"nothing is left of dimension {axis} to be reflected")
-        period = max(1, 2 * (len(kept) - 1))
-        places = _positions(ctx, first[axis], len(kept), last[axis]) % period
-        mirrored = kept[np.minimum(places, period - places)]
+        period = max(1, 2 * (len(positions_left) - 1))
+        places = _positions(ctx, first[axis], len(positions_left), last[axis]) % period
+        mirrored = positions_left[np.minimum(places, period - places)]
         data = layers.gather(ctx, data, ctx.constant(mirrored), ctx.constant(axis))
     rest = [[0 if axis in far else pad for axis, pad in enumerate(side)] for side in (first, last)]
     if not any(rest[0] + rest[1]):
@@ -165,10 +165,10 @@ def _wrap(ctx: Context, data: Output, before: Output, after: Output) -> Output:
             if not (a or b):
                 continue
             if length.is_static:
-                kept = _kept_positions(length.value, a, b)
-                if not kept.size:
+                positions_left = _kept_positions(length.value, a, b)
+                if not positions_left.size:
                     raise ctx.invalid(f"nothing is left of dimension {axis} to be repeated")
-                places = kept[_positions(ctx, a, len(kept), b) % len(kept)]
+                places = positions_left[_positions(ctx, a, len(positions_left), b) % len(positions_left)]
                 result = layers.gather(ctx, result, ctx.constant(places), ctx.constant(axis))
                 continue
         result = _wrapped_dynamic(

@@ -287,8 +287,8 @@ def _check_shape(ctx: Context, name: str, value: Output | None, expected: Sequen
         return
     shape = value.shape
     if shape.rank != len(expected) or any(n is not None and not d.contains(n) for d, n in zip(shape, expected)):
-        shown = ", ".join("?" if n is None else str(n) for n in expected)
-        raise ctx.invalid(f"{name} must have the shape [{shown}], but has {shape}")
+        expected_text = ", ".join("?" if n is None else str(n) for n in expected)
+        raise ctx.invalid(f"{name} must have the shape [{expected_text}], but has {shape}")
 
 
 def _of_shape(ctx: Context, name: str, value: Output, expected: Sequence[int | None]) -> Output:

@@ -87,12 +87,12 @@ def _log_sum(ctx: Context, data: Output, axes: Axes) -> Output:
 def _log_sum_exp(ctx: Context, data: Output, axes: Axes) -> Output:
     """log(sum(exp(x - m))) + m with the maximum m, so that nothing overflows; m = 0 where infinite."""
     values = in_type(ctx, data, _wide(data.element_type))
-    kept = Axes(axes.output, True, axes.values)
-    greatest = _apply(ctx, reduction.ReduceMax1, values, kept)
+    axes_kept = Axes(axes.output, True, axes.values)
+    greatest = _apply(ctx, reduction.ReduceMax1, values, axes_kept)
     infinite = ctx.emit(elementwise.IsInf10(), greatest)
     shift = layers.select(ctx, infinite, ctx.like(0, values), greatest)
     powers = layers.exponential(ctx, layers.subtract(ctx, values, shift))
-    logs = ctx.emit(elementwise.Log1(), _apply(ctx, reduction.ReduceSum1, powers, kept))
+    logs = ctx.emit(elementwise.Log1(), _apply(ctx, reduction.ReduceSum1, powers, axes_kept))
     result = layers.add(ctx, logs, shift)
     if not axes.keep:
         # Every reduced dimension has length 1 now, so any reduction drops it and changes no value.
@@ -204,8 +204,8 @@ class _Member:
         if noop:
             shape = of_known_length(shape_of(ctx, data))
             return self.unreduced(ctx, ctx.emit(movement.Reshape1(special_zero=False), data, shape))
-        kept = self._reduce(ctx, data, Axes(of_known_length(ctx.constant(every)), True, every))
-        return kept if keep else ctx.emit(movement.Reshape1(special_zero=False), kept, ctx.constant([]))
+        reduced = self._reduce(ctx, data, Axes(of_known_length(ctx.constant(every)), True, every))
+        return reduced if keep else ctx.emit(movement.Reshape1(special_zero=False), reduced, ctx.constant([]))
 
     def _at_execution(self, ctx: Context, data: Output, axes: Output, keep: bool, noop: bool) -> Output:
         """For axes that are computed at run time; their number may be known."""
@@ -213,8 +213,8 @@ class _Member:
         number = axes.shape.element_count()
         if number.low == 0 and not noop:
             axes = _all_if_none(ctx, data, axes)
-        kept = self._reduce(ctx, data, Axes(axes, True, None))
-        return kept if keep else drop_dimensions(ctx, kept, axes)
+        reduced = self._reduce(ctx, data, Axes(axes, True, None))
+        return reduced if keep else drop_dimensions(ctx, reduced, axes)
 
 
 def _all_if_none(ctx: Context, data: Output, axes: Output) -> Output:

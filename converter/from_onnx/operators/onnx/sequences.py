@@ -39,10 +39,10 @@ def _items(ctx: Context, value: Value, name: str) -> tuple[Output, ...]:
 
 
 def _same_type(ctx: Context, items: Sequence[Output]) -> None:
-    kinds = {item.element_type for item in items}
-    if len(kinds) > 1:
+    input_types = {item.element_type for item in items}
+    if len(input_types) > 1:
         raise ctx.invalid(
-            f"all tensors of a sequence must have one type, but have {', '.join(sorted(map(str, kinds)))}"
+            f"all tensors of a sequence must have one type, but have {', '.join(sorted(map(str, input_types)))}"
         )
 
 

@@ -92,12 +92,12 @@ def center_crop_pad(ctx: Context, data: Output, shape: Output, *, axes: Sequence
     def halved(longer: Output, shorter: Output) -> Output:
         return layers.truncated_quotient(ctx, layers.subtract(ctx, longer, shorter), two)
 
-    kept = layers.minimum(ctx, present, target)
-    start = halved(present, kept)
-    stop = layers.add(ctx, start, kept)
+    common = layers.minimum(ctx, present, target)
+    start = halved(present, common)
+    stop = layers.add(ctx, start, common)
     cut = ctx.emit(slicing.Slice8(), data, start, stop, _constants(ctx, [1] * len(chosen)), named)
-    before = halved(target, kept)
-    missing = layers.subtract(ctx, target, kept)
+    before = halved(target, common)
+    missing = layers.subtract(ctx, target, common)
     after = layers.subtract(ctx, missing, before)
     if list(chosen) != list(range(rank)):
         before, after = (_place(ctx, pads, chosen, rank, zero) for pads in (before, after))

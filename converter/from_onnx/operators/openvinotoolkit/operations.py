@@ -128,8 +128,8 @@ def swish(ctx: Context, x: Output, beta: Output | None = None) -> Output:
 
 def _group_norm(ctx: Context, x: Output, scale: Output, bias: Output, *, num_groups: int, eps: float = 1e-6) -> Output:
     """Mean 0 and variance 1 over each group of channels; scale and bias may stand among dimensions of 1."""
-    listed = [ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([-1])) for value in (scale, bias)]
-    return ctx.emit(normalization.GroupNormalization12(num_groups=num_groups, epsilon=eps), x, *listed)
+    vectors = [ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([-1])) for value in (scale, bias)]
+    return ctx.emit(normalization.GroupNormalization12(num_groups=num_groups, epsilon=eps), x, *vectors)
 
 
 onnx_op("GroupNorm", domain=OPENVINO, versions=(1,))(_group_norm)
