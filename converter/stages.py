@@ -28,7 +28,7 @@ class Times:
 
     def __init__(self) -> None:
         self.stages: dict[str, float] = {}
-        """In the order in which they first ended."""
+        """The stages, in the order in which they first ended."""
         self._started = time.perf_counter()
 
     def to_dict(self) -> dict[str, float]:

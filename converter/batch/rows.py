@@ -108,7 +108,7 @@ class Row:
 
 
 def counts(rows: Iterable[Row]) -> dict[str, int]:
-    """How many rows have which verdict, those without any left out."""
+    """Count the rows by verdict, without verdicts of no row."""
     counted = dict.fromkeys(VERDICTS, 0)
     for row in rows:
         counted[row.verdict] += 1

@@ -32,12 +32,12 @@ _TINY_SHARE = 0.75
 
 @dataclass
 class Halved:
-    """How many float constants of a model were stored as float16, and why others were not."""
+    """Counts of the float constants of a model that are stored as float16, and the reasons for others."""
 
     count: int = 0
-    """How many are stored as float16."""
+    """The number of constants stored as float16."""
     kept: Counter[str] = field(default_factory=Counter)
-    """How many stayed as they were, by the reason."""
+    """The number of unchanged ones by reason."""
 
 
 @graph_pass("float16_constants", COMPRESSION)

@@ -110,12 +110,12 @@ COMPRESSIONS = ("int8", "int4")
 
 @dataclass
 class CompressedWeights:
-    """How many weights of a model were compressed, and why others were not."""
+    """Counts of the compressed weights of a model, and the reasons for others."""
 
     count: Counter[str] = field(default_factory=Counter)
-    """How many are stored in which way: ``u8 by channel``, ``i4 in groups of 128``."""
+    """The number of weights by form: ``u8 by channel``, ``i4 in groups of 128``."""
     kept: Counter[str] = field(default_factory=Counter)
-    """How many stayed as they were, by the reason."""
+    """The number of unchanged ones by reason."""
     constants: set[Node] = field(default_factory=set)
     """The constants that hold codes, scales and zero points, which must keep their types."""
 
@@ -144,7 +144,7 @@ class _Weights:
 
 @record
 class _Way:
-    """How one constant is stored: the type of its codes, and how many weights of a channel share a scale."""
+    """The form of a compressed constant: the type of its codes, and the number of weights that share a scale."""
 
     bits: int
     symmetric: bool
@@ -246,7 +246,7 @@ def _last_products(model: Model, weighted: set[Node]) -> set[Node]:
 
 
 def _way(weights: _Weights, options: WeightCompression, last: set[Node]) -> _Way:
-    """How a constant is stored, by the layers that read it and by its depth."""
+    """Choose the form of a constant by the layers that read it and by its depth."""
     backup = _Way(8, options.is_symmetric if options.bits == 8 else False, -1)
     reduced = weights.uses[0].reduced
     if not all(isinstance(use.node.op, MatMul1) and use.reduced == reduced for use in weights.uses):

@@ -1,4 +1,4 @@
-"""Where the values of every constant of the IR come from: the file, the recorded steps, or the conversion itself.
+"""Sources of the values of every constant of the IR: the file, the recorded steps, or the conversion itself.
 
 :mod:`converter.equivalence.weights` looks for what the file declares. This is the other direction: a constant that
 holds nothing of the file has to follow from it in another way, or nothing shows that it is right.

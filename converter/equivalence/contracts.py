@@ -20,7 +20,7 @@ class AppliedContract:
 
     name: str
     layers: int
-    """How many layers it replaced."""
+    """The number of layers that it replaced."""
     contract: Contract | None
     """None for a pass that this version does not have."""
 

@@ -1,4 +1,4 @@
-"""How much memory and work a run of the IR needs in given shapes, and how much memory there is.
+"""Memory and work of a run of the IR in given shapes, and the available memory.
 
 A graph of a few kilobytes may compute attention over all pixels of an image: at 640 pixels a side that takes gigabytes.
 The estimate follows from the shapes of all values, before anything is run.

@@ -46,7 +46,7 @@ _NOT_FINITE = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0)
 _MOST_CONSTANTS = 8
 MOST_ROUNDS = 8
 _TIMES = 2
-"""How often each value occurs, at least."""
+"""Minimum number of occurrences of each value."""
 
 
 class DirectedValues:

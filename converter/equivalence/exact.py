@@ -1,4 +1,4 @@
-"""How far both sides are from the exact result: that of the ONNX model computed in float64.
+"""Errors of both sides against the exact result: that of the ONNX model computed in float64.
 
 A deep model enlarges the rounding of each layer, and a quantised one sends values in the middle between two steps to
 either. Where the results of two right implementations then differ by more than any tolerance, their errors are still

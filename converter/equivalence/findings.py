@@ -265,7 +265,7 @@ class Findings:
             )
 
     def _lost(self, run: Run, plain: CompiledModel) -> dict[str, float]:
-        """How far the outputs are from those of ``plain``, in which each layer rounds."""
+        """Return the differences of the outputs from those of ``plain``, in which each layer rounds."""
         sides = self._sides
         values = plain([run.feeds[port.name] for port in sides.ports]).to_list()
         rounded = {

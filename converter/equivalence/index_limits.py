@@ -1,4 +1,4 @@
-"""How large the values of inputs may be that are indices: below the dimension of what they index, in the same run.
+"""Limits of inputs that are indices: below the dimension of what they index, in the same run.
 
 A table of the file has a fixed number of rows. The nodes of a graph network, or the data of a Scatter, have as many
 as another input of the run, so the limits follow from the shapes of all inputs.
@@ -32,7 +32,7 @@ _AXIS_OF_GATHER, _AXIS_OF_SCATTER = 2, 3
 
 @record
 class _Use:
-    """Where an input indexes ``data``: along ``axis``; None for as many axes as the indices have columns."""
+    """The place where an input indexes ``data``: along ``axis``; None for as many axes as the indices have columns."""
 
     data: Output
     axis: int | None
@@ -40,7 +40,7 @@ class _Use:
 
 
 class IndexLimits:
-    """Where the inputs of ``model`` are indices."""
+    """The places where inputs of ``model`` are indices."""
 
     def __init__(self, model: Model) -> None:
         self._uses = {

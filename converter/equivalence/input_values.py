@@ -150,7 +150,7 @@ _REALS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorPr
 
 @dataclass
 class _Uses:
-    """How the graph uses an input of integers."""
+    """The uses of an input of integers in the graph."""
 
     rows: int | None = None
     is_looked_up: bool = False

@@ -383,7 +383,7 @@ class _Walk:
         return replace(comparison, passed=True, reason="", errors=errors)
 
     def _exact_errors(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Errors | None:
-        """How far these layers in float64, and the reference in float32, are from the exact result; None if unknown."""
+        """Return the errors of these layers in float64 and of the reference in float32; None if unknown."""
         exact_sources = {
             **self._inputs,
             **{shown: self._expected[shown] for shown in self._shown if shown in self._expected},
@@ -459,7 +459,7 @@ class _Walk:
         return WrongLayer(self._compile_part, self._tolerance, self.run).of(self._model, part, self._right)
 
     def _terms(self, expected: Array, part: Sequence[Node]) -> int:
-        """How many numbers the reductions among these layers join to one."""
+        """Return the number of values that the reductions among these layers combine into one."""
         inputs = [self._right.get(node.inputs[0]) for node in part if isinstance(node.op, Reduction)]
         return max((np.size(value) for value in inputs if value is not None), default=1) // max(1, expected.size)
 

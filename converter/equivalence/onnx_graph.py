@@ -65,12 +65,12 @@ class OnnxGraph:
 
     @property
     def path(self) -> Path | None:
-        """Where the model lies, if it was given as a path."""
+        """The path of the model, if it was given as one."""
         return self.file.path
 
     @property
     def folder(self) -> Path | None:
-        """Where external data lies."""
+        """The folder of external data."""
         return None if self.path is None else self.path.resolve().parent
 
     def constants(self) -> Iterator[tuple[str, Tensor]]:

@@ -56,11 +56,11 @@ class Oracle:
             return evaluate(feeds)
 
     def run_part(self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
-        """Some nodes alone, without fusions, from the values of their inputs."""
+        """Run some nodes alone, without fusions, from the values of their inputs."""
         return self.part(nodes, feeds, outputs)(feeds)
 
     def part(self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]) -> Evaluate:
-        """Some nodes alone, without fusions, ready to run on inputs of the types and shapes of ``feeds``."""
+        """Prepare some nodes alone, without fusions, for inputs of the types and shapes of ``feeds``."""
         return self._load(self.graph.part(nodes, feeds, outputs), plain=True)
 
     def part_by_definition(

@@ -20,7 +20,7 @@ EQUIVALENT, INAPPLICABLE = "equivalent", "inapplicable"
 FILE, REPEATED, COMPARED = "file", "derived", "compared"
 CONVERSION, MISSING = "conversion", "missing"
 _NAMED = 3
-"""How many layers, weights or outputs a sentence names."""
+"""Maximum number of layers, weights or outputs in a sentence."""
 
 Histogram = tuple[float, float, list[int], list[int]]
 """The least and the greatest value, and how many values lie in each bin between them: expected, and the IR's."""
@@ -104,7 +104,7 @@ class DerivationCheck:
 
 @record
 class WeightAccount:
-    """Where the values of the IR's constants come from."""
+    """The sources of the values of the IR's constants."""
 
     values: Mapping[str, int]
     """How many values are ``file`` (those of the ONNX file, moved, converted, compressed or scaled), ``derived`` (what
@@ -154,7 +154,7 @@ class Report(Printed):
     weights: tuple[WeightCheck, ...] = ()
     """The state of every tensor that the file declares."""
     account: WeightAccount | None = None
-    """Where the values of the IR's constants come from; None where weights were not compared."""
+    """The sources of the values of the IR's constants; None where weights were not compared."""
     derivation: DerivationCheck = DerivationCheck(INAPPLICABLE, "the derivation was not repeated")
     """The IR beside its derivation."""
     contracts: tuple[AppliedContract, ...] = ()
@@ -299,7 +299,7 @@ class Report(Printed):
 
     @property
     def weight_states(self) -> dict[str, int]:
-        """How many of the file's tensors are in which state."""
+        """Count the file's tensors by state."""
         return dict(Counter(check.state for check in self.weights))
 
     def to_dict(self) -> dict[str, Any]:

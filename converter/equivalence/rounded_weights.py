@@ -1,4 +1,4 @@
-"""How much the rounding of compressed weights changes each output of a model, on given inputs.
+"""Effect of the rounding of compressed weights on each output of a model, on given inputs.
 
 A weight on a grid was rounded by at most half a step, one that is stored as float16 by at most half a representable
 value. The model is run again with every weight changed by up to that much at random. It then differs from itself about
@@ -82,7 +82,7 @@ class RoundedWeights:
 
 
 def rounding_allowances(model: Model, feeds: Mapping[str, Array], unrounded: Model | None = None) -> dict[str, float]:
-    """How much each real output of ``model`` may differ because of its weights' rounding alone.
+    """Return the allowed difference of each real output of ``model`` from its weights' rounding alone.
 
     That is the difference from the ``unrounded`` model where that is known, else an estimate.
     """
@@ -102,7 +102,7 @@ def rounding_allowances(model: Model, feeds: Mapping[str, Array], unrounded: Mod
 
 
 def allowance_of(value: Array, gaps: list[Array]) -> float:
-    """How much ``value`` may differ where models with weights changed by rounding differ from it by ``gaps``."""
+    """Return the allowed difference of ``value``, from which models with rounded weights differ by ``gaps``."""
     gap_array = np.array(gaps)
     if not gap_array.size:
         return 0.0

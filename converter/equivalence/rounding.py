@@ -1,4 +1,4 @@
-"""How much rounding alone may change a result: some layers are run again with slightly changed values.
+"""Effect of rounding alone on a result: some layers are run again with slightly changed values.
 
 Inputs change by one representable value, which cancellation and long sums enlarge. Values that are rounded to steps
 change by a fiftieth of a step before, so that those in the middle between two steps go to either. Weights that were
@@ -40,7 +40,7 @@ Run = Callable[[Node, Sequence[Array]], tuple[Array, ...]]
 
 
 class Spread:
-    """How much the results of ``part`` change when rounding changes their inputs.
+    """The change of the results of ``part`` when rounding changes their inputs.
 
     ``part`` lists layers, each after those it reads; ``values`` has their other inputs, ``run`` computes a layer.
     """

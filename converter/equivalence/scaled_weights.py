@@ -48,7 +48,7 @@ def channel_axes_of(reader: Node, value: Output) -> tuple[int, ...]:
 
 
 def scaled_weights(expected: Array, actual: Array, axes: tuple[int, ...]) -> ScaledWeights | None:
-    """How ``actual`` holds ``expected`` with a factor for each channel; None where it does not, or the factors are 1.
+    """Compare ``actual`` with ``expected`` times a factor per channel; None where it is not, or all factors are 1.
 
     Both have the same shape, of which ``axes`` make the channels.
     """

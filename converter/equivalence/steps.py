@@ -53,7 +53,7 @@ from ir_runtime.rewriting import graph_pass
 _MIN_PROMPT, _MAX_WINDOW = 24, 1024
 _PRECISIONS = {"float16": "f16", "bfloat16": "bf16"}
 _SHORT_STEPS = 3
-"""How many tokens follow in the runs behind the first one."""
+"""The number of tokens in the runs behind the first one."""
 
 
 @record

@@ -1,4 +1,4 @@
-"""How a constant of the IR may hold the values of a tensor of the ONNX file: in other layouts, types and orders.
+"""Forms in which a constant of the IR may hold a tensor of the ONNX file: other layouts, types and orders.
 
 Values are compared bit by bit, so that NaN equals itself, and -0 is not 0.
 """
@@ -23,7 +23,7 @@ ValueSum = tuple[str, int, int]
 
 
 def form_of(tensor: Tensor, held: Tensor) -> str | None:
-    """How ``held`` holds the values of ``tensor``: empty where they are unchanged; None where it does not."""
+    """Describe how ``held`` holds the values of ``tensor``: empty where unchanged; None where it does not."""
     if tensor.element_type is held.element_type and tensor.size == held.size:
         if _same_bytes(tensor, held):
             return "" if tensor.shape == held.shape else "reshaped"
@@ -165,7 +165,7 @@ def mostly_near(expected: Array, actual: Array) -> bool:
 
 
 def count_missing(expected: Array, actual: Array) -> int:
-    """How many of the expected values the other array does not have, each counted as often as it occurs."""
+    """Count the expected values that the other array does not have, with repetitions."""
     ours, times = np.unique(bits_of(expected), return_counts=True)
     theirs, there = np.unique(bits_of(actual), return_counts=True)
     _, left, right = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)

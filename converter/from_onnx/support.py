@@ -46,7 +46,7 @@ class SupportedOperator:
     cases: int = 0
     numpy: int = 0
     openvino: int = 0
-    """How many of the suite's cases there are, and how many pass in each engine."""
+    """The number of the suite's cases, and of those that pass in each engine."""
     limits: tuple[str, ...] = ()
     """Unsupported cases, and their reasons."""
 

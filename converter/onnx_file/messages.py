@@ -89,7 +89,7 @@ class TensorProto(Message):
     name: str = ""
     raw_data: bytes = b""
     raw_span: tuple[int, int] = (0, 0)
-    """Where large raw data lies in the model's own file, and how many bytes it is; no field of ONNX's."""
+    """The place and size in bytes of large raw data in the model's own file; no field of ONNX's."""
     double_data: Sequence[float] = ()
     uint64_data: Sequence[int] = ()
     external_data: Sequence[StringStringEntryProto] = ()

@@ -66,7 +66,7 @@ def model_info(file: OnnxFile, opsets: Mapping[str, int]) -> tuple[RuntimeInfo, 
 
 
 ROOT, DIMENSIONS = "onnx", "dimensions"
-"""Where ``rt_info`` has what an ONNX file declared, and the names of the dimensions of inputs and outputs."""
+"""Tags of ``rt_info`` for the declarations of an ONNX file, and for the names of dimensions of inputs and outputs."""
 
 
 @record

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     import onnx
 
 _MOST_ROUNDS = 3
-"""How often the nodes that became more nodes are looked for again."""
+"""Maximum number of rounds that look for nodes that became more nodes."""
 _MOST_TRIES = 6
-"""Of how many operators it is tried to keep the nodes, where these became more nodes."""
+"""Maximum number of operators whose nodes are kept on trial, where these became more nodes."""
 _OPERATORS = {
     "attentions": "Attention",
     "einsum_attentions": "Attention",
@@ -91,7 +91,7 @@ class Part:
 
 
 def size_of(graph: Graph) -> int:
-    """How many nodes a graph has, those of its bodies included."""
+    """Count the nodes of a graph, those of its bodies included."""
     return sum(1 + sum(map(size_of, bodies_of(call))) for call in graph.calls)
 
 
@@ -102,13 +102,13 @@ class Optimization:
     assembly: Assembly
     """The model that is written."""
     nodes_before: int
-    """How many nodes the file has, those of bodies and functions included, constants not."""
+    """The number of nodes of the file with those of bodies and functions, without constants."""
     nodes: int
-    """How many nodes the result has, counted in the same way."""
+    """The number of nodes of the result, counted in the same way."""
     kept: Mapping[str, str]
     """Nodes that stay as they are, and why."""
     passes: Mapping[str, int]
-    """How many layers each pass replaced."""
+    """The number of layers that each pass replaced."""
 
     @property
     def opset(self) -> int:
@@ -259,7 +259,7 @@ class _Search:
         return best, kept_nodes
 
     def _growth(self, parts: Sequence[Part]) -> dict[int, int]:
-        """How many more nodes each node became, of those that became more."""
+        """Return the number of additional nodes for each node that became several."""
         growth: dict[int, int] = {}
         for part in parts:
             sizes = Counter[str]()

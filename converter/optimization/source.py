@@ -114,7 +114,7 @@ class Source:
         return {key for node in nodes if (key := (normalize_domain(node.domain), node.op_type)) in self.functions}
 
     def size(self, place: int) -> int:
-        """How many nodes a node is, those of its graphs and functions included, but no constants."""
+        """Count the nodes that a node stands for with those of its graphs and functions, without constants."""
         inner = self.within(place)
         return sum(
             (normalize_domain(node.domain), node.op_type) not in self.functions and node.op_type not in _CONSTANTS

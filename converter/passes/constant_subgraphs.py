@@ -112,11 +112,11 @@ class _Folding:
         self._trace = trace
         self._min_layers = min_layers
         self._growth = allowed_growth(constant_bytes(model)) // parts_of_growth
-        """How many bytes more there may be from now on."""
+        """The number of bytes that constants may still grow by."""
         self._holders = Counter(
             id(node.op.data) for part in model.parts() for node in part.nodes if node.op.data is not None
         )
-        """How many constants hold a tensor."""
+        """The number of constants that hold a tensor."""
         self.count = 0
 
     def run(self, part: Part, computable: dict[Node, None]) -> None:

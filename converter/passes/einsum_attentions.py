@@ -65,7 +65,7 @@ def _terms(node: Node) -> list[str]:
 
 
 def _orders(queries: str, keys: str, scores: str, output: Sequence[str]) -> list[list[int]] | None:
-    """How queries, keys, values and the layer's output are transposed; None where the equations are others."""
+    """Return the orders of queries, keys, values and the output; None where the equations are others."""
     weights, values, result = output
     batch, row, column = scores[:-2], scores[-2:-1], scores[-1:]
     depth = "".join(sorted(set(queries) & set(keys) - set(scores)))

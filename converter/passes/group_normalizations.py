@@ -84,7 +84,7 @@ def _followed(builder: Builder, node: Node, match: Match) -> Replacement:
 
 
 def _group_count(match: Match) -> int | NotMatched:
-    """How many groups, where the layers normalise groups of channels."""
+    """Return the number of groups, where the layers normalize groups of channels."""
     x, groups = match["x"], match["groups"]
     group_shape, axes = match.array("shape of groups").reshape(-1).tolist(), match.array("axes").reshape(-1).tolist()
     if len(group_shape) < 3 or sorted(normalize_axes(axes, len(group_shape))) != list(range(2, len(group_shape))):

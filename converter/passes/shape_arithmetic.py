@@ -81,7 +81,7 @@ class _Walk:
         """For each shape the first value that has it, of those whose shape is read."""
         self._lists: dict[tuple[tuple[Polynomial, ...], int, ElementType], Output | None] = {}
         self._noted = 0
-        """How many of the emitted layers have had their dimensions noted."""
+        """The number of emitted layers whose dimensions are noted."""
         self._new_types: set[Output] = set()
         self.count = 0
 

@@ -31,7 +31,7 @@ class _Architecture:
     """The parts of a pipeline class of diffusers."""
 
     classes: Mapping[str, str]
-    """By component the class that openvino-genai looks for in ``model_index.json``."""
+    """Component -> the class that openvino-genai looks for in ``model_index.json``."""
     inputs: tuple[str, ...]
     """Inputs of the denoiser that openvino-genai sets."""
     optional: tuple[str, ...] = ()

@@ -60,7 +60,7 @@ _OTHER_TASKS: Mapping[str, _Signature] = {
 }
 """Tasks that openvino-genai has no pipeline for. The first that fits is taken where no configuration decides."""
 _ARCHITECTURES = {"MaskedLM": "fill-mask", "TokenClassification": "token-classification"}
-"""How names of architectures end, for tasks with the same inputs and outputs."""
+"""Suffixes of architectures, for tasks with the same inputs and outputs."""
 TASKS = (EMBEDDING, RANKING, *_OTHER_TASKS)
 
 

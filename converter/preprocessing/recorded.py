@@ -74,7 +74,7 @@ class Recorded:
         return bool(self.inputs or self.outputs)
 
     def write(self, model: Model) -> None:
-        """Put this into the ``rt_info`` of ``model``, in place of what is there."""
+        """Write this into the ``rt_info`` of ``model``, replacing any earlier one."""
         others = tuple(info for info in model.runtime_info if info.tag != TAG)
         groups = {
             "inputs": [

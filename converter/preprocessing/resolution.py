@@ -85,7 +85,7 @@ def resolve(name: str, steps: Preprocess, model_type: TensorType) -> Resolved:
 
 
 def order_of_output(name: str, steps: Postprocess, type: TensorType) -> tuple[int, ...] | None:
-    """How an output's dimensions are moved; None where they stay. Raises :class:`ConversionError`."""
+    """Return the order of an output's dimensions; None where they stay. Raises :class:`ConversionError`."""
     where = f"output '{name}'"
     for layout in (steps.layout, steps.model_layout):
         if layout is not None and (not type.shape.has_rank or type.shape.rank != len(layout)):

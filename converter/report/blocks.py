@@ -34,7 +34,7 @@ class Block:
     title: str
     parts: list[Part] = field(default_factory=list)
     repeats: int = 0
-    """How many blocks that are alike it holds; 0 where it is no stack."""
+    """The number of equal blocks that it holds; 0 where it is no stack."""
     types: Counter[str] = field(default_factory=Counter)
     first: int = 0
     scope: str = ""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from converter.batch.rows import Row
 
 _MOST_SHOWN = 8
-"""How many of the models that run are listed."""
+"""Maximum number of running models that are listed."""
 
 
 class BatchProgress:

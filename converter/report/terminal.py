@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 120
 _SHOWN = 20
-"""How many layers are listed that the last pass of a round trip changed, or that are not as derived."""
+"""Maximum number of listed layers that the last pass of a round trip changed, or that are not as derived."""
 
 
 def plain_text(draw: Callable[[Console], None]) -> str:

@@ -1,4 +1,4 @@
-"""How many keys there are, and how many came before: told by inputs, not by caches with the new keys in them.
+"""Counts of keys, all and earlier ones, from inputs instead of caches that contain the new keys.
 
     Concat(past, new) -> ShapeOf -> Gather(2)         becomes      attention_mask -> ShapeOf -> Gather(1)
     past -> ShapeOf -> Gather(2)                      becomes      the same, less the number of tokens

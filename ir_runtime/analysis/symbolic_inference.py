@@ -134,7 +134,7 @@ def _slice(shapes: SymbolicShapes, node: Node) -> PartialShape:
 
 
 def _position(shapes: SymbolicShapes, bound: Polynomial, size: Polynomial) -> Polynomial | None:
-    """Where a slice with a positive step starts or stops, counted from the beginning; None where not known."""
+    """Return the start or stop of a slice with a positive step, from the beginning; None where unknown."""
     if (size + bound).value == 0:
         return Polynomial.constant(0)  # counted from the end, and 0 if there is nothing
     if bound.value is not None and bound.value < 0:

@@ -14,7 +14,7 @@ from ir_runtime.graph.value_ranges import UNBOUNDED, Range, range_of
 _SCAN_LIMIT = 1 << 22
 """Bytes of a constant that are worth reading to learn how large its values are."""
 _DEEPEST = 12
-"""How many layers back the values are followed."""
+"""Maximum number of layers that values are followed back."""
 
 
 class ValueRange(NamedTuple):

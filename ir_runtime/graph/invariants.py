@@ -321,7 +321,7 @@ _MAX_GROWTH_PARTS = 10
 
 
 def allowed_growth(size: int) -> int:
-    """By how many bytes constants of ``size`` bytes may grow."""
+    """Return the number of bytes that constants of ``size`` bytes may grow by."""
     return FOLD_LIMIT + size // _MAX_GROWTH_PARTS
 
 

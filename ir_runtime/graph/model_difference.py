@@ -314,7 +314,7 @@ def _parts_in_pairs(held: Tensor, there: Tensor) -> Iterator[tuple[Array, Array]
 
 
 def _unequal(ours: Array, theirs: Array, bits: int) -> Array:
-    """Where two arrays differ, compared bit by bit where elements have a fixed width of ``bits``."""
+    """Return the mask where two arrays differ, bit by bit for elements of a fixed width of ``bits``."""
     if ours.dtype.kind in "OUST":
         return np.asarray(ours != theirs)
     integer_dtype = f"u{ours.dtype.itemsize}"

@@ -164,7 +164,7 @@ class Tensor:
         return view
 
     def span(self) -> FileSpan | None:
-        """Where the bytes lie in a file; None where they are computed, in memory, or in another layout."""
+        """The place of the bytes in a file; None where they are computed, in memory, or in another layout."""
         held = self._packed if self._packed is not None else self._array
         if held is None or (self._packed is None and (self.element_type.is_packed or held.dtype.hasobject)):
             return None

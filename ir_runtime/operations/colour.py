@@ -68,7 +68,7 @@ class _ToColours(Operation):
     """
 
     chroma: ClassVar[int]
-    """How many colour differences stand side by side in a plane of them."""
+    """The number of colour differences side by side in a plane of them."""
     blue_first: ClassVar[bool]
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:

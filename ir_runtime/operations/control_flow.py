@@ -210,7 +210,7 @@ def _complete(arguments: Sequence[Array | None], sub: SubGraph) -> list[Array]:
 
 @record
 class _Slices:
-    """How an input or output is cut along an axis of a known dimension."""
+    """The slices of an input or output along an axis of a known dimension."""
 
     start: int
     step: int

@@ -52,7 +52,7 @@ class Suppression(Operation):
         return element_types.i64
 
     def shares(self, boxes: Array) -> Shares:
-        """How much the boxes of one image overlap."""
+        """Return the function for the overlap of the boxes of one image."""
         raise NotImplementedError
 
     def selected(self, inputs: Sequence[TensorType]) -> PartialShape:

@@ -51,7 +51,7 @@ class Taps:
 
 
 def coordinates(mode: str, dimension: int, count: int, scale: np.float32) -> Array:
-    """Where each of ``count`` output positions lies between the input's, in float32."""
+    """Return the places of ``count`` output positions between the input's, in float32."""
     places = np.arange(count, dtype=np.float32)
     half, unit = np.float32(0.5), np.float32(1)
     if scale == 1 or dimension == count:

@@ -102,7 +102,7 @@ def _within(points: Array, rectangles: Array) -> Array:
 
 
 def _crossings(a: Array, b: Array) -> tuple[Array, Array]:
-    """Where each edge of ``a`` crosses each of ``b`` ``[n, 16, 2]``, and whether it does."""
+    """Return the points where each edge of ``a`` crosses each of ``b`` ``[n, 16, 2]``, and the mask of real ones."""
     along_a, along_b = np.roll(a, -1, 1) - a, np.roll(b, -1, 1) - b
     between = b[:, None] - a[:, :, None]
     turn = _cross(along_a[:, :, None], along_b[:, None])

@@ -97,7 +97,7 @@ class _Recurrent(Operation):
         return np.clip(x, -self.clip, self.clip) if self.clip > 0 else x
 
     def bias_gates(self) -> int:
-        """How many times ``h`` the biases are."""
+        """The size of the biases in multiples of ``h``."""
         return self.gates
 
     def activation_count(self) -> int:

@@ -20,7 +20,7 @@ class PassTrace:
 
     @property
     def looked(self) -> int:
-        """How many layers the pass looked at."""
+        """The number of layers that the pass looked at."""
         return len(self.replaced) + sum(map(len, self.reasons.values()))
 
     def matched(self, node: Node) -> None:

@@ -70,9 +70,9 @@ class Placed:
     end: int
     count: int
     beyond: int
-    """How many elements the last window covers behind the data and its padding; the divisor never counts them."""
+    """The number of elements that the last window covers behind data and padding; the divisor never counts them."""
     reach: int
-    """Where the last window ends, relative to the end of the data."""
+    """The end of the last window, relative to the end of the data."""
 
 
 @record

@@ -45,7 +45,7 @@ IsDynamic = Callable[[str, int], bool]
 """True if an axis of an input has a dynamic dimension while the graph is translated."""
 
 _MAX_TRIALS = 12
-"""How many groups of dimensions are tried; those after them have to be static."""
+"""Maximum number of groups of dimensions to try; those after them have to be static."""
 _AT_LEAST_ONE = Dimension(1)
 
 

@@ -65,7 +65,7 @@ class Translator:
 
     @property
     def named_inputs(self) -> int:
-        """How many inputs there are without those of which there may be any number."""
+        """The number of inputs without those of which there may be any number."""
         return len(self._inputs)
 
     @cached_property

@@ -38,7 +38,7 @@ class Scope:
         self.unique: UniqueNames = UniqueNames() if parent is None or is_body else parent.unique
 
     def take_initializers(self, graph: GraphProto) -> None:
-        """Make the graph's initializers known; raises :class:`InvalidModelError` for a name given twice."""
+        """Register the graph's initializers; raises :class:`InvalidModelError` for a name given twice."""
         named: list[tuple[str, TensorProto | SparseTensorProto]] = [
             (tensor.name, tensor) for tensor in graph.initializer
         ]

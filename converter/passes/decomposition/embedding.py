@@ -37,7 +37,7 @@ def _combine(rows: Expression, segment: Expression, count: Expression, start: Op
 
 
 def segment_sizes(segment: Expression, count: Expression) -> Expression:
-    """How often each number below ``count`` stands in a list."""
+    """Count each number below ``count`` in a list."""
     return _combine(segment.of(1, "i64").broadcast(segment.size(0)), segment, count, 0, "sum")
 
 

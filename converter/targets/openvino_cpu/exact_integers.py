@@ -109,7 +109,7 @@ def floor_remainder(builder: Builder, a: Output, b: Output) -> Output:
 
 
 def _is_rounded_up(builder: Builder, left: Output, divisor: Output) -> Output:
-    """Where rounding towards zero, which leaves ``left``, was upwards."""
+    """Return the mask where rounding towards zero, with the remainder ``left``, was upwards."""
     zero = builder.like(0, left)
     opposite = builder.emit(ir.Less1(), builder.emit(ir.BitwiseXor13(), left, divisor), zero)
     return builder.emit(ir.LogicalAnd1(), opposite, builder.emit(ir.NotEqual1(), left, zero))

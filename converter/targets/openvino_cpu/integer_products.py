@@ -70,7 +70,7 @@ def _becomes_float(value: Output) -> bool:
 
 
 def _depth(node: Node) -> int | None:
-    """How many products are added up for each element: what either operand tells, mostly the weights."""
+    """Return the number of products per sum, from either operand, mostly the weights."""
     a, b = node.inputs
     if isinstance(node.op, MatMul1):
         sides = ((a, -2 if node.op.transpose_a else -1), (b, -1 if node.op.transpose_b else -2))
@@ -87,7 +87,7 @@ def _depth(node: Node) -> int | None:
 
 
 def bits_of(value: Output) -> int:
-    """How many bits integers have besides their sign."""
+    """Return the number of bits of integers without their sign."""
     low, high = interval_of(value)
     return max(1, int(-low - 1 if low < -high else max(high, -low)).bit_length())
 
@@ -196,7 +196,7 @@ def _einsum(builder: Builder, inputs: list[Output], parsed: Equation) -> Output:
 
 
 def _summands(step: Equation, inputs: tuple[Output, Output]) -> int | None:
-    """How many products are added up for each element."""
+    """Return the number of products per sum."""
     letters = dict.fromkeys(letter for term in step.operands for letter in term if letter not in step.output)
     whole = Equation(step.operands, "".join(letters)).shape([value.shape for value in inputs])
     return math.prod(whole.static()) if whole.is_static else None

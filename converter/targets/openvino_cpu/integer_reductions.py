@@ -61,7 +61,7 @@ def integer_reductions(builder: Builder, node: Node) -> Replacement:
 
 
 def _count(node: Node) -> int:
-    """How many elements each result is made from, as far as it is known."""
+    """Return the number of elements that each result combines, as far as it is known."""
     shape, axes = node.inputs[0].shape, node.inputs[1].type.constant
     if not shape.has_rank:
         return _COUNT_IF_UNKNOWN

@@ -68,7 +68,7 @@ def _is_folded(value: Output) -> bool:
 
 
 def _at_once(mode: str, rank: int, axes: Sequence[int]) -> int:
-    """How many of these dimensions the plug-in resizes at once."""
+    """Return the number of these dimensions that the plug-in resizes at once."""
     if mode == "cubic" and rank == 3:
         return 1 if 0 in axes else 2
     if mode == "cubic" and rank == 4:

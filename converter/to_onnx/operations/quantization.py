@@ -14,7 +14,7 @@ from ir_runtime.operations.quantization import FakeConvert13, FakeQuantize1
 from ir_runtime.records import record
 
 _OFF_ZERO = 1e-3
-"""How far a zero point may be from a whole number, in steps."""
+"""Largest distance of a zero point from a whole number, in steps."""
 
 
 @record

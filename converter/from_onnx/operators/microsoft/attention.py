@@ -60,7 +60,7 @@ def _mask(ctx: Context, mask: Output | None, keys: Output, value: float) -> Outp
 
 
 def _lengths(ctx: Context, mask: Output, keys: Output) -> tuple[Output, Output | None]:
-    """Where each row's keys end, and where they start; None where all start at 0."""
+    """Return the ends and starts of each row's keys; None for starts that are all 0."""
     zero, count = ctx.constant([0]), concat_lists(ctx, [dim_of(ctx, keys, 0)])
     batches, entries = ctx.declared(keys).shape[0], ctx.declared(mask).shape[0]
     if batches.is_static and entries.is_static:
@@ -468,7 +468,7 @@ class _Steps:
     count: Output
     total: Output
     length: Output
-    """How many keys there are after this step, ``[b, 1]``."""
+    """The number of keys after this step, ``[b, 1]``."""
     positions: Output
     """``[b, s]``"""
 

@@ -27,7 +27,7 @@ def _sum(ctx: Context, flags: Output) -> Output:
 
 
 def _before_the_first(ctx: Context, flags: Output) -> Output:
-    """How many entries stand before the first that holds."""
+    """Return the number of entries before the first that is true."""
     seen = ctx.emit(generation.CumSum3(), in_type(ctx, flags, element_types.i64), ctx.constant(0))
     return _sum(ctx, layers.equal(ctx, seen, ctx.constant(0)))
 

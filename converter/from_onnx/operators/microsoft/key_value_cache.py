@@ -95,12 +95,12 @@ class Window:
     size: int
     capacity: Output
     behind: Output
-    """How many keys came before this step's."""
+    """The number of keys before this step's."""
     old: Output
-    """How many of those are in the cache."""
+    """The number of those in the cache."""
     total: Output
     left: Output
-    """How many keys the cache has after this step."""
+    """The number of keys in the cache after this step."""
 
     @classmethod
     def of(cls, ctx: Context, past: Output, behind: Output, total: Output, size: int) -> Window:

@@ -24,7 +24,7 @@ from ir_runtime.rewriting.expressions import Expression, where
 
 @record
 class _Layout:
-    """How a float's bits are shared out: one for the sign, then the exponent, then the fraction."""
+    """The layout of a float's bits: one for the sign, then the exponent, then the fraction."""
 
     bits: int
     fraction: int
@@ -139,7 +139,7 @@ def _codes(values: Array, element_type: ElementType) -> Array:
 
 
 def _not_above(size: Expression, rising: Array) -> Expression:
-    """How many of rising numbers are not above each element."""
+    """Count the ascending numbers that are not above each element."""
     return size.emit(Bucketize3(output_type=element_types.i32, with_right_bound=False), size.of(rising))
 
 

@@ -29,7 +29,7 @@ class Activation:
 
 @record
 class _ActivationType:
-    """How an activation is emitted, how many parameters it has, and their defaults."""
+    """An activation: its function, the number of its parameters, and their defaults."""
 
     emit: Callable[[Context, Output, float, float], Output]
     parameters: int = 0

@@ -103,7 +103,7 @@ def sequence_at(ctx: Context, input_sequence: Value, position: Value) -> Output:
 
 @onnx_op("SequenceLength", versions=(11,), takes_values=True)
 def sequence_length(ctx: Context, input_sequence: Value) -> Output:
-    """How many tensors there are."""
+    """The number of tensors."""
     if isinstance(input_sequence, StackedSequence):
         return dim_of(ctx, input_sequence.stacked, 0)
     return ctx.constant(len(_items(ctx, input_sequence, "input_sequence")))

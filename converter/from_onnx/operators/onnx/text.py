@@ -60,7 +60,7 @@ _MAX_DISTANCE = 1000
 
 
 def _counts(ctx: Context, tokens: Expression, grams: _Grams, distances: Sequence[int]) -> Expression | None:
-    """How often each n-gram occurs in the rows of ``[n, l]``, as ``[n, count]``; None where the rows are too short.
+    """Count each n-gram in the rows of ``[n, l]``, as ``[n, count]``; None where the rows are too short.
 
     Its tokens have one of the ``distances`` from one another.
     """
