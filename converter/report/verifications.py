@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from converter.equivalence.compare import Comparison, Errors
+from converter.equivalence.contracts import AppliedContract, contracts_text
 from converter.equivalence.report import (
     DERIVED,
     DIFFERENT,
@@ -266,11 +267,23 @@ def _tables(report: Report) -> list[Table]:
             ],
         ).merged(),
         Table(
+            "Contracts of passes and rules",
+            ("pass or rule", "layers", "contract", "holds for", "why"),
+            [_contract_row(applied) for applied in report.contracts],
+            note=f"How far each may change results: {contracts_text(report.contracts)}.",
+        ),
+        Table(
             "What the ONNX nodes became",
             ("ONNX node", "tensor", "layers"),
             [(layer.node, layer.comparison.name, ", ".join(layer.part)) for layer in report.layers],
         ).merged(),
     ]
+
+
+def _contract_row(applied: AppliedContract) -> tuple[str, ...]:
+    contract = applied.contract
+    known = ("unknown", "", "") if contract is None else (contract.to_text(), contract.domain, contract.reason)
+    return (applied.name, str(applied.layers), *known)
 
 
 def _errors(errors: Errors) -> tuple[float, ...]:

@@ -49,6 +49,22 @@ def verdict_in(text: str) -> str:
     return found[0]
 
 
+def test_the_contracts_of_passes_are_listed(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]> g (float[n, 8] x) => (float[n, 8] y) <float one = {1}> {
+            s = Sigmoid(x)
+            t = Mul(x, s)
+            y = Mul(t, one) }"""
+    )
+    page = tmp_path / "page.html"
+    report = converter.verify(model, converter.convert_model(model), report=page)
+    rows = {row[0]: row[1:] for row in rows_of(text_in(page), "Contracts of passes and rules")}
+    assert rows["swishes"] == ["1", "within 1 ulp", "layers without infinities and NaN", rows["swishes"][3]]
+    assert rows["neutral_elements"][1] == "exact but for signs of zeros"
+    assert "swishes is within 1 ulp." in text_in(page)
+    assert {applied.name for applied in report.contracts} == set(rows)
+
+
 def test_a_changed_weight_marks_the_layer_that_reads_it(deep: Path, tmp_path: Path) -> None:
     model = converter.convert_model(deep)
     # No tensor shows the last bit of a weight.
