@@ -295,7 +295,7 @@ def use_onnxruntime(
             for name, value in feeds.items():
                 array = np.asarray(value)
                 entry: dict[str, Any] = {"name": name, "dims": list(array.shape)}
-                if array.dtype.kind in "OSU":
+                if array.dtype.char in "OSU":
                     entry.update(type="string", strings=[str(text) for text in array.reshape(-1)])
                 else:
                     entry["type"] = array.dtype.name

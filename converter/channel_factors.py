@@ -58,7 +58,7 @@ def scaled(weights: Tensor, axes: tuple[int, ...], factors: Array, *sources: Ten
 
 
 def _rows(values: Array, start: int, count: int) -> Array:
-    """What broadcasts to the rows from ``start`` on."""
+    """Return the values that broadcast to the rows from ``start`` on."""
     return values if values.shape[0] == 1 else values[start : start + count]
 
 

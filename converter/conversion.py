@@ -46,11 +46,11 @@ class Conversion:
 
     model: Model
     passes: Mapping[str, int]
-    """How many layers each pass replaced, of those that replaced any."""
+    """The number of layers that each pass replaced, without passes that replaced none."""
     rules: Mapping[str, int]
-    """How often each rule of the target applied, of those that did."""
+    """The number of times that each rule of the target applied, without rules that did not."""
     trace: Trace
-    """Which layers passes and rules looked at, which they replaced, and why not the others."""
+    """The layers that passes and rules looked at and replaced, and the reasons for the others."""
 
 
 @dataclass

@@ -56,9 +56,9 @@ class Step:
     options: Mapping[str, Any] = field(default_factory=dict)
     """The options that differ from their defaults."""
     passes: Mapping[str, int] = field(default_factory=dict)
-    """How many layers each pass replaced, of those that replaced any."""
+    """The number of layers that each pass replaced, without passes that replaced none."""
     rules: Mapping[str, int] = field(default_factory=dict)
-    """How often each rule of the target applied, of those that did."""
+    """The number of times that each rule of the target applied, without rules that did not."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields that are not empty."""
@@ -91,7 +91,7 @@ class Step:
 
 @record
 class Derivation:
-    """How a model was derived: the steps in order, none where that was not recorded."""
+    """The derivation of a model: the steps in order, none where that was not recorded."""
 
     steps: tuple[Step, ...] = ()
     weights: Mapping[str, Computed] | None = None
@@ -136,7 +136,7 @@ class Derivation:
         return Derivation((*self.steps, step), dict(_weights_of(model)) if is_known else None)
 
     def write(self, model: Model) -> None:
-        """Put this into the ``rt_info`` of ``model``, in place of what is there."""
+        """Write this into the ``rt_info`` of ``model``, replacing any earlier one."""
         others = tuple(info for info in model.runtime_info if info.tag != TAG)
         infos = [step.to_info(f"step{index}") for index, step in enumerate(self.steps)]
         if self.weights is not None:

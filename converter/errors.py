@@ -23,12 +23,12 @@ class VerificationError(ConversionError):
 
 
 EXHAUSTED = (MemoryError, RecursionError)
-"""What any model may be too large for."""
+"""Errors that any model may cause by its size."""
 
 
 @record
 class Problem:
-    """One root cause: which node, of which operator, and why."""
+    """A root cause: the node, its operator and the reason."""
 
     node: str
     op_type: str
@@ -45,7 +45,7 @@ class Problem:
 
 
 def error_of(problems: Sequence[Problem]) -> ConversionError:
-    """One error for all problems of a model: unsupported only where every problem is, ours where any is."""
+    """Return one error for all problems: unsupported only if every problem is, an internal one if any is."""
     causes = [p.cause for p in problems if p.cause is not None]
     fault = next((cause for cause in causes if not isinstance(cause, EXHAUSTED)), None)
     error_class: type[ConversionError] = InternalError if fault is not None else InvalidModelError

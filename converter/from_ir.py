@@ -24,7 +24,7 @@ from ir_runtime.rewriting.type_updates import infer_stale
 
 
 def is_ir(source: Any) -> bool:
-    """Whether the source of a conversion is an IR: a model, or the path of an ``.xml``."""
+    """True if the source of a conversion is an IR: a model, or the path of an ``.xml``."""
     if isinstance(source, Model):
         return True
     return isinstance(source, (str, os.PathLike)) and kind_of_path(source) is IR
@@ -153,7 +153,7 @@ def cut_outputs(model: Model, outputs: tuple[str, ...]) -> None:
 
 @graph_pass("fold_shapes", OPTIONS)
 def _fold_shapes(model: Model) -> None:
-    """Put constants in the place of what follows from dimensions, now that these are known."""
+    """Replace values that follow from dimensions by constants, now that these are known."""
     dynamic = [(node.end_names or [node.name])[0] for node in model.parameters if not node.outputs[0].shape.is_static]
     if dynamic:
         raise ConversionError(f"static needs known shapes, but {', '.join(map(repr, dynamic))} have dynamic dimensions")

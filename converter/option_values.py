@@ -77,8 +77,8 @@ def _processing(input: Any, preprocess: Any, postprocess: Any) -> tuple[Any, Req
 
 def _pass_names(value: Any) -> tuple[str, ...]:
     """Return the names of passes; raises :class:`ConversionError` for one that is not a pass of cleanup or fusion."""
-    listed = value.split(",") if isinstance(value, str) else tuple(value)
-    names = tuple(name.strip() if isinstance(name, str) else name for name in listed)
+    parts = value.split(",") if isinstance(value, str) else tuple(value)
+    names = tuple(name.strip() if isinstance(name, str) else name for name in parts)
     if names:
         from converter.passes.registry import passes  # the command line reads options before it needs passes
 

@@ -437,13 +437,13 @@ def both_from(
     )
 
 
-def refuse_unused(options: ConversionOptions, branch: str, reason: str) -> None:
-    """Raise :class:`ConversionError` where an option is set that ``branch`` (``reason``) has no use for."""
+def refuse_unused(options: ConversionOptions, branch: str, situation: str) -> None:
+    """Raise :class:`ConversionError` where an option is set that ``branch`` (``situation``) does not use."""
     from converter.from_onnx.input_forms import OptionError
 
     refused = {entry.name for entry in fields(ConversionOptions) if branch in entry.metadata["unused_in"]}
     for name in refused.intersection(options.to_dict()):
-        raise OptionError(f"{name} cannot be used with {reason}")
+        raise OptionError(f"{name} cannot be used with {situation}")
 
 
 def takes(*classes: type) -> Callable[[Call], Call]:

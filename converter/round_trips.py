@@ -28,7 +28,7 @@ _MOST_PASSES = 4
 
 @record
 class RoundTrip(Printed):
-    """What a round trip found: the comparison of numbers at each stage, and the pass that changed nothing."""
+    """Result of a round trip: the comparison of numbers at each stage, and the pass that changed nothing."""
 
     reports: Mapping[str, Report]
     """By stage, such as ``"model.onnx -> IR"``."""
@@ -39,7 +39,7 @@ class RoundTrip(Printed):
 
     @property
     def passed(self) -> bool:
-        """Whether the numbers are equal at each stage, and from the second pass on nothing changes."""
+        """True if the numbers are equal at each stage, and from the second pass on nothing changes."""
         return self.settled is not None and self.settled <= 2 and all(report.passed for report in self.reports.values())
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,7 +53,7 @@ class RoundTrip(Printed):
 
     @property
     def verdict(self) -> str:
-        """What was found, in one sentence."""
+        """The result in one sentence."""
         different = [name for name, report in self.reports.items() if not report.passed]
         if different:
             return f"failed: numbers differ at {', '.join(different)}"

@@ -28,7 +28,7 @@ class Times:
 
     def __init__(self) -> None:
         self.stages: dict[str, float] = {}
-        """In the order in which they first ended."""
+        """The stages, in the order in which they first ended."""
         self._started = time.perf_counter()
 
     def to_dict(self) -> dict[str, float]:
@@ -62,8 +62,8 @@ def silent() -> Iterator[None]:
 def warn(message: str, *values: object) -> None:
     """Log a warning, which names the model. Handlers find both parts in ``record.model`` and ``record.told``."""
     if not _is_silent.get():
-        name, told = _model.get(), message % values if values else message
-        _logger.warning("%s", f"{name}: {told}" if name else told, extra={"model": name, "told": told})
+        name, text = _model.get(), message % values if values else message
+        _logger.warning("%s", f"{name}: {text}" if name else text, extra={"model": name, "told": text})
 
 
 def inform(message: str, *values: object) -> None:
@@ -73,7 +73,7 @@ def inform(message: str, *values: object) -> None:
 
 
 def informs() -> bool:
-    """Whether :func:`inform` reaches anybody."""
+    """True if :func:`inform` reaches anybody."""
     return not _is_silent.get() and _logger.isEnabledFor(logging.INFO)
 
 

@@ -1,4 +1,4 @@
-"""The one boundary of the package: a public function returns, or raises an error that its callers may expect."""
+"""The boundary of the package: a public function returns, or raises an error that its callers may expect."""
 
 from __future__ import annotations
 

@@ -36,6 +36,8 @@ class Printed(Displayed):
 
 def display(result: Displayed, form: str, *arguments: Any, **options: Any) -> Any:
     """Return ``result`` in a ``form``: ``html``, ``text``, or ``draw`` and ``page``, which write to the arguments."""
-    (shown,) = [cls for cls in type(result).__mro__ if {Displayed, Printed} & {*cls.__bases__} and cls is not Printed]
-    report = importlib.import_module(f"{shown.__module__.partition('.')[0]}.report")
-    return report.form_of(shown.__name__, form)(result, *arguments, **options)
+    (printed_class,) = [
+        cls for cls in type(result).__mro__ if {Displayed, Printed} & {*cls.__bases__} and cls is not Printed
+    ]
+    report = importlib.import_module(f"{printed_class.__module__.partition('.')[0]}.report")
+    return report.form_of(printed_class.__name__, form)(result, *arguments, **options)

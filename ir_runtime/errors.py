@@ -47,7 +47,7 @@ class InferenceError(ModelError):
 
 
 class ContradictionError(ModelError):
-    """What is computed about a model's values contradicts a layer that reads them: the model, not a pass, is wrong."""
+    """Facts computed about a model's values contradict a layer that reads them: the model, not a pass, is wrong."""
 
 
 class ExecutionError(ModelError):

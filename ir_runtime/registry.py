@@ -1,4 +1,4 @@
-"""What modules register under keys: operations, passes, translators, exporters, decompositions."""
+"""Registries of objects under keys: operations, passes, translators, exporters, decompositions."""
 
 from __future__ import annotations
 

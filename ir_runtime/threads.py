@@ -1,4 +1,4 @@
-"""Whether the platform has threads: CPython compiled to WebAssembly, as in Pyodide, cannot start any."""
+"""True if the platform has threads: CPython compiled to WebAssembly, as in Pyodide, cannot start any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done with one model of many: plain data, which any executor can send to another process or machine."""
+"""A job, the work on one model of a batch: plain data, which any executor can send to another process or machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ir_runtime.records import record
 
 @record
 class Settings:
-    """What is the same for all models.
+    """Settings shared by all models.
 
     ``seconds`` and ``memory`` (bytes) limit the process of a model; None is no limit. With ``again`` earlier results
     do not count.

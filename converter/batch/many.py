@@ -112,7 +112,7 @@ def results(
 
 
 def _rows(jobs: Sequence[Job], executor: Executor, run: Callable[[Job], Row]) -> Iterator[tuple[int, Row]]:
-    futures = {_submitted(executor, run, job): index for index, job in enumerate(jobs)}
+    futures = {_submit(executor, run, job): index for index, job in enumerate(jobs)}
     try:
         for future in as_completed(futures):
             index = futures[future]
@@ -127,7 +127,7 @@ def _rows(jobs: Sequence[Job], executor: Executor, run: Callable[[Job], Row]) ->
             future.cancel()
 
 
-def _submitted(executor: Executor, run: Callable[[Job], Row], job: Job) -> Future[Row]:
+def _submit(executor: Executor, run: Callable[[Job], Row], job: Job) -> Future[Row]:
     """The future of a job; one with the error where the executor takes no more."""
     try:
         return executor.submit(run, job)

@@ -21,7 +21,7 @@ from converter.batch.rows import CRASHED, OUT_OF_TIME, Row
 # The process has the paths of this one, and never modules of the folder that it happens to start in.
 _START = "import sys; sys.path[:] = sys.argv[1:]; from converter.batch.worker import main; main()"
 _LINES = 3
-"""How many of the last lines of a process that crashed are told."""
+"""Maximum number of the last lines of a crashed process in a message."""
 
 
 class Running:

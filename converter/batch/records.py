@@ -1,4 +1,4 @@
-"""What a run leaves beside an IR, so that a later run knows what is done: contents, options and versions.
+"""Records beside an IR, by which a later run knows what is done: contents, options and versions.
 
 A record has the hash of every file that was read and written. It counts where all of them have the same contents,
 and options and versions are the same.
@@ -60,7 +60,7 @@ def earlier_row(job: Job) -> Row | None:
 
 
 def _key(job: Job) -> str:
-    """What decides the result besides the contents of files."""
+    """Settings that decide the result besides the contents of files."""
     settings = job.settings
     decides: list[Any] = [__version__, Path(job.model).name, settings.options, settings.saving]
     if settings.verify:

@@ -49,7 +49,7 @@ WITH_IR = frozenset({VERIFIED, CONVERTED, UNPROVEN, DIFFERS})
 
 @record
 class Row:
-    """What became of one model.
+    """The result of one model.
 
     ``model`` and ``xml`` are paths, ``name`` is the model's path below the folder that all models have in common.
     ``verdict`` is one word, ``reason`` a sentence where the model is not converted or not equal. ``layers`` counts
@@ -81,7 +81,7 @@ class Row:
 
     @property
     def passed(self) -> bool:
-        """Whether the model is converted, and equal where that was asked for."""
+        """True if the model is converted, and equal where that was asked for."""
         return self.verdict in PASSED
 
     @property
@@ -108,7 +108,7 @@ class Row:
 
 
 def counts(rows: Iterable[Row]) -> dict[str, int]:
-    """How many rows have which verdict, those without any left out."""
+    """Count the rows by verdict, without verdicts of no row."""
     counted = dict.fromkeys(VERDICTS, 0)
     for row in rows:
         counted[row.verdict] += 1

@@ -37,7 +37,7 @@ def find_models(patterns: Sequence[str | os.PathLike[str]]) -> list[Source]:
     paths_and_roots: list[tuple[Path, Path | None]] = []
     texts = [os.fspath(pattern) for pattern in patterns]
     for text in texts:
-        paths_and_roots += _found(text)
+        paths_and_roots += _find(text)
     if not paths_and_roots:
         raise ConversionError(f"there is no .onnx file in {', '.join(texts) or 'an empty list'}")
     loose = [Path(os.path.abspath(path)) for path, root in paths_and_roots if root is None]
@@ -49,7 +49,7 @@ def find_models(patterns: Sequence[str | os.PathLike[str]]) -> list[Source]:
     return list(sources_by_path.values())
 
 
-def _found(text: str) -> list[tuple[Path, Path | None]]:
+def _find(text: str) -> list[tuple[Path, Path | None]]:
     path = Path(text)
     if text == "-":
         return [(model, None) for model in _listed(sys.stdin.read())]

@@ -34,15 +34,15 @@ _SIZES = {"": 1, "b": 1} | {
 
 
 def _amount(name: str, units: Mapping[str, int], example: str) -> Callable[..., float | None]:
-    """What reads an option that is a number with a unit."""
+    """Return a parser for an option that is a number with a unit."""
 
     def read(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
         if value is None:
             return None
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", value.strip().lower())
-        if found is None or found[2] not in units or not float(found[1]):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", value.strip().lower())
+        if match is None or match[2] not in units or not float(match[1]):
             raise click.BadParameter(f"{value!r} is not a {name} such as {example}", ctx, param)
-        return float(found[1]) * units[found[2]]
+        return float(match[1]) * units[match[2]]
 
     return read
 
@@ -155,18 +155,18 @@ def batch(
             memory=None if memory_limit is None else int(memory_limit),
             again=again,
         )
-        made = jobs_for(find_models(models), output_dir, settings)
+        batch_jobs = jobs_for(find_models(models), output_dir, settings)
     except ConversionError as error:
         raise click.UsageError(str(error)) from error
     started = time.monotonic()
-    count = min(jobs or processors(), len(made))
-    rows = _run(state, made, count, None if lines == "-" else lines)
+    count = min(jobs or processors(), len(batch_jobs))
+    rows = _run(state, batch_jobs, count, None if lines == "-" else lines)
     finished = [row for row in rows if row is not None]
     ordered = "".join(f"{_line(row)}\n" for row in finished)
     if lines == "-":
         click.echo(ordered, nl=False)
     else:
-        print_rows(finished, len(made))
+        print_rows(finished, len(batch_jobs))
         if lines is not None:
             write_whole(Path(lines), lambda file: file.write(ordered.encode()))
     if page is not None:
@@ -174,16 +174,17 @@ def batch(
 
         facts = {"time of this run": f"{time.monotonic() - started:.1f} s, {count} at a time"}
         facts["command"] = shlex.join(["onnx2ir", *sys.argv[1:]]) if State.owns_process else ""
-        write_page(finished, len(made), facts, page)
+        write_page(finished, len(batch_jobs), facts, page)
         state.inform(f"Wrote {page}")
     if annotated:
-        _annotate(finished, len(made))
-    if len(finished) < len(made):
+        _annotate(finished, len(batch_jobs))
+    if len(finished) < len(batch_jobs):
         click.echo(
-            f"interrupted: {len(finished)} of {len(made)} models are done; the same command goes on with the others",
+            f"interrupted: {len(finished)} of {len(batch_jobs)} models are done; "
+            "the same command goes on with the others",
             err=True,
         )
-    if len(finished) < len(made) or not all(row.passed for row in finished):
+    if len(finished) < len(batch_jobs) or not all(row.passed for row in finished):
         click.get_current_context().exit(1)
 
 
@@ -215,7 +216,7 @@ def _run(state: State, jobs: Sequence[Job], count: int, lines: str | None) -> li
     return rows
 
 
-def _annotate(rows: Sequence[Row], asked: int) -> None:
+def _annotate(rows: Sequence[Row], requested_count: int) -> None:
     """Print a line for each note, and add the table to the file that GitHub names."""
     from converter.report.annotations import notes_of, repository, summary
 
@@ -224,13 +225,13 @@ def _annotate(rows: Sequence[Row], asked: int) -> None:
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if path:
         with open(path, "a", encoding="utf-8") as file:
-            file.write(summary(rows, asked))
+            file.write(summary(rows, requested_count))
 
 
 def _line(row: Row) -> str:
     """The JSON of a row: as other commands have them, warnings, times and versions."""
-    found = row.to_dict()
-    messages, *seconds = (found.pop(name) for name in ("messages", "convert_seconds", "verify_seconds"))
-    found["warnings"] = [{"model": row.model, "message": message} for message in messages]
-    found["seconds"] = dict(zip(("convert", "verify"), seconds)) | {"total": row.seconds}
-    return json.dumps(plain({**found, "versions": versions(row.oracle)}), ensure_ascii=False)
+    row_fields = row.to_dict()
+    messages, *seconds = (row_fields.pop(name) for name in ("messages", "convert_seconds", "verify_seconds"))
+    row_fields["warnings"] = [{"model": row.model, "message": message} for message in messages]
+    row_fields["seconds"] = dict(zip(("convert", "verify"), seconds)) | {"total": row.seconds}
+    return json.dumps(plain({**row_fields, "versions": versions(row.oracle)}), ensure_ascii=False)

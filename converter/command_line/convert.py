@@ -98,13 +98,13 @@ def convert(
         reading = FolderOptions(**read_fields(FolderOptions, values))
         convert_folder(state, models[0], output_model, as_json, seed if check else None, reading, options, saving)
         return
-    one = _One(state, options, saving, checking, page, as_json)
+    conversions = _Conversion(state, options, saving, checking, page, as_json)
     if len(models) > 1:
         targets = targets_of_several(models, output_model)
         results = for_each(
             state,
             models,
-            lambda model: one.convert(model, str(targets[model])),
+            lambda model: conversions.convert(model, str(targets[model])),
         )
         finish_several(state, results, as_json)
         return
@@ -114,7 +114,7 @@ def convert(
         gc.disable()
         atexit.register(gc.freeze)
 
-    result, report = one.convert(models[0], output_model)
+    result, report = conversions.convert(models[0], output_model)
     if as_json:
         print_json(state, result)
     exit_of(report)
@@ -141,7 +141,7 @@ def _branches(
 
 
 @record
-class _One:
+class _Conversion:
     """The conversion of one model of the command's."""
 
     state: State
@@ -169,10 +169,10 @@ class _One:
         if self.page is not None and (self.checking is None or self.options.stateful):
             from converter.report.conversions import write_conversion
 
-            made = work.conversion
+            conversion = work.conversion
             write_conversion(
-                *(work.stored.model, model.name, self.options.target, made.passes, made.rules),
-                *(self.page, target, made.trace),
+                *(work.stored.model, model.name, self.options.target, conversion.passes, conversion.rules),
+                *(self.page, target, conversion.trace),
             )
         return result, work.report
 
@@ -225,12 +225,12 @@ def _check_target(target: Path, model: Path) -> None:
         check_target(path)
 
 
-def _target(given: str | None, model: Path) -> Path:
+def _target(target: str | None, model: Path) -> Path:
     """The .xml to write, named as ``ovc`` does; without ``--output-model`` it lies beside the model."""
-    if given is None:
+    if target is None:
         return model.parent / f"{model.stem}.xml"
-    path = Path(given)
-    if given.endswith(("/", os.sep)) or path.is_dir():
+    path = Path(target)
+    if target.endswith(("/", os.sep)) or path.is_dir():
         return path / f"{model.stem}.xml"
     if path.resolve() == model.resolve():
         raise click.UsageError(f"the output would overwrite the model {model}")
@@ -239,6 +239,6 @@ def _target(given: str | None, model: Path) -> Path:
     return path.with_name(f"{path.name}.xml")
 
 
-def _exceptions(kept: Mapping[str, int]) -> str:
-    stayed = ", ".join(f"{times} that {reason}" for reason, times in kept.items())
+def _exceptions(reasons: Mapping[str, int]) -> str:
+    stayed = ", ".join(f"{times} that {reason}" for reason, times in reasons.items())
     return f", but not {stayed}" if stayed else ""

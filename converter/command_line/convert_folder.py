@@ -80,7 +80,8 @@ def convert_folder(
             ],
             "files": [str(file) for file in written.files],
             "tokenizers": [
-                {"written": one.written, "why_not": one.why_not, "command": one.command} for one in written.tokenizers
+                {"written": entry.written, "why_not": entry.why_not, "command": entry.command}
+                for entry in written.tokenizers
             ],
             "without_paged_attention": list(written.without_paged_attention),
             "target": options.target,
@@ -97,11 +98,11 @@ def convert_folder(
         state.inform(f"Wrote {xml} and {weights} ({size_text(weights.stat().st_size)})")
     for reason in written.without_paged_attention:
         state.inform(f"Paged attention (ATTENTION_BACKEND=PA) cannot run the model: {reason}")
-    for one in written.tokenizers:
-        if not one.written:
-            state.inform(f"The tokenizer was not written: {one.why_not}")
-            if one.command:
-                state.inform(f"This command writes it: {one.command}")
+    for tokenizer in written.tokenizers:
+        if not tokenizer.written:
+            state.inform(f"The tokenizer was not written: {tokenizer.why_not}")
+            if tokenizer.command:
+                state.inform(f"This command writes it: {tokenizer.command}")
     if pipeline.call:
         state.inform(f"Python runs it with {pipeline.call.replace('FOLDER', repr(str(output)))}")
     print_report(report)

@@ -45,15 +45,15 @@ def diff(state: State, first: Path, second: Path, everything: bool, report: Path
         refuse_unused("json")
     if report is not None:
         check_writable(report)
-    found, model = compare_files(first, second)
+    difference, model = compare_files(first, second)
     if not as_json:
-        print_difference(found, first, second, None if everything else _SHOWN)
+        print_difference(difference, first, second, None if everything else _SHOWN)
     if report is not None:
         from converter.report.differences import write_difference
 
-        write_difference(found, model, first, second, report)
+        write_difference(difference, model, first, second, report)
         state.inform(f"Wrote {report}")
     if as_json:
-        print_json(state, found.to_dict())
-    if not found.same:
+        print_json(state, difference.to_dict())
+    if not difference.same:
         click.get_current_context().exit(1)

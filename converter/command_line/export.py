@@ -123,10 +123,10 @@ def _export_folder(
     if output is None:
         raise click.UsageError("the folder to write is required: -o FOLDER")
     with state.working(f"Exporting {folder.name}"):
-        found = export_folder(folder, output, options, external_data)
+        exported = export_folder(folder, output, options, external_data)
     if as_json:
-        written = [str(path) for path in (found.model, found.settings, *found.files)]
-        print_json(state, {"onnx": str(found.model), "files": written})
+        written = [str(path) for path in (exported.model, exported.settings, *exported.files)]
+        print_json(state, {"onnx": str(exported.model), "files": written})
     else:
-        names = ", ".join(path.name for path in found.files) or "no other files"
-        state.inform(f"Wrote {found.model} and {found.settings.name}; copied {names}")
+        names = ", ".join(path.name for path in exported.files) or "no other files"
+        state.inform(f"Wrote {exported.model} and {exported.settings.name}; copied {names}")

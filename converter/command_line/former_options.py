@@ -26,7 +26,7 @@ _TRANSFORMATIONS = {
     "inputs that you name; --stateful finds the caches of a language model by itself",
     "Pruning": f"no layer is pruned here; {_OFFLINE}.apply_pruning_transformation changes the IR",
 }
-"""What ``mo --transform`` did, by its names."""
+"""Transformations of ``mo --transform`` by name, and what to use instead."""
 
 
 class _Translated:
@@ -90,70 +90,70 @@ class _Old(NamedTuple):
 
 
 def _value(option: str) -> _Old:
-    return _Old(True, lambda made, value: made.add(option, value))
+    return _Old(True, lambda translation, value: translation.add(option, value))
 
 
 def _switch(*words: str) -> _Old:
-    def act(made: _Translated, value: str) -> None:
+    def act(translation: _Translated, value: str) -> None:
         if value.lower() not in ("false", "0", "no", "off"):
-            made.add(*words)
+            translation.add(*words)
 
     return _Old(False, act)
 
 
 def _listed(field: str) -> _Old:
-    return _Old(True, lambda made, value: getattr(made, field).append(value))
+    return _Old(True, lambda translation, value: getattr(translation, field).append(value))
 
 
 def _left_out(reason: str, *, takes_value: bool = True) -> _Old:
-    return _Old(takes_value, lambda made, value: made.no_counterpart(reason))
+    return _Old(takes_value, lambda translation, value: translation.no_counterpart(reason))
 
 
-def _data_type(made: _Translated, value: str) -> None:
+def _data_type(translation: _Translated, value: str) -> None:
     if value.lower() in ("fp16", "half"):
-        made.add("--compress-to-fp16")
+        translation.add("--compress-to-fp16")
     elif value.lower() not in ("fp32", "float"):
-        made.no_counterpart(f"weights are stored as they are, or with --compress-to-fp16, but not as {value}")
+        translation.no_counterpart(f"weights are stored as they are, or with --compress-to-fp16, but not as {value}")
 
 
-def _transform(made: _Translated, value: str) -> None:
+def _transform(translation: _Translated, value: str) -> None:
     for name, arguments in re.findall(r"([A-Za-z]\w*)\s*(\[[^\]]*\])?\s*(?:,|$)", value) or [(value, "")]:
         reason = _TRANSFORMATIONS.get(name, f"there is none of that name; {_OFFLINE} has some that change an IR")
         pairs = re.search(r"\{[^}]*\}", arguments)
         if pairs is not None:
             reason = reason.replace(_ANY_PAIRS, pairs[0])
-        made.reasons.append(f"{made.old} {name}: {reason}")
+        translation.reasons.append(f"{translation.old} {name}: {reason}")
 
 
-def _freeze(made: _Translated, value: str) -> None:
+def _freeze(translation: _Translated, value: str) -> None:
     for part in _parts(value):
         name, _, number = _brackets(part).replace("->", "=").partition("=")
-        made.frozen.append(f"{name}={re.sub(r'[ ]+', ',', number.strip())}")
+        translation.frozen.append(f"{name}={re.sub(r'[ ]+', ',', number.strip())}")
 
 
 def _layout(way: str) -> _Old:
-    def act(made: _Translated, value: str) -> None:
-        made.layouts[way] = value
+    def act(translation: _Translated, value: str) -> None:
+        translation.layouts[way] = value
 
     return _Old(True, act)
 
 
 def _named(field: str) -> _Old:
-    return _Old(True, lambda made, value: setattr(made, field, value))
+    return _Old(True, lambda translation, value: setattr(translation, field, value))
 
 
-def _log_level(made: _Translated, value: str) -> None:
+def _log_level(translation: _Translated, value: str) -> None:
     loud = {"debug": "--verbose", "info": "--verbose", "critical": "--quiet", "error": "--quiet"}.get(value.lower())
     if loud is not None:
-        made.add(loud)
+        translation.add(loud)
     else:
-        made.no_counterpart(_NOT_NEEDED)
+        translation.no_counterpart(_NOT_NEEDED)
 
 
 def _family(reason: str, values: str, flags: str = "") -> dict[str, _Old]:
     """Options that have the same reason, those with values and those without."""
-    given = {name: _left_out(reason) for name in values.split()}
-    return given | {name: _left_out(reason, takes_value=False) for name in flags.split()}
+    left_out = {name: _left_out(reason) for name in values.split()}
+    return left_out | {name: _left_out(reason, takes_value=False) for name in flags.split()}
 
 
 FORMER_OPTIONS: Mapping[str, _Old] = {
@@ -210,7 +210,7 @@ FORMER_OPTIONS: Mapping[str, _Old] = {
 
 _SHORT = {"m": "input-model", "w": "input-model", "n": "model-name", "o": "output-dir", "b": "batch", "s": "scale",
           "d": "input-proto", "k": "caffe-parser-path"}  # fmt: skip
-"""What ``mo`` called its options for short; ``-o`` is one of ours, too."""
+"""Short names of the options of ``mo``; ``-o`` is one of ours, too."""
 
 
 def translated(arguments: Sequence[str], own: Mapping[str, bool]) -> str:
@@ -220,22 +220,22 @@ def translated(arguments: Sequence[str], own: Mapping[str, bool]) -> str:
     """
     options = list(_options(arguments, own))
     of_mo = any(plain in FORMER_OPTIONS and here not in own for _, plain, here, _ in options)
-    made = _Translated()
+    translation = _Translated()
     for written, plain, here, value in options:
-        made.old = written
+        translation.old = written
         former = FORMER_OPTIONS.get(plain)
         if not written:
-            made.models.append(value)
+            translation.models.append(value)
         elif former is not None and (here not in own or (of_mo and plain in _JOINED)):
-            former.act(made, value)
+            former.act(translation, value)
         elif here in own:
-            made.words += [here, *([value] if own[here] else [])]
+            translation.words += [here, *([value] if own[here] else [])]
         else:
-            made.no_counterpart(f"there is no such option{_like(here, own)}")
-    command = made.command()
-    reasons = "".join(f"\n  {reason}" for reason in dict.fromkeys(made.reasons))
-    told = f"\n\nWithout a counterpart:{reasons}" if reasons else ""
-    return f"some of these options are not there. The command is:\n\n  {command}{told}"
+            translation.no_counterpart(f"there is no such option{_like(here, own)}")
+    command = translation.command()
+    reasons = "".join(f"\n  {reason}" for reason in dict.fromkeys(translation.reasons))
+    message = f"\n\nWithout a counterpart:{reasons}" if reasons else ""
+    return f"some of these options are not there. The command is:\n\n  {command}{message}"
 
 
 _JOINED = ("input", "output-dir")
@@ -275,7 +275,7 @@ def _options(arguments: Sequence[str], own: Mapping[str, bool]) -> Iterator[tupl
 
 
 def _takes_value(plain: str, here: str, own: Mapping[str, bool], following: str) -> bool:
-    """Whether the word behind an option is its value."""
+    """True if the word behind an option is its value."""
     if here in own:
         return own[here]
     former = FORMER_OPTIONS.get(plain)

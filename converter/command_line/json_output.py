@@ -63,29 +63,35 @@ def versions(used: str = "") -> dict[str, str | None]:
     """
     from importlib import metadata
 
-    found: dict[str, str | None] = {"onnx2ir": __version__}
+    versions_by_name: dict[str, str | None] = {"onnx2ir": __version__}
     for name in (*_PACKAGES, *(name for name in _ENGINES if name in sys.modules or name in used.lower())):
-        found[name] = None
+        versions_by_name[name] = None
         with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions_by_name[name] = metadata.version(name)
+    return versions_by_name
 
 
 def described_error(error: Exception, exit_code: int) -> dict[str, Any]:
     """An error: its type, its text, the exit code, and each problem of the model."""
     text = error.format_message() if isinstance(error, click.ClickException) else text_of(error)
-    found: dict[str, Any] = {"type": type(error).__name__, "message": text, "exit_code": exit_code}
+    description: dict[str, Any] = {"type": type(error).__name__, "message": text, "exit_code": exit_code}
     problems = getattr(error, "problems", ())
     if problems:
-        found["problems"] = [
-            {"node": one.node, "operator": one.op_type, "domain": one.domain, "opset": one.opset, "reason": one.reason}
-            for one in problems
+        description["problems"] = [
+            {
+                "node": problem.node,
+                "operator": problem.op_type,
+                "domain": problem.domain,
+                "opset": problem.opset,
+                "reason": problem.reason,
+            }
+            for problem in problems
         ]
-    return found
+    return description
 
 
 def text_of(error: Exception) -> str:
-    """What an expected error says."""
+    """Return the message of an expected error."""
     return str(error) or ("there is not enough memory" if isinstance(error, MemoryError) else type(error).__name__)
 
 
@@ -97,4 +103,4 @@ def shape_list(shape: PartialShape) -> list[int | str | None] | None:
     if not shape.has_rank:
         return None
     texts = [(dimension, str(dimension)) for dimension in shape]
-    return [one.value if one.is_static else None if text == "?" else text for one, text in texts]
+    return [dimension.value if dimension.is_static else None if text == "?" else text for dimension, text in texts]

@@ -45,7 +45,11 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
 
 def write_options(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
     """Write the options of a command in its groups, or in one list where it has none."""
-    parameters = {str(one.name): one for one in command.get_params(context) if isinstance(one, click.Option)}
+    parameters = {
+        str(parameter.name): parameter
+        for parameter in command.get_params(context)
+        if isinstance(parameter, click.Option)
+    }
     groups = GROUPS.get(str(command.name), {})
     grouped = {name for names in groups.values() for name in names}
     rest = tuple(name for name in parameters if name not in grouped)

@@ -14,7 +14,7 @@ from converter.options import ConversionOptions, SavingOptions, on_command_line,
 from converter.verification_options import VerificationOptions
 
 CLASSES = (ConversionOptions, SavingOptions, PreprocessingOptions)
-"""What ``convert`` and ``batch`` take."""
+"""The classes of options that ``convert`` and ``batch`` take."""
 _PATHS = {
     "input": click.Path(exists=True, dir_okay=False, path_type=Path),
     "output": click.Path(dir_okay=False, path_type=Path),
@@ -86,8 +86,8 @@ def verification_options(values: Mapping[str, Any]) -> VerificationOptions:
     """Return the options of a comparison; raises :class:`ConversionError` and :class:`click.UsageError`."""
     read = read_fields(VerificationOptions, values)
     text = ",".join(text for text in values["input_texts"] if text.strip())
-    given = {"input": text or None, "values": dict(map(_named, values["ranges"]))}
-    return VerificationOptions(**{**read, **given, "config": _config(values["configuration"])})
+    own_options = {"input": text or None, "values": dict(map(_named, values["ranges"]))}
+    return VerificationOptions(**{**read, **own_options, "config": _config(values["configuration"])})
 
 
 def _config(texts: Sequence[str]) -> dict[str, Any]:
@@ -107,10 +107,10 @@ def _config(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def _named(text: str) -> tuple[str, str]:
-    name, sign, kind = text.partition("=")
-    if not sign or not name.strip() or not kind.strip():
+    name, sign, values_text = text.partition("=")
+    if not sign or not name.strip() or not values_text.strip():
         raise click.UsageError(f"--values must be NAME=KIND, such as image=0..1, not {text!r}")
-    return name.strip(), kind.strip()
+    return name.strip(), values_text.strip()
 
 
 def read_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:

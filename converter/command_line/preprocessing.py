@@ -27,7 +27,7 @@ def _texts(flags: str, text: str) -> Any:
 
 @record
 class PreprocessingOptions:
-    """What the command line says about preprocessing; options that are repeated are joined by commas."""
+    """The preprocessing that the command line asks for; options that are repeated are joined by commas."""
 
     preprocess: Path | None = _words(
         "--preprocess", "A TOML file that describes inputs and outputs.", path="input", metavar="FILE"

@@ -35,10 +35,10 @@ def roundtrip(
     from converter.round_trips import round_trip
 
     with state.working(f"Going round with {model.name}"):
-        found = round_trip(model, opset=opset, contrib=contrib, target=runtime, seed=seed)
+        trip = round_trip(model, opset=opset, contrib=contrib, target=runtime, seed=seed)
     if as_json:
-        print_json(state, found.to_dict())
+        print_json(state, trip.to_dict())
     else:
-        found.draw(out())
-    if not found.passed:
+        trip.draw(out())
+    if not trip.passed:
         click.get_current_context().exit(1)

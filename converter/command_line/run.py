@@ -96,7 +96,7 @@ def run(
     if output is not None:
         _save(output, results, steps is not None)
         state.inform(f"Wrote {output}")
-    rows = [[_figures(port, value) for port, value in zip(compiled.outputs, one.to_list())] for one in results]
+    rows = [[_figures(port, value) for port, value in zip(compiled.outputs, result.to_list())] for result in results]
     times = None
     if profile or repeat is not None:
         with state.working(f"Timing {ir.name}"), stage("time"):
@@ -104,11 +104,13 @@ def run(
                 compiled.profile(feeds[0], repeat=repeat or 1) if steps is None else compiled.session().profile(feeds)
             )
     if as_json:
-        found: dict[str, Any] = {"outputs": rows[0]} if steps is None else {"steps": [{"outputs": one} for one in rows]}
+        record: dict[str, Any] = (
+            {"outputs": rows[0]} if steps is None else {"steps": [{"outputs": row} for row in rows]}
+        )
         if times is not None:
             timed = times.to_dict()
-            found.update(timed if profile else {key: timed[key] for key in ("calls", "milliseconds")})
-        print_json(state, found)
+            record.update(timed if profile else {key: timed[key] for key in ("calls", "milliseconds")})
+        print_json(state, record)
         return
     print_figures(rows, steps is not None)
     if times is not None:
@@ -121,10 +123,12 @@ def _inputs_of_steps(
     """The inputs of each step; of a single call where ``steps`` is None."""
     from converter.equivalence.inputs import given_inputs, random_inputs
 
-    given = [given_inputs(path, ports) for path in files] or [random_inputs(ports, seed)]
-    if steps is None or len(given) > 1:
-        return given + given[-1:] * ((steps or 1) - len(given))
-    return [{port.name: _part(port, given[0][port.name], step, steps) for port in ports} for step in range(steps)]
+    inputs_of_files = [given_inputs(path, ports) for path in files] or [random_inputs(ports, seed)]
+    if steps is None or len(inputs_of_files) > 1:
+        return inputs_of_files + inputs_of_files[-1:] * ((steps or 1) - len(inputs_of_files))
+    return [
+        {port.name: _part(port, inputs_of_files[0][port.name], step, steps) for port in ports} for step in range(steps)
+    ]
 
 
 def _part(port: Port, value: Array, step: int, steps: int) -> Array:
@@ -145,9 +149,9 @@ def _results_of_steps(session: Session, feeds: Sequence[dict[str, Array]]) -> li
     from ir_runtime import ExecutionError, ModelError
 
     results = []
-    for number, one in enumerate(feeds, 1):
+    for number, feeds_of_step in enumerate(feeds, 1):
         try:
-            results.append(session(one))
+            results.append(session(feeds_of_step))
         except ModelError as error:
             raise ExecutionError(f"step {number}: {error}") from error
     return results

@@ -42,19 +42,19 @@ def targets_of_several(models: Sequence[Path], output: str | None) -> dict[Path,
 def for_each(
     state: State, models: Sequence[Path], work: Callable[[Path], Outcome | None]
 ) -> list[tuple[Path, Outcome]]:
-    """What ``work`` gives for each model; the JSON of its error and no report where it failed."""
+    """Run ``work`` for each model; a failure gives the JSON of its error and no report."""
     results: list[tuple[Path, Outcome]] = []
     for model in dict.fromkeys(models):
-        found: list[Outcome] = []
+        outcomes: list[Outcome] = []
 
-        def convert(model: Path = model, found: list[Outcome] = found) -> None:
+        def convert(model: Path = model, completed: list[Outcome] = outcomes) -> None:
             outcome = work(model)
             if outcome is not None:
-                found.append(outcome)
+                completed.append(outcome)
 
         with state.recording():
             error = report_error(state, convert)
-            result, report = found[0] if found else ({}, None)
+            result, report = outcomes[0] if outcomes else ({}, None)
             if error is not None:
                 result = {"error": described_error(error, 1)}
             results.append((model, ({**result, **about_the_work(state)}, report)))

@@ -64,10 +64,10 @@ def verify_command(state: State, files: tuple[Path, ...], as_json: bool, steps: 
     options = verification_options(values)
     if len(pairs) == 1:
         ((model, ir),) = pairs
-        result, found = _verify_one(state, model, ir, options, steps, as_json)
+        result, report = _verify_one(state, model, ir, options, steps, as_json)
         if as_json:
             print_json(state, result)
-        exit_of(found)
+        exit_of(report)
         return
     irs = dict(pairs)
     outcomes = for_each(state, list(irs), lambda model: _verify_one(state, model, irs[model], options, steps, as_json))
@@ -108,14 +108,14 @@ def _verify_one(
             raise click.UsageError(f"{path} is a folder: a language model in a folder is compared with --steps N")
     state.inform(f"Verifying {ir} against {model}")
     with state.working(f"Verifying {ir.name}"):
-        found = verify(model, ir, options=options)
+        report = verify(model, ir, options=options)
     if not as_json:
-        print_report(found)
-    if options.report is not None and not found.unwritten:
+        print_report(report)
+    if options.report is not None and not report.unwritten:
         state.inform(f"Wrote {options.report}")
-    if found.statement:
-        state.inform(f"Wrote {found.statement}")
-    return found.to_dict(), found
+    if report.statement:
+        state.inform(f"Wrote {report.statement}")
+    return report.to_dict(), report
 
 
 def _verify_steps(state: State, model: Path, ir: Path, as_json: bool, **options: Any) -> Outcome:
@@ -126,10 +126,10 @@ def _verify_steps(state: State, model: Path, ir: Path, as_json: bool, **options:
     ir = ir / MODEL if ir.is_dir() else ir
     state.inform(f"Verifying {ir} against {model}")
     with state.working(f"Verifying {ir.name}"):
-        found = verify_steps(model, ir, **options)
+        report = verify_steps(model, ir, **options)
     if not as_json:
-        print_report(found)
-    return found.to_dict(), found
+        print_report(report)
+    return report.to_dict(), report
 
 
 def decoder_in(folder: Path, option: str, task: str | None = None, variant: str | None = None) -> Path:

@@ -32,12 +32,12 @@ _TINY_SHARE = 0.75
 
 @dataclass
 class Halved:
-    """How many float constants of a model were stored as float16, and why others were not."""
+    """Counts of the float constants of a model that are stored as float16, and the reasons for others."""
 
     count: int = 0
-    """How many are stored as float16."""
+    """The number of constants stored as float16."""
     kept: Counter[str] = field(default_factory=Counter)
-    """How many stayed as they were, by the reason."""
+    """The number of unchanged ones by reason."""
 
 
 @graph_pass("float16_constants", COMPRESSION)
@@ -86,7 +86,7 @@ def constants_of_shapes(model: Model) -> set[Node]:
 
 
 def _decides_the_shape(node: Node, index: int) -> bool:
-    """Whether inference finds other output shapes without the values of the input ``index``."""
+    """True if inference finds other output shapes without the values of the input ``index``."""
     types = [source.type for source in node.inputs]
     types[index] = TensorType(types[index].element_type, types[index].shape)
     try:

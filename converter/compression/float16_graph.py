@@ -62,9 +62,9 @@ class _Halving:
         self._names = UniqueNames(model)
         self._of_shapes = constants_of_shapes(model)
         self._single: set[Output] = set()
-        """What was float32."""
+        """Values that were float32."""
         self._of_indices: set[Output] = set()
-        """What is computed from positions, lengths and masks alone."""
+        """Values computed from positions, lengths and masks alone."""
         self._beyond: set[Output] = set()
         """Those of them that may be beyond float16's largest number."""
         self._in_half: dict[Output, Output] = {}
@@ -126,7 +126,7 @@ class _Halving:
                 if source in self._beyond:
                     name = self._names(f"{source.node.name}/clamp")
                     value = make_node(Clamp1(min=-LARGEST, max=LARGEST), [source], name).outputs[0]
-                half = self._converted(value, element_types.f16)
+                half = self._convert(value, element_types.f16)
             self._in_half[source] = half
         return self._in_half[source]
 
@@ -134,12 +134,12 @@ class _Halving:
         if source not in self._single or source.element_type is element_types.f32:
             return source
         if source not in self._in_single:
-            single = self._converted(source, element_types.f32)
+            single = self._convert(source, element_types.f32)
             single.names, source.names = source.names, []
             self._in_single[source] = single
         return self._in_single[source]
 
-    def _converted(self, source: Output, element_type: ElementType) -> Output:
+    def _convert(self, source: Output, element_type: ElementType) -> Output:
         name = self._names(f"{source.node.name}/{element_type}")
         return make_node(Convert1(destination_type=element_type), [source], name).outputs[0]
 

@@ -26,7 +26,7 @@ _REBIAS = (127 - 15) << 23
 
 
 def misfits(values: Array) -> tuple[bool, int]:
-    """Whether a finite number is beyond float16's largest, and how many are below its smallest normal one.
+    """Return if a finite number is beyond float16's largest, and how many are below its smallest normal one.
 
     ``values`` is a row of float32 or float64; zeros fit.
     """

@@ -64,7 +64,7 @@ def put_on_grid(
             return f"are whole numbers of more than {bits} bits"
     else:
         scale = _symmetric_scale(low, high, bits) if symmetric else (high - low) / np.float32((1 << bits) - 1)
-    scale = _stored(scale)
+    scale = _round_scale(scale)
     zero = None if symmetric else np.rint(-low / scale.astype(np.float32)).clip(*element_type.limits)
     identity = blake2b(scale.tobytes(), digest_size=16)
     identity.update(b"" if zero is None else zero.tobytes())
@@ -123,7 +123,7 @@ def _symmetric_scale(low: Array, high: Array, bits: int) -> Array:
     return np.where(-low >= high, reach, -reach)
 
 
-def _stored(scale: Array) -> Array:
+def _round_scale(scale: Array) -> Array:
     """The scale as float16, rounded away from zero; as float32 where the steps would grow too much; tiny for zeros."""
     scale = np.where(scale == 0, np.finfo(np.float32).eps, scale)
     with np.errstate(over="ignore"):

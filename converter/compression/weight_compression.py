@@ -1,4 +1,4 @@
-"""Weights of products, look-ups and convolutions stored in 8 or 4 bits, without any data to calibrate with.
+"""Weights of matrix multiplications, lookups and convolutions stored in 8 or 4 bits, without calibration data.
 
 Before and after, in the layers that OpenVINO's plug-ins keep small and multiply with as they are:
 
@@ -101,7 +101,7 @@ class WeightCompression:
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether there is no zero point."""
+        """True if there is no zero point."""
         return self.bits == 4 if self.symmetric is None else self.symmetric
 
 
@@ -110,12 +110,12 @@ COMPRESSIONS = ("int8", "int4")
 
 @dataclass
 class CompressedWeights:
-    """How many weights of a model were compressed, and why others were not."""
+    """Counts of the compressed weights of a model, and the reasons for others."""
 
     count: Counter[str] = field(default_factory=Counter)
-    """How many are stored in which way: ``u8 by channel``, ``i4 in groups of 128``."""
+    """The number of weights by form: ``u8 by channel``, ``i4 in groups of 128``."""
     kept: Counter[str] = field(default_factory=Counter)
-    """How many stayed as they were, by the reason."""
+    """The number of unchanged ones by reason."""
     constants: set[Node] = field(default_factory=set)
     """The constants that hold codes, scales and zero points, which must keep their types."""
 
@@ -144,7 +144,7 @@ class _Weights:
 
 @record
 class _Way:
-    """How one constant is stored: the type of its codes, and how many weights of a channel share a scale."""
+    """The form of a compressed constant: the type of its codes, and the number of weights that share a scale."""
 
     bits: int
     symmetric: bool
@@ -210,12 +210,12 @@ def _uses_as_weights(value: Output, axes: tuple[int, ...]) -> Iterable[_Use]:
             order = reader.inputs[1].tensor.array().tolist() or range(len(axes))[::-1]
             yield from _uses_as_weights(reader.outputs[0], tuple(axes[axis] for axis in order))
             continue
-        reduced = _reduced(reader, value)
+        reduced = _reduced_axes(reader, value)
         if reduced is not None:
             yield _Use(reader, tuple(sorted(axes[axis] for axis in reduced)))
 
 
-def _reduced(reader: Node, value: Output) -> tuple[int, ...] | None:
+def _reduced_axes(reader: Node, value: Output) -> tuple[int, ...] | None:
     """The axes of the weights ``value`` that a layer sums over, or looks up at once; None where it has no weights."""
     op, rank = reader.op, len(value.shape)
     if isinstance(op, MatMul1):
@@ -226,8 +226,8 @@ def _reduced(reader: Node, value: Output) -> tuple[int, ...] | None:
         axis = reader.inputs[2].tensor
         if reader.inputs[0] is not value or axis is None or (isinstance(op, Gather7) and op.batch_dims):
             return None
-        kept = int(axis.array().reshape(-1)[0]) % rank
-        return tuple(other for other in range(rank) if other != kept)
+        column_axis = int(axis.array().reshape(-1)[0]) % rank
+        return tuple(other for other in range(rank) if other != column_axis)
     if not isinstance(op, _CONVOLUTIONS) or reader.inputs[1] is not value:
         return None
     return tuple(axis for axis in range(rank) if axis not in op.channel_axes)
@@ -246,7 +246,7 @@ def _last_products(model: Model, weighted: set[Node]) -> set[Node]:
 
 
 def _way(weights: _Weights, options: WeightCompression, last: set[Node]) -> _Way:
-    """How a constant is stored, by the layers that read it and by its depth."""
+    """Choose the form of a constant by the layers that read it and by its depth."""
     backup = _Way(8, options.is_symmetric if options.bits == 8 else False, -1)
     reduced = weights.uses[0].reduced
     if not all(isinstance(use.node.op, MatMul1) and use.reduced == reduced for use in weights.uses):
@@ -293,7 +293,7 @@ def _compressed(weights: _Weights, way: _Way, unique: UniqueNames) -> list[Node]
 
 
 def _read_as_weights(weights: _Weights) -> bool:
-    """Whether only layers that have the constant as weights read it; others may read its shape."""
+    """True if only layers that have the constant as weights read it; others may read its shape."""
     allowed = {use.node for use in weights.uses}
     pending = [weights.value]
     while pending:

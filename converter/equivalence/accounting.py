@@ -1,4 +1,4 @@
-"""Where the values of every constant of the IR come from: the file, the recorded steps, or the conversion itself.
+"""Sources of the values of every constant of the IR: the file, the recorded steps, or the conversion itself.
 
 :mod:`converter.equivalence.weights` looks for what the file declares. This is the other direction: a constant that
 holds nothing of the file has to follow from it in another way, or nothing shows that it is right.
@@ -42,7 +42,7 @@ def account_for(
     the ``layers`` that read them have to compute right results from right inputs.
     """
     recorded = Derivation.of(model).weights or {}
-    changed = {one.layer for one in derivation.differences}
+    changed = {change.layer for change in derivation.differences}
     values: Counter[str] = Counter()
     missing: list[str] = []
     unknown: list[tuple[str, Node]] = []
@@ -58,12 +58,12 @@ def account_for(
         else:
             values[CONVERSION] += held.size
     is_shown_alone = bool(unknown) and derivation.state == INAPPLICABLE
-    shown = _shown_by(layers) if is_shown_alone else set()
-    known = KnownValues(model) if is_shown_alone else None
+    shown_layers = _shown_by(layers) if is_shown_alone else set()
+    known_values = KnownValues(model) if is_shown_alone else None
     for path, node in unknown:
         held = node.op.data
         assert held is not None
-        if known is not None and _is_shown(node, shown, known):
+        if known_values is not None and _is_shown(node, shown_layers, known_values):
             values[COMPARED] += held.size
         else:
             values[MISSING] += held.size
@@ -92,10 +92,10 @@ def _is_plain(held: Tensor) -> bool:
 
 def _shown_by(layers: Sequence[LayerDifference]) -> set[str]:
     """Return the layers that compute right results from right inputs, on values that show it."""
-    return {name for one in layers if one.local.passed and one.is_telling for name in one.part}
+    return {name for layer in layers if layer.local.passed and layer.is_telling for name in layer.part}
 
 
-def _is_shown(node: Node, shown: Collection[str], known: KnownValues) -> bool:
+def _is_shown(node: Node, shown_layers: Collection[str], known_values: KnownValues) -> bool:
     """True if every value of the constant takes part in results that were compared: none is only looked up."""
     pending, done = [(node.outputs[0], reader) for reader in node.outputs[0].uses], set()
     while pending:
@@ -103,10 +103,10 @@ def _is_shown(node: Node, shown: Collection[str], known: KnownValues) -> bool:
         if reader in done:
             continue
         done.add(reader)
-        if known.holds(reader):
+        if known_values.holds(reader):
             pending += [(output, user) for output in reader.outputs for user in output.uses]
         elif reader.op.role == "result":
             continue  # outputs are compared
-        elif reader.name not in shown or (reader.op.movement and reader.inputs[0] is value):
+        elif reader.name not in shown_layers or (reader.op.movement and reader.inputs[0] is value):
             return False
     return bool(done)

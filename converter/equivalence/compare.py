@@ -66,7 +66,7 @@ class Errors:
 
     @property
     def are_alike(self) -> bool:
-        """Whether the IR is about as close to the exact result as the reference is, or as rounding allows."""
+        """True if the IR is about as close to the exact result as the reference is, or as rounding allows."""
         usual, greatest = max(self.reference, self.ties), max(self.reference_greatest, self.ties_greatest)
         return self.ir <= _ALIKE * usual and self.ir_greatest <= _ALIKE * greatest
 
@@ -80,7 +80,7 @@ class Errors:
 
     @property
     def is_noise(self) -> bool:
-        """Whether rounding alone changes the output by much of its size."""
+        """True if rounding alone changes the output by much of its size."""
         return max(self.reference, self.ties) > _NOISE_SHARE * self.size
 
 
@@ -128,7 +128,7 @@ def _root_mean_square(values: Array) -> float:
 
 @record
 class Comparison:
-    """One tensor compared by ``name``; ``element_type`` and ``shape`` are those of the expected values.
+    """The comparison of one tensor by ``name``; ``element_type`` and ``shape`` are those of the expected values.
 
     ``max_absolute`` and ``max_relative`` are the largest differences (the relative one against the
     expected value), ``max_ulps`` the largest number of representable values in between (None for
@@ -226,13 +226,13 @@ def _floats(expected: Array, actual: Array, allowed: Tolerance) -> tuple[str, _F
 
 def _largest(expected: Array, actual: Array) -> float:
     """The greatest magnitude among expected values that are finite on both sides."""
-    found = 0.0
+    largest = 0.0
     with np.errstate(all="ignore"):
         for start in range(0, expected.size, _BLOCK):
             x, y = expected[start : start + _BLOCK], actual[start : start + _BLOCK]
             finite = np.isfinite(x) & np.isfinite(y)
-            found = max(found, float(np.abs(x if finite.all() else x[finite]).max(initial=0)))
-    return found
+            largest = max(largest, float(np.abs(x if finite.all() else x[finite]).max(initial=0)))
+    return largest
 
 
 class _Sums:
@@ -289,10 +289,10 @@ _BITS = {8: np.int64, 4: np.int32, 2: np.int16, 1: np.int8}
 def _ulps(a: Array, b: Array) -> float:
     """The largest number of representable values between two elements."""
     with np.errstate(over="ignore"):
-        return float(np.abs(_ordered(a) - _ordered(b)).max())
+        return float(np.abs(_to_ordered_integers(a) - _to_ordered_integers(b)).max())
 
 
-def _ordered(x: Array) -> Array:
+def _to_ordered_integers(x: Array) -> Array:
     """Numbers in the order of the floats; those of neighbours differ by one (float64: exact below 2^53)."""
     bits = np.ascontiguousarray(x).view(_BITS[x.dtype.itemsize]).astype(np.int64)
     lowest = -(1 << (8 * x.dtype.itemsize - 1))

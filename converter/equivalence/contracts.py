@@ -20,20 +20,20 @@ class AppliedContract:
 
     name: str
     layers: int
-    """How many layers it replaced."""
+    """The number of layers that it replaced."""
     contract: Contract | None
     """None for a pass that this version does not have."""
 
 
 def contracts_of(model: Model) -> tuple[AppliedContract, ...]:
     """Return the contracts of what the record of ``model`` has; none where there is no record."""
-    known = {name: contract for pipeline in (passes, *RULES) for name, contract in pipeline.contracts.items()}
-    known["decomposition"] = CONTRACT
+    contracts = {name: contract for pipeline in (passes, *RULES) for name, contract in pipeline.contracts.items()}
+    contracts["decomposition"] = CONTRACT
     counts = Counter[str]()
     for step in Derivation.of(model).steps:
         for changed in (step.passes, step.rules):
             counts.update(dict(changed))
-    return tuple(AppliedContract(name, count, known.get(name)) for name, count in counts.items())
+    return tuple(AppliedContract(name, count, contracts.get(name)) for name, count in counts.items())
 
 
 def contracts_text(applied: Sequence[AppliedContract]) -> str:
@@ -44,9 +44,13 @@ def contracts_text(applied: Sequence[AppliedContract]) -> str:
     """
     if not applied:
         return "no pass or rule is recorded"
-    exact = sum(one.contract is not None and one.contract.is_exact for one in applied)
-    inexact = [(one.name, one.contract) for one in applied if one.contract is not None and not one.contract.is_exact]
-    unknown = [one.name for one in applied if one.contract is None]
+    exact = sum(contract_use.contract is not None and contract_use.contract.is_exact for contract_use in applied)
+    inexact = [
+        (contract_use.name, contract_use.contract)
+        for contract_use in applied
+        if contract_use.contract is not None and not contract_use.contract.is_exact
+    ]
+    unknown = [contract_use.name for contract_use in applied if contract_use.contract is None]
     parts = [f"{exact} {'passes and rules are' if exact != 1 else 'pass or rule is'} exact"]
     parts += [f"{name} is {contract.to_text()}" for name, contract in inexact]
     if len(inexact) > 1:

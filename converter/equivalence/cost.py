@@ -1,4 +1,4 @@
-"""How much memory and work a run of the IR needs in given shapes, and how much memory there is.
+"""Memory and work of a run of the IR in given shapes, and the available memory.
 
 A graph of a few kilobytes may compute attention over all pixels of an image: at 640 pixels a side that takes gigabytes.
 The estimate follows from the shapes of all values, before anything is run.
@@ -50,23 +50,23 @@ class Cost:
                 continue
             live += sum(byte_size(types[output]) for output in node.outputs)
             peak = max(peak, live)
-            sources, results = ([types[one] for one in values] for values in (node.inputs, node.outputs))
+            sources, results = ([types[value] for value in values] for values in (node.inputs, node.outputs))
             operations += node.op.multiplications(sources, results)
             read = [source for source in dict.fromkeys(node.inputs) if last[source] == at]
             unread = [output for output in node.outputs if output not in last]
-            live -= sum(byte_size(types[one]) for one in (*read, *unread) if one.node.op.data is None)
+            live -= sum(byte_size(types[output]) for output in (*read, *unread) if output.node.op.data is None)
         return cls(peak, operations)
 
     @property
     def is_small(self) -> bool:
-        """Whether a run takes little of the memory that there is, and seconds."""
+        """True if a run takes little of the memory that there is, and seconds."""
         memory = available_memory()
         most = _MOST_BYTES if memory is None else min(_MOST_BYTES, _MEMORY_SHARE * memory)
         return self.peak <= most and self.operations <= _MOST_OPERATIONS
 
     @property
     def fits(self) -> bool:
-        """Whether there is enough memory at all: each side has a copy of the values."""
+        """True if there is enough memory at all: each side has a copy of the values."""
         memory = available_memory()
         return memory is None or 2 * self.peak <= memory
 
@@ -84,15 +84,15 @@ def types_for_shapes(model: Model, shapes: Mapping[int, tuple[int, ...]]) -> dic
     return dict(zip(outputs, (output.type for node in shaped.nodes() for output in node.outputs)))
 
 
-def byte_size(kind: TensorType) -> int:
+def byte_size(tensor_type: TensorType) -> int:
     """The bytes of a value; 0 where its shape is dynamic or its elements have no size."""
-    return kind.element_type.byte_size(kind.element_count) if kind.element_type.bits else 0
+    return tensor_type.element_type.byte_size(tensor_type.element_count) if tensor_type.element_type.bits else 0
 
 
 def available_memory() -> int | None:
     """The bytes of memory that this process can still use; None where the system does not tell."""
-    found = [size for size in (_available_in_system(), *map(_left_in_group, _CGROUP_FILES)) if size is not None]
-    return min(found, default=None)
+    amounts = [size for size in (_available_in_system(), *map(_left_in_group, _CGROUP_FILES)) if size is not None]
+    return min(amounts, default=None)
 
 
 def _available_in_system() -> int | None:
@@ -109,7 +109,7 @@ def _available_in_system() -> int | None:
 
 
 def _left_in_group(files: tuple[Path, Path]) -> int | None:
-    """What the limit of a container leaves."""
+    """Return the memory that the limit of a container leaves."""
     try:
         limit, used = (int(file.read_text(encoding="ascii")) for file in files)
     except (OSError, ValueError):  # there is none, or it is "max"

@@ -33,16 +33,16 @@ class Cache:
     shape: tuple[int | None, ...]
     """None for the batch and for the number of keys."""
 
-    def empty(self, kind: np.dtype[Any], rows: int) -> Array:
+    def empty(self, dtype: np.dtype[Any], rows: int) -> Array:
         """No keys for each row; zeros where the shape is fixed."""
         first = next((axis for axis, size in enumerate(self.shape) if size is None), None)
         sizes = [size if size is not None else rows * (axis == first) for axis, size in enumerate(self.shape)]
-        return np.zeros(sizes, kind)
+        return np.zeros(sizes, dtype)
 
 
 def caches_of(reference: OnnxReference, model: Model) -> list[Cache]:
     """The caches that both sides have; raises :class:`VerificationError` where a variable has no counterpart."""
-    found = []
+    caches = []
     inputs, outputs = list(reference.graph.inputs), list(reference.graph.outputs)
     for node in model.nodes():
         if not isinstance(node.op, (ReadValue3, ReadValue6)):
@@ -55,10 +55,10 @@ def caches_of(reference: OnnxReference, model: Model) -> list[Cache]:
                 f"behind the other, but the inputs are {inputs} and the outputs {outputs}"
             )
         shape = tuple(dim.value if dim.is_static else None for dim in node.outputs[0].shape)
-        found.append(Cache(name, *pair, shape))
-    if not found:
+        caches.append(Cache(name, *pair, shape))
+    if not caches:
         raise VerificationError("the IR has no variables: steps are for models that keep their caches")
-    return found
+    return caches
 
 
 def _is_joined(name: str, past: str, outputs: Sequence[str]) -> bool:
@@ -85,30 +85,30 @@ class OnnxDecoder:
 
     def reset(self, rows: int = 1) -> None:
         """Forget the past, and begin with so many rows."""
-        kinds = self._reference.graph.inputs
+        input_infos = self._reference.graph.inputs
         self._past = {
-            cache.past: cache.empty(element_type_of(kinds[cache.past].type.tensor_type.elem_type).dtype, rows)
+            cache.past: cache.empty(element_type_of(input_infos[cache.past].type.tensor_type.elem_type).dtype, rows)
             for cache in self._caches
         }
         self._length = 0
 
     @property
     def is_recurrent(self) -> bool:
-        """Whether a cache has a fixed size, into which each token goes."""
+        """True if a cache has a fixed size, into which each token goes."""
         return any(sum(size is None for size in cache.shape) < 2 for cache in self._caches)
 
     @property
     def is_narrow(self) -> bool:
-        """Whether the caches have fewer bits than float32."""
+        """True if the caches have fewer bits than float32."""
         return any(value.dtype.itemsize < 4 for value in self._past.values())
 
     def feeds(self, tokens: Array, mask: Array | None = None) -> Feeds:
         """The inputs of the next step; ``mask`` covers the past, too, and is 0 for padding."""
         if mask is None:
             mask = np.ones((len(tokens), self._length + tokens.shape[1]), np.int64)
-        given = {TOKENS: tokens, MASK: mask, POSITIONS: _places(mask, tokens.shape[1])}
-        known = {name: value for name, value in given.items() if name in self._reference.graph.inputs}
-        return {**known, **self._past}
+        feeds_by_name = {TOKENS: tokens, MASK: mask, POSITIONS: _places(mask, tokens.shape[1])}
+        own_feeds = {name: value for name, value in feeds_by_name.items() if name in self._reference.graph.inputs}
+        return {**own_feeds, **self._past}
 
     def __call__(self, tokens: Array, mask: Array | None = None) -> Array:
         """The logits of the next tokens, ``[b, s, vocabulary]``."""
@@ -142,20 +142,20 @@ class IrDecoder:
         """The logits of the last tokens of each row; ``mask`` covers the past, too."""
         places = _places(mask, tokens.shape[1])
         rows = range(len(tokens)) if beams is None else beams
-        given = {TOKENS: tokens, MASK: mask, POSITIONS: places, BEAMS: np.array(rows, np.int32)}
+        feeds_by_name = {TOKENS: tokens, MASK: mask, POSITIONS: places, BEAMS: np.array(rows, np.int32)}
         try:
-            found = self._engine.run({name: value for name, value in given.items() if name in self._inputs})
+            results = self._engine.run({name: value for name, value in feeds_by_name.items() if name in self._inputs})
         except VerificationError:
             raise
         except ModelError as error:
             raise VerificationError(f"the IR cannot be run: {error}") from error
-        if self._output not in found:
-            raise VerificationError(f"the IR has no output '{self._output}'; its outputs are {', '.join(found)}")
-        return found[self._output]
+        if self._output not in results:
+            raise VerificationError(f"the IR has no output '{self._output}'; its outputs are {', '.join(results)}")
+        return results[self._output]
 
     @property
     def name(self) -> str:
-        """What runs the IR."""
+        """The engine of the IR."""
         return self._engine.name
 
     def reset(self) -> None:

@@ -51,8 +51,8 @@ class Device:
             # Otherwise the CPU answers as long as the chosen device compiles.
             self._settings["ENABLE_STARTUP_FALLBACK"] = False
         for member in self._members if in_float32 else ():
-            known = supported[member]
-            self._core.set_property(member, {key: value for key, value in _EXACT.items() if key in known})
+            property_names = supported[member]
+            self._core.set_property(member, {key: value for key, value in _EXACT.items() if key in property_names})
         for key, value in config.items():
             self._set(key, value)
 
@@ -100,12 +100,12 @@ class Device:
                 errors.append((device, error))
         if len(errors) < len(devices):
             return
-        known = [name for device in (*devices, self._virtual) for name in self._supported.get(device, ())]
-        if key in known:
+        property_names = [name for device in (*devices, self._virtual) for name in self._supported.get(device, ())]
+        if key in property_names:
             raise VerificationError(
                 f"the property {key} of {errors[0][0]} cannot be {value!r}: {reason_of(errors[0][1])}"
             )
-        near = difflib.get_close_matches(key.upper(), known, _SHOWN, 0.5) or sorted(known)[:_SHOWN]
+        near = difflib.get_close_matches(key.upper(), property_names, _SHOWN, 0.5) or sorted(property_names)[:_SHOWN]
         raise VerificationError(
             f"{' and '.join(devices)} of OpenVINO {self._version} has no property '{key}': it has {', '.join(near)} ..."
         )
@@ -135,8 +135,8 @@ class Device:
 
     def described(self, compiled: Any) -> tuple[str, str]:
         """Return what runs a compiled model, in words, and the type that it computes in where that is narrow."""
-        found = _precisions(compiled)
-        computed = next((name for name in _NARROW if name in found), found[0] if found else "")
+        precisions = _precisions(compiled)
+        computed = next((name for name in _NARROW if name in precisions), precisions[0] if precisions else "")
         text = f"OpenVINO {self._version}{self._where}{' in ' if computed else ''}{computed}"
         return text, computed if computed in _NARROW else ""
 

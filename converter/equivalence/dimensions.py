@@ -17,7 +17,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 @record
 class _Sizes:
-    """What dynamic dimensions become: the first, those of images, all others."""
+    """Sizes for dynamic dimensions: the first one, those of images, all others."""
 
     batch: int
     space: int
@@ -71,7 +71,7 @@ _CHANNELS = (1, 3, 4)
 
 
 def has_dynamic_dimensions(ports: Sequence[Port]) -> bool:
-    """Whether any input has a dynamic dimension."""
+    """True if any input has a dynamic dimension."""
     return any(not port.partial_shape.is_static for port in ports)
 
 
@@ -127,15 +127,15 @@ class ShapeCandidates:
 
 def _rows_of_tables(graph: OnnxGraph) -> list[int]:
     """The rows of the weights that nodes join with data element by element, and the declared dimensions of outputs."""
-    found = []
+    table_sizes = []
     for node in graph.nodes:
         for name in node.input if node.op_type not in _PRODUCTS else ():
             dims = graph.weights[name].dims if name in graph.weights else ()
             if len(dims) >= 2:
-                found.append(int(dims[-2]))
+                table_sizes.append(int(dims[-2]))
     for value in graph.proto.graph.output:
-        found += [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.has("dim_value")]
-    return sorted({rows for rows in found if 1 < rows <= _LONGEST}, reverse=True)
+        table_sizes += [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.has("dim_value")]
+    return sorted({rows for rows in table_sizes if 1 < rows <= _LONGEST}, reverse=True)
 
 
 def _sides(graph: OnnxGraph, rows: int) -> Iterator[int]:
@@ -187,11 +187,11 @@ def _with_caches(ports: Sequence[Port], shapes: Shapes, masks: Collection[str]) 
 def _shapes(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], sizes: _Sizes) -> Shapes:
     chosen: dict[str, int] = {}
     later: list[tuple[Port, int, str]] = []
-    found: dict[str, list[int]] = {}
+    shapes: dict[str, list[int]] = {}
     for port in ports:
         name = names.get(port.name, "")
         if not port.partial_shape.has_rank:
-            found[port.name] = [sizes.batch, 3, sizes.space, sizes.space]
+            shapes[port.name] = [sizes.batch, 3, sizes.space, sizes.space]
             continue
         dims = port.partial_shape.dims
         symbols = graph.dim_params(name) if name in graph.inputs else []
@@ -206,28 +206,28 @@ def _shapes(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], s
         )
         for index, dimension in enumerate(dims):
             symbol = symbols[index] if index < len(symbols) else ""
-            wanted = sizes.batch if index == 0 and len(dims) > 1 else space if image else other
+            usual = sizes.batch if index == 0 and len(dims) > 1 else space if image else other
             if dimension.is_static:
                 shape[index] = dimension.value
                 if symbol:
                     chosen.setdefault(symbol, dimension.value)
             elif symbol and not symbol.isidentifier():
                 later.append((port, index, symbol))
-                shape[index] = _within(dimension, wanted)
+                shape[index] = _within(dimension, usual)
             else:
                 shape[index] = (
-                    chosen.setdefault(symbol, _within(dimension, wanted)) if symbol else _within(dimension, wanted)
+                    chosen.setdefault(symbol, _within(dimension, usual)) if symbol else _within(dimension, usual)
                 )
-        found[port.name] = shape
+        shapes[port.name] = shape
     for port, index, symbol in later:
-        value = _evaluated(symbol, chosen, sizes.other)
+        value = _evaluate(symbol, chosen, sizes.other)
         if value is not None:
-            found[port.name][index] = _within(port.partial_shape.dims[index], value)
-    return {name: tuple(shape) for name, shape in found.items()}
+            shapes[port.name][index] = _within(port.partial_shape.dims[index], value)
+    return {name: tuple(shape) for name, shape in shapes.items()}
 
 
-def _within(dimension: Dimension, wanted: int) -> int:
-    return int(max(dimension.low, min(dimension.high, wanted)))
+def _within(dimension: Dimension, usual: int) -> int:
+    return int(max(dimension.low, min(dimension.high, usual)))
 
 
 _OPERATORS: Mapping[type[ast.AST], Callable[[int, int], int]] = {
@@ -240,13 +240,13 @@ _OPERATORS: Mapping[type[ast.AST], Callable[[int, int], int]] = {
 }
 
 
-def _evaluated(symbol: str, chosen: dict[str, int], default: int) -> int | None:
+def _evaluate(symbol: str, chosen: dict[str, int], default: int) -> int | None:
     """The value of a dimension's name that is a sum or product of other names; None for any other text."""
     try:
-        found = _term(ast.parse(symbol, mode="eval").body, chosen, default)
+        value = _term(ast.parse(symbol, mode="eval").body, chosen, default)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
         return None
-    return found if found >= 0 else None
+    return value if value >= 0 else None
 
 
 def _term(term: ast.AST, chosen: dict[str, int], default: int) -> int:

@@ -46,7 +46,7 @@ _NOT_FINITE = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0)
 _MOST_CONSTANTS = 8
 MOST_ROUNDS = 8
 _TIMES = 2
-"""How often each value occurs, at least."""
+"""Minimum number of occurrences of each value."""
 
 
 class DirectedValues:
@@ -70,13 +70,13 @@ class DirectedValues:
         """
         produced = {value for node in part for value in node.outputs}
         outside = list(dict.fromkeys(source for node in part for source in node.inputs if source not in produced))
-        known = {source: self._name(source) for source in outside}
-        if not outside or any(not known[source] or source not in values for source in outside):
+        names_of = {source: self._name(source) for source in outside}
+        if not outside or any(not names_of[source] or source not in values for source in outside):
             return None
-        nodes = self._nodes(name, set(known.values()))
+        nodes = self._nodes(name, set(names_of.values()))
         if not nodes or any(isinstance(node.op, FakeQuantize1) for node in part):
             return None  # its formula may put a tie to either side
-        ordinary = {known[source]: values[source] for source in outside}
+        ordinary = {names_of[source]: values[source] for source in outside}
         strict = strict_tolerance(output.element_type.dtype, "", [node.op.type for node in part])
         evaluate: Callable[[Mapping[str, Array]], Array] | None = None
         for feeds, is_finite in self._feeds([self._graph.nodes[index] for index in nodes], ordinary):
@@ -84,46 +84,46 @@ class DirectedValues:
                 if evaluate is None:
                     evaluate = self._evaluation(nodes, feeds, name)
                 expected = evaluate(feeds)
-                actual = self._computed(output, part, {source: feeds[known[source]] for source in outside})
+                actual = self._compute(output, part, {source: feeds[names_of[source]] for source in outside})
             except ModelError:
                 return None  # onnxruntime has no kernel for the type, or the values do not go together
-            found = compare(name, expected, actual, strict)
-            if not found.passed and not self._is_defined_so(nodes, feeds, name, actual):
+            comparison = compare(name, expected, actual, strict)
+            if not comparison.passed and not self._is_defined_so(nodes, feeds, name, actual):
                 which = "ties, bounds and equal operands" if is_finite else "NaN, infinities and zeros"
-                return replace(found, reason=f"{found.reason}, on {which}")
+                return replace(comparison, reason=f"{comparison.reason}, on {which}")
         return None
 
     def _name(self, source: Output) -> str:
-        known = [*self._names.get(source, ()), *(name for name in source.names if name in self._graph.inputs)]
-        return known[0] if known else ""
+        names_in_graph = [*self._names.get(source, ()), *(name for name in source.names if name in self._graph.inputs)]
+        return names_in_graph[0] if names_in_graph else ""
 
-    def _nodes(self, name: str, given: set[str]) -> list[int]:
-        """The ONNX nodes between ``given`` tensors and ``name``, where all of them decide or move values; else none."""
+    def _nodes(self, name: str, boundary_names: set[str]) -> list[int]:
+        """The ONNX nodes from ``boundary_names`` to ``name`` if all of them decide or move values; else none."""
         graph = self._graph
-        indices = graph.needed([name], given)
+        indices = graph.needed([name], boundary_names)
         nodes = [graph.nodes[index] for index in indices]
         operators = {node.op_type for node in nodes}
         if not operators <= DECIDING | _MOVING or operators.isdisjoint(DECIDING):
             return []
         if any(node.domain not in ("", "ai.onnx") or not _is_defined(node) for node in nodes):
             return []
-        known = {*given, *graph.weights, *(value for node in nodes for value in node.output)}
-        return indices if all(graph.reads[index] <= known for index in indices) else []
+        available = {*boundary_names, *graph.weights, *(value for node in nodes for value in node.output)}
+        return indices if all(graph.reads[index] <= available for index in indices) else []
 
     def _evaluation(
         self, nodes: Sequence[int], feeds: Mapping[str, Array], name: str
     ) -> Callable[[Mapping[str, Array]], Array]:
         evaluate = self._oracle.part(nodes, feeds, [name])
-        return lambda given: np.asarray(evaluate(given)[name])
+        return lambda bounds_given: np.asarray(evaluate(bounds_given)[name])
 
-    def _computed(self, output: Output, part: Sequence[Node], values: Mapping[Output, Array]) -> Array:
+    def _compute(self, output: Output, part: Sequence[Node], values: Mapping[Output, Array]) -> Array:
         done = dict(values)
         for node in part:
             done.update(zip(node.outputs, self._run(node, [done[source] for source in node.inputs])))
         return np.asarray(done[output])
 
     def _is_defined_so(self, nodes: Sequence[int], feeds: Mapping[str, Array], name: str, actual: Array) -> bool:
-        """Whether onnx's own evaluator agrees with the IR: onnxruntime differs from ONNX at some of these values."""
+        """True if onnx's own evaluator agrees with the IR: onnxruntime differs from ONNX at some of these values."""
         try:
             with np.errstate(all="ignore"):
                 defined = np.asarray(self._oracle.part_by_definition(nodes, feeds, [name])[name])
@@ -138,23 +138,23 @@ class DirectedValues:
         operators = {node.op_type for node in nodes}
         indices = {node.input[1]: node for node in nodes if node.op_type in _INDEXING}
         finite = (*_VALUES, *self._bounds(nodes))
-        kinds = [(finite, True)]
+        special_sets = [(finite, True)]
         if operators.isdisjoint(_WITHOUT_NAN):
-            kinds.append((_NOT_FINITE, False))
+            special_sets.append((_NOT_FINITE, False))
         fixed = {*indices, *(name for node in nodes if node.op_type in _WITH_BOUNDS for name in node.input[1:])}
         free = [name for name, value in ordinary.items() if _is_free(value, operators) and name not in fixed]
-        for specials, is_finite in kinds if free else ():
+        for specials, is_finite in special_sets if free else ():
             smallest = max(1, min(ordinary[name].size for name in free))
             for number in range(min(MOST_ROUNDS, -(-_TIMES * len(specials) // smallest))):
                 shifts = {name: number * smallest + place * (number % 2) for place, name in enumerate(free)}
-                changed = {name: self._filled(name, ordinary[name], specials, shifts[name]) for name in free}
+                changed = {name: self._fill(name, ordinary[name], specials, shifts[name]) for name in free}
                 yield {**ordinary, **changed}, is_finite
         for name in indices.keys() & self._graph.inputs.keys() & ordinary.keys():
-            size = self._indexed(indices[name], ordinary)
+            size = self._indexed_axis(indices[name], ordinary)
             if size is not None and ordinary[name].dtype.kind == "i":
                 yield {**ordinary, name: np.asarray(ordinary[name] % size - size, ordinary[name].dtype)}, True
 
-    def _filled(self, name: str, like: Array, specials: Sequence[float], shift: int) -> Array:
+    def _fill(self, name: str, like: Array, specials: Sequence[float], shift: int) -> Array:
         """An array of the type and shape of ``like`` that has the ``specials`` in turn, from place ``shift`` on.
 
         Of an inner tensor those that lie in the range of ``like``, which is returned itself where there are none.
@@ -175,7 +175,7 @@ class DirectedValues:
 
     def _bounds(self, nodes: Sequence[NodeProto]) -> list[float]:
         """The numbers among the constants of the nodes, their neighbours, and ties of those that are scales."""
-        found: list[float] = []
+        bounds: list[float] = []
         for node in nodes:
             numbers = [float(attribute.f) for attribute in node.attribute if attribute.has("f")]
             for name in node.input:
@@ -183,32 +183,32 @@ class DirectedValues:
                     tensor = self._graph.file.tensor(self._graph.weights[name])
                     if tensor.size <= _MOST_CONSTANTS and tensor.element_type.is_real:
                         numbers += [float(number) for number in tensor.array().reshape(-1)]
-            for number in (one for one in numbers if np.isfinite(one)):
+            for number in (finite for finite in numbers if np.isfinite(finite)):
                 narrow = np.float32(number)
-                found += [number, float(np.nextafter(narrow, np.float32(np.inf)))]
-                found.append(float(np.nextafter(narrow, np.float32(-np.inf))))
+                bounds += [number, float(np.nextafter(narrow, np.float32(np.inf)))]
+                bounds.append(float(np.nextafter(narrow, np.float32(-np.inf))))
                 # Quotients by other scales are rounded, so that a tie may go to either side.
                 if node.op_type == "QuantizeLinear" and np.frexp(number)[0] == 0.5:
-                    found += [number * tie for tie in (-1.5, -0.5, 0.5, 1.5, 2.5)]
-        return found
+                    bounds += [number * tie for tie in (-1.5, -0.5, 0.5, 1.5, 2.5)]
+        return bounds
 
-    def _indexed(self, node: NodeProto, ordinary: Mapping[str, Array]) -> int | None:
+    def _indexed_axis(self, node: NodeProto, ordinary: Mapping[str, Array]) -> int | None:
         """The dimension that the node's indices choose from."""
         data = node.input[0]
         shape: Sequence[int] | None = ordinary[data].shape if data in ordinary else None
         if data in self._graph.weights:
             shape = self._graph.weights[data].dims
-        axis = next((one.i for one in node.attribute if one.name == "axis"), _INDEXING[node.op_type])
+        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), _INDEXING[node.op_type])
         return int(shape[axis]) if shape and -len(shape) <= axis < len(shape) and shape[axis] else None
 
 
 def _is_defined(node: NodeProto) -> bool:
-    """Whether ONNX defines the node's result for every finite value."""
+    """True if ONNX defines the node's result for every finite value."""
     if node.op_type == "Cast":
         return next(attribute.i for attribute in node.attribute if attribute.name == "to") in _CASTABLE
-    return node.op_type != "TopK" or all(one.name != "sorted" or one.i for one in node.attribute)
+    return node.op_type != "TopK" or all(attribute.name != "sorted" or attribute.i for attribute in node.attribute)
 
 
 def _is_free(value: Array, operators: set[str]) -> bool:
-    """Whether an input may have any value: real ones, and whole numbers that are only compared or changed in sign."""
+    """True if an input may have any value: real ones, and whole numbers that are only compared or changed in sign."""
     return value.dtype.kind == "f" or (value.dtype.kind == "i" and operators <= _COMPARING | {"Abs", "Neg", "Sign"})

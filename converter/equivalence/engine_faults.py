@@ -19,7 +19,7 @@ RunLayer = Callable[[Node, Sequence[Array]], tuple[Array, ...]]
 """Computes one layer in NumPy."""
 
 
-class _Found(Exception):
+class _FaultFound(Exception):
     """Ends the run of a body at the layer that is wrong."""
 
 
@@ -46,9 +46,9 @@ class WrongLayer:
             if not node.inputs or any(value is None for value in outputs):
                 continue
             if all(source in values or source.node.op.data is not None for source in node.inputs):
-                found = self._in_layer(model, node, values, [np.asarray(value) for value in outputs])
-                if found is not None:
-                    return found
+                fault = self._in_layer(model, node, values, [np.asarray(value) for value in outputs])
+                if fault is not None:
+                    return fault
         return None
 
     def _in_layer(
@@ -61,8 +61,8 @@ class WrongLayer:
                 node.op.execute(
                     [self._body(sub) for sub in node.op.subgraphs], [_value(source, values) for source in node.inputs]
                 )
-            except _Found as found:
-                path, operation = found.args
+            except _FaultFound as error:
+                path, operation = error.args
                 return f"{node.name}/{path}", operation
             except ModelError:
                 pass  # the layer as a whole is named
@@ -76,9 +76,9 @@ class WrongLayer:
             for node in nodes:
                 if node.outputs and (node.inputs or node.op.data is not None):
                     values.update(zip(node.outputs, self._run(node, [values[source] for source in node.inputs])))
-            found = self.of(sub.body, nodes, values)
-            if found is not None:
-                raise _Found(*found)
+            fault = self.of(sub.body, nodes, values)
+            if fault is not None:
+                raise _FaultFound(*fault)
             return [values[result.inputs[0]] for result in sub.body.results]
 
         return run

@@ -85,30 +85,30 @@ def _check_results(model: Model) -> None:
                 raise VerificationError(f"two outputs of the IR are called '{name}': which one is meant is not known")
 
 
-def _place(port: Port, index: int, known: Sequence[Collection[str]]) -> int:
-    """Which output of a compiled model ``port`` is, by its names; by its place, ``index``, where it has none.
+def _place(port: Port, index: int, names_of_outputs: Sequence[Collection[str]]) -> int:
+    """Find the output of a compiled model that is ``port``, by its names or, without any, by its ``index``.
 
-    ``known`` are the names of the compiled model's outputs. Raises :class:`VerificationError` where a name is missing
-    or leads to another output.
+    ``names_of_outputs`` are those of the compiled model. Raises :class:`VerificationError` where a name is missing or
+    leads to another output.
     """
-    found: dict[int, str] = {}
+    names_by_place: dict[int, str] = {}
     for name in port.names:
-        places = [place for place, names in enumerate(known) if name in names]
+        places = [place for place, names in enumerate(names_of_outputs) if name in names]
         if not places:
-            there = [sorted(names) for names in known]
+            there = [sorted(names) for names in names_of_outputs]
             raise VerificationError(f"the compiled model has no output '{name}'; its outputs are {there}")
-        found.setdefault(index if index in places else places[0], name)
-    if len(found) > 1:
+        names_by_place.setdefault(index if index in places else places[0], name)
+    if len(names_by_place) > 1:
         raise VerificationError(
             f"names of the output '{port.name}' lead to different outputs of the compiled model: {list(port.names)}"
         )
-    return next(iter(found), index)
+    return next(iter(names_by_place), index)
 
 
 def _run_here(compiled: CompiledModel, feeds: Mapping[str, Array]) -> list[Array]:
     try:
-        found = compiled(feeds)
-        return [found[port.name] for port in compiled.outputs]
+        results = compiled(feeds)
+        return [results[port.name] for port in compiled.outputs]
     except ModelError as error:
         raise VerificationError(f"the IR cannot be run on these inputs: {error}") from error
 
@@ -117,16 +117,16 @@ def _openvino(model: Model, path: str | os.PathLike[str] | None, device: Device)
     inputs, outputs = ports_of(model)
     compiled = device.compiled(model, path)
     name, precision = device.described(compiled)
-    known = [set(output.names) for output in compiled.outputs]
-    places = [_place(port, index, known) for index, port in enumerate(outputs)]
+    names_of_outputs = [set(output.names) for output in compiled.outputs]
+    places = [_place(port, index, names_of_outputs) for index, port in enumerate(outputs)]
 
     def run(feeds: Mapping[str, Array]) -> list[Array]:
         nonlocal compiled
-        given = {index: feeds[port.name] for index, port in enumerate(inputs)}
+        inputs_by_place = {index: feeds[port.name] for index, port in enumerate(inputs)}
         compiled = compiled or device.compiled(model, path)
         try:
             request = compiled.create_infer_request()
-            request.infer(given)
+            request.infer(inputs_by_place)
             return [
                 np.array(request.get_output_tensor(place).data).astype(port.dtype, copy=False)
                 for place, port in zip(places, outputs)

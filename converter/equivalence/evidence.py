@@ -17,13 +17,13 @@ _SCALES = (16.0, 255.0)
 
 def unproven(runs: Sequence[Mapping[str, Array]], tolerance: Choose, *, has_inputs: bool) -> dict[str, str]:
     """The real outputs that prove nothing in any of the ``runs``, by name, and why."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for name, value in runs[0].items():
         values = [run[name] for run in runs]
         why = _reason(values, tolerance, has_inputs=has_inputs) if _is_real(value) and value.size else ""
         if why:
-            found[name] = why
-    return found
+            reasons[name] = why
+    return reasons
 
 
 def faint(outputs: Mapping[str, Array], tolerance: Choose) -> set[str]:
@@ -47,15 +47,15 @@ def scaled(feeds: Mapping[str, Array], fixed: Sequence[str]) -> Iterator[tuple[s
 
 def _reason(values: Sequence[Array], tolerance: Choose, *, has_inputs: bool) -> str:
     first = values[0]
-    if not any(np.isfinite(one).any() for one in values):
+    if not any(np.isfinite(array).any() for array in values):
         return "has no finite value"
-    if first.size > 1 and all(one.size and (one == first.flat[0]).all() for one in values):
+    if first.size > 1 and all(array.size and (array == first.flat[0]).all() for array in values):
         return f"is {first.flat[0]:g} everywhere"
-    alike = [one for one in values if one.shape == first.shape]
-    if len(alike) > 1 and has_inputs and all(np.array_equal(one, first) for one in alike):
+    alike = [array for array in values if array.shape == first.shape]
+    if len(alike) > 1 and has_inputs and all(np.array_equal(array, first) for array in alike):
         return f"is the same in all {len(alike)} runs"
-    if all(_is_faint(one, tolerance) for one in values):
-        largest = max(float(np.abs(one).max(initial=0.0)) for one in values)
+    if all(_is_faint(array, tolerance) for array in values):
+        largest = max(float(np.abs(array).max(initial=0.0)) for array in values)
         return f"is at most {largest:.3g}, where differences of {tolerance(first).absolute:g} pass"
     return ""
 

@@ -1,4 +1,4 @@
-"""How far both sides are from the exact result: that of the ONNX model computed in float64.
+"""Errors of both sides against the exact result: that of the ONNX model computed in float64.
 
 A deep model enlarges the rounding of each layer, and a quantised one sends values in the middle between two steps to
 either. Where the results of two right implementations then differ by more than any tolerance, their errors are still
@@ -98,7 +98,7 @@ def _round_layers(model: Model, generator: np.random.Generator) -> None:
             if op.movement or not op.is_pure:
                 continue
             if any(output.element_type in (element_types.f64, element_types.f32) for output in node.outputs):
-                node.op = _Changed(op, partial(_rounded, op, generator))
+                node.op = _Changed(op, partial(_round, op, generator))
 
 
 def rounded_model(model: Model, seed: int) -> Model:
@@ -130,13 +130,13 @@ def _with_ties(op: Operation, generator: np.random.Generator, *inputs: Array) ->
     return op.evaluate(moved_by_steps(op, inputs, share), *inputs[1:])
 
 
-def _rounded(op: Operation, generator: np.random.Generator, *inputs: Array) -> Array | tuple[Array, ...]:
+def _round(op: Operation, generator: np.random.Generator, *inputs: Array) -> Array | tuple[Array, ...]:
     """Change the results at random by up to half of float32's last bit, or by that bit where they have it alone."""
-    results = tuple(_nudged(value, generator) for value in as_tuple(op.evaluate(*inputs)))
+    results = tuple(_nudge(value, generator) for value in as_tuple(op.evaluate(*inputs)))
     return results if len(results) > 1 else results[0]
 
 
-def _nudged(value: Array, generator: np.random.Generator) -> Array:
+def _nudge(value: Array, generator: np.random.Generator) -> Array:
     if value.dtype not in (np.float64, np.float32):
         return value
     most = _ROUNDING if value.dtype == np.float64 else 2 * _ROUNDING
@@ -147,6 +147,6 @@ def _narrow_layers(model: Model) -> Iterator[str]:
     """The layers that compute in fewer bits than float64."""
     for part in model.parts():
         for node in part.nodes:
-            kinds = {output.element_type for output in node.outputs} if node.op.data is None else set()
-            if not kinds.isdisjoint((element_types.f16, element_types.bf16, element_types.f32)):
+            float_types = {output.element_type for output in node.outputs} if node.op.data is None else set()
+            if not float_types.isdisjoint((element_types.f16, element_types.bf16, element_types.f32)):
                 yield node.name

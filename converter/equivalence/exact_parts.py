@@ -27,11 +27,13 @@ def exact_tensor(graph: OnnxGraph, name: str, values: Mapping[str, object]) -> A
 
     None where there is no such result: for a part of many nodes, or with operators that onnx's evaluator does not know.
     """
-    nodes = graph.needed([name], [known for known in values if known != name])
+    nodes = graph.needed([name], [other_name for other_name in values if other_name != name])
     if len(nodes) > _MOST_NODES:
         return None
     read = set().union(*(graph.reads[index] for index in nodes))
-    feeds = {known: _widened(value) for known, value in values.items() if known in read and known != name}
+    feeds = {
+        other_name: _widened(value) for other_name, value in values.items() if other_name in read and other_name != name
+    }
     model = embedded(graph, graph.part(nodes, feeds, [name]))
     _widen(model)
     try:

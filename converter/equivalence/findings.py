@@ -1,4 +1,4 @@
-"""What the runs of both sides show: outputs, the first wrong layer, weights, another IR, as one report."""
+"""The result of the runs of both sides: outputs, the first wrong layer, weights, another IR, as one report."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RANDOM = "depends on random numbers"
 
 
 class Findings:
-    """What ``runs`` show.
+    """The findings of ``runs``.
 
     ``source`` and ``options`` are what the IR was converted from, and how; ``derivation`` is the IR beside its
     derivation.
@@ -73,7 +73,7 @@ class Findings:
         sides, runs = self._sides, self._runs
         random = sides.random_outputs()
         proofless = unproven([run.expected for run in runs], sides.tolerance, has_inputs=bool(sides.ports))
-        proofless.update({one.name: _RANDOM for one in runs[0].outputs if one.name in random})
+        proofless.update({comparison.name: _RANDOM for comparison in runs[0].outputs if comparison.name in random})
         sides.notes += [
             f"output '{name}' {why}: it proves nothing about the layers before it" for name, why in proofless.items()
         ]
@@ -112,8 +112,8 @@ class Findings:
             account = self._account(of_file, compared)
         others = self._against(against) if against is not None else ()
         outputs = tuple(furthest([run.outputs[i] for run in runs]) for i in range(len(runs[0].outputs)))
-        shown = tuple(name for name in proofless if self._is_shown(name, compared, problem))
-        found = Report(
+        names_by_layers = tuple(name for name in proofless if self._is_shown(name, compared, problem))
+        outcome = Report(
             oracle=sides.reference.name,
             seed=seed,
             inputs=runs[0].shapes,
@@ -127,20 +127,20 @@ class Findings:
             derivation=self._derivation,
             against=others,
             notes=tuple(dict.fromkeys(sides.notes)),
-            unproven=tuple(name for name in proofless if name not in shown),
-            shown_by_layers=shown,
-            random=tuple(one.name for one in outputs if one.name in random),
+            unproven=tuple(name for name in proofless if name not in names_by_layers),
+            shown_by_layers=names_by_layers,
+            random=tuple(comparison.name for comparison in outputs if comparison.name in random),
             accept_unproven=accept_unproven,
         )
-        return self._with_part(found, at_fault, folder)
+        return self._with_part(outcome, at_fault, folder)
 
     def _pass_random(self, names: Collection[str]) -> None:
         """Compare nothing but the types and shapes of these outputs, which depend on random numbers."""
         for run in self._runs:
-            for number, one in enumerate(run.outputs):
-                expected, actual = run.expected[one.name], run.actual[one.name]
-                if one.name in names and (expected.dtype, expected.shape) == (actual.dtype, actual.shape):
-                    run.outputs[number] = replace(one, passed=True, reason="")
+            for number, comparison in enumerate(run.outputs):
+                expected, actual = run.expected[comparison.name], run.actual[comparison.name]
+                if comparison.name in names and (expected.dtype, expected.shape) == (actual.dtype, actual.shape):
+                    run.outputs[number] = replace(comparison, passed=True, reason="")
 
     def _compare_definitions(self) -> None:
         """Compare the outputs that failed with what onnx's own evaluator computes, where each layer is defined so."""
@@ -153,10 +153,12 @@ class Findings:
             except VerificationError as error:
                 self._sides.notes.append(f"onnx's own evaluator cannot run the model: {error}")
                 return
-            for number, one in enumerate(run.outputs):
-                found = compare(one.name, defined[one.name], run.actual[one.name], one.tolerance)
-                if not one.passed and found.passed:
-                    run.outputs[number] = found
+            for number, comparison in enumerate(run.outputs):
+                by_definition = compare(
+                    comparison.name, defined[comparison.name], run.actual[comparison.name], comparison.tolerance
+                )
+                if not comparison.passed and by_definition.passed:
+                    run.outputs[number] = by_definition
 
     def _is_shown(self, name: str, compared: Compared, problem: str) -> bool:
         """True if the layers before an output that proves nothing were all compared, on values that show something."""
@@ -171,35 +173,35 @@ class Findings:
         with stage("account"):
             return account_for(model, of_file, self._derivation, compared.layers)
 
-    def _with_part(self, found: Report, run: Run, folder: Path | None) -> Report:
-        """``found`` with the smallest part that shows the first fault written to ``folder``."""
-        model, reference, fault = self._sides.processing.core, self._sides.reference, found.first_fault
+    def _with_part(self, report: Report, run: Run, folder: Path | None) -> Report:
+        """``report`` with the smallest part that shows the first fault written to ``folder``."""
+        model, reference, fault = self._sides.processing.core, self._sides.reference, report.first_fault
         if folder is None or fault is None or model is None or not reference.shows_inside:
-            return found
+            return report
         try:
-            given = self._sides.given(run.feeds)
-            minimised = reference.minimise(model, fault, given, folder, self._sides.engine)
+            feeds = self._sides.reference_feeds(run.feeds)
+            minimised = reference.minimise(model, fault, feeds, folder, self._sides.engine)
         except (ModelError, OSError) as error:  # the report must not be lost with it
-            return replace(found, unwritten=(f"the smallest part could not be written to {folder}: {error}",))
-        return replace(found, minimised=minimised)
+            return replace(report, unwritten=(f"the smallest part could not be written to {folder}: {error}",))
+        return replace(report, minimised=minimised)
 
     def _other_sizes(self, first: Run) -> list[Run]:
-        """One run for each of the shapes that ``first`` does not have."""
+        """Run both sides once for each shape that ``first`` does not have."""
         by_shapes = {str(run.shapes): run for run in reversed(self._runs)}
         by_shapes.pop(str(first.shapes), None)
         return list(by_shapes.values())
 
-    def _compare_errors(self, compared: Compared, known: set[str]) -> tuple[Compared, str]:
+    def _compare_errors(self, compared: Compared, compared_shapes: set[str]) -> tuple[Compared, str]:
         """Compare the outputs that failed by their errors: how far both sides are from the result in float64.
 
-        Every layer is right from right inputs in the runs of ``known`` shapes. Those of other failed runs are compared
-        before. Returns the layers compared so far, and what could not be compared.
+        Every layer is right from right inputs in the runs of ``compared_shapes``. Those of other failed runs are
+        compared before. Returns the layers compared so far, and what could not be compared.
         """
         sides = self._sides
         failed = [run for run in self._runs if not run.passed]
         for run in failed:
-            if str(run.shapes) not in known:
-                known.add(str(run.shapes))
+            if str(run.shapes) not in compared_shapes:
+                compared_shapes.add(str(run.shapes))
                 more, problem = sides.layers(run)
                 compared = worst_of(compared, more)
                 if problem or _is_faulty(compared):
@@ -215,22 +217,26 @@ class Findings:
 
     def _compare_errors_of(self, run: Run, exact: ExactModel) -> None:
         sides = self._sides
-        right = sides.processing.returned(exact.run(sides.given(run.feeds)))
+        right = sides.processing.returned(exact.run(sides.reference_feeds(run.feeds)))
         plain = sides.expected(run.feeds, plain=True)
         is_quantized = sides.loss is not None and not sides.loss.is_rounding
         changed = exact.run_with_ties if is_quantized else exact.run_with_rounding
-        ties = [sides.processing.returned(changed(sides.given(run.feeds), seed)) for seed in range(_CHANGED_RUNS)]
-        for number, one in enumerate(run.outputs):
-            if one.passed or one.name not in right:
+        ties = [
+            sides.processing.returned(changed(sides.reference_feeds(run.feeds), seed)) for seed in range(_CHANGED_RUNS)
+        ]
+        for number, comparison in enumerate(run.outputs):
+            if comparison.passed or comparison.name not in right:
                 continue
-            name = one.name
+            name = comparison.name
             errors = errors_of(
                 right[name], run.actual[name], [run.expected[name], plain[name]], [values[name] for values in ties]
             )
             if errors is None:
                 continue
             is_equal = errors.are_alike
-            run.outputs[number] = replace(one, passed=is_equal, reason="" if is_equal else one.reason, errors=errors)
+            run.outputs[number] = replace(
+                comparison, passed=is_equal, reason="" if is_equal else comparison.reason, errors=errors
+            )
             if is_equal and errors.is_noise:
                 share = max(errors.reference, errors.ties) / errors.size
                 sides.notes.append(
@@ -247,17 +253,19 @@ class Findings:
         plain = compile_model(sides.model, optimize=False) if loss.is_rounding else None
         for run in self._runs:
             lost = {} if plain is None else self._lost(run, plain)
-            for number, one in enumerate(run.outputs):
-                if not one.passed:
-                    allowed = widened(loss.tolerance, lost.get(one.name, 0.0))
-                    run.outputs[number] = compare(one.name, run.expected[one.name], run.actual[one.name], allowed)
+            for number, comparison in enumerate(run.outputs):
+                if not comparison.passed:
+                    allowed = widened(loss.tolerance, lost.get(comparison.name, 0.0))
+                    run.outputs[number] = compare(
+                        comparison.name, run.expected[comparison.name], run.actual[comparison.name], allowed
+                    )
         if all(run.passed for run in self._runs):
             sides.notes.append(
                 f"outputs differ by more than rounding, but no layer is wrong from right inputs: {loss.reason}"
             )
 
     def _lost(self, run: Run, plain: CompiledModel) -> dict[str, float]:
-        """How far the outputs are from those of ``plain``, in which each layer rounds."""
+        """Return the differences of the outputs from those of ``plain``, in which each layer rounds."""
         sides = self._sides
         values = plain([run.feeds[port.name] for port in sides.ports]).to_list()
         rounded = {
@@ -286,35 +294,40 @@ class Findings:
         by_name = {alias: port.name for port in other.inputs for alias in (port.name, *port.names)}
         feeds: dict[str, Array] = {}
         for port in sides.ports:
-            known = next((by_name[name] for name in (port.name, *port.names) if name in by_name), None)
-            if known is not None:
-                feeds[known] = run.feeds[port.name]
+            reference_name = next((by_name[name] for name in (port.name, *port.names) if name in by_name), None)
+            if reference_name is not None:
+                feeds[reference_name] = run.feeds[port.name]
         missing = [port.name for port in other.inputs if port.name not in feeds]
         if missing:
             raise VerificationError(f"the other IR has inputs {missing}, which this one does not have")
         values = list(zip(other.outputs, other.run(feeds)))
         theirs = {alias: value for port, value in values for alias in (port.name, *port.names)}
-        found = []
+        comparisons = []
         for name in run.expected:
             if name not in theirs:
                 raise VerificationError(f"the other IR has no output '{name}'; it has {list(theirs)}")
-            allowed = next(one.tolerance for one in run.outputs if one.name == name)
-            found.append(compare(name, run.actual[name], theirs[name], allowed))
-        if loss is None or loss.is_rounding or all(one.passed for one in found):
-            return tuple(found)
-        if not self._is_right(other, {name: feeds[known] for name, known in by_name.items() if known in feeds}, run):
-            return tuple(found)
+            allowed = next(comparison.tolerance for comparison in run.outputs if comparison.name == name)
+            comparisons.append(compare(name, run.actual[name], theirs[name], allowed))
+        if loss is None or loss.is_rounding or all(comparison.passed for comparison in comparisons):
+            return tuple(comparisons)
+        if not self._is_right(
+            other, {name: feeds[other_name] for name, other_name in by_name.items() if other_name in feeds}, run
+        ):
+            return tuple(comparisons)
         sides.notes.append(f"the other IR differs by more than rounding, but no layer of it is wrong: {loss.reason}")
-        return tuple(compare(one.name, run.actual[one.name], theirs[one.name], loss.tolerance) for one in found)
+        return tuple(
+            compare(comparison.name, run.actual[comparison.name], theirs[comparison.name], loss.tolerance)
+            for comparison in comparisons
+        )
 
     def _is_right(self, other: Engine, feeds: Mapping[str, Array], run: Run) -> bool:
-        """Whether every layer of another IR, given right inputs, is right."""
+        """True if every layer of another IR, given right inputs, is right."""
         sides = self._sides
-        given = {output: feeds[port.name] for output, port in zip(other.model.inputs, other.inputs)}
+        inputs_of_other = {output: feeds[port.name] for output, port in zip(other.model.inputs, other.inputs)}
         rounded = RoundedWeights.of(other.model)
         try:
             compared = sides.reference.compare_layers(
-                other.model, given, sides.given(run.feeds), sides.tolerance, rounded
+                other.model, inputs_of_other, sides.reference_feeds(run.feeds), sides.tolerance, rounded
             )
         except ModelError:
             return False

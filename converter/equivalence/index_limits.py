@@ -1,4 +1,4 @@
-"""How large the values of inputs may be that are indices: below the dimension of what they index, in the same run.
+"""Limits of inputs that are indices: below the dimension of what they index, in the same run.
 
 A table of the file has a fixed number of rows. The nodes of a graph network, or the data of a Scatter, have as many
 as another input of the run, so the limits follow from the shapes of all inputs.
@@ -32,7 +32,7 @@ _AXIS_OF_GATHER, _AXIS_OF_SCATTER = 2, 3
 
 @record
 class _Use:
-    """Where an input indexes ``data``: along ``axis``; None for as many axes as the indices have columns."""
+    """The place where an input indexes ``data``: along ``axis``; None for as many axes as the indices have columns."""
 
     data: Output
     axis: int | None
@@ -40,13 +40,13 @@ class _Use:
 
 
 class IndexLimits:
-    """Where the inputs of ``model`` are indices."""
+    """The places where inputs of ``model`` are indices."""
 
     def __init__(self, model: Model) -> None:
         self._uses = {
-            position: found
+            position: limits_of_uses
             for position, output in enumerate(model.inputs)
-            if output.element_type.is_integral and (found := list(_uses_as_indices(output)))
+            if output.element_type.is_integral and (limits_of_uses := list(_uses_as_indices(output)))
         }
 
     def __bool__(self) -> bool:
@@ -57,7 +57,7 @@ class IndexLimits:
         limits = {
             position: [limit for use in uses for limit in _limits(use, types)] for position, uses in self._uses.items()
         }
-        return {position: min(found) for position, found in limits.items() if found}
+        return {position: min(limits_of_uses) for position, limits_of_uses in limits.items() if limits_of_uses}
 
 
 def _limits(use: _Use, types: Mapping[Output, TensorType]) -> Iterator[int]:
@@ -106,7 +106,7 @@ def _along(node: Node, position: int) -> _Use | None:
 
 
 def _hands_on(node: Node, value: Output) -> bool:
-    """Whether elements of ``value`` are elements of the layer's outputs."""
+    """True if elements of ``value`` are elements of the layer's outputs."""
     if isinstance(node.op, (Concat1, Select1)):
         return True
     return node.inputs[0] is value and (node.op.movement or isinstance(node.op, Convert1))

@@ -1,4 +1,4 @@
-"""Which values an input can take, as the graph shows: token ids below the rows of their table, masks, images, lengths.
+"""Values that an input can take by its graph: token ids below the rows of their table, masks, images, lengths.
 
 An input that indexes a table must stay inside it, a mask is ones and then zeros, an image lies between 0 and 1.
 Other values are refused, or saturate a model, which proves less.
@@ -54,19 +54,19 @@ def _mask(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
 MASK = Values("mask: ones, then zeros", _mask)
 
 
-def default_values(kind: ElementType) -> Values:
+def default_values(element_type: ElementType) -> Values:
     """Values of a type where nothing more is known. Raises :class:`VerificationError` for types that have none."""
-    if kind.is_real:
+    if element_type.is_real:
         return NORMAL
-    if kind.category == "boolean":
+    if element_type.category == "boolean":
         return Values("false or true", lambda generator, shape: generator.integers(0, 2, shape))
-    if kind.is_integral:
+    if element_type.is_integral:
         # Small and not negative, because integers are indices more often than not.
-        return whole_numbers(0, 1 if kind.bits < 8 else 7)
-    if kind.name == "string":
+        return whole_numbers(0, 1 if element_type.bits < 8 else 7)
+    if element_type.name == "string":
         words = np.array(["alpha", "beta", "gamma"], np.object_)
         return Values("words", lambda generator, shape: words[generator.integers(0, 3, shape)])
-    raise VerificationError(f"no random values can be made for an input of type {kind}")
+    raise VerificationError(f"no random values can be made for an input of type {element_type}")
 
 
 def parse_values(text: str) -> Values:
@@ -93,12 +93,12 @@ def _range(low: float, high: float) -> Values:
     return Values(f"{low:g}..{high:g}", lambda generator, shape: generator.uniform(low, high, shape))
 
 
-def filled(values: Values, generator: np.random.Generator, shape: tuple[int, ...], kind: ElementType) -> Array:
-    """An array of ``kind``; whole numbers where that is what the type holds."""
+def filled(values: Values, generator: np.random.Generator, shape: tuple[int, ...], element_type: ElementType) -> Array:
+    """An array of ``element_type``; whole numbers where that is what the type holds."""
     array = np.asarray(values.make(generator, shape))
-    if array.dtype.kind == "f" and (kind.is_integral or kind.category == "boolean"):
+    if array.dtype.kind == "f" and (element_type.is_integral or element_type.category == "boolean"):
         array = np.floor(array + (0.5 if values.meaning != NORMAL.meaning else 0.0))
-    return array.astype(kind.dtype)
+    return array.astype(element_type.dtype)
 
 
 # Operators that only move values or change their type: the readers of their outputs count as readers of the input.
@@ -132,7 +132,7 @@ def values_of(graph: OnnxGraph) -> dict[str, Values]:
     for node in graph.nodes:
         for name in dict.fromkeys(node.input):
             readers.setdefault(name, []).append(node)
-    found: dict[str, Values] = {}
+    values_by_name: dict[str, Values] = {}
     for name, value in graph.inputs.items():
         tensor = value.type.tensor_type
         uses = _uses_of(graph, readers, name)
@@ -140,8 +140,8 @@ def values_of(graph: OnnxGraph) -> dict[str, Values]:
         is_whole = tensor.elem_type in _INTEGERS
         chosen = _integers(uses, name, shape) if is_whole else _reals(name, tensor.elem_type, shape)
         if chosen is not None:
-            found[name] = chosen
-    return found
+            values_by_name[name] = chosen
+    return values_by_name
 
 
 _INTEGERS = {TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8, TensorProto.UINT32}
@@ -150,7 +150,7 @@ _REALS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorPr
 
 @dataclass
 class _Uses:
-    """How the graph uses an input of integers."""
+    """The uses of an input of integers in the graph."""
 
     rows: int | None = None
     is_looked_up: bool = False
@@ -166,8 +166,8 @@ def _uses_of(graph: OnnxGraph, readers: Mapping[str, Sequence[NodeProto]], name:
         current = pending.pop()
         for node in readers.get(current, ()):
             inputs = list(node.input)
-            for asked, table in _LOOK_UPS.get(node.op_type, ()):
-                if table < len(inputs) and inputs[asked] == current:
+            for position, table in _LOOK_UPS.get(node.op_type, ()):
+                if table < len(inputs) and inputs[position] == current:
                     uses.is_looked_up = True
                     rows = _rows(graph, node, inputs[table])
                     if rows is not None:
@@ -207,8 +207,8 @@ def _constant(graph: OnnxGraph, name: str) -> Array | None:
     index = graph.producer.get(name)
     if index is None or graph.nodes[index].op_type != "Constant":
         return None
-    found = next((attribute for attribute in graph.nodes[index].attribute if attribute.name == "value"), None)
-    return None if found is None else graph.file.tensor(found.t).array()
+    match = next((attribute for attribute in graph.nodes[index].attribute if attribute.name == "value"), None)
+    return None if match is None else graph.file.tensor(match.t).array()
 
 
 def _casts_to(node: NodeProto) -> int:
@@ -227,8 +227,8 @@ def _integers(uses: _Uses, name: str, shape: Sequence[int | None]) -> Values | N
     return None
 
 
-def _reals(name: str, kind: int, shape: Sequence[int | None]) -> Values | None:
-    if kind in _REALS and "mask" in name.lower():
+def _reals(name: str, element_number: int, shape: Sequence[int | None]) -> Values | None:
+    if element_number in _REALS and "mask" in name.lower():
         return MASK
     if len(shape) not in (4, 3):
         return None
@@ -236,6 +236,6 @@ def _reals(name: str, kind: int, shape: Sequence[int | None]) -> Values | None:
     channels = [shape[1], shape[-1]] if len(shape) == 4 else [c for c in (shape[0], shape[-1]) if c != 1]
     if not any(dimension in _CHANNELS for dimension in channels):
         return None
-    if kind == TensorProto.UINT8:
+    if element_number == TensorProto.UINT8:
         return whole_numbers(0, 255)
-    return uniform(0.0, 1.0) if kind in _REALS else None
+    return uniform(0.0, 1.0) if element_number in _REALS else None

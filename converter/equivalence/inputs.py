@@ -24,7 +24,7 @@ def random_inputs(
     values: Mapping[str, Values] | None = None,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> dict[str, Array]:
-    """One array for each input, the same for the same seed.
+    """Draw one array for each input, the same for the same seed.
 
     ``values`` and ``shapes`` have those that are known, by name. Otherwise dynamic dimensions become small numbers
     (batch 2; 32 elsewhere in images, 8 otherwise) within the port's bounds.
@@ -48,8 +48,8 @@ def usual_shape(declared: PartialShape) -> tuple[int, ...]:
     dims = declared.dims
     shape = []
     for index, dimension in enumerate(dims):
-        wanted = 2 if index == 0 and len(dims) > 1 else 32 if len(dims) >= 4 else 8
-        shape.append(max(dimension.low, min(dimension.high, wanted)))
+        usual_size = 2 if index == 0 and len(dims) > 1 else 32 if len(dims) >= 4 else 8
+        shape.append(max(dimension.low, min(dimension.high, usual_size)))
     return tuple(shape)
 
 
@@ -66,15 +66,15 @@ def given_inputs(source: str | os.PathLike[str] | Mapping[str, Any], ports: Sequ
             f"{type(source).__name__}: inputs={{{example}}}"
         )
     values = dict(source) if isinstance(source, Mapping) else _load(Path(source), ports)
-    known = {name: port for port in ports for name in (port.name, *port.names)}
-    unknown = sorted(set(values) - set(known))
+    ports_by_name = {name: port for port in ports for name in (port.name, *port.names)}
+    unknown = sorted(set(values) - set(ports_by_name))
     if unknown:
         raise VerificationError(f"the model has no inputs {unknown}; it has {[port.name for port in ports]}")
-    found = {known[name].name: np.asarray(value) for name, value in values.items()}
-    missing = [port.name for port in ports if port.name not in found]
+    arrays = {ports_by_name[name].name: np.asarray(value) for name, value in values.items()}
+    missing = [port.name for port in ports if port.name not in arrays]
     if missing:
         raise VerificationError(f"no values were given for the inputs {missing}")
-    return found
+    return arrays
 
 
 def _load(path: Path, ports: Sequence[Port]) -> dict[str, Array]:

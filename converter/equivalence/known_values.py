@@ -23,8 +23,8 @@ class KnownValues:
                     self._layers.add(node)
 
     def _follows(self, node: Node) -> bool:
-        known = bool(node.inputs) and all(source.node in self._layers for source in node.inputs)
-        return known and node.op.is_pure
+        is_known = bool(node.inputs) and all(source.node in self._layers for source in node.inputs)
+        return is_known and node.op.is_pure
 
     def holds(self, node: Node) -> bool:
         """True if the results of ``node`` depend on constants alone."""
@@ -43,10 +43,10 @@ class KnownValues:
                 continue
             pending.pop()
             if node not in self._values:
-                self._values[node] = self._computed(node)
+                self._values[node] = self._compute(node)
         return self._values[output.node][output.index]
 
-    def _computed(self, node: Node) -> tuple[Array, ...]:
+    def _compute(self, node: Node) -> tuple[Array, ...]:
         if node.op.data is not None:
             return (node.op.data.array(),)
         return as_tuple(layer_runner(node)(*(self._values[source.node][source.index] for source in node.inputs)))

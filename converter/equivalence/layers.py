@@ -47,7 +47,7 @@ _TIMES_ABSOLUTE = 10.0
 
 @dataclass
 class Compared:
-    """What :func:`compare_layers` found; ``problems`` tell what could not be compared, and why.
+    """Result of :func:`compare_layers`; ``problems`` list the layers that could not be compared, and the reasons.
 
     ``absent`` are tensors of the ONNX model whose names no value of the IR has: they are compared within parts of
     several layers. ``bodies`` are layers with bodies, which were compared as a whole. ``in_numpy`` are layers that the
@@ -84,7 +84,7 @@ def compare_layers(
     oracle: Oracle,
     model: Model,
     feeds: Mapping[Output, Array],
-    given: Mapping[str, Array],
+    input_values: Mapping[str, Array],
     tolerance: Choose,
     rounded: RoundedWeights,
     *,
@@ -95,21 +95,21 @@ def compare_layers(
 ) -> Compared:
     """Every tensor of the main graph that both sides know by name, in the order of the graph.
 
-    ``feeds`` are the values of the IR's inputs, ``given`` those of the ONNX model's. ``rounded`` has the
+    ``feeds`` are the values of the IR's inputs, ``input_values`` those of the ONNX model's. ``rounded`` has the
     IR's rounded weights. With ``is_chosen`` ``tolerance`` is the caller's, and holds for single layers, too;
     ``histograms`` asks for histograms of each tensor. An ``engine`` other than NumPy computes each part from right
     inputs, as far as it can run the part alone; the whole run is NumPy's. With
     ``directed`` layers that decide are computed on ties, bounds and the like, too. Raises :class:`VerificationError` or
     :class:`ModelError` where a side cannot be run.
     """
-    arguments = (oracle, model, feeds, given, tolerance, rounded, is_chosen, histograms, engine, directed)
+    arguments = (oracle, model, feeds, input_values, tolerance, rounded, is_chosen, histograms, engine, directed)
     walk = _Walk(*arguments)
-    found = walk.compared()
+    comparisons = walk.compared()
     if walk.misnamed:
         again = _Walk(*arguments, walk.misnamed).compared()
         if not any(not layer.local.passed for layer in again.layers):
             return again
-    return found
+    return comparisons
 
 
 class _Walk:
@@ -118,7 +118,7 @@ class _Walk:
         oracle: Oracle,
         model: Model,
         feeds: Mapping[Output, Array],
-        given: Mapping[str, Array],
+        input_values: Mapping[str, Array],
         tolerance: Choose,
         rounded: RoundedWeights,
         is_chosen: bool,
@@ -143,14 +143,14 @@ class _Walk:
         """Values that are not those of the tensors whose names they have, as where another program moved a name with
         the scale of a normalization: what follows is right from them, and wrong from the tensors."""
         self._directed = DirectedValues(oracle, self.run, self._names) if directed else None
-        self._given = given
-        self._expected: dict[str, object] = dict(given)
+        self._inputs = input_values
+        self._expected: dict[str, object] = dict(input_values)
         self._own: dict[Output, Array] = dict(feeds)
         self._right: dict[Output, Array] = dict(feeds)
         self._runners: dict[Node, Callable[..., Array | tuple[Array, ...]]] = {}
-        self._found = Compared()
+        self._compared = Compared()
         self._by_segment: dict[Output, Array] = {}
-        """What the engine computes of the tensors of a segment, from right values before it."""
+        """Values that the engine computes for the tensors of a segment, from right values before it."""
         self._parts: dict[Output, list[Node]] = {}
         self._shown = {name for names in self._names.values() for name in names}
         self._last_use: dict[str, int] = {}
@@ -158,16 +158,16 @@ class _Walk:
 
     def compared(self) -> Compared:
         if not self._shown:
-            self._found.problems.append("no layer carries the name of an inner tensor of the ONNX model")
-            return self._found
+            self._compared.problems.append("no layer carries the name of an inner tensor of the ONNX model")
+            return self._compared
         needed = self._graph.needed(self._shown)
-        self._found.absent = [
+        self._compared.absent = [
             name
             for index in needed
             for name in self._graph.nodes[index].output
             if name and name not in self._shown and self._graph.nodes[index].op_type != "Constant"
         ]
-        self._found.bodies = [node.name for node in self._nodes if node.op.subgraphs]
+        self._compared.bodies = [node.name for node in self._nodes if node.op.subgraphs]
         segments = list(self._segments(needed))
         level_of = {name: k for k, part in enumerate(segments) for i in part for name in self._graph.nodes[i].output}
         self._last_use = {name: k for k, part in enumerate(segments) for i in part for name in self._graph.reads[i]}
@@ -179,7 +179,7 @@ class _Walk:
             for node in by_level[level]:
                 self._run_layer(node)
             self._forget(level, last_read)
-        return self._found
+        return self._compared
 
     def _segments(self, nodes: Sequence[int]) -> Iterator[list[int]]:
         """The nodes in order, in segments whose outputs have some tens of megabytes."""
@@ -218,10 +218,10 @@ class _Walk:
                     if output in self._names:
                         part = self._parts[output] = between(output, self._names)
                         last.update((source, level) for inner in part for source in inner.inputs)
-        found: dict[int, list[Output]] = {}
+        outputs_by_level: dict[int, list[Output]] = {}
         for output, level in last.items():
-            found.setdefault(level, []).append(output)
-        return found
+            outputs_by_level.setdefault(level, []).append(output)
+        return outputs_by_level
 
     def _forget(self, level: int, last_read: Mapping[int, Sequence[Output]]) -> None:
         for output in last_read.get(level, ()):
@@ -232,10 +232,10 @@ class _Walk:
         """Compute the tensors of a segment that are compared, or read later."""
         graph, last = self._graph, self._last_use
         outputs = [name for index in part for name in graph.nodes[index].output if name]
-        asked = [name for name in outputs if name in self._shown or last.get(name, -1) > level]
+        requested = [name for name in outputs if name in self._shown or last.get(name, -1) > level]
         read = set().union(*(graph.reads[index] for index in part))
         feeds = {name: value for name, value in self._expected.items() if name in read}
-        values = self._oracle.run_part(part, feeds, asked)
+        values = self._oracle.run_part(part, feeds, requested)
         self._expected = {name: value for name, value in self._expected.items() if last.get(name, -1) >= level}
         self._expected.update(values)
 
@@ -249,25 +249,25 @@ class _Walk:
                 self._compare(output, name)
 
     def _evaluate(self, node: Node) -> None:
-        own = self._computed(node, self._own)
+        own = self._compute(node, self._own)
         self._own.update(zip(node.outputs, own))
         if all(self._own.get(source) is self._right.get(source) for source in node.inputs):
             self._right.update(zip(node.outputs, own))
         else:
-            self._right.update(zip(node.outputs, self._computed(node, self._right)))
+            self._right.update(zip(node.outputs, self._compute(node, self._right)))
 
-    def _computed(self, node: Node, values: Mapping[Output, Array]) -> tuple[Array, ...]:
+    def _compute(self, node: Node, values: Mapping[Output, Array]) -> tuple[Array, ...]:
         """The layer's outputs; none where it, or one before it, cannot take its inputs."""
         if any(source not in values for source in node.inputs):
             return ()
         try:
             return self.run(node, [values[source] for source in node.inputs])
         except ModelError as error:
-            self._found.problems.append(str(error))
+            self._compared.problems.append(str(error))
             return ()
 
     def run(self, node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """One layer, by its own ``evaluate``."""
+        """Compute one layer by its own ``evaluate``."""
         if node.op.data is not None:
             # Weights in a file may not be aligned, and products of such take many times as long.
             return (np.require(node.op.data.array(), requirements=["A"]),)
@@ -279,10 +279,10 @@ class _Walk:
     def _compare(self, output: Output, name: str) -> None:
         expected = self._expected.get(name)
         if not isinstance(expected, np.ndarray):
-            self._found.problems.append(f"'{name}' is no tensor in the ONNX model")
+            self._compared.problems.append(f"'{name}' is no tensor in the ONNX model")
             return
         if self._is_drawn(output, expected):
-            self._found.drawn.append(name)
+            self._compared.drawn.append(name)
             self._right[output] = expected
             return
         allowed = self._tolerance(expected)
@@ -310,7 +310,7 @@ class _Walk:
         names = tuple(node.name for node in part if node.op.data is None)
         counted = histogram(expected, self._own.get(output)) if self._histograms else None
         telling = is_telling(expected)
-        self._found.layers.append(LayerDifference(layer, operation, whole, local, made_by, names, counted, telling))
+        self._compared.layers.append(LayerDifference(layer, operation, whole, local, made_by, names, counted, telling))
         # Later layers get the right values. Equal values stay one array, so that nothing is computed twice.
         right = self._right.get(output)
         if right is None or right.shape != expected.shape or not np.array_equal(expected, right):
@@ -327,21 +327,21 @@ class _Walk:
 
         They may differ by no more than rounding, from the reference or from what onnx's own evaluator computes.
         """
-        found = self._from_right_inputs(name, expected, output, part)
-        if found.passed:
-            return found
+        comparison = self._from_right_inputs(name, expected, output, part)
+        if comparison.passed:
+            return comparison
         defined, by_engine = self._defined(name, output, part), self._run_in_engine([output], part)
         actual = np.asarray(self._right[output]) if by_engine is None else by_engine[0]
-        if defined is None or not compare(name, defined, actual, found.tolerance).passed:
-            return found
-        self._found.defined.append(name)
-        return replace(found, passed=True, reason="")
+        if defined is None or not compare(name, defined, actual, comparison.tolerance).passed:
+            return comparison
+        self._compared.defined.append(name)
+        return replace(comparison, passed=True, reason="")
 
     def _defined(self, name: str, output: Output, part: Sequence[Node]) -> Array | None:
         """The tensor as onnx's own evaluator computes it from right inputs; None where it cannot, or is too slow."""
         if np.size(self._right[output]) > _MOST_DEFINED:
             return None
-        feeds = dict(self._given)
+        feeds = dict(self._inputs)
         for source in _sources(part):
             feeds.update(dict.fromkeys(self._names.get(source, ()), np.asarray(self._right[source])))
         nodes = self._graph.needed([name], feeds.keys())
@@ -363,29 +363,32 @@ class _Walk:
         elif expected.dtype == np.float32 and not _is_larger_than(expected, _TIMES_ABSOLUTE * strict.absolute):
             strict = replace(strict, absolute=0.0)  # with which every result would pass
         actual = plain if by_engine is None else by_engine
-        found = compare(name, expected, actual, strict)
-        if found.passed:
-            return found
+        comparison = compare(name, expected, actual, strict)
+        if comparison.passed:
+            return comparison
         if expected.dtype.kind in "iu" and expected.shape == actual.shape and expected.dtype == actual.dtype:
             near = Spread(part, self._right, self.run, self._names, self._rounded).neighbours(output, plain)
             if near is not None and bool(((near[0] <= expected) & (expected <= near[1])).all()):
-                return replace(found, passed=True, reason="")
-        if found.max_ulps is None:
-            return found
+                return replace(comparison, passed=True, reason="")
+        if comparison.max_ulps is None:
+            return comparison
         spread = Spread(part, self._right, self.run, self._names, self._rounded).of(output, plain)
         wide = Tolerance(strict.relative, strict.absolute, strict.of_largest, spread)
-        found = compare(name, expected, actual, wide)
-        if found.passed or by_engine is not None or expected.dtype != np.float32:
-            return found
+        comparison = compare(name, expected, actual, wide)
+        if comparison.passed or by_engine is not None or expected.dtype != np.float32:
+            return comparison
         errors = self._exact_errors(name, expected, output, part)
         if errors is None or not errors.are_alike:
-            return found
-        return replace(found, passed=True, reason="", errors=errors)
+            return comparison
+        return replace(comparison, passed=True, reason="", errors=errors)
 
     def _exact_errors(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Errors | None:
-        """How far these layers in float64, and the reference in float32, are from the exact result; None if unknown."""
-        known = {**self._given, **{one: self._expected[one] for one in self._shown if one in self._expected}}
-        exact, sources = exact_tensor(self._graph, name, known), _sources(part)
+        """Return the errors of these layers in float64 and of the reference in float32; None if unknown."""
+        exact_sources = {
+            **self._inputs,
+            **{shown: self._expected[shown] for shown in self._shown if shown in self._expected},
+        }
+        exact, sources = exact_tensor(self._graph, name, exact_sources), _sources(part)
         if exact is None or not sources:
             return None
         try:
@@ -403,7 +406,7 @@ class _Walk:
         return errors_of(exact, actual[0], [defined])
 
     def _by_engine(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Array | None:
-        """What the engine computes of ``part`` from right inputs; None for NumPy, and where it cannot run it alone.
+        """Run ``part`` in the engine from right inputs; None for NumPy, and where it cannot run alone.
 
         A tensor that is right in its segment needs no run of its own.
         """
@@ -412,7 +415,7 @@ class _Walk:
             return in_segment
         alone = self._run_in_engine([output], part)
         if alone is None and self._compile_part is not None:
-            self._found.in_numpy.append(output.node.name)
+            self._compared.in_numpy.append(output.node.name)
         return None if alone is None else alone[0]
 
     def _run_segment(self, nodes: Sequence[Node]) -> dict[Output, Array]:
@@ -456,7 +459,7 @@ class _Walk:
         return WrongLayer(self._compile_part, self._tolerance, self.run).of(self._model, part, self._right)
 
     def _terms(self, expected: Array, part: Sequence[Node]) -> int:
-        """How many numbers the reductions among these layers join to one."""
+        """Return the number of values that the reductions among these layers combine into one."""
         inputs = [self._right.get(node.inputs[0]) for node in part if isinstance(node.op, Reduction)]
         return max((np.size(value) for value in inputs if value is not None), default=1) // max(1, expected.size)
 
@@ -513,17 +516,17 @@ def _not_computed(name: str, expected: Array, allowed: Tolerance) -> Comparison:
 
 def anchors(graph: OnnxGraph, nodes: Sequence[Node]) -> dict[Output, list[str]]:
     """The values of the IR that have the names of outputs of nodes of the main graph, with these names."""
-    found: dict[Output, list[str]] = {}
+    names_by_output: dict[Output, list[str]] = {}
     for node in nodes:
         for output in node.outputs:
             names = [name for name in output.names if name in graph.producer]
             if names and not _is_declared(graph, names, node) and not _is_widened(output):
-                found[output] = names
-    return found
+                names_by_output[output] = names
+    return names_by_output
 
 
 def _is_declared(graph: OnnxGraph, names: Sequence[str], node: Node) -> bool:
-    """Whether both sides have a constant: those are compared as weights."""
+    """True if both sides have a constant: those are compared as weights."""
     return node.op.data is not None and all(graph.nodes[graph.producer[n]].op_type == "Constant" for n in names)
 
 
@@ -534,7 +537,7 @@ def _is_widened(output: Output) -> bool:
 
 def between(output: Output, names: Mapping[Output, Sequence[str]]) -> list[Node]:
     """The layers that lie between ``output`` and the nearest named values before it, each after those it reads."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     done: dict[Node, bool] = {}
     stack = [output.node]
     while stack:
@@ -546,12 +549,12 @@ def between(output: Output, names: Mapping[Output, Sequence[str]]) -> list[Node]
         stack.pop()
         if not done[node]:
             done[node] = True
-            found.append(node)
-    return [node for node in found if node.inputs or node.op.data is not None or node is output.node]
+            nodes.append(node)
+    return [node for node in nodes if node.inputs or node.op.data is not None or node is output.node]
 
 
 def _sizes(model: Model, feeds: Mapping[Output, Array]) -> dict[Output, int]:
     """The bytes of every value whose dimensions follow from those of ``feeds``."""
     shapes = {index: feeds[output].shape for index, output in enumerate(model.inputs)}
     types = types_for_shapes(model, shapes) or {o: o.type for node in model.nodes() for o in node.outputs}
-    return {output: byte_size(kind) for output, kind in types.items() if kind.shape.is_static}
+    return {output: byte_size(tensor_type) for output, tensor_type in types.items() if tensor_type.shape.is_static}

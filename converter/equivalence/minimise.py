@@ -21,7 +21,12 @@ from ir_runtime.rewriting.submodel import extract
 
 
 def minimise(
-    oracle: Oracle, model: Model, fault: LayerDifference, given: Mapping[str, Array], folder: Path, engine: Engine
+    oracle: Oracle,
+    model: Model,
+    fault: LayerDifference,
+    input_values: Mapping[str, Array],
+    folder: Path,
+    engine: Engine,
 ) -> str:
     """Write ``model.onnx``, ``model.xml``, ``model.bin``, ``inputs.npz`` and ``expected.npz`` into ``folder``.
 
@@ -32,42 +37,44 @@ def minimise(
     """
     graph = oracle.graph
     names = anchors(graph, model.nodes())
-    target = next(output for output, known in names.items() if fault.comparison.name in known)
+    target = next(output for output, tensor_names in names.items() if fault.comparison.name in tensor_names)
     part = between(target, names)
     inside = {output for node in part for output in node.outputs}
     outside: dict[Output, str] = {}
     for node in part:
         for source in node.inputs:
             if source not in inside and source not in outside:
-                known = [name for name in source.names if name in names.get(source, ()) or name in given]
-                if not known:
+                names_in_graph = [
+                    name for name in source.names if name in names.get(source, ()) or name in input_values
+                ]
+                if not names_in_graph:
                     raise VerificationError(f"{source.node.where} has no name in the ONNX model to cut it off at")
-                outside[source] = known[0]
-    wanted = fault.comparison.name
-    missing = [name for name in outside.values() if name not in given]
-    values = {**given, **oracle.run(given, missing, plain=True)} if missing else dict(given)
+                outside[source] = names_in_graph[0]
+    fault_name = fault.comparison.name
+    missing = [name for name in outside.values() if name not in input_values]
+    values = {**input_values, **oracle.run(input_values, missing, plain=True)} if missing else dict(input_values)
     feeds = {name: values[name] for name in outside.values()}
-    nodes = graph.needed([wanted], list(feeds))
+    nodes = graph.needed([fault_name], list(feeds))
     # Other inputs of the ONNX nodes, such as one that became a constant of the IR.
     produced = {name for index in nodes for name in graph.nodes[index].output}
     more = set().union(*(graph.reads[index] for index in nodes)) - produced - set(feeds)
     feeds.update({name: values[name] for name in sorted(more) if name in values})
-    expected = oracle.run_part(nodes, feeds, [wanted])[wanted]
-    small = extract(model, outside, {target: wanted})
+    expected = oracle.run_part(nodes, feeds, [fault_name])[fault_name]
+    small = extract(model, outside, {target: fault_name})
     inputs = {name: feeds[name] for name in outside.values()}
     if engine.compile_part is None:
         actual = compile_model(small, optimize=False)(inputs)[0]
     else:
         actual = engine.compile_part(small).run(inputs)[0]
-    found = compare(wanted, expected, actual, fault.local.tolerance)
+    comparison = compare(fault_name, expected, actual, fault.local.tolerance)
     folder.mkdir(parents=True, exist_ok=True)
-    cut = embedded(graph, graph.part(nodes, feeds, [wanted]))
+    cut = embedded(graph, graph.part(nodes, feeds, [fault_name]))
     (folder / "model.onnx").write_bytes(cut.SerializeToString())
     write_model(small, folder / "model.xml")
     _save(folder / "inputs.npz", feeds)
-    _save(folder / "expected.npz", {wanted: expected})
+    _save(folder / "expected.npz", {fault_name: expected})
     layers = f"{len(fault.part)} layer" + ("s" if len(fault.part) != 1 else "")
-    shows = f"shows it: {found.reason}" if not found.passed else "does not show it by itself"
+    shows = f"shows it: {comparison.reason}" if not comparison.passed else "does not show it by itself"
     return f"{folder} holds {layers} and {len(nodes)} ONNX nodes; this part alone {shows}"
 
 

@@ -14,15 +14,15 @@ from ir_runtime.graph import Node
 
 
 def with_reference_names(
-    model: Model, reference: Reference, frozen: Collection[str], wanted: Sequence[str] | None
+    model: Model, reference: Reference, frozen: Collection[str], requested: Sequence[str] | None
 ) -> tuple[Model, list[str]]:
     """Return the model with the reference's names added where it has none of them, and notes on what was paired.
 
     Ends are paired where as many are left on both sides. The model is copied where names are added.
     """
-    known, expected = reference.input_names, list(wanted or reference.output_names)
-    required = [name for name in reference.required_inputs(wanted) if name not in frozen]
-    inputs = _left(model.parameters, known, required)
+    input_names, expected = reference.input_names, list(requested or reference.output_names)
+    required = [name for name in reference.required_inputs(requested) if name not in frozen]
+    inputs = _left(model.parameters, input_names, required)
     outputs = _left(model.results, expected, expected)
     if not inputs and not outputs:
         return model, []
@@ -30,22 +30,24 @@ def with_reference_names(
     if not taken.isdisjoint((*inputs.values(), *outputs.values())):
         return model, []  # another tensor has the name
     copy, notes = model.clone(), []
-    for what, pairs, ends in (("inputs", inputs, copy.parameters), ("outputs", outputs, copy.results)):
+    for role, pairs, ends in (("inputs", inputs, copy.parameters), ("outputs", outputs, copy.results)):
         for place, name in pairs.items():
             node = ends[place]
             if node.output_names:
                 node.output_names = [*node.output_names, name]
             (node.inputs or node.outputs)[0].add_name(name)
         if pairs:
-            shown = ", ".join(f"'{next(iter(ends[place].end_names), '')}' with '{pairs[place]}'" for place in pairs)
-            notes.append(f"{what} have other names, and were paired in their order: {shown}")
+            pairs_text = ", ".join(
+                f"'{next(iter(ends[place].end_names), '')}' with '{pairs[place]}'" for place in pairs
+            )
+            notes.append(f"{role} have other names, and were paired in their order: {pairs_text}")
     return copy, notes
 
 
-def _left(nodes: Sequence[Node], known: Collection[str], expected: Sequence[str]) -> dict[int, str]:
+def _left(nodes: Sequence[Node], expected_names: Collection[str], expected: Sequence[str]) -> dict[int, str]:
     """Return the places of ends without a known name, with the names that no end has; empty where numbers differ."""
     names = [node.end_names for node in nodes]
-    places = [place for place, own in enumerate(names) if not any(name in known for name in own)]
-    found = {name for own in names for name in own}
-    missing = [name for name in expected if name not in found]
+    places = [place for place, own in enumerate(names) if not any(name in expected_names for name in own)]
+    own_names = {name for own in names for name in own}
+    missing = [name for name in expected if name not in own_names]
     return dict(zip(places, missing)) if len(places) == len(missing) else {}

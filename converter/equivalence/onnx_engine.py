@@ -24,7 +24,7 @@ from ir_runtime.operations.inputs_outputs import Parameter1
 
 
 def is_onnx(model: object) -> bool:
-    """Whether the second side of a comparison is an ONNX model: a path that ends in ``.onnx``, or onnx's own object."""
+    """True if the second side of a comparison is an ONNX model: a path that ends in ``.onnx``, or onnx's own object."""
     if isinstance(model, str):
         return Path(model).suffix.lower() == ".onnx"
     return type(model).__module__.startswith("onnx.") and type(model).__name__ == "ModelProto"
@@ -73,5 +73,5 @@ def _port(value: ValueInfoProto, default: ElementType | None = None) -> Port:
         default if default is not None and not is_tensor else element_type_of(value.type.tensor_type.elem_type)
     )
     shape = declared_shape(value.type)
-    sizes = tuple(one.value if one.is_static else None for one in shape) if shape.has_rank else None
+    sizes = tuple(dimension.value if dimension.is_static else None for dimension in shape) if shape.has_rank else None
     return Port(value.name, (value.name,), sizes, element_type, shape)

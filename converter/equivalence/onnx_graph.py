@@ -39,8 +39,8 @@ class OnnxGraph:
             value.name: value for value in graph.input if value.name in self.weights
         }
         self.outputs: list[str] = [value.name for value in graph.output]
-        known = {*self.weights, *self.sparse, *self.inputs}
-        self.nodes: list[messages.NodeProto] = in_order(graph.node, known)
+        available = {*self.weights, *self.sparse, *self.inputs}
+        self.nodes: list[messages.NodeProto] = in_order(graph.node, available)
         self._place = {id(node): index for index, node in enumerate(graph.node)}
         self.reads: list[set[str]] = [read_names(node) for node in self.nodes]
         self.producer: dict[str, int] = {
@@ -65,12 +65,12 @@ class OnnxGraph:
 
     @property
     def path(self) -> Path | None:
-        """Where the model lies, if it was given as a path."""
+        """The path of the model, if it was given as one."""
         return self.file.path
 
     @property
     def folder(self) -> Path | None:
-        """Where external data lies."""
+        """The folder of external data."""
         return None if self.path is None else self.path.resolve().parent
 
     def constants(self) -> Iterator[tuple[str, Tensor]]:
@@ -109,9 +109,9 @@ class OnnxGraph:
             is_other = self._is_other(name, feed)
             model.graph.input.append(value_info(name, feed, is_dynamic=True) if is_other else self._values[name])
         outputs = self._onnx.graph.output
-        kept = [value for value in outputs if not only or value.name in extra]
-        model.graph.output.extend(kept if not self._is_relaxed(feeds) else map(_without_shape, kept))
-        present = {value.name for value in kept}
+        kept_outputs = [value for value in outputs if not only or value.name in extra]
+        model.graph.output.extend(kept_outputs if not self._is_relaxed(feeds) else map(_without_shape, kept_outputs))
+        present = {value.name for value in kept_outputs}
         model.graph.output.extend(ValueInfoProto(name=name) for name in extra if name not in present)
         model.graph.input.extend(self._values[name] for name in self.defaults if name in feeds)
         self._add_weights(model, [name for name in (*self.weights, *self.sparse) if name in read])
@@ -129,15 +129,15 @@ class OnnxGraph:
         self._add_weights(model, [name for name in (*self.weights, *self.sparse) if name in read and name not in feeds])
         return model
 
-    def needed(self, outputs: Collection[str], given: Collection[str] = ()) -> list[int]:
-        """The nodes that ``outputs`` follow from, in order, where ``given`` tensors are known."""
-        wanted, found = {name for name in outputs if name not in given}, []
+    def needed(self, outputs: Collection[str], boundary_names: Collection[str] = ()) -> list[int]:
+        """The nodes that ``outputs`` follow from, in order, where ``boundary_names`` tensors are known."""
+        requested, indices = {name for name in outputs if name not in boundary_names}, []
         for index in range(len(self.nodes) - 1, -1, -1):
-            if wanted.isdisjoint(self.nodes[index].output):
+            if requested.isdisjoint(self.nodes[index].output):
                 continue
-            found.append(index)
-            wanted.update(name for name in self.reads[index] if name not in given)
-        return found[::-1]
+            indices.append(index)
+            requested.update(name for name in self.reads[index] if name not in boundary_names)
+        return indices[::-1]
 
     def relaxed_inputs(self, feeds: Mapping[str, object]) -> tuple[str, ...]:
         """The inputs whose declarations do not accept these ``feeds``; none where the file can be run on them."""
@@ -162,8 +162,10 @@ class OnnxGraph:
     def _add_weights(self, model: ModelProto, names: Sequence[str]) -> None:
         for name in names:
             if name in self.sparse:
-                found = self._onnx.graph.sparse_initializer
-                model.graph.sparse_initializer.append(next(one for one in found if one.values.name == name))
+                sparse_tensors = self._onnx.graph.sparse_initializer
+                model.graph.sparse_initializer.append(
+                    next(sparse_tensor for sparse_tensor in sparse_tensors if sparse_tensor.values.name == name)
+                )
             else:
                 model.graph.initializer.append(self._tensors[name])
         for tensor in model.graph.initializer:
@@ -208,8 +210,8 @@ def value_info(name: str, value: object, *, is_dynamic: bool = False) -> ValueIn
     """A tensor's or sequence's declaration, with the type and shape (``is_dynamic``: rank alone) of ``value``."""
     if isinstance(value, (list, tuple)):
         first = value[0] if value else None
-        kind = TensorProto.FLOAT if first is None else _number(first)
-        return helper.make_tensor_sequence_value_info(name, kind, None)
+        number = TensorProto.FLOAT if first is None else _number(first)
+        return helper.make_tensor_sequence_value_info(name, number, None)
     shape = list(getattr(value, "shape", ()))
     return helper.make_tensor_value_info(name, _number(value), [None] * len(shape) if is_dynamic else shape)
 

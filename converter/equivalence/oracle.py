@@ -32,7 +32,7 @@ class Oracle:
     def __init__(self, graph: OnnxGraph) -> None:
         self.graph = graph
         self.name = ""
-        self._made: dict[tuple[Any, ...], Evaluate] = {}
+        self._evaluators: dict[tuple[Any, ...], Evaluate] = {}
 
     def run(
         self, feeds: Mapping[str, Any], outputs: Sequence[str] = (), *, plain: bool = False, only: bool = False
@@ -43,11 +43,11 @@ class Oracle:
         """
         relaxed = self.graph.relaxed_inputs(feeds)
         key = (relaxed, tuple(outputs), plain, only)
-        if key not in self._made:
+        if key not in self._evaluators:
             as_it_is = not relaxed and not only and all(name in self.graph.outputs for name in outputs)
             source = None if as_it_is else self.graph.whole(feeds, outputs, only=only)
-            self._made[key] = self._loaded(source, plain=plain)
-        return self._made[key](feeds)
+            self._evaluators[key] = self._load(source, plain=plain)
+        return self._evaluators[key](feeds)
 
     def run_by_definition(self, feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
         """``outputs`` as onnx's own evaluator computes them, from the operators' definitions."""
@@ -56,12 +56,12 @@ class Oracle:
             return evaluate(feeds)
 
     def run_part(self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
-        """Some nodes alone, without fusions, from the values of their inputs."""
+        """Run some nodes alone, without fusions, from the values of their inputs."""
         return self.part(nodes, feeds, outputs)(feeds)
 
     def part(self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]) -> Evaluate:
-        """Some nodes alone, without fusions, ready to run on inputs of the types and shapes of ``feeds``."""
-        return self._loaded(self.graph.part(nodes, feeds, outputs), plain=True)
+        """Prepare some nodes alone, without fusions, for inputs of the types and shapes of ``feeds``."""
+        return self._load(self.graph.part(nodes, feeds, outputs), plain=True)
 
     def part_by_definition(
         self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]
@@ -69,7 +69,7 @@ class Oracle:
         """As :meth:`run_part`, but by onnx's own evaluator, from the operators' definitions."""
         return _reference(self.graph, self.graph.part(nodes, feeds, outputs), "")(feeds)
 
-    def _loaded(self, model: onnx.ModelProto | None, *, plain: bool) -> Evaluate:
+    def _load(self, model: onnx.ModelProto | None, *, plain: bool) -> Evaluate:
         """``model``, or the file as it is."""
         if importlib.util.find_spec("onnxruntime") is None:
             self.name = f"onnx ReferenceEvaluator {onnx.__version__}"
@@ -126,14 +126,14 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
     except Exception as error:  # onnxruntime's errors share no base class of their own
         raise VerificationError(f"onnxruntime cannot load the model: {error}") from error
     names = [output.name for output in session.get_outputs()]
-    wanted = {entry.name for entry in session.get_inputs()} | {
+    session_names = {entry.name for entry in session.get_inputs()} | {
         entry.name for entry in session.get_overridable_initializers()
     }
 
     def evaluate(inputs: Mapping[str, Any]) -> dict[str, Any]:
-        feeds = {name: value for name, value in inputs.items() if name in wanted}
+        feeds = {name: value for name, value in inputs.items() if name in session_names}
         try:
-            return {name: _returned(value) for name, value in zip(names, ort_values.run(session, feeds))}
+            return {name: _convert_result(value) for name, value in zip(names, ort_values.run(session, feeds))}
         except Exception as error:
             raise VerificationError(
                 f"onnxruntime cannot run the model on these inputs: {str(error).strip()}"
@@ -142,7 +142,7 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
     return evaluate, f"onnxruntime {onnxruntime.__version__}"
 
 
-def _returned(value: Any) -> Array | list[Any]:
+def _convert_result(value: Any) -> Array | list[Any]:
     return value if isinstance(value, list) else np.asarray(value)
 
 
@@ -164,12 +164,12 @@ def evaluate_by_definition(model: onnx.ModelProto, hint: str = "") -> Evaluate:
 
     def evaluate(inputs: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            known = evaluator.input_names
-            values = evaluator.run(None, {name: value for name, value in inputs.items() if name in known})
+            input_names = evaluator.input_names
+            values = evaluator.run(None, {name: value for name, value in inputs.items() if name in input_names})
         except Exception as error:
             raise VerificationError(
                 f"onnx's ReferenceEvaluator cannot run the model on these inputs: {error}{hint}"
             ) from error
-        return {name: _returned(value) for name, value in zip(evaluator.output_names, values)}
+        return {name: _convert_result(value) for name, value in zip(evaluator.output_names, values)}
 
     return evaluate

@@ -43,20 +43,20 @@ class Processing:
             return "mean and scale are part of the IR's weights"
         return "a later change of the IR hides where its preprocessing ends"
 
-    def _recorded(self, names: Collection[str]) -> str | None:
+    def _recorded_name(self, names: Collection[str]) -> str | None:
         return next((name for name in names if name in self.record.inputs), None)
 
     def is_given(self, port: Port) -> bool:
-        """Whether callers give this input in another form than the reference takes it."""
-        return self._recorded((port.name, *port.names)) is not None
+        """True if callers give this input in another form than the reference takes it."""
+        return self._recorded_name((port.name, *port.names)) is not None
 
-    def given(self, port: Port, value: Array) -> Array:
-        """What the reference gets in place of ``value``."""
-        name = self._recorded((port.name, *port.names))
+    def preprocess(self, port: Port, value: Array) -> Array:
+        """Apply the recorded steps to ``value``, as the reference takes it."""
+        name = self._recorded_name((port.name, *port.names))
         return value if name is None else preprocessed(value, self.record.inputs[name])
 
     def returned(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
-        """What callers get in place of the reference's ``outputs``."""
+        """Apply the recorded steps to the ``outputs`` of the reference, as callers get them."""
         steps = self.record.outputs
         return {
             name: postprocessed(value, steps[name], _dtype(steps[name].element_type, value)) if name in steps else value
@@ -64,19 +64,19 @@ class Processing:
         }
 
     def values(self, ports: Collection[Port]) -> dict[str, Values]:
-        """What pictures are filled with: numbers from 0 to 255."""
-        found = {}
+        """Return random values for images, from 0 to 255."""
+        values_by_name = {}
         for port in ports:
-            name = self._recorded((port.name, *port.names))
+            name = self._recorded_name((port.name, *port.names))
             if name is None:
                 continue
             steps = self.record.inputs[name]
             if port.element_type.is_integral:
-                found[port.name] = whole_numbers(0, min(255, int(np.iinfo(port.dtype).max)))
+                values_by_name[port.name] = whole_numbers(0, min(255, int(np.iinfo(port.dtype).max)))
             elif steps.color is not None or steps.mean is not None or steps.scale is not None:
-                found[port.name] = uniform(0, 255)
-        return found
+                values_by_name[port.name] = uniform(0, 255)
+        return values_by_name
 
 
-def _dtype(kind: str | None, value: Array) -> np.dtype[Any]:
-    return value.dtype if kind is None else element_type(kind).dtype
+def _dtype(type_name: str | None, value: Array) -> np.dtype[Any]:
+    return value.dtype if type_name is None else element_type(type_name).dtype

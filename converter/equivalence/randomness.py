@@ -14,8 +14,8 @@ def draws(node: Node) -> bool:
 
 def random_values(model: Model) -> set[Output]:
     """Return the values of the main graph that depend on random numbers."""
-    found: set[Output] = set()
+    outputs: set[Output] = set()
     for node in model.nodes():  # each after those it reads
-        if draws(node) or not found.isdisjoint(node.inputs):
-            found.update(node.outputs)
-    return found
+        if draws(node) or not outputs.isdisjoint(node.inputs):
+            outputs.update(node.outputs)
+    return outputs

@@ -38,11 +38,11 @@ class Rederivation:
     """The result of :func:`derive`."""
 
     difference: ModelDifference
-    """What the IR (first) has otherwise than its derivation (second), names and ``rt_info`` included."""
+    """Differences of the IR (first) from its derivation (second), names and ``rt_info`` included."""
     source_changed: bool
     """True if the source is not the one whose digest was recorded."""
     notes: tuple[str, ...] = ()
-    """What else to know: a step that another version did, a source without a digest."""
+    """Further notes: a step of another version, a source without a digest."""
 
     @property
     def same(self) -> bool:
@@ -103,7 +103,7 @@ def derived_like(ir: Model, source: ModelSource | Model) -> Model:
 class _Repetition:
     """The recorded steps of ``model`` that begin with ``source``, done again."""
 
-    def __init__(self, model: Model, source: ModelSource | Model, given: Mapping[str, Any]) -> None:
+    def __init__(self, model: Model, source: ModelSource | Model, conversion_inputs: Mapping[str, Any]) -> None:
         steps = Derivation.of(model).steps
         if not steps:
             raise VerificationError(_NO_RECORD)
@@ -113,7 +113,7 @@ class _Repetition:
         while self.steps[end - 1].action == "save":
             end -= 1
         with stage("derive"), silent():
-            self.unrounded = _repeated(self.steps[:end], source, Recorded.of(model), given)
+            self.unrounded = _repeated(self.steps[:end], source, Recorded.of(model), conversion_inputs)
             """The model before its weights were compressed."""
             self.derived = _repeated(self.steps[end:], self.unrounded, None, {})
         self.versions = sorted({step.version for step in self.steps} - {_CURRENT})
@@ -167,16 +167,18 @@ class _Repetition:
 
 
 def check_derivation(
-    model: Model, source: ModelSource | Model, given: Mapping[str, Any]
+    model: Model, source: ModelSource | Model, conversion_inputs: Mapping[str, Any]
 ) -> tuple[DerivationCheck, Model | None]:
     """Compare ``model`` with its derivation from ``source`` for a verification.
 
-    Options ``given`` are used where the record has only their names. Returns also the model before its weights were
-    compressed: None where they were not, or where the derivation differs.
+    ``conversion_inputs`` are the options of which the record has only the names. Returns also the model before its
+    weights were compressed: None where they were not, or where the derivation differs.
     """
     needed = {name for step in Derivation.of(model).steps for name in _unrecorded(step)}
     try:
-        repetition = _Repetition(model, source, {name: value for name, value in given.items() if name in needed})
+        repetition = _Repetition(
+            model, source, {name: value for name, value in conversion_inputs.items() if name in needed}
+        )
         check = repetition.check()
     except InternalError:
         raise
@@ -189,25 +191,27 @@ def check_derivation(
 def _changes(difference: ModelDifference) -> tuple[LayerChange, ...]:
     """Return every difference as a change of a layer; one that another layer of its name replaces is changed, too."""
     gone, added = dict(difference.only_second), dict(difference.only_first)
-    found = list(difference.changed)
-    for name, kind in difference.only_first:
+    changes = list(difference.changed)
+    for name, layer_type in difference.only_first:
         if name in gone:
-            found.append(LayerChange(name, name, kind, (f"it is {kind}, there {gone[name]}",)))
+            changes.append(
+                LayerChange(name, name, layer_type, (f"it is {layer_type} where the other model has {gone[name]}",))
+            )
         else:
-            found.append(LayerChange(name, "", kind, ("the derivation has no such layer",)))
-    for name, kind in difference.only_second:
+            changes.append(LayerChange(name, "", layer_type, ("the derivation has no such layer",)))
+    for name, layer_type in difference.only_second:
         if name not in added:
-            found.append(LayerChange("", name, kind, ("only the derivation has it",)))
-    return tuple(found)
+            changes.append(LayerChange("", name, layer_type, ("only the derivation has it",)))
+    return tuple(changes)
 
 
 def _start(steps: Sequence[Step], source: ModelSource | Model) -> tuple[int, bool]:
     """Return the step that converted ``source``, and whether its digest is another one than that of the record."""
-    kind, digest = _kind_and_digest(source)
-    places = [at for at, step in enumerate(steps) if (step.action, step.source) == ("convert", kind)]
+    source_type, digest = _kind_and_digest(source)
+    places = [at for at, step in enumerate(steps) if (step.action, step.source) == ("convert", source_type)]
     if not places:
-        kinds = " and ".join(dict.fromkeys(step.source for step in steps if step.source))
-        raise VerificationError(f"the IR was derived from {kinds or 'nothing'}, but the source is {kind}")
+        sources = " and ".join(dict.fromkeys(step.source for step in steps if step.source))
+        raise VerificationError(f"the IR was derived from {sources or 'nothing'}, but the source is {source_type}")
     for at in places:
         if digest and steps[at].digest == digest:
             return at, False
@@ -221,17 +225,19 @@ def _kind_and_digest(source: ModelSource | Model) -> tuple[str, str]:
     return "onnx", digest_of(skeleton) if skeleton else ""
 
 
-def _repeated(steps: Sequence[Step], source: Any, processing: Recorded | None, given: Mapping[str, Any]) -> Model:
+def _repeated(
+    steps: Sequence[Step], source: Any, processing: Recorded | None, conversion_inputs: Mapping[str, Any]
+) -> Model:
     """Return what ``steps`` make of ``source``.
 
-    ``processing`` is done where a step has it, and options ``given`` replace those of the first step.
+    ``processing`` is done where a step has it, and options ``conversion_inputs`` replace those of the first step.
 
     Raises :class:`VerificationError` where an option of a step is not recorded whole, and not given.
     """
     model = source
     for number, step in enumerate(steps):
         if step.action == "convert":
-            model = convert_model(model, **_options(step, processing, {} if number else given))
+            model = convert_model(model, **_options(step, processing, {} if number else conversion_inputs))
         elif step.action == "make_stateless":
             from converter.states.stateless import make_stateless
 
@@ -254,19 +260,19 @@ def _edited(model: Model, options: Mapping[str, Any]) -> Model:
     return edit(model, **options).to_ir()
 
 
-def _options(step: Step, processing: Recorded | None, given: Mapping[str, Any]) -> dict[str, Any]:
+def _options(step: Step, processing: Recorded | None, conversion_inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options to repeat a conversion with. No file is opened because a record names it."""
-    options = {**step.options, **{name: value for name, value in given.items() if value}}
+    options = {**step.options, **{name: value for name, value in conversion_inputs.items() if value}}
     unknown = sorted(set(options) - {*_REPEATED, *_NAMES, "preprocess"})
     if unknown:
         raise VerificationError(f"the record has the options {', '.join(unknown)}, which cannot be repeated")
     if options.pop("preprocess", False) and processing is not None:
         options.update(preprocess=processing.inputs, postprocess=processing.outputs)
     for name in _unrecorded(step):
-        if not given.get(name):
-            what = "constant inputs" if name == "input" else name
+        if not conversion_inputs.get(name):
+            subject = "constant inputs" if name == "input" else name
             text = step.options[name]
-            raise VerificationError(f"the record has only the names of {what}: {text}; pass {name} again")
+            raise VerificationError(f"the record has only the names of {subject}: {text}; pass {name} again")
     return options
 
 

@@ -1,4 +1,4 @@
-"""What an IR is compared with: an ONNX model, or another IR."""
+"""References for an IR: an ONNX model, or another IR."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Reference(ABC):
         return ()
 
     def loss(self, model: Model) -> Loss | None:
-        """What the model itself loses by rounding and quantization, compared with the IR ``model``."""
+        """Return the loss by rounding and quantization in the model itself, compared with the IR ``model``."""
         return None
 
     def values(self) -> Mapping[str, Values]:
@@ -94,7 +94,7 @@ class Reference(ABC):
     def check_weights(
         self, model: Model, outputs: Sequence[str], *, guess: bool
     ) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
-        """What ``model`` has of each weight: see :func:`converter.equivalence.weights.check_weights`."""
+        """Check each weight in ``model``: see :func:`converter.equivalence.weights.check_weights`."""
         return (), frozenset()
 
     def minimise(self, *arguments: Any) -> str:
@@ -127,21 +127,21 @@ class OnnxReference(Reference):
 
     def required_inputs(self, outputs: Sequence[str] | None) -> Collection[str]:
         """The inputs without an initializer that ``outputs`` need; None stands for the outputs of the model."""
-        wanted = self.graph.outputs if outputs is None else outputs
-        read = set().union(*(self.graph.reads[index] for index in self.graph.needed(wanted)), wanted)
+        requested = self.graph.outputs if outputs is None else outputs
+        read = set().union(*(self.graph.reads[index] for index in self.graph.needed(requested)), requested)
         return [name for name in self.graph.inputs if name in read]
 
     def run(
         self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False, only: bool = False
     ) -> dict[str, Array]:
         # Sequences are arrays of their elements.
-        found = self.oracle.run(feeds, extra, plain=plain, only=only)
-        return {name: _as_array(value) for name, value in found.items()}
+        results = self.oracle.run(feeds, extra, plain=plain, only=only)
+        return {name: _as_array(value) for name, value in results.items()}
 
     def run_by_definition(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
         """``outputs`` by name, from onnx's own evaluator."""
-        found = self.oracle.run_by_definition(feeds, outputs)
-        return {name: _as_array(value) for name, value in found.items()}
+        results = self.oracle.run_by_definition(feeds, outputs)
+        return {name: _as_array(value) for name, value in results.items()}
 
     def undefined(self, feeds: Mapping[str, Array]) -> str:
         return undefined(self.graph, self.oracle, feeds)
@@ -201,8 +201,10 @@ class IrReference(Reference):
 def run_by_names(engine: Engine, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs of ``engine`` by each of their names, for inputs by any of theirs, in whatever types."""
     ports = {alias: port for port in engine.inputs for alias in (port.name, *port.names)}
-    given = {ports[name].name: np.asarray(value, ports[name].dtype) for name, value in feeds.items() if name in ports}
-    values = zip(engine.outputs, engine.run(given))
+    feeds_by_port = {
+        ports[name].name: np.asarray(value, ports[name].dtype) for name, value in feeds.items() if name in ports
+    }
+    values = zip(engine.outputs, engine.run(feeds_by_port))
     return {alias: value for port, value in values for alias in (port.name, *port.names)}
 
 

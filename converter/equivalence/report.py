@@ -1,4 +1,4 @@
-"""What a comparison found."""
+"""The report of a comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EQUIVALENT, INAPPLICABLE = "equivalent", "inapplicable"
 FILE, REPEATED, COMPARED = "file", "derived", "compared"
 CONVERSION, MISSING = "conversion", "missing"
 _NAMED = 3
-"""How many layers, weights or outputs a sentence names."""
+"""Maximum number of layers, weights or outputs in a sentence."""
 
 Histogram = tuple[float, float, list[int], list[int]]
 """The least and the greatest value, and how many values lie in each bin between them: expected, and the IR's."""
@@ -49,7 +49,7 @@ class LayerDifference:
 
 @record
 class WeightCheck:
-    """What the IR has of the tensor ``name`` that the ONNX file declares; ``reason`` tells what differs.
+    """The check of the tensor ``name`` of the ONNX file in the IR; ``reason`` tells what differs.
 
     ``state`` is one of
 
@@ -71,7 +71,7 @@ class WeightCheck:
 
     @property
     def passed(self) -> bool:
-        """Whether the IR holds the tensor's values."""
+        """True if the IR holds the tensor's values."""
         return self.state != "changed"
 
 
@@ -99,12 +99,12 @@ class DerivationCheck:
 
     def of_part(self, part: Sequence[str]) -> tuple[LayerChange, ...]:
         """Return the differences of these layers; all where none of them differs."""
-        return tuple(one for one in self.differences if one.layer in part) or self.differences
+        return tuple(difference for difference in self.differences if difference.layer in part) or self.differences
 
 
 @record
 class WeightAccount:
-    """Where the values of the IR's constants come from."""
+    """The sources of the values of the IR's constants."""
 
     values: Mapping[str, int]
     """How many values are ``file`` (those of the ONNX file, moved, converted, compressed or scaled), ``derived`` (what
@@ -136,7 +136,7 @@ class Report(Printed):
     """
 
     oracle: str
-    """What ran the reference."""
+    """The engine of the reference."""
     seed: int | None
     """The seed of the random inputs; None for the caller's inputs."""
     inputs: dict[str, list[int]]
@@ -148,13 +148,13 @@ class Report(Printed):
     layers_problem: str = ""
     """Why tensors could not be compared."""
     engine: str = "NumPy"
-    """What ran the IR."""
+    """The engine of the IR."""
     samples: tuple[Sample, ...] = ()
     """The runs."""
     weights: tuple[WeightCheck, ...] = ()
     """The state of every tensor that the file declares."""
     account: WeightAccount | None = None
-    """Where the values of the IR's constants come from; None where weights were not compared."""
+    """The sources of the values of the IR's constants; None where weights were not compared."""
     derivation: DerivationCheck = DerivationCheck(INAPPLICABLE, "the derivation was not repeated")
     """The IR beside its derivation."""
     contracts: tuple[AppliedContract, ...] = ()
@@ -162,7 +162,7 @@ class Report(Printed):
     against: tuple[Comparison, ...] = ()
     """The comparisons with another IR."""
     notes: tuple[str, ...] = ()
-    """What else a reader must know."""
+    """Further notes for the reader."""
     minimised: str = ""
     """The folder that the smallest wrong part was written to."""
     unproven: tuple[str, ...] = ()
@@ -180,7 +180,7 @@ class Report(Printed):
     statement: str = ""
     """The path of the statement that was written."""
     attestation: tuple[str, ...] | None = None
-    """What a statement about these files has otherwise; None where none was checked."""
+    """Differences from a statement about these files; None where no statement was checked."""
 
     @property
     def first_divergence(self) -> LayerDifference | None:
@@ -194,7 +194,7 @@ class Report(Printed):
 
     @property
     def only_adds_up(self) -> bool:
-        """Whether outputs differ although every layer that was compared is right from right inputs.
+        """True if outputs differ although every layer that was compared is right from right inputs.
 
         Another engine may compute several layers at once in another way, so this is false where one ran the IR.
         """
@@ -202,7 +202,7 @@ class Report(Printed):
 
     @property
     def _no_layer_is_wrong(self) -> bool:
-        differ = any(not one.passed for one in self.outputs)
+        differ = any(not comparison.passed for comparison in self.outputs)
         return differ and bool(self.layers) and not self.layers_problem and self.first_fault is None
 
     @property
@@ -243,10 +243,10 @@ class Report(Printed):
 
     @property
     def _difference(self) -> str:
-        """What is wrong; empty if nothing is."""
+        """The reason why the sides differ; empty if they do not."""
         fault = self.first_fault
         wrong = [check for check in self.weights if not check.passed]
-        outputs = any(not one.passed for one in self.outputs)
+        outputs = any(not comparison.passed for comparison in self.outputs)
         changes = self.derivation.of_part(() if fault is None else fault.part)
         changed = f"; from its derivation {changes_text(changes)}" if changes else ""
         if fault is not None:
@@ -257,7 +257,9 @@ class Report(Printed):
             return f"weights of the file are changed, the first is '{wrong[0].name}'{where}{changed}"
         if outputs and changes:
             return f"outputs differ{changed}"
-        if self.derivation.state == DERIVED and any(one.tolerance.rounding for one in self.outputs if not one.passed):
+        if self.derivation.state == DERIVED and any(
+            comparison.tolerance.rounding for comparison in self.outputs if not comparison.passed
+        ):
             return (
                 "outputs differ by more than compressing weights may change them, which is half of their largest value"
             )
@@ -273,13 +275,13 @@ class Report(Printed):
             )
         if outputs:
             return "outputs differ; --layers shows where the difference begins"
-        if any(not one.passed for one in self.against):
+        if any(not comparison.passed for comparison in self.against):
             return "the outputs of the other IR differ; onnx2ir diff lists the differences of both"
         return ""
 
     @property
     def _doubt(self) -> str:
-        """What is unproven, and what would settle it; empty if nothing is."""
+        """The unproven part, and how to settle it; empty if everything is proven."""
         if self.derivation.state == DIFFERENT:
             return (
                 f"the IR is not what its recorded steps give: {changes_text(self.derivation.differences)}; "
@@ -297,7 +299,7 @@ class Report(Printed):
 
     @property
     def weight_states(self) -> dict[str, int]:
-        """How many of the file's tensors are in which state."""
+        """Count the file's tensors by state."""
         return dict(Counter(check.state for check in self.weights))
 
     def to_dict(self) -> dict[str, Any]:
@@ -327,7 +329,10 @@ def headline(verdict: str, passed: bool) -> str:
 def changes_text(changes: Sequence[LayerChange]) -> str:
     """Return the first of the ``changes`` in one line."""
     more = f" and {len(changes) - _NAMED} more" if len(changes) > _NAMED else ""
-    return "; ".join(f"layer '{one.layer or one.other}': {', '.join(one.what)}" for one in changes[:_NAMED]) + more
+    return (
+        "; ".join(f"layer '{change.layer or change.other}': {', '.join(change.what)}" for change in changes[:_NAMED])
+        + more
+    )
 
 
 def _named(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""How much the rounding of compressed weights changes each output of a model, on given inputs.
+"""Effect of the rounding of compressed weights on each output of a model, on given inputs.
 
 A weight on a grid was rounded by at most half a step, one that is stored as float16 by at most half a representable
 value. The model is run again with every weight changed by up to that much at random. It then differs from itself about
@@ -45,7 +45,7 @@ class RoundedWeights:
     def of(cls, model: Model) -> RoundedWeights:
         """Those that the marks in ``model`` name."""
         whole = any(info.tag == WEIGHT_COMPRESSION for info in _all_infos(model.runtime_info))
-        found: set[Node] = set()
+        related: set[Node] = set()
         for part in model.parts():
             nodes = part.nodes
             widening = {node for node in nodes if _widens(node)}
@@ -56,18 +56,18 @@ class RoundedWeights:
                 for node in nodes
                 if isinstance(node.op, Subtract1) and widening.issuperset(source.node for source in node.inputs)
             }
-            found |= {
+            related |= {
                 node
                 for node in widening - zero_points
                 if (_is_half(node) if node.inputs[0].element_type.is_real else whole)
             }
-        return cls(frozenset(found))
+        return cls(frozenset(related))
 
     def __bool__(self) -> bool:
         return bool(self.widening)
 
     def holds(self, node: Node) -> bool:
-        """Whether the node widens rounded weights."""
+        """True if the node widens rounded weights."""
         return node in self.widening
 
     @staticmethod
@@ -82,14 +82,14 @@ class RoundedWeights:
 
 
 def rounding_allowances(model: Model, feeds: Mapping[str, Array], unrounded: Model | None = None) -> dict[str, float]:
-    """How much each real output of ``model`` may differ because of its weights' rounding alone.
+    """Return the allowed difference of each real output of ``model`` from its weights' rounding alone.
 
     That is the difference from the ``unrounded`` model where that is known, else an estimate.
     """
     plain = _run(model, feeds)
     if unrounded is not None:
         exact = _run(unrounded, feeds)
-        return {name: _limited(value, _gap(value, exact[name])) for name, value in plain.items() if name in exact}
+        return {name: _limit(value, _gap(value, exact[name])) for name, value in plain.items() if name in exact}
     gaps: dict[str, list[Array]] = {name: [] for name in plain}
     least = min((value.size for value in plain.values()), default=0)
     runs = next((count for size, count in _RUNS_OF_OUTPUTS_BELOW.items() if least < size), RUNS)
@@ -98,15 +98,17 @@ def rounding_allowances(model: Model, feeds: Mapping[str, Array], unrounded: Mod
             if value.shape != plain[name].shape:  # a shape that follows from values
                 continue
             gaps[name].append(_gap(value, plain[name]))
-    return {name: allowance_of(plain[name], found) for name, found in gaps.items()}
+    return {name: allowance_of(plain[name], gaps_of_name) for name, gaps_of_name in gaps.items()}
 
 
 def allowance_of(value: Array, gaps: list[Array]) -> float:
-    """How much ``value`` may differ where models with weights changed by rounding differ from it by ``gaps``."""
-    found = np.array(gaps)
-    if not found.size:
+    """Return the allowed difference of ``value``, from which models with rounded weights differ by ``gaps``."""
+    gap_array = np.array(gaps)
+    if not gap_array.size:
         return 0.0
-    return _limited(value, np.array([_DEVIATIONS * np.sqrt(np.mean(np.square(found))), _TIMES_LARGEST * found.max()]))
+    return _limit(
+        value, np.array([_DEVIATIONS * np.sqrt(np.mean(np.square(gap_array))), _TIMES_LARGEST * gap_array.max()])
+    )
 
 
 def _gap(first: Array, second: Array) -> Array:
@@ -117,7 +119,7 @@ def _gap(first: Array, second: Array) -> Array:
         return np.nan_to_num(np.abs(first - second), nan=0.0, posinf=0.0)
 
 
-def _limited(value: Array, gaps: Array) -> float:
+def _limit(value: Array, gaps: Array) -> float:
     """The largest gap, but at most a share of the largest of the values."""
     most = _MOST_OF_LARGEST * float(np.abs(value[np.isfinite(value)]).max(initial=0.0))
     return min(float(gaps.max(initial=0.0)), most)
@@ -155,9 +157,9 @@ def _widens(node: Node) -> bool:
     if not isinstance(node.op, Convert1):
         return False
     source, target = node.inputs[0], node.outputs[0].element_type
-    kind = source.element_type
-    small = kind.bits <= 8 if kind.is_integral else kind.is_real
-    return source.tensor is not None and target.is_real and small and 0 < kind.bits < target.bits
+    element_type = source.element_type
+    small = element_type.bits <= 8 if element_type.is_integral else element_type.is_real
+    return source.tensor is not None and target.is_real and small and 0 < element_type.bits < target.bits
 
 
 def _is_half(node: Node) -> bool:
@@ -165,7 +167,7 @@ def _is_half(node: Node) -> bool:
     return any(dict(info.attributes).get("name") == mark for info in node.runtime_info)
 
 
-def _all_infos(found: tuple[RuntimeInfo, ...]) -> Iterator[RuntimeInfo]:
-    for info in found:
+def _all_infos(infos: tuple[RuntimeInfo, ...]) -> Iterator[RuntimeInfo]:
+    for info in infos:
         yield info
         yield from _all_infos(info.children)

@@ -1,4 +1,4 @@
-"""How much rounding alone may change a result: some layers are run again with slightly changed values.
+"""Effect of rounding alone on a result: some layers are run again with slightly changed values.
 
 Inputs change by one representable value, which cancellation and long sums enlarge. Values that are rounded to steps
 change by a fiftieth of a step before, so that those in the middle between two steps go to either. Weights that were
@@ -40,7 +40,7 @@ Run = Callable[[Node, Sequence[Array]], tuple[Array, ...]]
 
 
 class Spread:
-    """How much the results of ``part`` change when rounding changes their inputs.
+    """The change of the results of ``part`` when rounding changes their inputs.
 
     ``part`` lists layers, each after those it reads; ``values`` has their other inputs, ``run`` computes a layer.
     """
@@ -83,13 +83,13 @@ class Spread:
             return None
         produced = {source for node in self._part for source in node.outputs}
         outside = {source for node in self._part for source in node.inputs if source not in produced}
-        both = [self._shifted(outside, shift)[output] for shift in (-TIE_SHARE_OF_STEP, TIE_SHARE_OF_STEP)]
-        if any(one.shape != plain.shape for one in both):
+        both = [self._shift(outside, shift)[output] for shift in (-TIE_SHARE_OF_STEP, TIE_SHARE_OF_STEP)]
+        if any(array.shape != plain.shape for array in both):
             return None
-        found = [plain, *both]
-        return np.minimum.reduce(found), np.maximum.reduce(found)
+        candidates = [plain, *both]
+        return np.minimum.reduce(candidates), np.maximum.reduce(candidates)
 
-    def _shifted(self, outside: set[Output], shift: float) -> dict[Output, Array]:
+    def _shift(self, outside: set[Output], shift: float) -> dict[Output, Array]:
         values = {source: self._values[source] for source in outside}
         for node in self._part:
             inputs = [values[source] for source in node.inputs]
@@ -123,23 +123,25 @@ class Spread:
             return _FACTOR_OF_COMPRESSED_WEIGHTS
         if any(self._is_stepped(node) for node in self._part):
             return _FACTOR_OF_STEPS
-        kinds = {source.element_type for node in self._part for source in (*node.inputs, *node.outputs)}
-        return _FACTOR_OF_SUMS if kinds.isdisjoint((element_types.f16, element_types.bf16)) else _FACTOR_OF_16_BITS
+        float_types = {source.element_type for node in self._part for source in (*node.inputs, *node.outputs)}
+        return (
+            _FACTOR_OF_SUMS if float_types.isdisjoint((element_types.f16, element_types.bf16)) else _FACTOR_OF_16_BITS
+        )
 
     def _varying_layers(self) -> set[Node]:
         """The layers that depend on more than constants."""
-        found: set[Node] = set()
+        nodes: set[Node] = set()
         inside = set(self._part)
         for node in self._part:
-            if any(source.node in found or source.node not in inside for source in node.inputs):
-                found.add(node)
-        return found
+            if any(source.node in nodes or source.node not in inside for source in node.inputs):
+                nodes.add(node)
+        return nodes
 
     def _is_stepped(self, node: Node) -> bool:
         return isinstance(node.op, ROUNDING_TO_STEPS) and node in self._varying
 
     def _once(self, outside: set[Output], generator: np.random.Generator) -> dict[Output, Array]:
-        values = {source: _nudged(self._values[source], generator) for source in outside}
+        values = {source: _nudge(self._values[source], generator) for source in outside}
         for node in self._part:
             inputs = [values[source] for source in node.inputs]
             if self._is_stepped(node):
@@ -151,7 +153,7 @@ class Spread:
         return values
 
 
-def _nudged(value: Array, generator: np.random.Generator) -> Array:
+def _nudge(value: Array, generator: np.random.Generator) -> Array:
     """Every number changed at random by about one representable value."""
     if value.dtype.kind != "f":
         return value

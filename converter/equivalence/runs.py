@@ -147,9 +147,11 @@ class Runs:
         """The types of the IR's values for inputs of ``shapes``; None where they do not follow from these."""
         key = _shapes_text(shapes)
         if key not in self._types:
-            given = {number: shapes[port.name] for number, port in enumerate(self.sides.ports) if port.name in shapes}
-            is_known = len(given) == len(self.sides.ports) or not has_dynamic_dimensions(self.sides.ports)
-            self._types = {key: types_for_shapes(self.sides.model, given) if is_known else None}
+            shapes_by_number = {
+                number: shapes[port.name] for number, port in enumerate(self.sides.ports) if port.name in shapes
+            }
+            is_known = len(shapes_by_number) == len(self.sides.ports) or not has_dynamic_dimensions(self.sides.ports)
+            self._types = {key: types_for_shapes(self.sides.model, shapes_by_number) if is_known else None}
         return self._types[key]
 
     def _first(self, ports: Sequence[Port], seed: int) -> Shapes:
@@ -189,7 +191,7 @@ class Runs:
         """The error about shapes that were all refused, by either side."""
         first = refused[0]
         message = str(first.error)
-        if all(one.by_ir for one in refused):
+        if all(refusal.by_ir for refusal in refused):
             message += self.sides.first_wrong_layer(self._random(seed, first.shapes))
         if len(refused) == 1:
             return VerificationError(message)
@@ -215,7 +217,7 @@ class Runs:
                 yield shapes
             else:
                 left.append((cost, shapes))
-        left.sort(key=lambda one: (one[0].operations, one[0].peak))
+        left.sort(key=lambda candidate: (candidate[0].operations, candidate[0].peak))
         yield from (shapes for cost, shapes in left if cost.fits)
         yield from self._rarer_shapes(ports, candidates)
         if len(left) == count and not any(cost.fits for cost, _ in left):
@@ -237,7 +239,7 @@ class Runs:
             yield from map(grid.shapes, usual)
 
     def _cost(self, shapes: Shapes) -> Cost | None:
-        """What a run of the IR needs; None where that does not follow from the shapes."""
+        """Return the cost of a run of the IR; None where it does not follow from the shapes."""
         types = self._types_in(shapes)
         return None if types is None else Cost.of(self.sides.model, types)
 
@@ -297,8 +299,8 @@ class Runs:
         the IR.
         """
         run, reference = self.runs[-1], self.sides.reference
-        given = self.sides.given(run.feeds)
-        why = reference.undefined(given)
+        feeds = self.sides.reference_feeds(run.feeds)
+        why = reference.undefined(feeds)
         if why:
             self.runs.pop()
             self.sides.notes.append(f"{name} were not compared: {why}")
@@ -307,8 +309,11 @@ class Runs:
             defined = self.sides.defined(run)
         except VerificationError:
             return
-        outputs = [compare(one.name, defined[one.name], run.actual[one.name], one.tolerance) for one in run.outputs]
-        if all(one.passed for one in outputs):
+        outputs = [
+            compare(comparison.name, defined[comparison.name], run.actual[comparison.name], comparison.tolerance)
+            for comparison in run.outputs
+        ]
+        if all(comparison.passed for comparison in outputs):
             self.runs[-1] = Run(run.description, run.feeds, defined, run.actual, outputs)
             self.sides.notes.append(f"{name}: the IR computes what onnx's own evaluator does, and onnxruntime does not")
 
@@ -328,7 +333,7 @@ class Runs:
 
 
 def _are_finite(values: Mapping[str, Array]) -> bool:
-    """Whether no float is NaN or infinite."""
+    """True if no float is NaN or infinite."""
     return all(np.isfinite(value).all() for value in values.values() if value.dtype.kind == "f")
 
 

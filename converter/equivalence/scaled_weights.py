@@ -22,13 +22,13 @@ _SLACK = 1 + 2.0**-10
 
 @record
 class ScaledWeights:
-    """Which of the weights do not have the factor of their channel, in the order of the constant."""
+    """Mask of the weights without the factor of their channel, in the order of the constant."""
 
     wrong: Array
 
     @property
     def reason(self) -> str:
-        """What is wrong."""
+        """The reason why the weights are wrong."""
         flat = self.wrong.reshape(-1)
         return (
             f"{int(flat.sum())} of {flat.size} values are not the constant's times the factor of their channel, the"
@@ -48,15 +48,15 @@ def channel_axes_of(reader: Node, value: Output) -> tuple[int, ...]:
 
 
 def scaled_weights(expected: Array, actual: Array, axes: tuple[int, ...]) -> ScaledWeights | None:
-    """How ``actual`` holds ``expected`` with a factor for each channel; None where it does not, or the factors are 1.
+    """Compare ``actual`` with ``expected`` times a factor per channel; None where it is not, or all factors are 1.
 
     Both have the same shape, of which ``axes`` make the channels.
     """
-    wanted, held = _by_channel(expected, axes), _by_channel(actual, axes)
+    expected_channels, held = _by_channel(expected, axes), _by_channel(actual, axes)
     if held.shape[1] < _MIN_SIZE:
         return None
     with np.errstate(all="ignore"):
-        rounded = wanted.astype(held.dtype)
+        rounded = expected_channels.astype(held.dtype)
         unequal = rounded != held
         telling = (rounded != 0) | (held != 0)  # what is zero, or rounded to zero, has every factor
         counts = np.count_nonzero(telling, axis=1)
@@ -66,7 +66,7 @@ def scaled_weights(expected: Array, actual: Array, axes: tuple[int, ...]) -> Sca
         wrong = unequal
         for channel in np.flatnonzero(unequal.any(axis=1)):
             # Small numbers of float16 have so few bits that a factor leaves many of them equal.
-            apart = _apart(wanted[channel], held[channel])
+            apart = _apart(expected_channels[channel], held[channel])
             if apart.sum() < unequal[channel].sum():
                 wrong[channel] = apart
     if np.mean(wrong) > 1 - _MIN_SHARE:
@@ -85,15 +85,15 @@ def nearest_scaled(expected: Array, actual: Array, axes: tuple[int, ...]) -> Arr
     return np.asarray(wide * np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0))
 
 
-def _apart(wanted: Array, held: Array) -> Array:
-    """Which values of a channel do not have the factor that most of the others have."""
+def _apart(expected_channels: Array, held: Array) -> Array:
+    """Return the mask of the values of a channel without the factor that most of the others have."""
     half = np.spacing(np.abs(held)).astype(np.float64) / 2 * _SLACK
-    wide, value = wanted.astype(np.float64), held.astype(np.float64)
-    known = wide != 0
-    ends = np.sort([(value - half)[known] / wide[known], (value + half)[known] / wide[known]], axis=0)
+    wide, value = expected_channels.astype(np.float64), held.astype(np.float64)
+    has_width = wide != 0
+    ends = np.sort([(value - half)[has_width] / wide[has_width], (value + half)[has_width] / wide[has_width]], axis=0)
     low, high = ends
-    wrong = ~known & (held != 0)
-    if not known.any():
+    wrong = ~has_width & (held != 0)
+    if not has_width.any():
         return wrong
     factor = low.max()
     if not factor <= high.min():
@@ -102,7 +102,7 @@ def _apart(wanted: Array, held: Array) -> Array:
         steps = np.concatenate([np.ones(len(low), int), np.full(len(high), -1)])
         order = np.lexsort((-steps, at))
         factor = at[order][np.argmax(np.cumsum(steps[order]))]
-    wrong[known] = ~((low <= factor) & (factor <= high))
+    wrong[has_width] = ~((low <= factor) & (factor <= high))
     return wrong
 
 

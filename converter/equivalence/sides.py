@@ -32,7 +32,7 @@ class Run:
 
     @property
     def passed(self) -> bool:
-        return all(one.passed for one in self.outputs)
+        return all(comparison.passed for comparison in self.outputs)
 
     @property
     def shapes(self) -> dict[str, list[int]]:
@@ -55,7 +55,7 @@ class Sides:
     tolerance: Choose
     default_tolerance: bool
     frozen: Mapping[str, Array]
-    wanted: tuple[str, ...] | None
+    requested_outputs: tuple[str, ...] | None
     unrounded: Model | None = None
     """The IR before its weights were compressed, which compressing makes the IR again, bit for bit."""
     notes: list[str] = field(default_factory=list)
@@ -73,32 +73,32 @@ class Sides:
         self.loss = self.reference.loss(self.model) if self.default_tolerance else None
 
     def _reference_name(self, port: Port) -> str:
-        known = self.reference.input_names
-        return next((name for name in (port.name, *port.names) if name in known), port.name)
+        input_names = self.reference.input_names
+        return next((name for name in (port.name, *port.names) if name in input_names), port.name)
 
     def check_inputs(self) -> None:
         """Raises :class:`VerificationError` where the reference needs an input that the IR does not have."""
-        given = {*self.names.values(), *self.frozen}
-        missing = [name for name in self.reference.required_inputs(self.wanted) if name not in given]
+        available = {*self.names.values(), *self.frozen}
+        missing = [name for name in self.reference.required_inputs(self.requested_outputs) if name not in available]
         if missing:
             raise VerificationError(
                 f"the IR has no inputs {missing}, which the ONNX model needs: if they were frozen, freeze them here "
                 f'too, as in --input "{missing[0]}=..." or freeze={{"{missing[0]}": ...}}'
             )
 
-    def given(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    def reference_feeds(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Inputs by the names that the reference has for them."""
         ports = {port.name: port for port in self.ports}
-        own = {self.names[name]: self.processing.given(ports[name], value) for name, value in feeds.items()}
+        own = {self.names[name]: self.processing.preprocess(ports[name], value) for name, value in feeds.items()}
         return self.reference.typed({**own, **self.frozen})
 
     def expected(self, feeds: Mapping[str, Array], *, plain: bool = False) -> dict[str, Array]:
         """The outputs of the reference; ``plain`` is a run without onnxruntime's fusions."""
-        if self.wanted is None:
+        if self.requested_outputs is None:
             inner = self.reference.inner_outputs(self.engine.outputs)
-            return self.processing.returned(self.reference.run(self.given(feeds), inner, plain=plain))
-        expected = self.reference.run(self.given(feeds), self.wanted, plain=plain, only=True)
-        return self.processing.returned({name: expected[name] for name in self.wanted})
+            return self.processing.returned(self.reference.run(self.reference_feeds(feeds), inner, plain=plain))
+        expected = self.reference.run(self.reference_feeds(feeds), self.requested_outputs, plain=plain, only=True)
+        return self.processing.returned({name: expected[name] for name in self.requested_outputs})
 
     def compare(
         self,
@@ -151,14 +151,14 @@ class Sides:
             core = Processing(self.unrounded, self.reference.processing).core
         if core is None:
             return Compared(), self.processing.hidden
-        given = self.given(run.feeds)
-        before = self.feeds_of_core(run.feeds, given)
+        reference_inputs = self.reference_feeds(run.feeds)
+        before = self.feeds_of_core(run.feeds, reference_inputs)
         feeds = dict(zip(core.inputs, before))
         try:
-            found = self.reference.compare_layers(
+            comparison = self.reference.compare_layers(
                 core,
                 feeds,
-                given,
+                reference_inputs,
                 self.tolerance,
                 RoundedWeights.of(core) if self.default_tolerance else self.rounded,
                 is_chosen=not self.default_tolerance,
@@ -170,27 +170,31 @@ class Sides:
             # A side cannot show its inner tensors (sequences, odd types): the outputs stand alone.
             return Compared(), str(error)
         if self.engine.name != "NumPy":
-            alone = f", but {len(found.in_numpy)} that cannot be run alone there" if found.in_numpy else ""
+            alone = f", but {len(comparison.in_numpy)} that cannot be run alone there" if comparison.in_numpy else ""
             self.notes.append(
                 f"inner tensors of the whole run are computed in NumPy, layers from right inputs in "
                 f"{self.engine.name}{alone}"
             )
-        if found.absent:
-            some = ", ".join(f"'{name}'" for name in found.absent[:3]) + (" ..." if len(found.absent) > 3 else "")
+        if comparison.absent:
+            some = ", ".join(f"'{name}'" for name in comparison.absent[:3]) + (
+                " ..." if len(comparison.absent) > 3 else ""
+            )
             self.notes.append(
-                f"{len(found.absent)} inner tensors have no counterpart in the IR ({some}): "
+                f"{len(comparison.absent)} inner tensors have no counterpart in the IR ({some}): "
                 f"they were compared with the layers around them"
             )
-        if found.defined:
-            some = ", ".join(f"'{name}'" for name in found.defined[:3]) + (" ..." if len(found.defined) > 3 else "")
+        if comparison.defined:
+            some = ", ".join(f"'{name}'" for name in comparison.defined[:3]) + (
+                " ..." if len(comparison.defined) > 3 else ""
+            )
             self.notes.append(
                 f"{self.reference.name} computes {some} otherwise than ONNX defines it: the IR agrees with onnx's own "
                 f"evaluator"
             )
-        if found.bodies:
-            self.notes.append(f"the bodies of {len(found.bodies)} layers were compared as a whole")
-        more = " ..." if len(found.problems) > _PROBLEMS_SHOWN else ""
-        return found, "; ".join(found.problems[:_PROBLEMS_SHOWN]) + more
+        if comparison.bodies:
+            self.notes.append(f"the bodies of {len(comparison.bodies)} layers were compared as a whole")
+        more = " ..." if len(comparison.problems) > _PROBLEMS_SHOWN else ""
+        return comparison, "; ".join(comparison.problems[:_PROBLEMS_SHOWN]) + more
 
     def random_outputs(self) -> set[str]:
         """The outputs that depend on random numbers, by all their names."""
@@ -204,14 +208,16 @@ class Sides:
 
     def defined(self, run: Run) -> dict[str, Array]:
         """The outputs of a run as onnx's own evaluator computes them, from the operators' definitions."""
-        values = self.reference.run_by_definition(self.given(run.feeds), list(run.expected))
+        values = self.reference.run_by_definition(self.reference_feeds(run.feeds), list(run.expected))
         return self.processing.returned(values)
 
-    def feeds_of_core(self, feeds: Mapping[str, Array], given: Mapping[str, Array]) -> list[Array]:
-        """What the layers behind the preprocessing get, in the order of the inputs."""
+    def feeds_of_core(self, feeds: Mapping[str, Array], reference_inputs: Mapping[str, Array]) -> list[Array]:
+        """Return the inputs of the layers behind the preprocessing, in the order of the inputs."""
         processed = self.processing.record.inputs
         return [
-            given[self.names[port.name]] if any(name in processed for name in port.names) else feeds[port.name]
+            reference_inputs[self.names[port.name]]
+            if any(name in processed for name in port.names)
+            else feeds[port.name]
             for port in self.ports
         ]
 

@@ -42,19 +42,19 @@ def files_of(*paths: object) -> list[Path]:
 
     Raises :class:`VerificationError` for an object in memory, which has no digest.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
         if not isinstance(path, (str, os.PathLike)):
             raise VerificationError("a statement is about files: give both models, and inputs, as paths")
         file = Path(path)
-        found.append(file)
+        files.append(file)
         if file.suffix.lower() == ".xml" and file.with_suffix(".bin").exists():
-            found.append(file.with_suffix(".bin"))
+            files.append(file.with_suffix(".bin"))
         elif file.suffix.lower() not in _NO_MODELS:
             graph = OnnxGraph(os.fspath(file))
             list(graph.constants())  # external files are known once their tensors are read
-            found += graph.file.external_files
-    return found
+            files += graph.file.external_files
+    return files
 
 
 def statement_of(report: Report, options: VerificationOptions, reference: object, ir: object) -> dict[str, Any]:
@@ -63,26 +63,26 @@ def statement_of(report: Report, options: VerificationOptions, reference: object
     predicate = {
         "verdict": report.verdict,
         "reason": report.reason,
-        "materials": _described(files_of(reference, *others)),
+        "materials": _describe(files_of(reference, *others)),
         "options": options_of(options),
         "reference": report.oracle,
         "engine": report.engine,
         "versions": {"onnx2ir": Step("verify").version, **{name: metadata.version(name) for name in ("numpy", "onnx")}},
         "outputs": [
             {
-                "name": one.name,
-                "type": one.element_type,
-                "passed": one.passed,
-                "max_absolute": one.max_absolute,
-                "max_relative": one.max_relative,
-                "tolerance": {"absolute": one.tolerance.absolute, "relative": one.tolerance.relative},
+                "name": comparison.name,
+                "type": comparison.element_type,
+                "passed": comparison.passed,
+                "max_absolute": comparison.max_absolute,
+                "max_relative": comparison.max_relative,
+                "tolerance": {"absolute": comparison.tolerance.absolute, "relative": comparison.tolerance.relative},
             }
-            for one in report.outputs
+            for comparison in report.outputs
         ],
         "weights": report.weight_states,
         "derivation": report.derivation.state,
     }
-    subject = _described(files_of(ir))
+    subject = _describe(files_of(ir))
     return {"_type": TYPE, "subject": subject, "predicateType": PREDICATE_TYPE, "predicate": _plain(predicate)}
 
 
@@ -97,18 +97,18 @@ def options_of(options: VerificationOptions) -> dict[str, Any]:
 
     Raises :class:`VerificationError` for a value that has no JSON.
     """
-    found = {}
+    values_by_name = {}
     for entry in fields(options):
         value = getattr(options, entry.name)
         if entry.name in _APART or value == entry.default or value in (None, {}):
             continue
         try:
-            found[entry.name] = json.loads(json.dumps(value))
+            values_by_name[entry.name] = json.loads(json.dumps(value))
         except (TypeError, ValueError) as error:
             raise VerificationError(
                 f"a statement has no form for {entry.name}={value!r}: give it as a string, or as numbers and lists"
             ) from error
-    return found
+    return values_by_name
 
 
 class Statement:
@@ -135,8 +135,8 @@ class Statement:
             self.verdict = str(predicate["verdict"])
             self.options = dict(predicate["options"])
             self.versions = dict(predicate["versions"])
-            self.subject = [_checked(entry) for entry in values["subject"]]
-            self.materials = [_checked(entry) for entry in predicate["materials"]]
+            self.subject = [_check_entry(entry) for entry in values["subject"]]
+            self.materials = [_check_entry(entry) for entry in predicate["materials"]]
         except (KeyError, TypeError, ValueError) as error:
             raise VerificationError(f"the statement {path} is not complete: {error!r}") from error
         if self.verdict not in VERDICTS or not self.subject or not self.materials:
@@ -147,8 +147,8 @@ class Statement:
 
         Raises :class:`VerificationError` for options that this version does not have.
         """
-        known = {entry.name: entry.default for entry in fields(options) if entry.name not in _APART}
-        unknown = sorted(set(self.options) - set(known))
+        defaults = {entry.name: entry.default for entry in fields(options) if entry.name not in _APART}
+        unknown = sorted(set(self.options) - set(defaults))
         if unknown:
             raise VerificationError(f"the statement has options that this version does not have: {', '.join(unknown)}")
         own = options_of(options)
@@ -157,14 +157,17 @@ class Statement:
     def mismatches(self, statement: Mapping[str, Any]) -> tuple[str, ...]:
         """Return what ``statement``, which is about the files of now, has otherwise; each in one sentence."""
         predicate = statement["predicate"]
-        found = [*_of_files(self.subject, statement["subject"]), *_of_files(self.materials, predicate["materials"])]
+        differences = [
+            *_of_files(self.subject, statement["subject"]),
+            *_of_files(self.materials, predicate["materials"]),
+        ]
         for name in sorted({*self.options, *predicate["options"]}):
             pair = self.options.get(name), predicate["options"].get(name)
             if pair[0] != pair[1]:
-                found.append(f"the option {name} is {pair[1]!r}, in the statement {pair[0]!r}")
+                differences.append(f"the option {name} is {pair[1]!r}, in the statement {pair[0]!r}")
         if self.verdict != predicate["verdict"]:
-            found.append(f"the verdict is '{predicate['verdict']}', in the statement '{self.verdict}'")
-        return tuple(found)
+            differences.append(f"the verdict is '{predicate['verdict']}', in the statement '{self.verdict}'")
+        return tuple(differences)
 
     def notes(self, statement: Mapping[str, Any]) -> tuple[str, ...]:
         """Return which versions are others than those of the statement."""
@@ -175,27 +178,27 @@ class Statement:
 
 def _of_files(recorded: Files, files: Files) -> list[str]:
     """Return which files have other digests than the recorded ones. Names alone may differ: files are renamed."""
-    found = []
-    digests = [one["digest"] for one in files]
-    left = [one for one in files if one["digest"] not in [entry["digest"] for entry in recorded]]
+    differences = []
+    digests = [file["digest"] for file in files]
+    left = [file for file in files if file["digest"] not in [entry["digest"] for entry in recorded]]
     for entry in recorded:
         if entry["digest"] in digests:
             continue
-        other = next((one for one in left if one["name"] == entry["name"]), None)
+        other = next((file for file in left if file["name"] == entry["name"]), None)
         if other is None:
-            found.append(f"no file has the digest that '{entry['name']}' has in the statement")
+            differences.append(f"no file has the digest that '{entry['name']}' has in the statement")
             continue
         left.remove(other)
         pair = other["digest"]["sha256"][:12], entry["digest"]["sha256"][:12]
-        found.append(f"the file '{entry['name']}' has the SHA-256 {pair[0]}..., in the statement {pair[1]}...")
-    return found + [f"the file '{one['name']}' is not in the statement" for one in left]
+        differences.append(f"the file '{entry['name']}' has the SHA-256 {pair[0]}..., in the statement {pair[1]}...")
+    return differences + [f"the file '{file['name']}' is not in the statement" for file in left]
 
 
-def _checked(entry: Any) -> dict[str, Any]:
+def _check_entry(entry: Any) -> dict[str, Any]:
     return {"name": str(entry["name"]), "digest": {"sha256": str(entry["digest"]["sha256"])}}
 
 
-def _described(paths: Iterable[Path]) -> list[dict[str, Any]]:
+def _describe(paths: Iterable[Path]) -> list[dict[str, Any]]:
     return [{"name": path.name, "digest": {"sha256": _digest(path)}} for path in paths]
 
 

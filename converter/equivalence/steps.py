@@ -53,7 +53,7 @@ from ir_runtime.rewriting import graph_pass
 _MIN_PROMPT, _MAX_WINDOW = 24, 1024
 _PRECISIONS = {"float16": "f16", "bfloat16": "bf16"}
 _SHORT_STEPS = 3
-"""How many tokens follow in the runs behind the first one."""
+"""The number of tokens in the runs behind the first one."""
 
 
 @record
@@ -75,9 +75,9 @@ class StepsReport(Printed):
     """
 
     oracle: str
-    """What ran the ONNX model."""
+    """The engine of the ONNX model."""
     engine: str
-    """What ran the IR."""
+    """The engine of the IR."""
     seed: int
     """The seed of the random tokens."""
     steps: tuple[Step, ...]
@@ -163,7 +163,7 @@ def verify_steps(
     Runs: a prompt (longer than the windows that the IR's masks have, up to 1024 tokens) and tokens behind it; the same
     after a reset; a prompt in two parts; a batch of prompts of different lengths, padded on the left, where a row
     may be that of the ONNX model with the padding, and is left out of recurrent models that padding changes; beams that
-    go on with the past of other rows. ``rtol`` and ``atol`` replace the tolerance of the logits' type; ``engine``,
+    continue with the state of other rows. ``rtol`` and ``atol`` replace the tolerance of the logits' type; ``engine``,
     ``device``, ``config``, ``accept_unproven`` and ``verbose`` are those of :func:`verify`.
 
     Raises :class:`converter.VerificationError` where a side is no language model, or cannot be run.
@@ -187,7 +187,10 @@ def verify_steps(
     with stage("steps"):
         for step, feeds in _Runs(onnx_side, ir_side, (rtol, atol), seed, length).all(steps):
             done.append(step)
-            if not step.comparison.passed and len([one for one in done if not one.comparison.passed]) == 1:
+            if (
+                not step.comparison.passed
+                and len([failed_step for failed_step in done if not failed_step.comparison.passed]) == 1
+            ):
                 with stage("layers"), silent():
                     layer, problem, is_rounding = _first_layer(
                         onnx_model, model, feeds, rtol=rtol, atol=atol, **running
@@ -211,9 +214,9 @@ def _prompt_length(model: Model) -> int:
         if isinstance(node.op, ComparisonOperation):
             constants = [source.type.constant for side in node.inputs for source in side.node.inputs]
             windows += [
-                int(abs(one.reshape(-1)[0]))
-                for one in constants
-                if one is not None and one.size == 1 and one.dtype.kind == "i"
+                int(abs(constant.reshape(-1)[0]))
+                for constant in constants
+                if constant is not None and constant.size == 1 and constant.dtype.kind == "i"
             ]
     return max(_MIN_PROMPT, max(window for window in windows if window <= _MAX_WINDOW) + 8)
 
@@ -272,11 +275,11 @@ class _WithRounding:
             decoder.reset()
 
     def __call__(self, tokens: Array, mask: Array, beams: Sequence[int] | None = None) -> _Logits:
-        found = self._decoder(tokens, mask, beams)
+        logits = self._decoder(tokens, mask, beams)
         others = [decoder(tokens, mask, beams) for decoder in self._copies]
-        allowance = [allowance_of(row, [np.abs(other[at] - row) for other in others]) for at, row in enumerate(found)]
+        allowance = [allowance_of(row, [np.abs(other[at] - row) for other in others]) for at, row in enumerate(logits)]
         exact = [decoder(tokens, mask, beams) for decoder in self._exact]
-        return _Logits(found, np.array(allowance), exact[0] if exact else None)
+        return _Logits(logits, np.array(allowance), exact[0] if exact else None)
 
 
 class _Runs:
@@ -316,7 +319,7 @@ class _Runs:
         yield from self._together("beams", prompts, min(steps, _SHORT_STEPS), [2, 0, 0])
 
     def _takes(self, tokens: Array) -> bool:
-        """Whether the ONNX model takes these tokens in one step; some take one token at a time."""
+        """True if the ONNX model takes these tokens in one step; some take one token at a time."""
         self._onnx.reset()
         try:
             self._onnx(tokens)
@@ -344,47 +347,47 @@ class _Runs:
     def _together(
         self, run: str, prompts: list[Array], steps: int, beams: list[int] | None
     ) -> Iterator[tuple[Step, Feeds]]:
-        """A batch; with ``beams`` each row goes on with the past of the row that it names, after the prompt."""
+        """A batch; with ``beams`` each row continues with the state of the row that it names, after the prompt."""
         rows = range(len(prompts))
         longest = max(prompt.shape[1] for prompt in prompts)
         tokens, mask = (np.zeros((len(prompts), longest), np.int64) for _ in range(2))
         for row, prompt in enumerate(prompts):
             tokens[row, longest - prompt.shape[1] :], mask[row, longest - prompt.shape[1] :] = prompt, 1
         self._ir.reset()
-        found = [self._ir(tokens, mask)]
-        given = [self._random.integers(0, self._vocabulary, (len(prompts), 1)) for _ in range(steps)]
-        for number, step in enumerate(given):
+        outputs_of_steps = [self._ir(tokens, mask)]
+        drawn_tokens = [self._random.integers(0, self._vocabulary, (len(prompts), 1)) for _ in range(steps)]
+        for number, step in enumerate(drawn_tokens):
             mask = np.concatenate([mask, np.ones_like(step)], axis=1)
-            found.append(self._ir(step, mask, beams if number == 0 else None))
-        padded = [] if beams is not None else self._padded([tokens, *given], mask)
+            outputs_of_steps.append(self._ir(step, mask, beams if number == 0 else None))
+        padded = [] if beams is not None else self._run_padded([tokens, *drawn_tokens], mask)
         for row in rows:
             self._onnx.reset()
             source = row if beams is None else beams[row]
-            for number, logits in enumerate(found):
-                tokens = prompts[source] if number == 0 else given[number - 1][row : row + 1]
+            for number, logits in enumerate(outputs_of_steps):
+                tokens = prompts[source] if number == 0 else drawn_tokens[number - 1][row : row + 1]
                 feeds = self._onnx.feeds(tokens)
                 expected = self._onnx(tokens)[:, -1:]
                 at = source if number == 0 else row
-                made = self._step(run, number, tokens, row, expected, *logits.row(at, expected))
-                if padded and not made.comparison.passed:
+                step_result = self._step(run, number, tokens, row, expected, *logits.row(at, expected))
+                if padded and not step_result.comparison.passed:
                     # Padding may change what the ONNX model itself computes, as it does a recurrent state.
                     own = padded[number][row][None, -1:]
                     if self._onnx.is_recurrent and not self._compare(expected, own, 0.0).passed:
                         break
-                    made = self._step(run, number, tokens, row, own, *logits.row(at, own))
-                yield made, feeds
+                    step_result = self._step(run, number, tokens, row, own, *logits.row(at, own))
+                yield step_result, feeds
 
-    def _padded(self, parts: list[Array], mask: Array) -> list[Array]:
+    def _run_padded(self, parts: list[Array], mask: Array) -> list[Array]:
         """The logits of the ONNX model with the padded batch; none where it does not take one."""
         self._onnx.reset(len(mask))
-        found, end = [], 0
+        padded_rows, end = [], 0
         try:
             for tokens in parts:
                 end += tokens.shape[1]
-                found.append(self._onnx(tokens, mask[:, :end]))
+                padded_rows.append(self._onnx(tokens, mask[:, :end]))
         except VerificationError:
             return []
-        return found
+        return padded_rows
 
     def _step(
         self, run: str, number: int, tokens: Array, row: int, expected: Array, actual: Array, rounding: float
@@ -407,18 +410,20 @@ def _first_layer(
     plain = model.clone()
     try:
         make_stateless(plain)
-        kinds = {name: node.outputs[0].element_type for node in plain.parameters for name in node.end_names}
-        given = {name: value.astype(kinds[name].dtype) for name, value in feeds.items() if name in kinds}
-        if POSITIONS in kinds and POSITIONS not in given:
+        element_types = {name: node.outputs[0].element_type for node in plain.parameters for name in node.end_names}
+        inputs_in_types = {
+            name: value.astype(element_types[name].dtype) for name, value in feeds.items() if name in element_types
+        }
+        if POSITIONS in element_types and POSITIONS not in inputs_in_types:
             keys = next(value.shape[1] for name, value in feeds.items() if name == "attention_mask")
             _freeze(plain, POSITIONS, np.arange(keys - feeds["input_ids"].shape[1], keys)[None])
-        found = verify(onnx_model, plain, inputs=given, layers=True, weights=False, **options)
+        report = verify(onnx_model, plain, inputs=inputs_in_types, layers=True, weights=False, **options)
     except ModelError as error:
         return None, str(error), False
-    layer = found.first_fault or found.first_divergence
-    is_right = found.first_fault is None and not found.layers_problem
+    layer = report.first_fault or report.first_divergence
+    is_right = report.first_fault is None and not report.layers_problem
     if layer is None:
-        problem = found.layers_problem or "no layer differs with the caches of the ONNX model: the caches differ"
+        problem = report.layers_problem or "no layer differs with the caches of the ONNX model: the caches differ"
         return None, problem, is_right
     return layer, "", is_right
 

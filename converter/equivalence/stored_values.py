@@ -1,4 +1,4 @@
-"""How a constant of the IR may hold the values of a tensor of the ONNX file: in other layouts, types and orders.
+"""Forms in which a constant of the IR may hold a tensor of the ONNX file: other layouts, types and orders.
 
 Values are compared bit by bit, so that NaN equals itself, and -0 is not 0.
 """
@@ -23,13 +23,13 @@ ValueSum = tuple[str, int, int]
 
 
 def form_of(tensor: Tensor, held: Tensor) -> str | None:
-    """How ``held`` holds the values of ``tensor``: empty where they are unchanged; None where it does not."""
+    """Describe how ``held`` holds the values of ``tensor``: empty where unchanged; None where it does not."""
     if tensor.element_type is held.element_type and tensor.size == held.size:
         if _same_bytes(tensor, held):
             return "" if tensor.shape == held.shape else "reshaped"
         if not tensor.element_type.bits:
             return None
-        return _reordered(tensor.array(), held.array())
+        return _reorder(tensor.array(), held.array())
     if not tensor.element_type.bits or not held.element_type.bits or not tensor.size or not held.size:
         return None
     expected, actual = tensor.array(), held.array()
@@ -47,7 +47,7 @@ def form_of(tensor: Tensor, held: Tensor) -> str | None:
         return None
     if np.array_equal(bits_of(nearest), bits_of(actual)):
         return f"as {held.element_type}"
-    order = _reordered(nearest, actual)
+    order = _reorder(nearest, actual)
     return None if order is None else f"as {held.element_type}, {order}"
 
 
@@ -70,15 +70,15 @@ def _pieces(tensor: Tensor) -> Iterator[bytes]:
     yield rest
 
 
-def _reordered(expected: Array, actual: Array) -> str | None:
-    found = layout_of(expected, actual, only_equal=True)
-    if found is not None:
+def _reorder(expected: Array, actual: Array) -> str | None:
+    reordered = layout_of(expected, actual, only_equal=True)
+    if reordered is not None:
         return "transposed"
     return "in another order" if np.array_equal(np.sort(bits_of(expected)), np.sort(bits_of(actual))) else None
 
 
 def _of_other_size(expected: Array, actual: Array) -> str | None:
-    """One number that stands for many, or a part of a larger constant."""
+    """A scalar that stands for many values, or a part of a larger constant."""
     few, many = sorted([bits_of(expected), bits_of(actual)], key=len)
     if (few == few[0]).all() and (many == few[0]).all():
         return "one number for all"
@@ -104,7 +104,7 @@ def layout_of(expected: Array, actual: Array, *, only_equal: bool = False) -> Ar
     """
     if expected.size != actual.size:
         return None
-    found: Array | None = None
+    values: Array | None = None
     least = float("inf")
     for axes in _orders(expected):
         transposed = expected.transpose(axes)
@@ -116,9 +116,9 @@ def layout_of(expected: Array, actual: Array, *, only_equal: bool = False) -> Ar
             continue
         candidate = transposed.reshape(actual.shape)
         gap = largest_gap(candidate, actual)
-        if found is None or gap < least:
-            found, least = candidate, gap
-    return found
+        if values is None or gap < least:
+            values, least = candidate, gap
+    return values
 
 
 def largest_gap(expected: Array, actual: Array) -> float:
@@ -151,12 +151,12 @@ def bits_of(array: Array) -> Array:
 
 
 def mostly_equal(expected: Array, actual: Array) -> bool:
-    """Whether at least half of the values are equal."""
+    """True if at least half of the values are equal."""
     return bool(np.mean(bits_of(expected) == bits_of(actual)) >= _SAME_SHARE)
 
 
 def mostly_near(expected: Array, actual: Array) -> bool:
-    """Whether at least half of the values are at most a hundredth apart."""
+    """True if at least half of the values are at most a hundredth apart."""
     if expected.dtype.kind != "f" or not expected.any():
         return False
     with np.errstate(all="ignore"):
@@ -165,7 +165,7 @@ def mostly_near(expected: Array, actual: Array) -> bool:
 
 
 def count_missing(expected: Array, actual: Array) -> int:
-    """How many of the expected values the other array does not have, each counted as often as it occurs."""
+    """Count the expected values that the other array does not have, with repetitions."""
     ours, times = np.unique(bits_of(expected), return_counts=True)
     theirs, there = np.unique(bits_of(actual), return_counts=True)
     _, left, right = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)

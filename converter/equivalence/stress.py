@@ -62,29 +62,30 @@ _WHOLE = {
 }  # fmt: skip
 
 
-def undefined(graph: OnnxGraph, oracle: Oracle, given: Mapping[str, Array]) -> str:
+def undefined(graph: OnnxGraph, oracle: Oracle, reference_inputs: Mapping[str, Array]) -> str:
     """A sentence on the first node of the main graph whose inputs have no result that ONNX defines; empty for none.
 
     Casts to whole numbers have no result for infinities and NaN, quantisation and sorting have none for NaN.
     """
-    asked: dict[str, tuple[NodeProto, bool]] = {}
+    requested: dict[str, tuple[NodeProto, bool]] = {}
     for index in graph.needed(graph.outputs):
         node = graph.nodes[index]
         to = next((attribute.i for attribute in node.attribute if attribute.name == "to"), 0)
         is_cast = node.op_type == "Cast" and to in _WHOLE
         if is_cast or node.op_type in (*_ORDERING, *_QUANTIZING):
             for name in node.input[: 2 if node.op_type == "NonMaxSuppression" else 1]:
-                asked.setdefault(name, (node, is_cast))
+                requested.setdefault(name, (node, is_cast))
     try:
-        computed = [name for name in asked if name in graph.producer]
-        values = {**given, **(oracle.run(given, computed, plain=True, only=True) if computed else {})}
+        computed = [name for name in requested if name in graph.producer]
+        inner = oracle.run(reference_inputs, computed, plain=True, only=True) if computed else {}
+        values = {**reference_inputs, **inner}
     except VerificationError:
         return ""
-    for name, (node, is_cast) in asked.items():
+    for name, (node, is_cast) in requested.items():
         value = values.get(name)
         if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
             continue
         if bool(np.isnan(value).any()) or (is_cast and bool(np.isinf(value).any())):
-            kind = NAN if bool(np.isnan(value).any()) else INFINITIES
-            return f"node '{node_name(node)}' ({node.op_type}) is given {kind}, for which ONNX defines no result"
+            category = NAN if bool(np.isnan(value).any()) else INFINITIES
+            return f"node '{node_name(node)}' ({node.op_type}) is given {category}, for which ONNX defines no result"
     return ""

@@ -1,4 +1,4 @@
-"""Which tolerance an output has: by its type, by the model's own rounding, and by the oracle's runs."""
+"""The tolerance of an output: by its type, by the model's own rounding, and by the oracle's runs."""
 
 from __future__ import annotations
 
@@ -72,28 +72,28 @@ class Loss:
     tolerance: Tolerance
     reason: str
     is_rounding: bool
-    """Whether running the IR layer by layer, each of which rounds, shows the loss."""
+    """True if running the IR layer by layer, each of which rounds, shows the loss."""
 
     @classmethod
     def of(cls, graph: OnnxGraph, model: Model) -> Loss | None:
         """The loss of quantised models, and of those that compute in 16 bits; None for others."""
         if _is_quantized(graph):
             return cls(STEPS, "values in the middle between two steps of quantisation went to different ones", False)
-        kinds = {
+        float_types = {
             output.element_type.name
             for part in model.parts()
             for node in part.nodes
             if node.inputs and not isinstance(node.op, Convert1)
             for output in node.outputs
         }
-        narrow = next((kind for kind in _NARROW if kind in kinds), None)
+        narrow = next((narrow_type for narrow_type in _NARROW if narrow_type in float_types), None)
         if narrow is None:
             return None
         return cls(_NARROW[narrow], f"the model computes in {narrow}, and the rounding of layers adds up", True)
 
 
 def _is_quantized(graph: OnnxGraph) -> bool:
-    """Whether activations are rounded to steps: a value in the middle between two may go to either."""
+    """True if activations are rounded to steps: a value in the middle between two may go to either."""
     lists = [graph.nodes, *(function.node for function in graph.proto.functions)]
     return any(
         node.op_type in _QUANTIZING or node.op_type.startswith("QLinear") or node.op_type == "DynamicQuantizeMatMul"
@@ -104,15 +104,15 @@ def _is_quantized(graph: OnnxGraph) -> bool:
 
 def gaps(first: Mapping[str, Array], second: Mapping[str, Array]) -> dict[str, float]:
     """The largest difference of each real tensor between two runs of the same model."""
-    found: dict[str, float] = {}
+    gaps_by_name: dict[str, float] = {}
     for name, value in first.items():
         other = second[name]
         if not isinstance(value, np.ndarray) or value.shape != other.shape or value.dtype.kind != "f":
             continue
         with np.errstate(all="ignore"):
             gap = np.abs(value.astype(np.float64) - other.astype(np.float64))
-        found[name] = float(gap[np.isfinite(gap)].max(initial=0.0))
-    return found
+        gaps_by_name[name] = float(gap[np.isfinite(gap)].max(initial=0.0))
+    return gaps_by_name
 
 
 def widened(allowed: Tolerance, by: float) -> Tolerance:
@@ -120,6 +120,6 @@ def widened(allowed: Tolerance, by: float) -> Tolerance:
     return Tolerance(allowed.relative, allowed.absolute, allowed.of_largest, allowed.rounding + _TIMES_OF_GAPS * by)
 
 
-def furthest(found: list[Comparison]) -> Comparison:
+def furthest(comparisons: list[Comparison]) -> Comparison:
     """Of the comparisons of one tensor in several runs one that failed, or else that with the largest difference."""
-    return max(found, key=lambda one: (not one.passed, one.max_absolute))
+    return max(comparisons, key=lambda comparison: (not comparison.passed, comparison.max_absolute))

@@ -91,8 +91,8 @@ def verify(
         elif hasattr(onnx_model, "read"):
             onnx_model = onnx_model.read()  # it may be needed more than once
         reference = reference_for(onnx_model)
-        given = make_options(chosen.input, chosen.freeze, chosen.output, chosen.batch)
-        bound = given.bound(list(reference.input_names))
+        model_options = make_options(chosen.input, chosen.freeze, chosen.output, chosen.batch)
+        bound = model_options.bound(list(reference.input_names))
         second = onnx_engine(ir, bound.frozen) if is_onnx(ir) else None
         model = second.model if second is not None else ir if isinstance(ir, Model) else read_model(ir)
     if second is None:
@@ -116,7 +116,7 @@ def verify(
         chosen_by(chosen.rtol, chosen.atol, running.precision),
         default_tolerance=chosen.rtol is None and chosen.atol is None,
         frozen=bound.frozen,
-        wanted=bound.outputs,
+        requested_outputs=bound.outputs,
         unrounded=unrounded,
     )
     sides.notes += notes
@@ -139,7 +139,7 @@ def verify(
     source = b"" if isinstance(onnx_model, Model) else onnx_model
     conversion = {name: getattr(chosen, name) for name in ("input", "freeze", "output", "batch")}
     findings = Findings(runs, source, conversion, derivation)
-    found = findings.report(
+    outcome = findings.report(
         chosen.seed if chosen.inputs is None else None,
         layers=layers if layers is not None or report is None else True,
         weights=chosen.weights and second is None,
@@ -149,20 +149,20 @@ def verify(
         directed=chosen.stress and layers is not False,
         accept_unproven=chosen.accept_unproven,
     )
-    found = replace(found, contracts=contracts)
+    outcome = replace(outcome, contracts=contracts)
     if chosen.attest is not None or statement is not None:
-        found = _attested(found, chosen, statement, onnx_model, ir)
+        outcome = _attest(outcome, chosen, statement, onnx_model, ir)
     if report is not None:
         title = f"{_name_of(onnx_model)} and {_name_of(ir)}"
         try:
             with stage("page"):
-                display(found, "page", model, title, Path(report), None if stored is None else Path(stored))
-            found = replace(found, page=str(report))
+                display(outcome, "page", model, title, Path(report), None if stored is None else Path(stored))
+            outcome = replace(outcome, page=str(report))
         except FileError as error:  # the report must not be lost with the page
-            found = replace(found, unwritten=(*found.unwritten, str(error)))
+            outcome = replace(outcome, unwritten=(*outcome.unwritten, str(error)))
     inform("contracts: %s", contracts_text(contracts))
-    inform("%s: %s", found.verdict, found.reason)
-    return found
+    inform("%s: %s", outcome.verdict, outcome.reason)
+    return outcome
 
 
 def _refuse_layers(options: VerificationOptions) -> None:
@@ -172,28 +172,28 @@ def _refuse_layers(options: VerificationOptions) -> None:
             raise VerificationError(f"{name} cannot be used with two ONNX models, of which outputs alone are compared")
 
 
-def _attested(found: Report, chosen: VerificationOptions, statement: Statement | None, *sides: object) -> Report:
+def _attest(outcome: Report, chosen: VerificationOptions, statement: Statement | None, *sides: object) -> Report:
     """Return the report beside the ``statement``, once the one of now is written where that is asked for."""
     with stage("statement"):
-        now = statement_of(found, chosen, *sides)
+        now = statement_of(outcome, chosen, *sides)
     if statement is not None:
-        notes = (*found.notes, *statement.notes(now))
-        found = replace(found, attestation=statement.mismatches(now), notes=notes)
+        notes = (*outcome.notes, *statement.notes(now))
+        outcome = replace(outcome, attestation=statement.mismatches(now), notes=notes)
     if chosen.attest is not None:
         try:
             write_statement(now, chosen.attest)
-            found = replace(found, statement=os.fspath(chosen.attest))
+            outcome = replace(outcome, statement=os.fspath(chosen.attest))
         except FileError as error:  # the report must not be lost with the statement
-            found = replace(found, unwritten=(*found.unwritten, str(error)))
-    return found
+            outcome = replace(outcome, unwritten=(*outcome.unwritten, str(error)))
+    return outcome
 
 
 def _states_of(
     model: Model, reference: Reference, frozen: Collection[str], outputs: Sequence[str] | None
 ) -> dict[str, tuple[str, str]]:
     """Return the variables that hold inputs of the reference, which ``model`` has not: their input and output there."""
-    known = {*frozen, *(name for node in model.parameters for name in node.end_names)}
-    missing = [name for name in reference.required_inputs(outputs) if name not in known]
+    available = {*frozen, *(name for node in model.parameters for name in node.end_names)}
+    missing = [name for name in reference.required_inputs(outputs) if name not in available]
     variables = {getattr(node.op, "variable_id", "") for node in model.sinks} if missing else set()
     pairs = {start + end: (start, end) for start in missing for end in reference.output_names}
     return {name: pairs[name] for name in variables & pairs.keys()}

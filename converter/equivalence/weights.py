@@ -1,4 +1,4 @@
-"""What the IR holds of every tensor that the ONNX file declares, bit by bit.
+"""Compare every tensor that the ONNX file declares with the IR, bit by bit.
 
 Outputs show only what the inputs reach: a row of an embedding that no token asks for may be wrong, and rounding hides
 the last bits of a weight. So each initializer is looked for where it belongs: in the constant that carries its name,
@@ -72,7 +72,7 @@ class _WeightChecks:
         self._names = anchors(graph, nodes)
         self._named = {name: output for output, names in self._names.items() for name in names}
         self._rounded = RoundedWeights.of(model)
-        self._known = KnownValues(model)
+        self._known_values = KnownValues(model)
         self._constants: dict[str, Node] = {}
         for part in model.parts():
             for node in part.nodes:
@@ -114,25 +114,25 @@ class _WeightChecks:
         return weights is not None and not _moved_or_rounded().issuperset(weights.steps)
 
     def checks(self) -> list[WeightCheck]:
-        found: dict[str, WeightCheck] = {}
+        checks_by_name: dict[str, WeightCheck] = {}
         left: dict[str, tuple[Tensor, list[Node]]] = {}
         for name, tensor in self._graph.constants():
             if name not in self._read:
-                found[name] = WeightCheck(name, "unused")
+                checks_by_name[name] = WeightCheck(name, "unused")
                 continue
             own = self._constants.get(name)
             check = self._first(name, tensor, [own] if own is not None else self._nearby(name, tensor))
-            check = check or (self._differs(name, tensor, own) if own is not None else self._scaled(name, tensor))
+            check = check or (self._differs(name, tensor, own) if own is not None else self._check_scaled(name, tensor))
             if check is None:
                 left[name] = tensor, [own] if own is not None else list(self._nearby(name, tensor))
-            found[name] = check or WeightCheck(name, "folded", self._into(name))
+            checks_by_name[name] = check or WeightCheck(name, "folded", self._into(name))
         into = {name: self._into(name) for name, (tensor, _) in left.items() if tensor.element_type.is_real}
         times = Counter(layer for layers in into.values() for layer in layers)
         for name, (tensor, places) in left.items() if self._guess else ():
             # Where nothing else was folded into the layers, a constant that is near can only be this weight, damaged.
             alone = name in into and all(times[layer] == 1 for layer in into[name])
-            found[name] = self._damaged(name, tensor, places, alone=alone) or found[name]
-        return list(found.values())
+            checks_by_name[name] = self._damaged(name, tensor, places, alone=alone) or checks_by_name[name]
+        return list(checks_by_name.values())
 
     def _first(self, name: str, tensor: Tensor, places: Iterable[Node]) -> WeightCheck | None:
         for node in places:
@@ -148,7 +148,7 @@ class _WeightChecks:
                 return packed
         return None
 
-    def _scaled(self, name: str, tensor: Tensor) -> WeightCheck | None:
+    def _check_scaled(self, name: str, tensor: Tensor) -> WeightCheck | None:
         """The check of a tensor whose channels are scaled; None where no constant is that."""
         if not tensor.element_type.is_real or len(tensor.shape) < 2:
             return None
@@ -167,15 +167,17 @@ class _WeightChecks:
             if not axes:
                 continue
             layouts = matrix_layouts(tensor.array(), actual.shape)
-            scaled = [one for layout in layouts if (one := scaled_weights(layout, actual, axes)) is not None]
+            scaled = [
+                candidate for layout in layouts if (candidate := scaled_weights(layout, actual, axes)) is not None
+            ]
             if not scaled:
                 continue
-            found = min(scaled, key=lambda one: int(one.wrong.sum()))
+            closest = min(scaled, key=lambda candidate: int(candidate.wrong.sum()))
             self.matched.add(node)
             self._scaled_constants.add(node)
-            if not found.wrong.any():
+            if not closest.wrong.any():
                 return WeightCheck(name, "scaled", (node.name,), "each channel times a factor")
-            return WeightCheck(name, "changed", (node.name,), "", float("nan"), found.reason)
+            return WeightCheck(name, "changed", (node.name,), "", float("nan"), closest.reason)
         return None
 
     def _differs(self, name: str, tensor: Tensor, node: Node) -> WeightCheck | None:
@@ -186,8 +188,8 @@ class _WeightChecks:
             return None  # another tensor of the same name, such as a scalar that stands for it
         actual = held.array()
         layouts = matrix_layouts(tensor.array(), actual.shape)
-        expected = min(layouts, key=lambda one: int(np.count_nonzero(bits_of(one) != bits_of(actual))))
-        return _changed(name, node, expected, actual)
+        expected = min(layouts, key=lambda candidate: int(np.count_nonzero(bits_of(candidate) != bits_of(actual))))
+        return _check_changed(name, node, expected, actual)
 
     def _damaged(self, name: str, tensor: Tensor, places: Sequence[Node], *, alone: bool) -> WeightCheck | None:
         """A constant that matches no other tensor and differs from this one in some values.
@@ -208,7 +210,7 @@ class _WeightChecks:
                 nearest = tensor.array().astype(actual.dtype)
             expected = layout_of(nearest, actual)
             if expected is not None and (mostly_equal(expected, actual) or (alone and mostly_near(expected, actual))):
-                return _changed(name, node, expected, actual)
+                return _check_changed(name, node, expected, actual)
             missing = count_missing(nearest, actual)
             if held.size >= _MIN_SIZE_TO_COUNT and missing <= held.size * _MOST_MISSING_SHARE:
                 reason = f"{missing} of {held.size} values are not among those of the constant, whatever their order"
@@ -216,12 +218,12 @@ class _WeightChecks:
         return None
 
     def _is_scaled_bias(self, node: Node) -> bool:
-        """Whether the constant is added to what scaled weights make: it was scaled, too."""
+        """True if the constant is added to what scaled weights make: it was scaled, too."""
         layers = (source.node for reader in node.outputs[0].uses for source in reader.inputs)
         return any(source.node in self._scaled_constants for layer in layers for source in layer.inputs)
 
     def _is_computed(self, node: Node) -> bool:
-        """Whether an ONNX node computes the constant from its inputs, and does not only move them."""
+        """True if an ONNX node computes the constant from its inputs, and does not only move them."""
         producers = [self._graph.producer[name] for name in self._names.get(node.outputs[0], ())]
         return any(self._graph.nodes[index].op_type not in _MOVING for index in producers)
 
@@ -243,11 +245,11 @@ class _WeightChecks:
     def _groups(self, name: str, tensor: Tensor) -> Iterator[list[Node]]:
         outputs = self._after.get(name, ())
         if any(len(self._held_by(output)) > _MOST_TO_COMPARE for output in outputs):
-            wanted = value_sum(tensor)
+            expected_sum = value_sum(tensor)
             for output in outputs:
                 if output not in self._by_sum:
                     self._by_sum[output] = _by_sum(self._held_by(output))
-                yield self._by_sum[output].get(wanted, [])
+                yield self._by_sum[output].get(expected_sum, [])
         for output in outputs:
             yield self._held_by(output)
 
@@ -261,14 +263,14 @@ class _WeightChecks:
 
     def _first_named(self, needed: Sequence[int]) -> dict[str, dict[Output, None]]:
         """For each tensor that a node reads: the first values of the IR that depend on it and have a name, in order."""
-        found: dict[str, dict[Output, None]] = {}
+        readers_by_name: dict[str, dict[Output, None]] = {}
         for index in reversed(needed):
             after: dict[Output, None] = {}
             for name in self._graph.nodes[index].output:
-                after.update({self._named[name]: None} if name in self._named else found.get(name, {}))
+                after.update({self._named[name]: None} if name in self._named else readers_by_name.get(name, {}))
             for name in self._graph.reads[index]:
-                found[name] = {**after, **found[name]} if name in found else after
-        return found
+                readers_by_name[name] = {**after, **readers_by_name[name]} if name in readers_by_name else after
+        return readers_by_name
 
     def _read_beside_data(self, needed: Sequence[int]) -> set[str]:
         """The constants that a node reads together with data, at most moved or cast before.
@@ -282,13 +284,13 @@ class _WeightChecks:
             if nodes[index].op_type == "Constant" or (reads[index] and reads[index] <= constants):
                 constants.update(nodes[index].output)
                 of_constants.add(index)
-        found: set[str] = set()
+        names_beside_data: set[str] = set()
         for index in reversed(needed):
             if index not in of_constants:
-                found |= reads[index] & constants
-            elif nodes[index].op_type in {*_MOVING, "Cast"} and not found.isdisjoint(nodes[index].output):
-                found.update(nodes[index].input[:1])
-        return found
+                names_beside_data |= reads[index] & constants
+            elif nodes[index].op_type in {*_MOVING, "Cast"} and not names_beside_data.isdisjoint(nodes[index].output):
+                names_beside_data.update(nodes[index].input[:1])
+        return names_beside_data
 
     def _into(self, name: str) -> tuple[str, ...]:
         if name in self._places:
@@ -304,7 +306,7 @@ class _WeightChecks:
         if widening is None or not widening.inputs[0].element_type.is_integral or node.op.data.size != tensor.size:
             return None
         try:
-            (value, output), (next_value, _) = (self._decompressed(widening, offset) for offset in (0.0, 1.0))
+            (value, output), (next_value, _) = (self._decompress(widening, offset) for offset in (0.0, 1.0))
         except ModelError:
             return None
         layout = layout_of(tensor.array(), value)
@@ -327,7 +329,7 @@ class _WeightChecks:
             return WeightCheck(name, "changed", (node.name,), form, error, f"a weight is {worst:.3g} steps away")
         return WeightCheck(name, "compressed", (node.name,), form, error)
 
-    def _decompressed(self, widening: Node, offset: float) -> tuple[Array, Output]:
+    def _decompress(self, widening: Node, offset: float) -> tuple[Array, Output]:
         """The weights that the layers behind the codes compute, with ``offset`` added to every code; where they do."""
         output: Output = widening.outputs[0]
         stored = widening.inputs[0].node.op.data
@@ -337,8 +339,8 @@ class _WeightChecks:
             users = output.uses
             if len(users) != 1 or len(users[0].outputs) != 1:
                 return value, output
-            inputs = [value if s is output else self._known.value(s) for s in users[0].inputs]
-            if any(one is None for one in inputs):
+            inputs = [value if s is output else self._known_values.value(s) for s in users[0].inputs]
+            if any(source is None for source in inputs):
                 return value, output
             value = as_tuple(layer_runner(users[0])(*inputs))[0]
             output = users[0].outputs[0]
@@ -351,11 +353,11 @@ def _moved_or_rounded() -> frozenset[str]:
 
 
 def _by_sum(nodes: Sequence[Node]) -> dict[ValueSum, list[Node]]:
-    found: dict[ValueSum, list[Node]] = {}
+    nodes_by_sum: dict[ValueSum, list[Node]] = {}
     for node in nodes:
         if node.op.data is not None:
-            found.setdefault(value_sum(node.op.data), []).append(node)
-    return found
+            nodes_by_sum.setdefault(value_sum(node.op.data), []).append(node)
+    return nodes_by_sum
 
 
 def _is_list(tensor: Tensor) -> bool:
@@ -363,7 +365,7 @@ def _is_list(tensor: Tensor) -> bool:
     return tensor.element_type.is_integral and tensor.size <= _LONGEST_LIST
 
 
-def _changed(name: str, node: Node, expected: Array, actual: Array) -> WeightCheck:
+def _check_changed(name: str, node: Node, expected: Array, actual: Array) -> WeightCheck:
     expected, actual = expected.reshape(-1), actual.reshape(-1)
     unequal = bits_of(expected) != bits_of(actual)
     first = int(np.argmax(unequal))

@@ -71,7 +71,7 @@ def parse_inputs(text: str) -> list[InputSpec]:
             InputSpec(
                 name or None,
                 None if entry["shape"] is None else _shape(re.sub(r"\s*,\s*|\s+", ",", entry["shape"][1:-1].strip())),
-                None if entry["kind"] is None else _kind(entry["kind"]),
+                None if entry["kind"] is None else _element_type(entry["kind"]),
                 None if value is None else _value(name, value.strip()),
             )
         )
@@ -98,7 +98,7 @@ def input_specs(requested: Any) -> list[InputSpec]:
         return specs
     if isinstance(requested, str):
         return parse_inputs(requested)
-    if _is_kind(requested) or _is_shape(requested):
+    if _is_element_type(requested) or _is_shape(requested):
         return [_spec([requested])]
     if isinstance(requested, tuple) and _is_spec(requested):
         return [_spec(list(requested))]
@@ -121,13 +121,13 @@ def input_specs(requested: Any) -> list[InputSpec]:
 
 
 def _is_spec(parts: Sequence[Any]) -> bool:
-    """Whether a tuple describes one input (name, shape and type, each at most once) and not several inputs."""
-    kinds = ["name" if isinstance(part, str) and not index else _sort(part) for index, part in enumerate(parts)]
-    return "" not in kinds and len(set(kinds)) == len(kinds) and len(kinds) > 0
+    """True if a tuple describes one input (name, shape and type, each at most once) and not several inputs."""
+    categories = ["name" if isinstance(part, str) and not index else _sort(part) for index, part in enumerate(parts)]
+    return "" not in categories and len(set(categories)) == len(categories) and len(categories) > 0
 
 
 def _sort(part: Any) -> str:
-    if _is_kind(part):
+    if _is_element_type(part):
         return "type"
     return "shape" if isinstance(part, str) or _is_shape(part) else ""
 
@@ -142,8 +142,8 @@ def _spec(parts: list[Any]) -> InputSpec:
             continue
         if part is None and index:
             continue  # neither shape nor type
-        if _is_kind(part) and requested_type is None:
-            requested_type = _kind(part)
+        if _is_element_type(part) and requested_type is None:
+            requested_type = _element_type(part)
         elif (isinstance(part, str) or _is_shape(part)) and shape is None:
             try:
                 shape = _shape(part)
@@ -158,7 +158,7 @@ def _spec(parts: list[Any]) -> InputSpec:
     return InputSpec(name, shape, requested_type)
 
 
-def _is_kind(requested: Any) -> bool:
+def _is_element_type(requested: Any) -> bool:
     if isinstance(requested, str):
         try:
             element_type(requested)
@@ -168,7 +168,7 @@ def _is_kind(requested: Any) -> bool:
     return isinstance(requested, (ElementType, np.dtype, type)) or callable(getattr(requested, "get_type_name", None))
 
 
-def _kind(requested: Any) -> ElementType:
+def _element_type(requested: Any) -> ElementType:
     try:
         if isinstance(requested, (str, ElementType)):
             requested_type = element_type(requested)

@@ -28,7 +28,7 @@ class Options:
     """Inputs that are listed by name only."""
     unnamed: tuple[InputSpec, ...] = ()
     stateful: bool = False
-    """Whether caches become variables."""
+    """True if caches become variables."""
 
     def bound(self, input_names: Sequence[str]) -> Options:
         """The options for a model with these inputs; entries without a name are for the inputs that are not named.
@@ -49,8 +49,8 @@ class Options:
             )
         taken = list(zip(free, self.unnamed))
         shapes = {name: spec.shape for name, spec in taken if spec.shape is not None}
-        kinds = {name: spec.element_type for name, spec in taken if spec.element_type is not None}
-        return replace(self, shapes={**self.shapes, **shapes}, kinds={**self.kinds, **kinds}, unnamed=())
+        types_by_input = {name: spec.element_type for name, spec in taken if spec.element_type is not None}
+        return replace(self, shapes={**self.shapes, **shapes}, kinds={**self.kinds, **types_by_input}, unnamed=())
 
     def shape_of(self, name: str, declared: PartialShape) -> PartialShape:
         """The shape that the input is to have."""
@@ -98,10 +98,10 @@ def make_options(
 ) -> Options:
     """Check the arguments of ``convert_model``; raises :class:`OptionError`."""
     shapes: dict[str, PartialShape] = {}
-    kinds: dict[str, ElementType] = {}
+    types_by_input: dict[str, ElementType] = {}
     named: list[str] = []
     unnamed: list[InputSpec] = []
-    frozen = _frozen(freeze)
+    frozen = _freeze(freeze)
     for spec in input_specs(input):
         if spec.name is None:
             unnamed.append(spec)
@@ -112,7 +112,7 @@ def make_options(
         if spec.shape is not None:
             shapes[spec.name] = spec.shape
         if spec.element_type is not None:
-            kinds[spec.name] = spec.element_type
+            types_by_input[spec.name] = spec.element_type
         if spec.value is not None:
             if spec.name in frozen:
                 raise OptionError(f"input '{spec.name}' is given two values")
@@ -120,7 +120,7 @@ def make_options(
     if batch is not None and (not _is_whole(batch) or batch < 1):
         raise OptionError(f"the batch must be a positive number, but is {shown(batch)}")
     batch = None if batch is None else int(batch)
-    return Options(shapes, frozen, output_names(output), batch, kinds, tuple(named), tuple(unnamed), stateful)
+    return Options(shapes, frozen, output_names(output), batch, types_by_input, tuple(named), tuple(unnamed), stateful)
 
 
 def output_names(output: str | Sequence[str] | None) -> tuple[str, ...] | None:
@@ -143,7 +143,7 @@ def output_names(output: str | Sequence[str] | None) -> tuple[str, ...] | None:
     return outputs
 
 
-def _frozen(freeze: Mapping[str, Any] | None) -> dict[str, Array]:
+def _freeze(freeze: Mapping[str, Any] | None) -> dict[str, Array]:
     if freeze is None:
         return {}
     if not isinstance(freeze, Mapping):

@@ -46,9 +46,9 @@ class SupportedOperator:
     cases: int = 0
     numpy: int = 0
     openvino: int = 0
-    """How many of the suite's cases there are, and how many pass in each engine."""
+    """The number of the suite's cases, and of those that pass in each engine."""
     limits: tuple[str, ...] = ()
-    """What is not supported, and why."""
+    """Unsupported cases, and their reasons."""
 
 
 @record
@@ -78,11 +78,11 @@ def supported_operators() -> list[SupportedOperator]:
         key = (domain, op_type)
         how = "translated" if key in translated else "function" if key in versions else "refused"
         limits = (refused[key],) if how == "refused" else ()
-        operators.append(_measured(op_type, domain, tuple(sorted(versions.get(key, ()))), how, limits))
+        operators.append(_with_measurements(op_type, domain, tuple(sorted(versions.get(key, ()))), how, limits))
     return operators
 
 
-def _measured(
+def _with_measurements(
     op_type: str, domain: str, versions: tuple[int, ...], how: str, why: tuple[str, ...]
 ) -> SupportedOperator:
     measured = _measurements().get(f"{domain}.{op_type}", {})
@@ -129,7 +129,7 @@ SUPPORT_HEADINGS = ("operator", "domain", "versions", "layers", "NumPy", "OpenVI
 
 
 def needed_operators(source: ModelSource) -> list[NeededOperator]:
-    """What ``source`` needs, bodies and functions included, by domain and name.
+    """List the operators that ``source`` needs, bodies and functions included, by domain and name.
 
     Raises :class:`converter.ConversionError` where the file is not an ONNX model.
     """

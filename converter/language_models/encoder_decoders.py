@@ -84,7 +84,7 @@ class EncoderDecoder:
 
 def convert_encoder(parts: EncoderDecoder, options: ConversionOptions) -> Model:
     """Return the encoder."""
-    return _converted(parts.encoder, options)
+    return _convert(parts.encoder, options)
 
 
 def convert_decoder(parts: EncoderDecoder, options: ConversionOptions) -> Model:
@@ -113,18 +113,18 @@ def convert_decoder(parts: EncoderDecoder, options: ConversionOptions) -> Model:
         add_masks(model)
 
     returned = [name for name in outputs if name not in present_of_past.values()]
-    decoder = _converted(parts.others, options, returned, with_caches=True, make_states=make_states)
+    decoder = _convert(parts.others, options, returned, with_caches=True, make_states=make_states)
     advice = "export the model with a newer release of Optimum" if options.fuse else "convert it with fusion"
     _check(decoder, _part(parts.first, returned[:1], plain), parts, advice)
     return decoder
 
 
 def _part(path: Path, outputs: Sequence[str], options: ConversionOptions) -> Model:
-    """What a decoder without caches computes of ``outputs``."""
-    return _converted(path, options, outputs, with_caches=False)
+    """Compute ``outputs`` of a decoder without a KV cache."""
+    return _convert(path, options, outputs, with_caches=False)
 
 
-def _converted(
+def _convert(
     path: Path,
     options: ConversionOptions,
     outputs: Sequence[str] | None = None,

@@ -33,7 +33,7 @@ _LEFT_OUT = {".xml", ".bin"}
 
 @record
 class ExportedLanguageModel:
-    """What was written."""
+    """The files that were written."""
 
     model: Path
     """The ONNX model; large weights lie beside it."""

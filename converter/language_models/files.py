@@ -20,7 +20,7 @@ _BASES = (
 """Names of files that are no variants of each other, though one may begin as another does."""
 _PLACES = ("", "onnx")
 PLAIN = "fp32"
-"""What transformers.js calls the file without an ending."""
+"""The variant whose file transformers.js names without a suffix."""
 
 
 @record
@@ -108,7 +108,7 @@ def listed(names: list[str], none: str, limit: int = 12) -> str:
 
 
 def all_files(folder: str | os.PathLike[str]) -> list[str]:
-    """What lies in a folder and in its folders, for a message."""
+    """List the files of a folder and of its subfolders, for a message."""
     path = Path(folder)
     nested = (entry for entry in path.glob("*/*") if entry.is_file())
     return sorted(str(entry.relative_to(path)) for entry in (*(e for e in path.iterdir() if e.is_file()), *nested))

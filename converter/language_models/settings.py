@@ -12,7 +12,7 @@ SEARCH = (
     *("do_sample", "num_beams", "num_return_sequences", "max_length", "min_length", "temperature", "top_k", "top_p"),
     *("repetition_penalty", "length_penalty", "diversity_penalty", "no_repeat_ngram_size", "early_stopping"),
 )
-"""What has one name and one meaning in both."""
+"""Settings with the same name and meaning in both files."""
 TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
 _DECODER = {
     "hidden_size": "hidden_size",
@@ -25,7 +25,7 @@ _MODEL = {"type": "model_type", "vocab_size": "vocab_size", "context_length": "m
 
 
 def configuration_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``config.json`` says of a model that only ``genai_config.json`` describes."""
+    """Return ``config.json`` for a model that only ``genai_config.json`` describes."""
     model = settings.get("model", {})
     decoder = model.get("decoder", {})
     collected = {name: model[key] for key, name in _MODEL.items() if key in model}
@@ -34,7 +34,7 @@ def configuration_of(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def generation_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What ``generation_config.json`` says of it."""
+    """Return ``generation_config.json`` for such a model."""
     model, search = settings.get("model", {}), settings.get("search", {})
     collected = {name: model[name] for name in TOKENS if name in model}
     return collected | {name: search[name] for name in SEARCH if name in search}

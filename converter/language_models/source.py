@@ -20,9 +20,9 @@ GENAI_SETTINGS = "genai_config.json"
 CONFIGURATION = "config.json"
 GENERATION = "generation_config.json"
 _DECODERS = ("model", "decoder_model_merged", "decoder_with_past_model", "decoder_model")
-"""What exporters call the file of a decoder, the one with caches first."""
+"""Names that exporters give to the file of a decoder, the one with a KV cache first."""
 _OTHER_PARTS = ("encoder", "vision", "speech", "embedding")
-"""What ``genai_config.json`` calls parts beside a decoder."""
+"""Names of parts beside a decoder in ``genai_config.json``."""
 _KEPT_ENDINGS = (".json", ".txt", ".jinja", ".model", ".tiktoken")
 _MAX_KEPT_BYTES = 1 << 28
 

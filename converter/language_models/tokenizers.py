@@ -19,7 +19,7 @@ _CODE = "from openvino_tokenizers.cli_tools.convert_tokenizer import convert_hf_
 
 @record
 class Tokenizers:
-    """Whether tokenizer and detokenizer were written, and where not, why, and the command that does it."""
+    """The result for tokenizer and detokenizer: written or not, the reason, and the command that writes them."""
 
     written: bool
     why_not: str = ""

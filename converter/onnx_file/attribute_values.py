@@ -16,13 +16,13 @@ def attribute_value(attribute: AttributeProto) -> Any:
     if attribute_type == AttributeProto.FLOAT:
         return attribute.f
     if attribute_type == AttributeProto.STRING:
-        return _decoded(attribute.s, attribute.name)
+        return _decode(attribute.s, attribute.name)
     if attribute_type == AttributeProto.INTS:
         return list(attribute.ints)
     if attribute_type == AttributeProto.FLOATS:
         return list(attribute.floats)
     if attribute_type == AttributeProto.STRINGS:
-        return [_decoded(item, attribute.name) for item in attribute.strings]
+        return [_decode(item, attribute.name) for item in attribute.strings]
     for number, field in (
         (AttributeProto.TENSOR, "t"),
         (AttributeProto.GRAPH, "g"),
@@ -37,7 +37,7 @@ def attribute_value(attribute: AttributeProto) -> Any:
     raise InvalidModelError(f"attribute '{attribute.name}' has the unknown type {attribute_type}")
 
 
-def _decoded(value: bytes, name: str) -> str:
+def _decode(value: bytes, name: str) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError as error:

@@ -68,7 +68,7 @@ def schema_function(
 
 
 def has_schema_function(schema: Schema | None) -> bool:
-    """Whether the schema defines the operator by a function of other operators."""
+    """True if the schema defines the operator by a function of other operators."""
     return schema is not None and schema.has_function
 
 
@@ -111,29 +111,29 @@ def expand(function: FunctionProto, node: NodeProto, opsets: Mapping[str, int]) 
     imports = {normalize_domain(entry.domain): entry.version for entry in function.opset_import}
     passed = dict(zip(function.input, node.input))
     missing = {name for name in function.input if not passed.get(name)}
-    nodes = tuple(_substituted(inner, values_by_name, missing) for inner in function.node)
+    nodes = tuple(_substitute(inner, values_by_name, missing) for inner in function.node)
     return Expansion(tuple(function.input), tuple(function.output), nodes, {**opsets, **imports})
 
 
-def _substituted(node: NodeProto, values_by_name: Mapping[str, AttributeProto], missing: Collection[str]) -> NodeProto:
+def _substitute(node: NodeProto, values_by_name: Mapping[str, AttributeProto], missing: Collection[str]) -> NodeProto:
     """Return the node, and those of its graphs, with what its attributes refer to and without ``missing`` inputs."""
-    kept = []
+    attributes = []
     for attribute in node.attribute:
         if attribute.ref_attr_name:
             source = values_by_name.get(attribute.ref_attr_name)
             if source is not None:
-                kept.append(source.with_fields(name=attribute.name))
+                attributes.append(source.with_fields(name=attribute.name))
             continue
         changed: dict[str, Any] = {}
         if attribute.has("g"):
             changed["g"] = _substituted_graph(attribute.g, values_by_name, missing)
         if attribute.graphs:
             changed["graphs"] = [_substituted_graph(graph, values_by_name, missing) for graph in attribute.graphs]
-        kept.append(attribute.with_fields(**changed) if changed else attribute)
-    return node.with_fields(attribute=kept, input=["" if name in missing else name for name in node.input])
+        attributes.append(attribute.with_fields(**changed) if changed else attribute)
+    return node.with_fields(attribute=attributes, input=["" if name in missing else name for name in node.input])
 
 
 def _substituted_graph(
     graph: GraphProto, values_by_name: Mapping[str, AttributeProto], missing: Collection[str]
 ) -> GraphProto:
-    return graph.with_fields(node=[_substituted(node, values_by_name, missing) for node in graph.node])
+    return graph.with_fields(node=[_substitute(node, values_by_name, missing) for node in graph.node])

@@ -2,7 +2,7 @@
 
 They have the names, fields, numbers and defaults of onnx's own classes, which take protobuf and a tenth of a
 second to import; a field that a file leaves out has its default and is not :meth:`Message.has`. What a conversion
-has no use for (texts for people, training) is not kept.
+does not use (strings for people, training) is not kept.
 
 https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
 """
@@ -47,7 +47,7 @@ class Message:
         self.__dict__.update(values)
 
     def has(self, name: str) -> bool:
-        """Whether the file has a value for a field."""
+        """True if the file has a value for a field."""
         return name in self.__dict__
 
     def with_fields(self, **changed: Any) -> Self:
@@ -78,7 +78,7 @@ class TensorProto(Message):
     FLOAT8E8M0, UINT2, INT2, FLOAT6E2M3, FLOAT6E3M2 = range(24, 29)
 
     EXTERNAL: ClassVar[int] = 1
-    """What ``data_location`` is where the data lies in another file."""
+    """The ``data_location`` of data that lies in another file."""
 
     dims: Sequence[int] = ()
     data_type: int = 0
@@ -89,7 +89,7 @@ class TensorProto(Message):
     name: str = ""
     raw_data: bytes = b""
     raw_span: tuple[int, int] = (0, 0)
-    """Where large raw data lies in the model's own file, and how many bytes it is; no field of ONNX's."""
+    """The place and size in bytes of large raw data in the model's own file; no field of ONNX's."""
     double_data: Sequence[float] = ()
     uint64_data: Sequence[int] = ()
     external_data: Sequence[StringStringEntryProto] = ()
@@ -131,7 +131,7 @@ class TensorTypeProto(Message):
 
 
 class SequenceTypeProto(Message):
-    """What a sequence or an optional holds."""
+    """The type of the values of a sequence or an optional."""
 
     elem_type: TypeProto
 
@@ -256,67 +256,88 @@ def _declare(message: type[Message], *declared: tuple[int, str, int | type[Messa
     message.fields = fields
 
 
-def _one(number: int, name: str, held: int | type[Message]) -> tuple[int, str, int | type[Message], bool]:
+def _single(number: int, name: str, held: int | type[Message]) -> tuple[int, str, int | type[Message], bool]:
     return number, name, held, False
 
 
-def _many(number: int, name: str, held: type[Message]) -> tuple[int, str, int | type[Message], bool]:
+def _repeated(number: int, name: str, held: type[Message]) -> tuple[int, str, int | type[Message], bool]:
     return number, name, held, True
 
 
-_declare(StringStringEntryProto, _one(1, "key", TEXT), _one(2, "value", TEXT))
-_declare(OperatorSetIdProto, _one(1, "domain", TEXT), _one(2, "version", INT))
+_declare(StringStringEntryProto, _single(1, "key", TEXT), _single(2, "value", TEXT))
+_declare(OperatorSetIdProto, _single(1, "domain", TEXT), _single(2, "version", INT))
 _declare(
     TensorProto,
-    *(_one(1, "dims", INTS), _one(2, "data_type", INT), _one(4, "float_data", FLOATS), _one(5, "int32_data", INTS)),
-    *(_one(6, "string_data", BYTES_LIST), _one(7, "int64_data", INTS), _one(8, "name", TEXT), _one(9, "raw_data", RAW)),
-    *(_one(10, "double_data", DOUBLES), _one(11, "uint64_data", UINTS)),
-    *(_many(13, "external_data", StringStringEntryProto), _one(14, "data_location", INT)),
+    *(
+        _single(1, "dims", INTS),
+        _single(2, "data_type", INT),
+        _single(4, "float_data", FLOATS),
+        _single(5, "int32_data", INTS),
+    ),
+    *(
+        _single(6, "string_data", BYTES_LIST),
+        _single(7, "int64_data", INTS),
+        _single(8, "name", TEXT),
+        _single(9, "raw_data", RAW),
+    ),
+    *(_single(10, "double_data", DOUBLES), _single(11, "uint64_data", UINTS)),
+    *(_repeated(13, "external_data", StringStringEntryProto), _single(14, "data_location", INT)),
 )
-_declare(SparseTensorProto, _one(1, "values", TensorProto), _one(2, "indices", TensorProto), _one(3, "dims", INTS))
-_declare(DimensionProto, _one(1, "dim_value", INT), _one(2, "dim_param", TEXT))
-_declare(TensorShapeProto, _many(1, "dim", DimensionProto))
-_declare(TensorTypeProto, _one(1, "elem_type", INT), _one(2, "shape", TensorShapeProto))
-_declare(SequenceTypeProto, _one(1, "elem_type", TypeProto))
+_declare(
+    SparseTensorProto, _single(1, "values", TensorProto), _single(2, "indices", TensorProto), _single(3, "dims", INTS)
+)
+_declare(DimensionProto, _single(1, "dim_value", INT), _single(2, "dim_param", TEXT))
+_declare(TensorShapeProto, _repeated(1, "dim", DimensionProto))
+_declare(TensorTypeProto, _single(1, "elem_type", INT), _single(2, "shape", TensorShapeProto))
+_declare(SequenceTypeProto, _single(1, "elem_type", TypeProto))
 _declare(
     TypeProto,
-    *(_one(1, "tensor_type", TensorTypeProto), _one(4, "sequence_type", SequenceTypeProto)),
-    *(_one(5, "map_type", MapTypeProto), _one(8, "sparse_tensor_type", TensorTypeProto)),
-    _one(9, "optional_type", SequenceTypeProto),
+    *(_single(1, "tensor_type", TensorTypeProto), _single(4, "sequence_type", SequenceTypeProto)),
+    *(_single(5, "map_type", MapTypeProto), _single(8, "sparse_tensor_type", TensorTypeProto)),
+    _single(9, "optional_type", SequenceTypeProto),
 )
-_declare(ValueInfoProto, _one(1, "name", TEXT), _one(2, "type", TypeProto))
+_declare(ValueInfoProto, _single(1, "name", TEXT), _single(2, "type", TypeProto))
 _declare(
     AttributeProto,
-    *(_one(1, "name", TEXT), _one(21, "ref_attr_name", TEXT), _one(20, "type", INT), _one(2, "f", FLOAT)),
-    *(_one(3, "i", INT), _one(4, "s", BYTES), _one(5, "t", TensorProto), _one(6, "g", GraphProto)),
-    *(_one(22, "sparse_tensor", SparseTensorProto), _one(14, "tp", TypeProto), _one(7, "floats", FLOATS)),
-    *(_one(8, "ints", INTS), _one(9, "strings", BYTES_LIST), _many(10, "tensors", TensorProto)),
-    _many(11, "graphs", GraphProto),
+    *(_single(1, "name", TEXT), _single(21, "ref_attr_name", TEXT), _single(20, "type", INT), _single(2, "f", FLOAT)),
+    *(_single(3, "i", INT), _single(4, "s", BYTES), _single(5, "t", TensorProto), _single(6, "g", GraphProto)),
+    *(_single(22, "sparse_tensor", SparseTensorProto), _single(14, "tp", TypeProto), _single(7, "floats", FLOATS)),
+    *(_single(8, "ints", INTS), _single(9, "strings", BYTES_LIST), _repeated(10, "tensors", TensorProto)),
+    _repeated(11, "graphs", GraphProto),
 )
 _declare(
     NodeProto,
-    *(_one(1, "input", TEXTS), _one(2, "output", TEXTS), _one(3, "name", TEXT), _one(4, "op_type", TEXT)),
-    *(_one(7, "domain", TEXT), _many(5, "attribute", AttributeProto)),
+    *(_single(1, "input", TEXTS), _single(2, "output", TEXTS), _single(3, "name", TEXT), _single(4, "op_type", TEXT)),
+    *(_single(7, "domain", TEXT), _repeated(5, "attribute", AttributeProto)),
 )
 _declare(
     GraphProto,
-    *(_many(1, "node", NodeProto), _one(2, "name", TEXT), _many(5, "initializer", TensorProto)),
-    *(_many(15, "sparse_initializer", SparseTensorProto), _many(11, "input", ValueInfoProto)),
-    *(_many(12, "output", ValueInfoProto), _many(13, "value_info", ValueInfoProto)),
+    *(_repeated(1, "node", NodeProto), _single(2, "name", TEXT), _repeated(5, "initializer", TensorProto)),
+    *(_repeated(15, "sparse_initializer", SparseTensorProto), _repeated(11, "input", ValueInfoProto)),
+    *(_repeated(12, "output", ValueInfoProto), _repeated(13, "value_info", ValueInfoProto)),
 )
 _declare(
     FunctionProto,
-    *(_one(1, "name", TEXT), _one(4, "input", TEXTS), _one(5, "output", TEXTS), _one(6, "attribute", TEXTS)),
-    *(_many(11, "attribute_proto", AttributeProto), _many(7, "node", NodeProto)),
-    *(_many(9, "opset_import", OperatorSetIdProto), _one(10, "domain", TEXT)),
+    *(
+        _single(1, "name", TEXT),
+        _single(4, "input", TEXTS),
+        _single(5, "output", TEXTS),
+        _single(6, "attribute", TEXTS),
+    ),
+    *(_repeated(11, "attribute_proto", AttributeProto), _repeated(7, "node", NodeProto)),
+    *(_repeated(9, "opset_import", OperatorSetIdProto), _single(10, "domain", TEXT)),
 )
 _declare(
     ModelProto,
-    *(_one(1, "ir_version", INT), _many(8, "opset_import", OperatorSetIdProto), _one(2, "producer_name", TEXT)),
-    *(_one(3, "producer_version", TEXT), _one(4, "domain", TEXT), _one(5, "model_version", INT)),
-    _one(6, "doc_string", TEXT),
-    *(_one(7, "graph", GraphProto), _many(14, "metadata_props", StringStringEntryProto)),
-    _many(25, "functions", FunctionProto),
+    *(
+        _single(1, "ir_version", INT),
+        _repeated(8, "opset_import", OperatorSetIdProto),
+        _single(2, "producer_name", TEXT),
+    ),
+    *(_single(3, "producer_version", TEXT), _single(4, "domain", TEXT), _single(5, "model_version", INT)),
+    _single(6, "doc_string", TEXT),
+    *(_single(7, "graph", GraphProto), _repeated(14, "metadata_props", StringStringEntryProto)),
+    _repeated(25, "functions", FunctionProto),
 )
 
 

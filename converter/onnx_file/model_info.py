@@ -1,4 +1,4 @@
-"""What an ONNX file declares besides its graph: opsets, producer, metadata, shapes of values."""
+"""Declarations of an ONNX file besides its graph: opsets, producer, metadata, shapes of values."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def model_info(file: OnnxFile, opsets: Mapping[str, int]) -> tuple[RuntimeInfo, 
 
 
 ROOT, DIMENSIONS = "onnx", "dimensions"
-"""Where ``rt_info`` has what an ONNX file declared, and the names of the dimensions of inputs and outputs."""
+"""Tags of ``rt_info`` for the declarations of an ONNX file, and for the names of dimensions of inputs and outputs."""
 
 
 @record
 class DeclaredInfo:
-    """What ``rt_info`` has of the ONNX file that an IR was made from: empty where it was made from none."""
+    """The data in ``rt_info`` about the ONNX file that an IR was converted from; empty where there was none."""
 
     values: Mapping[str, str]
     opsets: Mapping[str, int]
@@ -81,7 +81,7 @@ class DeclaredInfo:
 
     @classmethod
     def of(cls, infos: Sequence[RuntimeInfo]) -> DeclaredInfo:
-        """What :func:`model_info` wrote; what cannot be read counts as missing."""
+        """Read the data that :func:`model_info` wrote; unreadable entries count as missing."""
         children = next((info.children for info in infos if info.tag == ROOT), ())
         groups = {child.tag: _pairs(child.children) for child in children if child.children}
         opsets = {name: int(value) for name, value in groups.get("opset_import", {}).items() if value.isdecimal()}

@@ -42,7 +42,7 @@ class OnnxFile:
         self.path = path
         self._embedded = embedded
         self._shares = shares
-        """Whether files are mapped instead of read."""
+        """True if files are mapped instead of read."""
         self._mapped: dict[Path, Array] = {}
         self._original: onnx.ModelProto | None = None
         self._tensors: Mapping[str, Tensor] = {}
@@ -184,14 +184,14 @@ class OnnxFile:
         if not location or "\0" in location or os.path.isabs(location) or ".." in parts or ":" in parts[0]:
             raise InvalidModelError(f"tensor '{name}': external data may not lie at {location!r}")
         try:
-            return self._found(location, name)
+            return self._resolve_path(location, name)
         except (OSError, ValueError, RuntimeError) as error:  # names that no file can have, links in a circle
             reason = getattr(error, "strerror", None) or error
             raise InvalidModelError(
                 f"tensor '{name}': its external data {shortened(location)!r} cannot be read: {reason}"
             ) from error
 
-    def _found(self, location: str, name: str) -> Path:
+    def _resolve_path(self, location: str, name: str) -> Path:
         """The file at a relative location, which must lie in the model's folder."""
         assert self.path is not None
         logical, real = self.path.parent, self.path.resolve().parent
@@ -225,7 +225,7 @@ def open_model(source: Any, share_weights: bool = True) -> OnnxFile:
             raise ConversionError(f"the model's path cannot be read: {error}") from error
         mapped = _mapped(path, share_weights)
         data = mapped if isinstance(mapped, np.ndarray) else bytes_of(mapped)
-        return OnnxFile(_parsed(mapped, str(path), path), path, data, share_weights)
+        return OnnxFile(_parse(mapped, str(path), path), path, data, share_weights)
     if isinstance(source, (bytes, bytearray, memoryview)):
         content = source
     elif type(source).__module__.startswith("onnx.") and type(source).__name__ == "ModelProto":
@@ -244,7 +244,7 @@ def open_model(source: Any, share_weights: bool = True) -> OnnxFile:
         )
     if not isinstance(content, (bytes, bytearray, memoryview)):
         raise ConversionError("the model's file object must be opened in binary mode")
-    return OnnxFile(_parsed(memoryview(content), "the model"), None, np.frombuffer(content, np.uint8))
+    return OnnxFile(_parse(memoryview(content), "the model"), None, np.frombuffer(content, np.uint8))
 
 
 def _of_another_kind(source: object) -> str:
@@ -258,7 +258,7 @@ def _of_another_kind(source: object) -> str:
     return ""
 
 
-def _parsed(source: MappedFile | memoryview | Array | None, subject: str, path: Path | None = None) -> ModelProto:
+def _parse(source: MappedFile | memoryview | Array | None, subject: str, path: Path | None = None) -> ModelProto:
     if isinstance(source, np.ndarray):
         source = source.data
     head = b"" if source is None else bytes(source[:_HEAD])
@@ -327,24 +327,24 @@ def _typed_data(proto: TensorProto, name: str, count: int) -> Array:
             values[:] = [item.decode() for item in proto.string_data]
         except UnicodeDecodeError as error:
             raise InvalidModelError(f"tensor '{name}' holds a string that is not UTF-8") from error
-        return _counted(values, count, name)
+        return _check_count(values, count, name)
     element_type = element_type_of(proto.data_type)
     field = _FIELD_OF.get(proto.data_type, "int32_data")
     stored = np.array(getattr(proto, field), _STORED[field])
     if not stored.size and any(len(getattr(proto, other)) for other in _STORED):
         raise InvalidModelError(f"tensor '{name}': its data must stand in the field {field}, where there is none")
     if field != "int32_data":
-        return _counted(stored.astype(element_type.dtype, copy=False), count, name)
+        return _check_count(stored.astype(element_type.dtype, copy=False), count, name)
     if proto.data_type == TensorProto.INT32:
-        return _counted(stored.astype(np.int32), count, name)
+        return _check_count(stored.astype(np.int32), count, name)
     if element_type.is_packed:
         octets = stored.astype(np.uint8)
         # A byte holds several numbers; the last byte may hold more than there are.
         held = min(stored.size * (8 // element_type.bits), count)
-        return _counted(element_types.unpack(octets, element_type, (held,)), count, name)
+        return _check_count(element_types.unpack(octets, element_type, (held,)), count, name)
     # The rest are the bits of numbers of 8 and 16 bits.
     bits = stored.astype(np.uint16 if element_type.bits == 16 else np.uint8)
-    return _counted(bits.view(element_type.dtype), count, name)
+    return _check_count(bits.view(element_type.dtype), count, name)
 
 
 _STORED = {
@@ -364,7 +364,7 @@ _FIELD_OF = {
 }
 
 
-def _counted(values: Array, count: int, name: str) -> Array:
+def _check_count(values: Array, count: int, name: str) -> Array:
     if values.size != count:
         raise InvalidModelError(f"tensor '{name}' needs {count} values, but has {values.size}")
     return values

@@ -50,11 +50,11 @@ class Schema:
     attribute_types: Mapping[str, str]
     """The attributes' types, called as in ``AttributeProto.AttributeType``."""
     has_function: bool
-    """Whether the operator is made of others."""
+    """True if the operator is made of others."""
 
     @property
     def has_variadic_output(self) -> bool:
-        """Whether the last output may stand for any number of outputs."""
+        """True if the last output may stand for any number of outputs."""
         return self.most_outputs > len(self.output_types)
 
 
@@ -72,7 +72,7 @@ def versions(name: str, domain: str) -> tuple[Schema, ...]:
     """All versions of an operator, the oldest first."""
     rows = _table()["domains"].get(domain, {}).get(name)
     if rows is None:
-        return _registered(name, domain)
+        return _registered_schemas(name, domain)
     return tuple(_schema(name, domain, index) for index in range(len(rows)))
 
 
@@ -112,7 +112,7 @@ def _schema(name: str, domain: str, index: int) -> Schema:
     )
 
 
-def _registered(name: str, domain: str) -> tuple[Schema, ...]:
+def _registered_schemas(name: str, domain: str) -> tuple[Schema, ...]:
     """The versions that someone has registered with onnx."""
     onnx = sys.modules.get("onnx")
     if onnx is None:
@@ -161,5 +161,5 @@ def table_of(schemas: Sequence[Schema]) -> str:
         + "\n}"
         for domain, operators in domains.items()
     ]
-    kinds = ",\n".join(json.dumps(type_name) for type_name in types)
-    return f'{{"types": [\n{kinds}\n],\n"domains": {{\n' + ",\n".join(lines) + "\n}}\n"
+    types_text = ",\n".join(json.dumps(type_name) for type_name in types)
+    return f'{{"types": [\n{types_text}\n],\n"domains": {{\n' + ",\n".join(lines) + "\n}}\n"

@@ -63,7 +63,7 @@ def _strip(data: memoryview, start: int, end: int, message: str, depth: int, pas
         else:
             inner = _strip(data, field.payload, field.end, nested[field.number], deeper(depth), passed)
             if len(inner) != size:
-                pieces += [data[copied : field.start], _tagged(field.number, inner)]
+                pieces += [data[copied : field.start], _tag(field.number, inner)]
                 copied = field.end
     pieces.append(data[copied:end])
     return b"".join(pieces)
@@ -78,14 +78,14 @@ def _encode_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def _tagged(number: int, payload: bytes) -> bytes:
+def _tag(number: int, payload: bytes) -> bytes:
     return _begin(number, len(payload)) + payload
 
 
 def _reference(offset: int, length: int) -> bytes:
     entries = {"location": EMBEDDED, "offset": str(offset), "length": str(length)}
     return b"".join(
-        _tagged(_EXTERNAL_DATA, _tagged(1, key.encode()) + _tagged(2, value.encode())) for key, value in entries.items()
+        _tag(_EXTERNAL_DATA, _tag(1, key.encode()) + _tag(2, value.encode())) for key, value in entries.items()
     )
 
 

@@ -115,7 +115,11 @@ def multiplications(proto: ModelProto) -> Multiplications:
         if work is None:
             continue
         try:
-            count += work(node, [_known(shapes, name) for name in node.input], [_known(shapes, n) for n in node.output])
+            count += work(
+                node,
+                [_known_shape(shapes, name) for name in node.input],
+                [_known_shape(shapes, n) for n in node.output],
+            )
         except (LookupError, TypeError, ValueError):
             unknown += 1
     return Multiplications(count, unknown)
@@ -142,7 +146,7 @@ def _shapes(proto: ModelProto) -> Mapping[str, Shape]:
     return shapes
 
 
-def _known(shapes: Mapping[str, Shape], name: str) -> Shape:
+def _known_shape(shapes: Mapping[str, Shape], name: str) -> Shape:
     return shapes.get(name)
 
 
@@ -173,7 +177,7 @@ def _convolution(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> 
     return _product(outputs[0]) * _product(None if weights is None else weights[1:])
 
 
-def _transposed(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
+def _transposed_convolution(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
     weights = inputs[1]
     return _product(inputs[0]) * _product(None if weights is None else weights[1:])
 
@@ -182,7 +186,7 @@ _WORK = {
     "MatMul": _matmul,
     "Gemm": _gemm,
     "Conv": _convolution,
-    "ConvTranspose": _transposed,
+    "ConvTranspose": _transposed_convolution,
     "ConvInteger": _convolution,
     "MatMulInteger": _matmul,
 }

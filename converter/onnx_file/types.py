@@ -32,7 +32,7 @@ _COUNTERPARTS = {
 }
 
 _BY_NUMBER = {DATA_TYPES[name]: element_types.element_type(ir) for name, (ir, _) in _COUNTERPARTS.items()}
-_SPELLINGS = {element_types.element_type(ir): spelled for ir, spelled in _COUNTERPARTS.values()}
+_SPELLINGS = {element_types.element_type(ir): onnx_name for ir, onnx_name in _COUNTERPARTS.values()}
 
 
 def element_type_of(number: int) -> ElementType:
@@ -54,10 +54,10 @@ def onnx_number(element_type: ElementType) -> int:
 
 def spelling(element_type: ElementType) -> str | None:
     """The name of the type in ONNX's schemas (``tensor(float)``); None for types that ONNX does not have."""
-    spelled = _SPELLINGS.get(element_type)
-    return None if spelled is None else f"tensor({spelled})"
+    onnx_name = _SPELLINGS.get(element_type)
+    return None if onnx_name is None else f"tensor({onnx_name})"
 
 
-def of_spelling(spelled: str) -> ElementType | None:
+def of_spelling(onnx_name: str) -> ElementType | None:
     """The IR type that schemas spell so (``tensor(float)``); None for any other."""
-    return next((candidate for candidate, name in _SPELLINGS.items() if f"tensor({name})" == spelled), None)
+    return next((candidate for candidate, name in _SPELLINGS.items() if f"tensor({name})" == onnx_name), None)

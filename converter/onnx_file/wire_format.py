@@ -73,7 +73,7 @@ def parse_bytes(message: type[M], data: Buffer) -> M:
 
 
 class FieldSpan(NamedTuple):
-    """Where a field lies: its tag begins at ``start``, its value at ``payload``."""
+    """The place of a field: its tag begins at ``start``, its value at ``payload``."""
 
     number: int
     start: int

@@ -30,7 +30,7 @@ Body = tuple[int, "int | None", "Assembly"]
 
 
 class Assembly:
-    """What is written: the source's nodes at ``kept``, and ``graphs`` in the place of the parts.
+    """The model that is written: the source's nodes at ``kept``, with ``graphs`` instead of the parts.
 
     ``units`` are all nodes in their order, as :meth:`Source.units` returns them; ``graphs`` has the graph of each that
     is a part, by its first node, and ``bodies`` the graphs of nodes that stay. ``copies`` are tensors that are not
@@ -56,13 +56,13 @@ class Assembly:
         self._graphs = graphs
         self._kept = [unit[0] for unit in units if unit[0] not in graphs]
         self._reads = {place: {self._original(name) for name in source.reads[place]} for place in self._kept}
-        names = {one.name for one in source.outputs}.union(*self._reads.values())
+        names = {output.name for output in source.outputs}.union(*self._reads.values())
         self._constants = sorted(
             {source.producers[name] for name in names if name in source.producers} & source.constants
         )
         names -= source.captured
         self._initializers = [tensor for name, tensor in source.initializers.items() if name in names]
-        self._sparse = [one for name, one in source.sparse.items() if name in names]
+        self._sparse = [sparse_tensor for name, sparse_tensor in source.sparse.items() if name in names]
         self._name_parts(taken)
 
     def _original(self, name: str) -> str:
@@ -101,7 +101,9 @@ class Assembly:
 
     def _weights(self) -> Iterator[tuple[str, Tensor]]:
         """Weights that stay under their names, those around a body included."""
-        captured = [one for name, one in self.source.initializers.items() if name in self.source.captured]
+        captured = [
+            initializer for name, initializer in self.source.initializers.items() if name in self.source.captured
+        ]
         for tensor in (*self._initializers, *captured):
             if _is_carried(tensor):
                 yield tensor.name, self.source.file.tensor(tensor)
@@ -115,7 +117,9 @@ class Assembly:
         model.metadata_props.extend(original.metadata_props)
         model.training_info.extend(original.training_info)
         called = source.called(self._kept)
-        model.functions.extend(one for one in original.functions if (normalize_domain(one.domain), one.name) in called)
+        model.functions.extend(
+            function for function in original.functions if (normalize_domain(function.domain), function.name) in called
+        )
         least = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
         if self.opset >= source.opsets.get("", 0):
             least = max(least, original.ir_version)
@@ -135,10 +139,14 @@ class Assembly:
                 _fill(source, own, field)
         self._add_nodes(graph, left_out)
         _drop_unread(graph, left_out)
-        known = {name for node in graph.node for name in node.output} | {one.name for one in graph.initializer}
-        known |= {one.name for one, _ in left_out or ()}
+        tensor_names = {name for node in graph.node for name in node.output} | {
+            initializer.name for initializer in graph.initializer
+        }
+        tensor_names |= {initializer.name for initializer, _ in left_out or ()}
         graph.quantization_annotation.extend(
-            one for one in original.graph.quantization_annotation if one.tensor_name in known
+            annotation
+            for annotation in original.graph.quantization_annotation
+            if annotation.tensor_name in tensor_names
         )
         return model
 
@@ -194,14 +202,14 @@ class Assembly:
 
     def _imported(self) -> list[onnx.OperatorSetIdProto]:
         source = self.source
-        found = {"": self.opset}
+        imports = {"": self.opset}
         for domain in source.domains(self._kept):
             if domain in source.opsets and domain:
-                found[domain] = source.opsets[domain]
+                imports[domain] = source.opsets[domain]
         for graph in self._graphs.values():
             for call in calls_of(graph):
-                found.setdefault(call.domain, 1)
-        return [helper.make_opsetid(domain, version) for domain, version in found.items()]
+                imports.setdefault(call.domain, 1)
+        return [helper.make_opsetid(domain, version) for domain, version in imports.items()]
 
     def _node(self, place: int) -> onnx.NodeProto:
         """A node as the file has it, with the weights that it holds."""

@@ -33,23 +33,27 @@ def types_of(source: Source) -> Mapping[str, ValueInfoProto]:
     except onnx.shape_inference.InferenceError:
         graph_proto = model.graph  # what the file declares is left
     declared = [*graph_proto.value_info, *graph_proto.input, *graph_proto.output]
-    found = {one.name: one for value in declared if (one := from_onnx(value, ValueInfoProto)).type.has("tensor_type")}
-    found = {name: one for name, one in found.items() if one.type.tensor_type.elem_type}
-    _infer_from_readers(source, found)
-    return found
+    types = {
+        value_info.name: value_info
+        for value in declared
+        if (value_info := from_onnx(value, ValueInfoProto)).type.has("tensor_type")
+    }
+    types = {name: value_info for name, value_info in types.items() if value_info.type.tensor_type.elem_type}
+    _infer_from_readers(source, types)
+    return types
 
 
-def _infer_from_readers(source: Source, found: dict[str, ValueInfoProto]) -> None:
+def _infer_from_readers(source: Source, types: dict[str, ValueInfoProto]) -> None:
     """Add element types of what unknown operators compute, where a reader takes no other type."""
-    numbers = {name: value.type.tensor_type.elem_type for name, value in found.items()}
+    numbers = {name: value.type.tensor_type.elem_type for name, value in types.items()}
     numbers |= {name: tensor.data_type for name, tensor in source.initializers.items()}
     before = -1
     while before < len(numbers):  # what one node tells may be what another one needs
         before = len(numbers)
-        _infer_once(source, numbers, found)
+        _infer_once(source, numbers, types)
 
 
-def _infer_once(source: Source, numbers: dict[str, int], found: dict[str, ValueInfoProto]) -> None:
+def _infer_once(source: Source, numbers: dict[str, int], types: dict[str, ValueInfoProto]) -> None:
     for node in reversed(source.nodes):
         domain = normalize_domain(node.domain)
         schema = schema_table.find(node.op_type, domain, source.opsets.get(domain, 0))
@@ -62,8 +66,8 @@ def _infer_once(source: Source, numbers: dict[str, int], found: dict[str, ValueI
             allowed = schema.allowed.get(variable, (variable,))
             only = of_spelling(allowed[0]) if len(allowed) == 1 else None
             number = bound.get(variable, 0) if only is None else onnx_number(only)
-            is_tensor = variable in bound or all(spelled.startswith("tensor(") for spelled in allowed)
+            is_tensor = variable in bound or all(type_name.startswith("tensor(") for type_name in allowed)
             if name and name not in numbers and number and is_tensor:
                 numbers[name] = number
                 tensor = TensorTypeProto(elem_type=number)
-                found[name] = ValueInfoProto(name=name, type=TypeProto(tensor_type=tensor))
+                types[name] = ValueInfoProto(name=name, type=TypeProto(tensor_type=tensor))

@@ -86,11 +86,11 @@ class Naming:
 
     def places(self, graph: Graph) -> Mapping[Call, int]:
         """The places in the file of the nodes that these come from; one without origin stands before its reader."""
-        found: dict[Call, int] = {}
+        places_of_calls: dict[Call, int] = {}
         latest = len(self._order)
         for call in reversed(graph.calls):
-            latest = found[call] = self._order.get(call.origin, latest)
-        return found
+            latest = places_of_calls[call] = self._order.get(call.origin, latest)
+        return places_of_calls
 
     def place_of(self, node: NodeProto) -> int:
         """The place of a node of the file."""
@@ -140,12 +140,12 @@ def ends_of(graph: Graph) -> Iterator[Value]:
 
 def _small_constants(source: Source) -> Mapping[tuple[object, ...], list[str]]:
     """The names of the file's small constants by their contents."""
-    found: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
+    names_by_contents: defaultdict[tuple[object, ...], list[str]] = defaultdict(list)
     for name, proto in _tensors(source.file.proto.graph):
         tensor = source.small_constant(proto)
         if tensor is not None and tensor.byte_size <= SMALL_BYTES:
-            found[_contents(tensor)].append(name)
-    return found
+            names_by_contents[_contents(tensor)].append(name)
+    return names_by_contents
 
 
 def _tensors(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:

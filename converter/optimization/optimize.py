@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     import onnx
 
 _MOST_ROUNDS = 3
-"""How often the nodes that became more nodes are looked for again."""
+"""Maximum number of rounds that look for nodes that became more nodes."""
 _MOST_TRIES = 6
-"""Of how many operators it is tried to keep the nodes, where these became more nodes."""
+"""Maximum number of operators whose nodes are kept on trial, where these became more nodes."""
 _OPERATORS = {
     "attentions": "Attention",
     "einsum_attentions": "Attention",
@@ -91,7 +91,7 @@ class Part:
 
 
 def size_of(graph: Graph) -> int:
-    """How many nodes a graph has, those of its bodies included."""
+    """Count the nodes of a graph, those of its bodies included."""
     return sum(1 + sum(map(size_of, bodies_of(call))) for call in graph.calls)
 
 
@@ -100,15 +100,15 @@ class Optimization:
     """An optimized model: what :func:`optimize` returns."""
 
     assembly: Assembly
-    """What is written."""
+    """The model that is written."""
     nodes_before: int
-    """How many nodes the file has, those of bodies and functions included, constants not."""
+    """The number of nodes of the file with those of bodies and functions, without constants."""
     nodes: int
-    """How many nodes the result has, counted in the same way."""
+    """The number of nodes of the result, counted in the same way."""
     kept: Mapping[str, str]
     """Nodes that stay as they are, and why."""
     passes: Mapping[str, int]
-    """How many layers each pass replaced."""
+    """The number of layers that each pass replaced."""
 
     @property
     def opset(self) -> int:
@@ -159,10 +159,10 @@ def optimize(model: ModelSource, *, options: OptimizationOptions | None = None, 
     with stage("read"):
         file = open_model(source)
     with about(file.name), stage("optimize"):
-        best = _optimized(Source(file, chosen.bindings().bindings), chosen)
+        best = _optimize(Source(file, chosen.bindings().bindings), chosen)
         again = replace(chosen, input=None, freeze=None, batch=None, opset=None)
         for _ in range(_MOST_REPEATS):  # what one round makes of the graph may show more to the next
-            result = _optimized(Source(best.assembly.as_file(), Options()), again)
+            result = _optimize(Source(best.assembly.as_file(), Options()), again)
             if result.nodes >= best.nodes:
                 break
             passes = Counter(best.passes) + Counter(result.passes)
@@ -170,7 +170,7 @@ def optimize(model: ModelSource, *, options: OptimizationOptions | None = None, 
         return best
 
 
-def _optimized(source: Source, options: OptimizationOptions) -> Optimization:
+def _optimize(source: Source, options: OptimizationOptions) -> Optimization:
     return _Search(source, options, source.names()).result()
 
 
@@ -200,13 +200,13 @@ class _Search:
         before = self._size([], self.everything)
         opset = self.opset
         is_written = OLDEST <= opset <= NEWEST
-        parts, kept = list[Part](), self.everything
+        parts, kept_nodes = list[Part](), self.everything
         if is_written:
-            parts, kept = self._fewest(opset)
-            if self._size(parts, kept) > before and opset == self.imported:
-                parts, kept = [], self.everything
-        self._check_opset(kept, opset)
-        bodies = self._bodies(kept, opset) if is_written else {}
+            parts, kept_nodes = self._fewest(opset)
+            if self._size(parts, kept_nodes) > before and opset == self.imported:
+                parts, kept_nodes = [], self.everything
+        self._check_opset(kept_nodes, opset)
+        bodies = self._bodies(kept_nodes, opset) if is_written else {}
         inner = {place: [(number, index, body.assembly) for number, index, body in bodies[place]] for place in bodies}
         graphs = {part.places[0]: part.exported.graph for part in parts}
         passes, copies = Counter[str](), dict[str, str]()
@@ -215,14 +215,15 @@ class _Search:
             copies.update(part.copies)
         reason = _SMALLER if is_written else f"opsets from {OLDEST} to {NEWEST} are written, and it is of {opset}"
         return Optimization(
-            Assembly(self.source, self.source.units(kept), graphs, opset, inner, copies, self.taken),
+            Assembly(self.source, self.source.units(kept_nodes), graphs, opset, inner, copies, self.taken),
             before,
-            self._size(parts, kept) - sum(b.nodes_before - b.nodes for found in bodies.values() for _, _, b in found),
-            {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in sorted(kept)},
+            self._size(parts, kept_nodes)
+            - sum(b.nodes_before - b.nodes for bodies_of_graph in bodies.values() for _, _, b in bodies_of_graph),
+            {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in sorted(kept_nodes)},
             dict(passes),
         )
 
-    def _bodies(self, kept: Collection[int], opset: int) -> dict[int, list[tuple[int, int | None, Optimization]]]:
+    def _bodies(self, kept_nodes: Collection[int], opset: int) -> dict[int, list[tuple[int, int | None, Optimization]]]:
         """The optimized graphs of the nodes that stay."""
         options = replace(self.options, input=None, freeze=None, batch=None, opset=opset)
         return {
@@ -230,36 +231,36 @@ class _Search:
                 (number, index, _Search(body, options, self.taken).result())
                 for number, index, body in self.source.bodies(place)
             ]
-            for place in kept
+            for place in kept_nodes
             if any(subgraphs(self.source.nodes[place]))
         }
 
-    def _size(self, parts: Sequence[Part], kept: Collection[int]) -> int:
-        return sum(part.size for part in parts) + sum(map(self.source.size, kept))
+    def _size(self, parts: Sequence[Part], kept_nodes: Collection[int]) -> int:
+        return sum(part.size for part in parts) + sum(map(self.source.size, kept_nodes))
 
     def _fewest(self, opset: int) -> tuple[list[Part], frozenset[int]]:
         """The parts, and the nodes between them: those that became more nodes are kept, where that makes fewer.
 
         All of them are tried, then those of each operator, the one that grew most first.
         """
-        best, kept = self._parts(frozenset(), opset)
+        best, kept_nodes = self._parts(frozenset(), opset)
         for _ in range(_MOST_ROUNDS):
-            before, growth = self._size(best, kept), self._growth(best)
+            before, growth = self._size(best, kept_nodes), self._growth(best)
             by_operator: dict[str, set[int]] = {}
             for place in filter(partial(self._may_stay, opset=opset), growth):
                 by_operator.setdefault(self.source.nodes[place].op_type, set()).add(place)
             grown = sorted(by_operator.values(), key=lambda places: -sum(growth[place] for place in places))
             for places in ([set().union(*grown)] if len(grown) > 1 else []) + grown[:_MOST_TRIES]:
-                parts, all_kept = self._parts(kept | places, opset)
-                if self._size(parts, all_kept) < self._size(best, kept):
-                    best, kept = parts, all_kept
-            if self._size(best, kept) == before:
+                parts, all_kept = self._parts(kept_nodes | places, opset)
+                if self._size(parts, all_kept) < self._size(best, kept_nodes):
+                    best, kept_nodes = parts, all_kept
+            if self._size(best, kept_nodes) == before:
                 break
-        return best, kept
+        return best, kept_nodes
 
     def _growth(self, parts: Sequence[Part]) -> dict[int, int]:
-        """How many more nodes each node became, of those that became more."""
-        found: dict[int, int] = {}
+        """Return the number of additional nodes for each node that became several."""
+        growth: dict[int, int] = {}
         for part in parts:
             sizes = Counter[str]()
             for call in part.exported.graph.calls:
@@ -267,13 +268,13 @@ class _Search:
             for origin, size in sizes.items():
                 places = self.source.places.get(origin, ())
                 if len(places) == 1 and places[0] in part.places and size > self.source.size(places[0]):
-                    found[places[0]] = size - self.source.size(places[0])
-        return found
+                    growth[places[0]] = size - self.source.size(places[0])
+        return growth
 
-    def _check_opset(self, kept: Collection[int], opset: int) -> None:
+    def _check_opset(self, kept_nodes: Collection[int], opset: int) -> None:
         """Raise :class:`UnsupportedModelError` with all nodes that stay and mean nothing, or else, in that opset."""
         lines = []
-        for place in sorted(kept):
+        for place in sorted(kept_nodes):
             if not self._may_stay(place, opset):
                 node = self.source.nodes[place]
                 why = self.reasons.get(place, f"{node.op_type} of opset {self.imported} is another one")
@@ -295,10 +296,10 @@ class _Search:
         has_attributes = all(attribute.name in after.attribute_types for attribute in node.attribute)
         return first <= min(before.since_version, after.since_version) and has_attributes
 
-    def _parts(self, kept: frozenset[int], opset: int) -> tuple[list[Part], frozenset[int]]:
-        """The parts between the nodes that stay: those of ``kept``, and those that cannot be carried."""
+    def _parts(self, kept_nodes: frozenset[int], opset: int) -> tuple[list[Part], frozenset[int]]:
+        """The parts between the nodes that stay: those of ``kept_nodes``, and those that cannot be carried."""
         while True:
-            all_kept = kept | self.reasons.keys()
+            all_kept = kept_nodes | self.reasons.keys()
             parts, is_complete = list[Part](), True
             for unit in self.source.units(all_kept):
                 if unit[0] in all_kept:
@@ -346,28 +347,28 @@ class _Search:
         if not late or not options.fuse:
             return options
         skipped = options.skip_passes
-        names = [one.strip() for one in skipped.split(",")] if isinstance(skipped, str) else list(skipped)
+        names = [pass_name.strip() for pass_name in skipped.split(",")] if isinstance(skipped, str) else list(skipped)
         return replace(options, skip_passes=[*(name for name in names if name), *sorted(late)])
 
     def _culprits(self, places: tuple[int, ...], error: ConversionError, opset: int) -> dict[int, str]:
         """The nodes of a part that an error is about; where it names none, those that cannot be carried alone."""
         conversion = self._converted.get(places)
         layers = {} if conversion is None else _origins(conversion.model)
-        found: dict[int, str] = {}
+        reasons: dict[int, str] = {}
         for problem in error.problems:
             named = self.source.places.get(layers.get(problem.node, problem.node), ())
             named = [place for place in named if place in places]
             if len(named) > 1:  # a name of several nodes, such as those of functions
                 named = [place for place in named if not isinstance(self._part((place,), opset), Part)] or named
-            found |= {place: problem.reason for place in named if place not in found}
-        if found or len(places) == 1:
-            return found or {places[0]: str(error)}
+            reasons |= {place: problem.reason for place in named if place not in reasons}
+        if reasons or len(places) == 1:
+            return reasons or {places[0]: str(error)}
         half = len(places) // 2
         for part in (places[:half], places[half:]):
             done = self._part(part, opset)
             if not isinstance(done, Part):
-                found.update(done)
-        return found or dict.fromkeys(places, str(error))
+                reasons.update(done)
+        return reasons or dict.fromkeys(places, str(error))
 
 
 def _drop_copies(graph: Graph, fixed: Collection[str]) -> dict[str, str]:

@@ -56,14 +56,16 @@ class Source:
         self.file = _with_inputs(file, options)
         graph = self.file.proto.graph
         self.initializers: dict[str, TensorProto] = {tensor.name: tensor for tensor in graph.initializer}
-        self.sparse: dict[str, SparseTensorProto] = {one.values.name: one for one in graph.sparse_initializer}
+        self.sparse: dict[str, SparseTensorProto] = {
+            sparse_tensor.values.name: sparse_tensor for sparse_tensor in graph.sparse_initializer
+        }
         self.inputs = [value for value in graph.input if value.name not in self.initializers]
         self.outputs = list(graph.output)
-        known = {*self.initializers, *self.sparse, *(value.name for value in self.inputs)}
-        self.nodes: list[NodeProto] = _needed(in_order(graph.node, known), [value.name for value in graph.output])
+        available = {*self.initializers, *self.sparse, *(value.name for value in self.inputs)}
+        self.nodes: list[NodeProto] = _needed(in_order(graph.node, available), [value.name for value in graph.output])
         self.reads = [read_names(node) for node in self.nodes]
         self.producers = {name: place for place, node in enumerate(self.nodes) for name in node.output if name}
-        self._check_names({*known, *self.producers})
+        self._check_names({*available, *self.producers})
         place_in_file = {id(node): place for place, node in enumerate(graph.node)}
         self.places_in_file = [place_in_file[id(node)] for node in self.nodes]
         self.constants = {
@@ -73,22 +75,24 @@ class Source:
         }
         """Constant nodes, which every part that reads one has for itself."""
 
-    def _check_names(self, known: Collection[str]) -> None:
+    def _check_names(self, available: Collection[str]) -> None:
         """Raise :class:`InvalidModelError` for tensors that nothing computes."""
-        missing = [f"'{one.name}', an output," for one in self.outputs if one.name not in known]
+        missing = [f"'{output.name}', an output," for output in self.outputs if output.name not in available]
         for node, reads in zip(self.nodes, self.reads):
-            missing += [f"'{name}', which node '{node_name(node)}' reads," for name in sorted(reads.difference(known))]
+            missing += [
+                f"'{name}', which node '{node_name(node)}' reads," for name in sorted(reads.difference(available))
+            ]
         if missing:
-            raise InvalidModelError("\n".join(f"{one} is computed by no node" for one in missing))
+            raise InvalidModelError("\n".join(f"{problem} is computed by no node" for problem in missing))
 
     @cached_property
     def places(self) -> Mapping[str, Sequence[int]]:
         """The nodes that a name in an error or an origin may mean: their own, and those that hold or call its node."""
-        found: dict[str, list[int]] = {}
+        places_by_name: dict[str, list[int]] = {}
         for place in range(len(self.nodes)):
             for inner in dict.fromkeys(map(node_name, self.within(place))):
-                found.setdefault(inner, []).append(place)
-        return found
+                places_by_name.setdefault(inner, []).append(place)
+        return places_by_name
 
     def within(self, place: int) -> Iterator[NodeProto]:
         """A node, the nodes of its graphs, and those of the functions that they call."""
@@ -110,7 +114,7 @@ class Source:
         return {key for node in nodes if (key := (normalize_domain(node.domain), node.op_type)) in self.functions}
 
     def size(self, place: int) -> int:
-        """How many nodes a node is, those of its graphs and functions included, but no constants."""
+        """Count the nodes that a node stands for with those of its graphs and functions, without constants."""
         inner = self.within(place)
         return sum(
             (normalize_domain(node.domain), node.op_type) not in self.functions and node.op_type not in _CONSTANTS
@@ -143,7 +147,7 @@ class Source:
         """The domains of these nodes and of the nodes in their graphs."""
         return {normalize_domain(node.domain) for place in places for node in self.in_graph(place)}
 
-    def units(self, kept: Collection[int]) -> list[list[int]]:
+    def units(self, kept_nodes: Collection[int]) -> list[list[int]]:
         """The nodes in the order of their evaluation: each that stays alone, the others in as few parts as possible.
 
         A part is what has the same number of changes, from a part to a node that stays, on the way to it: so no part
@@ -153,13 +157,15 @@ class Source:
         stay: dict[int, list[list[int]]] = {}
         parts: dict[int, list[int]] = {}
         for place, reads in enumerate(self.reads):
-            before = [one for name in reads if (one := self.producers.get(name)) is not None]
-            before = [one for one in before if one not in self.constants]
-            if place in kept:
-                changes.append(max((changes[one] + (one not in kept) for one in before), default=0))
+            before = [producer for name in reads if (producer := self.producers.get(name)) is not None]
+            before = [producer for producer in before if producer not in self.constants]
+            if place in kept_nodes:
+                changes.append(
+                    max((changes[producer] + (producer not in kept_nodes) for producer in before), default=0)
+                )
                 stay.setdefault(changes[-1], []).append([place])
             else:
-                changes.append(max((changes[one] for one in before), default=0))
+                changes.append(max((changes[producer] for producer in before), default=0))
                 if place not in self.constants:
                     parts.setdefault(changes[-1], []).append(place)
         units: list[list[int]] = []
@@ -171,8 +177,8 @@ class Source:
     def ends(self, part: Sequence[int]) -> tuple[list[str], list[str]]:
         """The tensors that a part reads and that something outside reads of it; constants are not among them."""
         inside = {*part, *self.constants}
-        known = {*self.initializers, *self.sparse}
-        read = [name for place in part for name in sorted(self.reads[place] - known)]
+        available = {*self.initializers, *self.sparse}
+        read = [name for place in part for name in sorted(self.reads[place] - available)]
         read = [name for name in read if self.producers.get(name) not in inside]
         outside = {value.name for value in self.outputs}.union(
             *(names for place, names in enumerate(self.reads) if place not in inside)
@@ -222,7 +228,10 @@ class Source:
         from converter.optimization.declared_types import types_of  # few models have parts
 
         declared = types_of(self)
-        return {**self._inferred, **{name: _merged(one, self._inferred.get(name)) for name, one in declared.items()}}
+        return {
+            **self._inferred,
+            **{name: _merged(value_info, self._inferred.get(name)) for name, value_info in declared.items()},
+        }
 
     def add_types(self, model: Model) -> None:
         """Add the types of what an IR of these nodes computes, which onnx may not know, as of ``com.microsoft``."""
@@ -244,7 +253,9 @@ class Source:
         part = graph.with_fields(
             node=[self.nodes[place] for place in sorted({*places, *constants})],
             initializer=[tensor for tensor in graph.initializer if tensor.name in read],
-            sparse_initializer=[one for one in graph.sparse_initializer if one.values.name in read],
+            sparse_initializer=[
+                sparse_tensor for sparse_tensor in graph.sparse_initializer if sparse_tensor.values.name in read
+            ],
             input=[declared.get(name) or self.types[name] for name in inputs],
             output=[returned.get(name) or ValueInfoProto(name=name) for name in outputs],
             value_info=[],
@@ -280,12 +291,14 @@ def _merged(declared: ValueInfoProto, inferred: ValueInfoProto | None) -> ValueI
     """The type of a tensor with the dimensions that either of its types knows."""
     if inferred is None or not inferred.type.tensor_type.has("shape"):
         return declared
-    kind, dims = declared.type.tensor_type, inferred.type.tensor_type.shape.dim
-    if kind.has("shape"):
-        if len(kind.shape.dim) != len(dims):
+    tensor_type, dims = declared.type.tensor_type, inferred.type.tensor_type.shape.dim
+    if tensor_type.has("shape"):
+        if len(tensor_type.shape.dim) != len(dims):
             return declared
-        dims = [one if one.has("dim_value") else other for one, other in zip(dims, kind.shape.dim)]
-    merged = TensorTypeProto(elem_type=kind.elem_type, shape=TensorShapeProto(dim=dims))
+        dims = [
+            dimension if dimension.has("dim_value") else other for dimension, other in zip(dims, tensor_type.shape.dim)
+        ]
+    merged = TensorTypeProto(elem_type=tensor_type.elem_type, shape=TensorShapeProto(dim=dims))
     return ValueInfoProto(name=declared.name, type=TypeProto(tensor_type=merged))
 
 
@@ -341,7 +354,7 @@ def _dimensions(shape: PartialShape, declared: Sequence[DimensionProto]) -> dict
     """The field of a shape; dynamic dimensions keep their names."""
     if not shape.has_rank:
         return {}
-    names = [one.dim_param for one in declared] if len(declared) == shape.rank else [""] * shape.rank
+    names = [dimension.dim_param for dimension in declared] if len(declared) == shape.rank else [""] * shape.rank
     dims = [
         DimensionProto(dim_value=dim.value)
         if dim.is_static

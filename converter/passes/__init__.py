@@ -1,1 +1,1 @@
-"""What runs on the IR between translation and writing: in the order of :mod:`.order`."""
+"""Passes over the IR between translation and writing, in the order of :mod:`.order`."""

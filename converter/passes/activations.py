@@ -1,4 +1,4 @@
-"""Activations that an exporter spelled out, as the layer that the IR has for them.
+"""Fuse the node sequences that exporters emit for activations into the layers of the IR.
 
 x -> Sigmoid -> Multiply(x)                              becomes      x -> Swish
 x -> Multiply(beta) -> Sigmoid -> Multiply(x)            becomes      x -> Swish(beta)
@@ -51,17 +51,17 @@ def _swish(x: Pattern) -> Pattern:
 
 
 def _hsigmoid(x: Pattern) -> Pattern:
-    return divided_by(_clamped(x), 6)
+    return divided_by(_clamp(x), 6)
 
 
-def _clamped(x: Pattern) -> Pattern:
+def _clamp(x: Pattern) -> Pattern:
     return layer(ir.Clamp1, plus(x, number(3)), check=_clamps_from_0_to_6)
 
 
 def _hswish(x: Pattern) -> Pattern:
     hard = either(_hsigmoid(x), layer(ir.HSigmoid5, x), layer(ir.HardSigmoid1, x, number(1 / 6), number(0.5)))
     # The division may come before or after the product with x.
-    return either(times(x, hard), divided_by(times(x, _clamped(x)), 6), times(divided_by(x, 6), _clamped(x)))
+    return either(times(x, hard), divided_by(times(x, _clamp(x)), 6), times(divided_by(x, 6), _clamp(x)))
 
 
 def _softplus(x: Pattern) -> Pattern:
@@ -100,7 +100,7 @@ def _register(name: str, pattern: Pattern, op: type[Operation]) -> None:
     def replace(builder: Builder, node: Node) -> Replacement:
         return _replacement(builder, node, pattern, op)
 
-    replace.__doc__ = f"Put {op.type} in the place of the layers that spell it out."
+    replace.__doc__ = f"Replace the layers that exporters emit for {op.type} by that layer."
     passes.replaces(name)(replace)
 
 

@@ -1,4 +1,4 @@
-"""What the passes share that find attention: SoftMax of scaled and masked products, and the inputs of the layer."""
+"""Parts shared by passes that match attention: SoftMax of scaled and masked products, and the inputs of the layer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Scale:
     """A product of factors and divisors, each of one element: constants are multiplied as doubles."""
 
     def __init__(self) -> None:
-        self._known = 1.0
+        self._number = 1.0
         self._factors: list[Output] = []
         self._divisors: list[Output] = []
 
@@ -49,7 +49,7 @@ class Scale:
         if constant is None:
             self._factors.append(factor)
         else:
-            self._known *= float(constant.reshape(-1)[0])
+            self._number *= float(constant.reshape(-1)[0])
 
     def divide(self, divisor: Output) -> bool:
         """Take one more divisor; not if it is 0."""
@@ -59,7 +59,7 @@ class Scale:
         elif not float(constant.reshape(-1)[0]):
             return False
         else:
-            self._known /= float(constant.reshape(-1)[0])
+            self._number /= float(constant.reshape(-1)[0])
         return True
 
     def emit(self, builder: Builder, queries: Output) -> Output:
@@ -68,9 +68,9 @@ class Scale:
         A constant is not shared with other layers: runtimes move it to the layers before, where nothing else reads it.
         """
         product: Output | None = None
-        if self._known != 1 or not self._factors:
+        if self._number != 1 or not self._factors:
             element_type = queries.element_type
-            product = builder.tensor(Tensor.from_array(np.asarray(self._known, element_type.dtype), element_type))
+            product = builder.tensor(Tensor.from_array(np.asarray(self._number, element_type.dtype), element_type))
         for factor in self._factors:
             product = factor if product is None else layers.multiply(builder, product, factor)
         assert product is not None
@@ -80,12 +80,12 @@ class Scale:
 
 
 def has_one_element(value: Output) -> bool:
-    """Whether the value is one number, whatever dimensions are dynamic."""
+    """True if the value is one number, whatever dimensions are dynamic."""
     return value.shape.has_rank and all(size.low == size.high == 1 for size in value.shape)
 
 
 def may_be_scale(value: Output) -> bool:
-    """Whether a number may scale queries instead of scores: a constant of ordinary size, or computed from shapes.
+    """True if a number may scale queries instead of scores: a constant of ordinary size, or computed from shapes.
 
     Another number may be so large that it makes queries infinite where scores are not, or so small that they become 0.
     """
@@ -106,7 +106,7 @@ def may_be_scale(value: Output) -> bool:
 
 
 def without_factors(value: Output, scale: Scale) -> Output:
-    """What single numbers are multiplied with, or divided by them; these go to ``scale``.
+    """Return the operand of products and quotients with scalars; the scalars go to ``scale``.
 
     A product that more than one layer reads stays: it is computed anyway.
     """
@@ -198,7 +198,7 @@ def joined_masks(builder: Builder, masks: list[Output], rank: int) -> Union[Outp
 
 
 def _covers(wide: Output, narrow: Output) -> bool:
-    """Whether a sum has the shape of ``wide``, where dynamic dimensions are equal."""
+    """True if a sum has the shape of ``wide``, where dynamic dimensions are equal."""
     lead = wide.shape.rank - narrow.shape.rank
     return lead >= 0 and all(
         size.low == size.high == 1 or size == own for size, own in zip(narrow.shape, wide.shape.dims[lead:])

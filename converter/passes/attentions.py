@@ -1,4 +1,4 @@
-"""Attention that an exporter spelled out, as ScaledDotProductAttention.
+"""Fuse the node sequence that exporters emit for attention into ScaledDotProductAttention.
 
     q -> Multiply(a) -> q'
     k -> Transpose -> Multiply(b) -> k'
@@ -42,7 +42,7 @@ _PATTERN = layer(MatMul1, weights_of(_PRODUCTS), anything("values"), check=_plai
 
 @passes.replaces("attentions")
 def attention(builder: Builder, node: Node) -> Replacement:
-    """Put ScaledDotProductAttention in the place of the second product."""
+    """Replace the second product by ScaledDotProductAttention."""
     if not isinstance(node.inputs[0].node.op, (SoftMax1, SoftMax8)):
         return fail("input 0 is not made by SoftMax")
     match = _PATTERN.match(node.outputs[0])

@@ -23,7 +23,7 @@ from .registry import passes
 
 @passes.replaces("batch_normalization_factors")
 def batch_normalization_factor(builder: Builder, node: Node) -> Replacement:
-    """Put one normalization of other constants in the place of both layers."""
+    """Replace both layers by one normalization of other constants."""
     value, other = node.inputs
     if not isinstance(value.node.op, BatchNormInference5) and isinstance(node.op, (Multiply1, Add1)):
         value, other = other, value

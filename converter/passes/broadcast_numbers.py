@@ -1,4 +1,4 @@
-"""What is computed from a number that is broadcast is computed from the number.
+"""Compute elementwise layers from a scalar instead of its broadcast.
 
     0 -> Broadcast(shape) -> Add(8)             becomes      8 -> Broadcast(shape)
     1.0 -> Broadcast(shape) -> NotEqual(0)      becomes      True -> Broadcast(shape)

@@ -34,7 +34,7 @@ def broadcast_operand(builder: Builder, node: Node) -> Replacement:
 
 
 def _broadcasts_itself(reader: Node, value: Output, target: list[Polynomial]) -> bool:
-    """Whether each number of the target is 1, or the dimension of another operand at its place."""
+    """True if each number of the target is 1, or the dimension of another operand at its place."""
     if getattr(reader.op, "auto_broadcast", "") != "numpy":
         return False
     shapes = [symbolic_shapes().dims(source) for source in reader.inputs if source is not value]

@@ -1,4 +1,4 @@
-"""Shuffled channels and blocks of space that an exporter spelled out by Reshape, Transpose and Reshape.
+"""Fuse Reshape, Transpose and Reshape into a shuffle of channels or blocks of space.
 
     x [n, c, h, w] -> Reshape [n, g, c / g, h, w] -> Transpose(0, 2, 1, 3, 4) -> Reshape [n, c, h, w]
                                                                    becomes      x -> ShuffleChannels(g)
@@ -33,7 +33,7 @@ _Dims = Sequence[Polynomial]
 
 @passes.replaces("channel_shuffles")
 def channel_shuffle(builder: Builder, node: Node) -> Replacement:
-    """Put one layer in the place of three."""
+    """Replace three layers by one."""
     match = _PATTERN.match(node.outputs[0])
     if isinstance(match, NotMatched):
         return match

@@ -41,7 +41,7 @@ def clamp(builder: Builder, node: Node) -> Replacement:
 
 
 def _limits(node: Node) -> tuple[Output, float, float] | None:
-    """What the layer limits, and from where to where; None for other layers."""
+    """Return the input of the layer and its lower and upper limit; None for other layers."""
     op = node.op
     if isinstance(op, Clamp1):
         return node.inputs[0], op.min, op.max

@@ -32,26 +32,26 @@ _PARTS_OF_GROWTH = 3
 
 @passes.register("constant_integers")
 def constant_integers(model: Model, trace: PassTrace) -> int:
-    """Put constants in the place of layers that compute whole numbers from constants."""
-    return _folded(model, trace, _is_of_integers, min_layers=1)
+    """Replace layers that compute whole numbers from constants by constants."""
+    return _fold(model, trace, _is_of_integers, min_layers=1)
 
 
 @passes.register("constant_subgraphs")
 def constant_subgraphs(model: Model, trace: PassTrace) -> int:
-    """Put constants in the place of what several layers compute from constants.
+    """Replace constant subgraphs of several layers by their values.
 
     Single layers of other types than integers stay: weights keep what widens or broadcasts them.
     """
-    return _folded(model, trace, _is_of_known_size, min_layers=2)
+    return _fold(model, trace, _is_of_known_size, min_layers=2)
 
 
 @graph_pass("folded_constants", PASSES)
 def fold_constants(model: Model) -> int:
-    """Put constants in the place of everything that layers compute from constants, as far as these may grow.
+    """Replace all layers that compute constants from constants, as far as these may grow.
 
     For a model that is not stored as an IR, where single layers are worth more than the bytes.
     """
-    return _folded(model, PassTrace(), _is_of_known_size, min_layers=1, parts_of_growth=1)
+    return _fold(model, PassTrace(), _is_of_known_size, min_layers=1, parts_of_growth=1)
 
 
 def _is_of_integers(value: Output) -> bool:
@@ -72,7 +72,7 @@ def _bytes(value: Output) -> int:
     return value.element_type.byte_size(value.shape.element_count().value)
 
 
-def _folded(
+def _fold(
     model: Model,
     trace: PassTrace,
     is_wanted: Callable[[Output], bool],
@@ -112,11 +112,11 @@ class _Folding:
         self._trace = trace
         self._min_layers = min_layers
         self._growth = allowed_growth(constant_bytes(model)) // parts_of_growth
-        """How many bytes more there may be from now on."""
+        """The number of bytes that constants may still grow by."""
         self._holders = Counter(
             id(node.op.data) for part in model.parts() for node in part.nodes if node.op.data is not None
         )
-        """How many constants hold a tensor."""
+        """The number of constants that hold a tensor."""
         self.count = 0
 
     def run(self, part: Part, computable: dict[Node, None]) -> None:
@@ -126,7 +126,7 @@ class _Folding:
             read = [output for output in node.outputs if output.is_used]
             if not read:
                 continue
-            tensors = self._computed(node, read)
+            tensors = self._compute(node, read)
             if isinstance(tensors, NotMatched):
                 self._trace.not_matched(node, tensors)
                 continue
@@ -138,8 +138,8 @@ class _Folding:
             self._trace.matched(node)
             self.count += 1
 
-    def _computed(self, node: Node, read: Sequence[Output]) -> list[Tensor] | NotMatched:
-        """What a layer computes, where that takes its place."""
+    def _compute(self, node: Node, read: Sequence[Output]) -> list[Tensor] | NotMatched:
+        """Return the tensors of a layer that constants replace."""
         from ir_runtime.operations.quantization import FakeQuantize1  # few models come here
 
         nodes = _nodes_behind(node)
@@ -149,7 +149,7 @@ class _Folding:
             return fail("they are quantised weights")
         if any(_bytes(source) > _MAX_BYTES for layer in nodes for source in layer.inputs):
             return fail("it is made from large constants")
-        growth = sum(map(_bytes, read)) - self._freed(nodes)
+        growth = sum(map(_bytes, read)) - self._count_freed_bytes(nodes)
         if growth > max(self._growth, 0):
             return fail("it is much larger than what it is made from")
         types: dict[Output, TensorType] = {}
@@ -163,7 +163,7 @@ class _Folding:
         self._growth -= growth
         return [folded for folded in (types[output].tensor for output in read) if folded is not None]
 
-    def _freed(self, nodes: Sequence[Node]) -> int:
+    def _count_freed_bytes(self, nodes: Sequence[Node]) -> int:
         """The bytes of the constants that nothing reads any more once the last layer is a constant."""
         gone = {nodes[-1]}
         for node in reversed(nodes[:-1]):

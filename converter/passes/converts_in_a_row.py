@@ -49,7 +49,7 @@ def _is_whole(element_type: ElementType) -> bool:
 
 
 def _holds(wide: ElementType, narrow: ElementType) -> bool:
-    """Whether a type holds every value of another one."""
+    """True if a type holds every value of another one."""
     if narrow is element_types.boolean:
         return wide in _FLOATS or _is_whole(wide)
     if _is_whole(narrow):

@@ -1,4 +1,4 @@
-"""Attention that an exporter spelled out with Einsum, as ScaledDotProductAttention.
+"""Fuse attention that exporters emit with Einsum into ScaledDotProductAttention.
 
     q, k -> Einsum(btnh,bsnh->bnts) -> Add(mask) -> SoftMax(-1) -> s
     s, v -> Einsum(bnts,bsnh->btnh)
@@ -31,7 +31,7 @@ _PATTERN = either(layer(Einsum7, _WEIGHTS, anything("values")), layer(Einsum7, a
 
 @passes.replaces("einsum_attentions")
 def einsum_attention(builder: Builder, node: Node) -> Replacement:
-    """Put ScaledDotProductAttention in the place of the second Einsum."""
+    """Replace the second Einsum by ScaledDotProductAttention."""
     if not any(isinstance(source.node.op, (SoftMax1, SoftMax8)) for source in node.inputs):
         return fail("no input is made by SoftMax")
     match = _PATTERN.match(node.outputs[0])
@@ -51,9 +51,9 @@ def einsum_attention(builder: Builder, node: Node) -> Replacement:
         if orders is not None:
             scale = Scale()
             q, k = (without_factors(match[name], scale) for name in names)
-            parts = [_transposed(builder, part, order) for part, order in zip((q, k, match["values"]), orders)]
+            parts = [_transpose(builder, part, order) for part, order in zip((q, k, match["values"]), orders)]
             product = attended(builder, match, (parts[0], parts[1], parts[2]), scale)
-            return product if isinstance(product, NotMatched) else _transposed(builder, product, orders[3])
+            return product if isinstance(product, NotMatched) else _transpose(builder, product, orders[3])
     return fail("the equations are not those of attention")
 
 
@@ -65,7 +65,7 @@ def _terms(node: Node) -> list[str]:
 
 
 def _orders(queries: str, keys: str, scores: str, output: Sequence[str]) -> list[list[int]] | None:
-    """How queries, keys, values and the layer's output are transposed; None where the equations are others."""
+    """Return the orders of queries, keys, values and the output; None where the equations are others."""
     weights, values, result = output
     batch, row, column = scores[:-2], scores[-2:-1], scores[-1:]
     depth = "".join(sorted(set(queries) & set(keys) - set(scores)))
@@ -82,6 +82,6 @@ def _orders(queries: str, keys: str, scores: str, output: Sequence[str]) -> list
     ]
 
 
-def _transposed(builder: Builder, value: Output, order: list[int]) -> Output:
+def _transpose(builder: Builder, value: Output, order: list[int]) -> Output:
     is_kept = order == sorted(order)
     return value if is_kept else layers.transpose(builder, value, builder.constant(order))

@@ -37,13 +37,13 @@ def _merge(part: Part, trace: PassTrace) -> int:
         key = _key(node)
         if key is None:
             continue
-        kept = first.setdefault(key, node)
-        if kept is node:
+        original = first.setdefault(key, node)
+        if original is node:
             continue
         if any(reader.op.role == "result" for output in node.outputs for reader in output.uses):
             trace.not_matched(node, fail("a result returns it"))
             continue
-        for old, new in zip(node.outputs, kept.outputs):
+        for old, new in zip(node.outputs, original.outputs):
             old.replace_by(new)
         trace.matched(node)
         count += 1
@@ -51,7 +51,7 @@ def _merge(part: Part, trace: PassTrace) -> int:
 
 
 def _key(node: Node) -> object:
-    """What two layers have in common if they compute the same; None where that is not known."""
+    """Return the key of layers that compute the same; None where that is unknown."""
     op, data = node.op, node.op.data
     if data is not None:
         if data.element_type.dtype.hasobject:

@@ -34,7 +34,7 @@ _PATTERNS: dict[type[Operation], Pattern] = {Multiply1: _twice(Multiply1), Add1:
 
 @passes.replaces("factors_in_a_row")
 def factor_in_a_row(builder: Builder, node: Node) -> Replacement:
-    """Put one product or sum in the place of two."""
+    """Replace two products or sums by one."""
     operation: type[Operation] = Multiply1 if isinstance(node.op, Multiply1) else Add1
     match = _PATTERNS[operation].match(node.outputs[0])
     if isinstance(match, NotMatched):
@@ -61,13 +61,13 @@ def factor_in_a_row(builder: Builder, node: Node) -> Replacement:
 
 
 def _are_usual(exponent: int, *factors: Array) -> bool:
-    """Whether no product of a usual number and the factors leaves the range of the type on the way."""
+    """True if no product of a usual number and the factors leaves the range of the type on the way."""
     most = 2.0 ** (exponent / 6)
     return all(bool(((1 / most <= np.abs(each)) & (np.abs(each) <= most)).all()) for each in factors)
 
 
 def _add_up(digits: int, a: Array, b: Array, total: Array) -> bool:
-    """Whether the summands add up, or are so small that nobody uses them to round what is in between.
+    """True if the summands add up, or are so small that nobody uses them to round what is in between.
 
     Adding a large number and taking it away again rounds to whole numbers. Otherwise the sum of constants is as exact
     as the two sums are, or more so.

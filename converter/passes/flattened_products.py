@@ -53,7 +53,7 @@ def flattened_product(builder: Builder, node: Node) -> Replacement:
 
 
 def _between(value: Output) -> Union[tuple[Output, _Steps], NotMatched]:
-    """What the first Reshape makes, and the layers between both, which nothing else reads."""
+    """Return the output of the first Reshape, and the layers between both, which nothing else reads."""
     steps: _Steps = []
     has_product = False
     while True:
@@ -73,7 +73,7 @@ def _between(value: Output) -> Union[tuple[Output, _Steps], NotMatched]:
 
 
 def _place_of_rows(node: Node) -> int | None:
-    """Which input has the rows that the layer treats one by one; the others have nothing for single rows."""
+    """Return the index of the input whose rows the layer treats one by one; the others are the same for all rows."""
     op = node.op
     if op.elementwise and len(node.inputs) == 1:
         return 0
@@ -89,6 +89,6 @@ def _place_of_rows(node: Node) -> int | None:
 
 
 def _is_row(value: Output) -> bool:
-    """Whether a tensor has at most one row."""
+    """True if a tensor has at most one row."""
     shape = value.shape
     return shape.is_static and len(shape.static()) < 3 and all(size == 1 for size in shape.static()[:-1])

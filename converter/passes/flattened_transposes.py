@@ -27,7 +27,7 @@ _PATTERN = layer(Reshape1, layer(Transpose1, _FLAT, constant("order")), anything
 
 @passes.replaces("flattened_transposes")
 def flattened_transpose(builder: Builder, node: Node) -> Replacement:
-    """Put one Transpose in the place of the three layers."""
+    """Replace the three layers by one Transpose."""
     match = _PATTERN.match(node.outputs[0])
     if isinstance(match, NotMatched):
         return match
@@ -47,5 +47,5 @@ def flattened_transpose(builder: Builder, node: Node) -> Replacement:
 
 
 def _agree(target: Sequence[Polynomial], dims: Sequence[Polynomial]) -> bool:
-    """Whether the target of a Reshape has these dimensions; one of -1 is what the number of elements leaves."""
+    """True if the target of a Reshape has these dimensions; one of -1 is what the number of elements leaves."""
     return len(target) == len(dims) and all(size.value == -1 or size == own for size, own in zip(target, dims))

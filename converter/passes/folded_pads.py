@@ -33,7 +33,7 @@ def folded_pad(builder: Builder, node: Node) -> Replacement:
         return fail(f"layer '{pad.name}' is read elsewhere, too")
     if op.auto_pad not in ("explicit", "valid"):
         return fail("its own pads follow from the dimensions")
-    added = _added(pad)
+    added = _added_pads(pad)
     if isinstance(added, NotMatched):
         return added
     rank = len(op.strides)
@@ -51,7 +51,7 @@ def folded_pad(builder: Builder, node: Node) -> Replacement:
     return builder.emit_all(op.with_attributes(**attributes), pad.inputs[0], *node.inputs[1:])
 
 
-def _added(pad: Node) -> tuple[list[int], list[int]] | NotMatched:
+def _added_pads(pad: Node) -> tuple[list[int], list[int]] | NotMatched:
     """The pads of the spatial dimensions."""
     before, after = (source.type.constant for source in pad.inputs[1:3])
     if pad.op.pad_mode != "constant" or before is None or after is None:  # type: ignore[attr-defined]

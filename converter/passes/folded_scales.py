@@ -53,7 +53,7 @@ def _fold_in(part: Part, trace: PassTrace) -> int:
     for node in nodes:
         if not node.is_in_graph:
             continue
-        layers = _folded(node, unique)
+        layers = _fold(node, unique)
         if isinstance(layers, NotMatched):
             trace.not_matched(node, layers)
             continue
@@ -83,7 +83,7 @@ class _Channels:
         return tensor.array().astype(np.float64).reshape(-1)
 
     def behind(self, transpose: Node) -> _Channels | None:
-        """The channels behind a Transpose; None where its order comes at run time, or is not spelled out."""
+        """The channels behind a Transpose; None where its order comes at run time, or is not explicit."""
         constant = transpose.inputs[1].type.constant
         order = [] if constant is None else constant.reshape(-1).tolist()
         if len(order) != (self.rank or len(order)) or len(order) < self.from_end:
@@ -91,7 +91,7 @@ class _Channels:
         return _Channels(self.count, len(order) - order.index(len(order) - self.from_end), len(order))
 
 
-def _folded(node: Node, unique: UniqueNames) -> list[Node] | NotMatched:
+def _fold(node: Node, unique: UniqueNames) -> list[Node] | NotMatched:
     """The layers from scaled weights on that compute what ``node`` does."""
     steps = [node]
     while not isinstance(_data(steps[-1]).node.op, _WEIGHTED):

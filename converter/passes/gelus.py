@@ -1,4 +1,4 @@
-"""GELU that an exporter spelled out, exactly or by the hyperbolic tangent.
+"""Fuse the node sequence that exporters emit for GELU, exact or by the hyperbolic tangent.
 
     x -> Divide(sqrt 2) -> Erf -> Add(1) -> t          becomes      x -> Gelu(ERF)
     x, t, 0.5 -> Multiply, Multiply
@@ -53,7 +53,7 @@ _PATTERN = either(_exact(), _approximate())
 
 @passes.replaces("gelus")
 def gelu(builder: Builder, node: Node) -> Replacement:
-    """Put Gelu in the place of the product."""
+    """Replace the product by Gelu."""
     match = _PATTERN.match(node.outputs[0])
     if isinstance(match, NotMatched):
         return match

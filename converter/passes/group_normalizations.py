@@ -1,4 +1,4 @@
-"""Group normalisation that an exporter spelled out.
+"""Fuse the node sequence that exporters emit for group normalization.
 
     x -> Reshape [0, groups, -1] -> MVN [2] -> Reshape (the shape of x) -> n
     n -> Multiply(scale) -> Add(bias)                becomes      x -> GroupNormalization(scale, bias)
@@ -43,7 +43,7 @@ _FOLLOWED = layer((Add1, Multiply1), _MADE, anything("values", is_stored), commu
 
 @passes.replaces("group_normalizations")
 def group_normalization(builder: Builder, node: Node) -> Replacement:
-    """Put GroupNormalization in the place of the last Reshape, and the product and the sum behind it into that."""
+    """Replace the last Reshape by GroupNormalization, which includes the product and the sum behind it."""
     is_first = isinstance(node.op, Reshape1)
     match = (_GROUPS if is_first else _FOLLOWED).match(node.outputs[0])
     if isinstance(match, NotMatched):
@@ -51,10 +51,10 @@ def group_normalization(builder: Builder, node: Node) -> Replacement:
     why = match.check_private()
     if why is not None:
         return why
-    return _normalized(builder, match) if is_first else _followed(builder, node, match)
+    return _normalize(builder, match) if is_first else _followed(builder, node, match)
 
 
-def _normalized(builder: Builder, match: Match) -> Replacement:
+def _normalize(builder: Builder, match: Match) -> Replacement:
     x = match["x"]
     if not x.shape.has_rank or x.shape.rank < 3 or not x.shape[1].is_static:
         return fail("the number of channels is not known")
@@ -84,7 +84,7 @@ def _followed(builder: Builder, node: Node, match: Match) -> Replacement:
 
 
 def _group_count(match: Match) -> int | NotMatched:
-    """How many groups, where the layers normalise groups of channels."""
+    """Return the number of groups, where the layers normalize groups of channels."""
     x, groups = match["x"], match["groups"]
     group_shape, axes = match.array("shape of groups").reshape(-1).tolist(), match.array("axes").reshape(-1).tolist()
     if len(group_shape) < 3 or sorted(normalize_axes(axes, len(group_shape))) != list(range(2, len(group_shape))):

@@ -1,4 +1,4 @@
-"""What the passes share that put one layer in the place of the layers which an exporter spelled it out with."""
+"""Parts shared by passes that fuse the node sequence that exporters emit for one operator."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ir_runtime.rewriting import Pattern, either, layer, number
 
 
 def has_shape_of(value: Output, x: Output) -> bool:
-    """Whether an elementwise result of ``x`` and constants of one element has the rank of ``x``, and so its shape."""
+    """True if an elementwise result of ``x`` and constants of one element has the rank of ``x``, and so its shape."""
     return value.shape.has_rank and x.shape.has_rank and value.shape.rank == x.shape.rank
 
 

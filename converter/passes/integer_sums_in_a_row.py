@@ -23,7 +23,7 @@ _MAX_BYTES = 1 << 10
 
 @passes.replaces("integer_sums_in_a_row")
 def integer_sum_in_a_row(builder: Builder, node: Node) -> Replacement:
-    """Put one sum in the place of two."""
+    """Replace two sums by one."""
     if not node.outputs[0].element_type.is_integral:
         return fail("it does not add integers")
     last = _summand(node)
@@ -46,7 +46,7 @@ def integer_sum_in_a_row(builder: Builder, node: Node) -> Replacement:
 
 
 def _summand(node: Node) -> tuple[Output, Array] | NotMatched:
-    """What a constant is added to, and the constant; taken away it is negative."""
+    """Return the other summand and the constant, which is negative where it is subtracted."""
     if not isinstance(node.op, (Add1, Subtract1)) or node.op.auto_broadcast != "numpy":
         return fail(f"layer '{node.name}' is no sum")
     for x, other in (node.inputs, node.inputs[::-1])[: 2 if isinstance(node.op, Add1) else 1]:

@@ -1,4 +1,4 @@
-"""Division by the Euclidean norm that an exporter spelled out, as NormalizeL2.
+"""Fuse the node sequence for a division by the Euclidean norm into NormalizeL2.
 
     x -> ReduceL2 -> Maximum(e) -> n;  x, n -> Divide              becomes      x -> NormalizeL2(e * e, max)
     x -> Power(2) -> ReduceSum -> Maximum(e) -> Sqrt -> n
@@ -68,7 +68,7 @@ _QUOTIENT = _pattern()
 
 @passes.replaces("l2_normalizations")
 def l2_normalization(builder: Builder, node: Node) -> Replacement:
-    """Put NormalizeL2 in the place of the norm and the quotient."""
+    """Replace the norm and the quotient by NormalizeL2."""
     match = _QUOTIENT.match(node.outputs[0])
     if isinstance(match, NotMatched):
         return match
@@ -89,7 +89,7 @@ def l2_normalization(builder: Builder, node: Node) -> Replacement:
 
 
 def _epsilon(match: Match) -> float | None:
-    """What is added to the sum of squares, or its least value; None where that is more than one number."""
+    """Return the summand of the sum of squares, or its lower bound; None where it is no scalar."""
     if "clamped norm" in match:
         limit = float(match.node("clamped norm").op.min)  # type: ignore[attr-defined]
         return limit * limit if limit > 0 else None

@@ -1,4 +1,4 @@
-"""Layer normalisation that an exporter spelled out, as MVN.
+"""Fuse the node sequence that exporters emit for layer normalization into MVN.
 
     x -> ReduceMean -> m;  x, m -> Subtract -> c
     c -> Power(2) -> ReduceMean -> Add(eps) -> Sqrt -> s
@@ -61,7 +61,7 @@ _QUOTIENT, _LINE = _patterns()
 
 @passes.replaces("layer_normalizations")
 def layer_normalization(builder: Builder, node: Node) -> Replacement:
-    """Put MVN in the place of mean, variance and quotient."""
+    """Replace mean, variance and quotient by MVN."""
     match = (_LINE if isinstance(node.op, Add1) else _QUOTIENT).match(node.outputs[0])
     if isinstance(match, NotMatched):
         return match

@@ -29,7 +29,7 @@ _PATTERN = layer(
 
 @passes.replaces("negated_conditions")
 def negated_condition(builder: Builder, node: Node) -> Replacement:
-    """Put a Select by the condition itself in the place of one by its negation."""
+    """Replace a Select by a negated condition by one by the condition itself."""
     match = _PATTERN.match(node.outputs[0])
     if isinstance(match, NotMatched):
         return match

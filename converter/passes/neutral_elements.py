@@ -52,7 +52,7 @@ def _is_everywhere(value: Output, neutral: int) -> bool:
 
 
 def keeps_shape(x: Output, constant: Output, result: Output) -> bool:
-    """Whether broadcasting with the constant leaves every shape that ``x`` may have as it is."""
+    """True if broadcasting with the constant leaves every shape that ``x`` may have as it is."""
     if x.element_type is not result.element_type:
         return False
     if constant.shape.rank == 0:

@@ -1,4 +1,4 @@
-"""PReLU that an exporter spelled out, with one slope or one for each channel.
+"""Fuse the node sequences that exporters emit for PReLU, with one slope or one per channel.
 
     x -> ReLU -> a;  x -> Minimum(0) -> Multiply(slope) -> b;  a, b -> Add           becomes      x -> PReLU(slope)
     x -> ReLU -> a;  x -> Negative -> ReLU -> Multiply(slope) -> b;  a, b -> Subtract
@@ -54,7 +54,7 @@ _PATTERN = _pattern()
 
 @passes.replaces("prelus")
 def prelu(builder: Builder, node: Node) -> Replacement:
-    """Put PReLU in the place of the sum, the maximum or the choice."""
+    """Replace the sum, the maximum or the Select by PReLU."""
     match = _PATTERN.match(node.outputs[0])
     if isinstance(match, NotMatched):
         return match

@@ -1,4 +1,4 @@
-"""Reductions that an exporter spelled out, and reductions in a row.
+"""Fuse the node sequences that exporters emit for reductions, and merge reductions in a row.
 
     x -> ReduceSum -> Divide(n), n elements          becomes      x -> ReduceMean
     x -> Abs -> ReduceSum                            becomes      x -> ReduceL1
@@ -37,7 +37,7 @@ _IN_A_ROW = (ReduceMean1, ReduceSum1, ReduceMax1, ReduceMin1)
 
 @passes.replaces("means")
 def mean(builder: Builder, node: Node) -> Replacement:
-    """Put ReduceMean in the place of a sum over its number of elements."""
+    """Replace a sum over its number of elements by ReduceMean."""
     total = next((value for value in node.inputs if isinstance(value.node.op, ReduceSum1)), None)
     if total is None:
         return fail("no operand is made by ReduceSum")
@@ -59,7 +59,7 @@ def mean(builder: Builder, node: Node) -> Replacement:
 
 @passes.replaces("absolute_sums")
 def absolute_sum(builder: Builder, node: Node) -> Replacement:
-    """Put ReduceL1 in the place of a sum of magnitudes."""
+    """Replace a sum of magnitudes by ReduceL1."""
     match = _L1.match(node.outputs[0])
     if isinstance(match, NotMatched):
         return match
@@ -69,7 +69,7 @@ def absolute_sum(builder: Builder, node: Node) -> Replacement:
 
 @passes.replaces("roots_of_squares")
 def root_of_squares(builder: Builder, node: Node) -> Replacement:
-    """Put ReduceL2 in the place of the root of a sum of squares."""
+    """Replace the root of a sum of squares by ReduceL2."""
     match = _L2.match(node.outputs[0])
     if isinstance(match, NotMatched):
         return match

@@ -50,7 +50,7 @@ def reshape_in_a_row(builder: Builder, node: Node) -> Replacement:
 
 
 def _changes_shape(node: Node) -> bool:
-    """Whether a layer leaves all numbers in their order."""
+    """True if a layer leaves all numbers in their order."""
     if not isinstance(node.op, Transpose1):
         return isinstance(node.op, _RESHAPING)
     shape, order = node.inputs[0].shape, node.inputs[1].type.constant
@@ -62,7 +62,7 @@ def _changes_shape(node: Node) -> bool:
 
 
 def _agree(output: Output, other: Output, axes: Sequence[int]) -> bool:
-    """Whether two values have the same dimensions at these axes."""
+    """True if two values have the same dimensions at these axes."""
     if not axes:
         return True
     dims, others = symbolic_shapes().dims(output), symbolic_shapes().dims(other)
@@ -92,7 +92,7 @@ def ones_in_transpose(builder: Builder, node: Node) -> Replacement:
     return builder.emit(before.op, before.inputs[0], builder.constant(sizes, before.inputs[1].element_type))
 
 
-def _reshaped(builder: Builder, reshape: Node, target: Sequence[int]) -> Replacement:
+def _reshape(builder: Builder, reshape: Node, target: Sequence[int]) -> Replacement:
     """A Reshape to another target, in which as many dimensions are taken over in the same places."""
     op, (x, old) = reshape.op, reshape.inputs
     assert isinstance(op, Reshape1)
@@ -135,4 +135,4 @@ def ones_in_reshape(builder: Builder, node: Node) -> Replacement:
         new = [size for axis, size in enumerate(old) if axis not in named]
     if not new:
         return fail("no dimension would be left")
-    return _reshaped(builder, before, new)
+    return _reshape(builder, before, new)

@@ -1,4 +1,4 @@
-"""What is computed from shapes is computed from as few layers as possible, and Reshapes take over dimensions.
+"""Compute shapes with as few layers as possible, and let Reshapes copy dimensions.
 
     x [b, s, 384] -> ShapeOf -> Gather(0) -> Unsqueeze -> |
                   -> ShapeOf -> Gather(1) -> Unsqueeze -> Concat [.., 12, 32] -> Reshape(x)
@@ -47,7 +47,7 @@ _CALCULATED = (
     *(Arithmetic, ReduceProd1, Split1, VariadicSplit1, Pad1, Pad12, ScatterUpdate3, ScatterNDUpdate4),
     *(ScatterElementsUpdate3, ScatterElementsUpdate12, ScatterNDUpdate15),
 )
-"""What makes lists that are read as they are: other ways to their elements are no shorter."""
+"""Operations whose lists are read as they are: other ways to their elements are no shorter."""
 _END = 2**63 - 1
 """The stop of a slice that reaches the end of the dimension."""
 
@@ -81,7 +81,7 @@ class _Walk:
         """For each shape the first value that has it, of those whose shape is read."""
         self._lists: dict[tuple[tuple[Polynomial, ...], int, ElementType], Output | None] = {}
         self._noted = 0
-        """How many of the emitted layers have had their dimensions noted."""
+        """The number of emitted layers whose dimensions are noted."""
         self._new_types: set[Output] = set()
         self.count = 0
 
@@ -197,7 +197,7 @@ class _Walk:
         at: int,
         target: Sequence[Polynomial],
     ) -> bool:
-        """Whether the dimension ``at`` is what the others leave, for every shape of the inputs."""
+        """True if the dimension ``at`` is what the others leave, for every shape of the inputs."""
         if target[at].value == -1:
             return True
         have = product(
@@ -239,11 +239,11 @@ class _Walk:
             return None
         key = (tuple(elements), rank, element_type)
         if key not in self._lists:
-            self._lists[key] = self._emitted(elements, rank, element_type)
+            self._lists[key] = self._emit(elements, rank, element_type)
             self._note_emitted()
         return self._lists[key]
 
-    def _emitted(self, elements: Sequence[Polynomial], rank: int, element_type: ElementType) -> Output | None:
+    def _emit(self, elements: Sequence[Polynomial], rank: int, element_type: ElementType) -> Output | None:
         if all(element.value is not None for element in elements):
             values = [element.value for element in elements]
             return self._builder.constant(values if rank else values[0], element_type)
@@ -362,7 +362,7 @@ def _shaped(elements: Sequence[Polynomial], like: Any) -> Any:
 
 
 def _is_same(candidate: Output, output: Output) -> bool:
-    """Whether a new value is computed as a known one is, of the same weights and equal small constants."""
+    """True if a new value is computed as a known one is, of the same weights and equal small constants."""
     pending, compared = [(candidate, output)], set[tuple[Output, Output]]()
     while pending:
         pair = pending.pop()

@@ -29,13 +29,13 @@ _ROWS = 256
 
 @passes.register("shared_weights")
 def shared_weights(model: Model, trace: PassTrace) -> int:
-    """Put transposes in the place of constants that are another constant's."""
+    """Replace constants that are the transpose of another constant by that and a Transpose."""
     count = 0
     for part in model.parts():
         alike: dict[object, list[Node]] = defaultdict(list)
         unique = UniqueNames(part)
         constants = [node for node in part.nodes if node.op.data is not None]
-        # A product reads either of both as it is, a look-up does not: its constant is the one that stays.
+        # A product reads either of both as it is, a lookup does not: its constant is the one that stays.
         for node in sorted(constants, key=_is_factor):
             tensor = node.op.data
             if (
@@ -48,14 +48,14 @@ def shared_weights(model: Model, trace: PassTrace) -> int:
             values = tensor.array()
             # Both have the same diagonal, whichever way round they stand.
             key = (tensor.element_type, *sorted(tensor.shape), values.diagonal()[:_DIAGONAL].tobytes())
-            kept = next((other for other in alike[key] if _is_transposed(other, values)), None)
+            original = next((other for other in alike[key] if _is_transposed(other, values)), None)
             tensor.forget()
-            if kept is None:
+            if original is None:
                 trace.not_matched(node, fail("no constant before it is its transpose"))
                 alike[key].append(node)
             else:
                 trace.matched(node)
-                node.outputs[0].replace_by(_transposed(kept, node, unique))
+                node.outputs[0].replace_by(_transpose(original, node, unique))
                 count += 1
     return count
 
@@ -75,8 +75,8 @@ def _is_transposed(other: Node, values: Array) -> bool:
     )
 
 
-def _transposed(kept: Node, node: Node, unique: UniqueNames) -> Output:
+def _transpose(original: Node, node: Node, unique: UniqueNames) -> Output:
     order = make_node(Const1(value=Tensor.from_array(np.array([1, 0]))), (), unique(f"{node.name}/order"))
-    transposed = make_node(Transpose1(), [kept.outputs[0], order.outputs[0]], node.name)
+    transposed = make_node(Transpose1(), [original.outputs[0], order.outputs[0]], node.name)
     transposed.origin = node.origin
     return transposed.outputs[0]

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm that an exporter spelled out.
+"""Fuse the node sequences that exporters emit for softmax and its logarithm.
 
     x -> ReduceMax -> m;  x, m -> Subtract -> Exp -> e
     e -> ReduceSum -> s;  e, s -> Divide                        becomes      x -> SoftMax
@@ -70,7 +70,7 @@ _SOFTMAX, _LOG_SOFTMAX = _softmax(), _log_softmax()
 
 @passes.replaces("softmaxes")
 def softmax(builder: Builder, node: Node) -> Replacement:
-    """Put SoftMax or LogSoftmax in the place of the quotient or difference."""
+    """Replace the quotient or difference by SoftMax or LogSoftmax."""
     is_logarithm = isinstance(node.op, Subtract1)
     match = (_LOG_SOFTMAX if is_logarithm else _SOFTMAX).match(node.outputs[0])
     if isinstance(match, NotMatched):

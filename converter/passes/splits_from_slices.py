@@ -44,7 +44,7 @@ class _Bounds(NamedTuple):
 
 @passes.register("splits_from_slices")
 def splits_from_slices(model: Model, trace: PassTrace) -> int:
-    """Put one VariadicSplit in the place of slices that follow one another."""
+    """Replace slices that follow one another by one VariadicSplit."""
     return sum(_split_in(part, trace) for part in model.parts())
 
 

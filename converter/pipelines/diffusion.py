@@ -28,10 +28,10 @@ _AUTOENCODER, _DECODER, _ENCODER = "vae", "vae_decoder", "vae_encoder"
 
 @record
 class _Architecture:
-    """What a pipeline class of diffusers consists of."""
+    """The parts of a pipeline class of diffusers."""
 
     classes: Mapping[str, str]
-    """By component the class that openvino-genai looks for in ``model_index.json``."""
+    """Component -> the class that openvino-genai looks for in ``model_index.json``."""
     inputs: tuple[str, ...]
     """Inputs of the denoiser that openvino-genai sets."""
     optional: tuple[str, ...] = ()

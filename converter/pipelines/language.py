@@ -31,7 +31,7 @@ _ENCODERS = {
     "input_values": (SPEECH_TASK, OPENVINO),
     "pixel_values": (CAPTION_TASK, OPENVINO),
 }
-"""What an encoder reads, the task that follows from it, and what runs that."""
+"""Inputs of an encoder -> the task that follows from them, and the class that runs it."""
 
 
 def recognise_encoder_decoder(source: SourceFolder, task: str | None) -> Pipeline | None:

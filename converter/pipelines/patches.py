@@ -36,13 +36,13 @@ from ir_runtime.rewriting.submodel import extract
 from ir_runtime.rewriting.type_updates import infer_stale
 
 GRIDS = ("image_grid_thw", "grid_thw")
-"""What exporters call the numbers of patches of each image: over time, from top to bottom, from left to right."""
+"""Names of the inputs with the numbers of patches of each image: over time, from top to bottom, from left to right."""
 PATCHES, ANGLES, MASK, STATES = "hidden_states", "rotary_pos_emb", "attention_mask", "last_hidden_state"
 ORDER, WINDOW_MASK = "window_index", "window_attention_mask"
 _MASK_AT = 3
 _BASE = 10000.0
 _HIDDEN = -1e4
-"""What an additive mask has at most where it hides a patch."""
+"""The largest value of an additive mask that hides a patch."""
 
 
 @graph_pass("positions_of_patches", OPTIONS)
@@ -64,7 +64,7 @@ def take_positions(model: Model, merge_size: int, window: int | None = None) -> 
     masks = list(dict.fromkeys(node.inputs[_MASK_AT] for node in attentions if len(node.inputs) > _MASK_AT))
     orders = [] if window is None else _orders(model, grids)
     own = _Image(merge_size, window)
-    masks_of_windows, orders = _compared(model, grids, own, angles, masks, orders)
+    masks_of_windows, orders = _compare(model, grids, own, angles, masks, orders)
     copies = 2 if _is_doubled(angles) else 1
     width = angles.shape[1].value // copies
     new_angles = _input(model, ANGLES, PartialShape([None, width]))
@@ -129,7 +129,7 @@ class _Image:
 
     @property
     def patches_of_windows(self) -> Array:
-        """Whether two patches are of one window, ``[patches, patches]``, in the order of the windows."""
+        """True if two patches are of one window, ``[patches, patches]``, in the order of the windows."""
         numbers = np.repeat(self.windows[self.order], self.merge_size**2)
         return numbers[:, None] == numbers
 
@@ -139,7 +139,7 @@ class _Image:
         return squares[self.order].reshape(-1, width)
 
 
-def _derived(model: Model, source: Output) -> set[Output]:
+def _derived_values(model: Model, source: Output) -> set[Output]:
     """The values that depend on ``source``."""
     derived = {source}
     for node in model.nodes():
@@ -150,7 +150,7 @@ def _derived(model: Model, source: Output) -> set[Output]:
 
 def _orders(model: Model, grids: Node) -> list[Output]:
     """The values by which others are sorted, that may be the order of the tokens."""
-    derived = _derived(model, grids.outputs[0])
+    derived = _derived_values(model, grids.outputs[0])
     gathers = (node for node in model.nodes() if isinstance(node.op, Gather8))
     orders = dict.fromkeys(node.inputs[1] for node in gathers if node.inputs[1] in derived)
     return [value for value in orders if value.shape.has_rank and value.shape.rank == 1]
@@ -158,7 +158,7 @@ def _orders(model: Model, grids: Node) -> list[Output]:
 
 def _angles(model: Model, grids: Node) -> Output:
     """The angles ``[patches, width]`` whose cosines and sines are taken."""
-    derived = _derived(model, grids.outputs[0])
+    derived = _derived_values(model, grids.outputs[0])
     waves = [node for node in model.nodes() if isinstance(node.op, (Cos1, Sin1))]
     values = {node.inputs[0] for node in waves if node.inputs[0] in derived}
     if len(values) != 1:
@@ -178,7 +178,7 @@ def _is_doubled(angles: Output) -> bool:
     return is_last and len(parts) % 2 == 0 and parts[:middle] == parts[middle:]
 
 
-def _compared(
+def _compare(
     model: Model, grids: Node, image: _Image, angles: Output, masks: list[Output], orders: list[Output]
 ) -> tuple[set[Output], list[Output]]:
     """Compute angles, masks and orders of one image, and compare them with openvino-genai's.
@@ -186,7 +186,7 @@ def _compared(
     Returns those of ``masks`` that are of windows, and those of ``orders`` that are the order of the tokens.
     """
     values = [angles, *masks, *orders]
-    results = _computed(model, grids, image.grid, values)
+    results = _compute(model, grids, image.grid, values)
     orders = [order for order in orders if np.array_equal(results[order], image.order)]
     if image.window is not None and not orders:
         raise UnsupportedModelError(
@@ -213,9 +213,7 @@ def _compared(
     return of_windows, orders
 
 
-def _computed(
-    model: Model, grids: Node, grid: tuple[int, int, int], values: Sequence[Output]
-) -> Mapping[Output, Array]:
+def _compute(model: Model, grids: Node, grid: tuple[int, int, int], values: Sequence[Output]) -> Mapping[Output, Array]:
     """Compute values for an image, which do not depend on its patches."""
     names = {value: f"value {index}" for index, value in enumerate(values)}
     part = extract(model, {}, names)

@@ -1,4 +1,4 @@
-"""What a folder is recognised as: a task, the pipeline that runs it, and the parts that are converted for it."""
+"""The recognised content of a folder: a task, the pipeline that runs it, and the parts to convert."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ir_runtime.graph import Model
 from ir_runtime.records import record
 
 OPENVINO = "OpenVINO"
-"""What runs a task that openvino-genai has no pipeline for."""
+"""The runtime of a task that openvino-genai has no pipeline for."""
 
 
 @record
@@ -20,13 +20,13 @@ class Part:
     """A model of a pipeline."""
 
     name: str
-    """What messages call it: ``text encoder``."""
+    """Its name in messages: ``text encoder``."""
     source: Path
     target: str
     """The IR's path in the output folder."""
     convert: Callable[[Path, ConversionOptions], Model]
     compression: str = "requested"
-    """What ``compress`` does to it: ``requested``, ``int8`` whatever was requested, or ``float16`` instead."""
+    """The effect of ``compress``: as ``requested``, always ``int8``, or ``float16`` instead."""
     is_decoder: bool = False
     """True for a decoder with a KV cache alone, which paged attention may run."""
 
@@ -49,7 +49,7 @@ class Pipeline:
     task: str
     """As Hugging Face names it: ``text-generation``."""
     runtime: str
-    """What runs it: a class of openvino-genai, or ``OpenVINO`` where it has none for the task."""
+    """The class of openvino-genai that runs it, or ``OpenVINO`` where there is none for the task."""
     parts: tuple[Part, ...]
     tokenizers: tuple[TokenizerFiles, ...] = ()
     copies: tuple[tuple[Path, str], ...] = ()

@@ -1,4 +1,4 @@
-"""Which task a folder is for. The first recognition that knows the folder decides."""
+"""Recognize the task of a folder. The first recognition that knows the folder decides."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RECOGNITIONS: Sequence[Recognition] = (
     recognise_single_model,
 )
 TASKS = (*LANGUAGE_TASKS, VISION_TASK, DIFFUSION_TASK, *SINGLE_TASKS)
-"""What a folder may be for."""
+"""The tasks that a folder may be for."""
 _SOUGHT = (
     "model_index.json (diffusion), genai_config.json, encoder_model.onnx with a decoder, decoder_model_merged.onnx, "
     "vision_encoder.onnx with embed_tokens.onnx, or a model.onnx whose inputs and outputs tell its task"

@@ -22,7 +22,7 @@ EMBEDDING, RANKING = "feature-extraction", "text-ranking"
 _TEXT, _MASK, _SEGMENTS = "input_ids", "attention_mask", "token_type_ids"
 _HIDDEN, _LOGITS = "last_hidden_state", "logits"
 _STATES = (_HIDDEN, "token_embeddings", "hidden_states")
-"""What exporters call the states of all tokens."""
+"""Names that exporters give to the states of all tokens."""
 _POOLINGS = {
     "cls_token": "CLS",
     "mean_tokens": "MEAN",
@@ -60,7 +60,7 @@ _OTHER_TASKS: Mapping[str, _Signature] = {
 }
 """Tasks that openvino-genai has no pipeline for. The first that fits is taken where no configuration decides."""
 _ARCHITECTURES = {"MaskedLM": "fill-mask", "TokenClassification": "token-classification"}
-"""How names of architectures end, for tasks with the same inputs and outputs."""
+"""Suffixes of architectures, for tasks with the same inputs and outputs."""
 TASKS = (EMBEDDING, RANKING, *_OTHER_TASKS)
 
 

@@ -40,10 +40,10 @@ _SEGMENTS = "token_type_ids"
 
 @record
 class _Architecture:
-    """What ``VLMPipeline`` asks of the models of a type."""
+    """Requirements of ``VLMPipeline`` on models of a type."""
 
     name: str
-    """What it calls the type."""
+    """The name of the type in ``VLMPipeline``."""
     has_segments: bool = False
     """True if it gives the decoder ``token_type_ids``, which tell tokens of images from those of texts."""
     is_square: bool = False

@@ -59,7 +59,7 @@ def reverse_back(model: Model, names: list[str]) -> bool:
 
 
 def _collect(value: Output, axes_of_readers: dict[Node, int]) -> bool:
-    """Which inputs of which layers are to be reversed; False where some layer cannot have that."""
+    """Collect the inputs of layers to reverse; False where a layer cannot have that."""
     readers = value.uses
     for node in readers:
         if not value.shape.has_rank or node.inputs.count(value) != 1 or node in axes_of_readers:
@@ -86,13 +86,13 @@ def _collect(value: Output, axes_of_readers: dict[Node, int]) -> bool:
 
 
 def _is_widened(value: Output) -> bool:
-    """Whether a value is a constant, or one that was stored in fewer bits."""
+    """True if a value is a constant, or one that was stored in fewer bits."""
     source = value.node
     return source.op.data is not None or (isinstance(source.op, Convert1) and source.inputs[0].node.op.data is not None)
 
 
 def _is_constant(node: Node) -> bool:
-    """Whether weights are a constant, or one that is widened by channels of the output alone."""
+    """True if weights are a constant, or one that is widened by channels of the output alone."""
     value = node.inputs[1]
     while value.node.op.data is None:
         before = value.node

@@ -1,4 +1,4 @@
-"""What is done to an input before the model, and to an output behind it."""
+"""Descriptions of the steps in front of the inputs and behind the outputs."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Preprocess:
 
     @property
     def swaps_colors(self) -> bool:
-        """Whether red and blue are swapped by a step of their own."""
+        """True if red and blue are swapped by a step of their own."""
         differs = self.color is not None and self.color not in PLANES and self.color != self.model_color
         return self.reverse_channels != differs
 
@@ -114,7 +114,7 @@ def parse_layout(text: str | None) -> str | None:
 
 
 def order_between(source: str, target: str, whose: str) -> list[int]:
-    """Which dimension of ``source`` each dimension of ``target`` is. Raises :class:`ConversionError`."""
+    """Return the dimension of ``source`` for each dimension of ``target``. Raises :class:`ConversionError`."""
     if "?" in source + target or sorted(source) != sorted(target):
         if source == target:
             return list(range(len(source)))

@@ -77,7 +77,7 @@ def _is_padded(node: Node) -> bool:
 
 
 def _sums(weights: Array, shifts: Array) -> Array:
-    """What each output channel has more where every input channel is ``shifts`` larger."""
+    """Return the increase of each output channel where every input channel is ``shifts`` larger."""
     by_channel = weights.astype(np.float64).reshape(*weights.shape[:2], -1).sum(-1)
     total: Array = (by_channel * shifts).sum(1)
     return total

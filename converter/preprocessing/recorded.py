@@ -1,4 +1,4 @@
-"""What was done to inputs and outputs, in the ``rt_info`` of the IR: ``verify`` and ``inspect`` read it.
+"""Record of the steps of inputs and outputs in the ``rt_info`` of the IR: ``verify`` and ``inspect`` read it.
 
 <preprocessing>
   <inputs><input0 name="image"><info name="mean" value="127.5"/> ...</input0></inputs>
@@ -25,7 +25,7 @@ Steps = TypeVar("Steps", Preprocess, Postprocess)
 
 @record
 class Recorded:
-    """What a model does to its inputs and outputs, by name; ``reversed_layers`` have weights in reversed order."""
+    """The steps of a model's inputs and outputs, by name; ``reversed_layers`` have weights in reversed order."""
 
     inputs: Mapping[str, Preprocess]
     outputs: Mapping[str, Postprocess]
@@ -33,7 +33,7 @@ class Recorded:
 
     @classmethod
     def of(cls, model: Model) -> Recorded:
-        """What :meth:`write` wrote; raises :class:`ConversionError` where that cannot be read."""
+        """Read the record that :meth:`write` wrote; raises :class:`ConversionError` where that cannot be read."""
         root = next((info for info in model.runtime_info if info.tag == TAG), None)
         if root is None:
             return cls.from_text(_metadata(model).get(METADATA, ""))
@@ -47,14 +47,14 @@ class Recorded:
 
     @classmethod
     def from_text(cls, text: str) -> Recorded:
-        """What :attr:`text` wrote; nothing for an empty text."""
+        """Parse the record in the form of :attr:`text`; nothing for an empty text."""
         if not text:
             return cls({}, {})
         try:
             values = json.loads(text)
             return cls(
-                {name: _made(steps, Preprocess) for name, steps in values.get("inputs", {}).items()},
-                {name: _made(steps, Postprocess) for name, steps in values.get("outputs", {}).items()},
+                {name: _build_steps(steps, Preprocess) for name, steps in values.get("inputs", {}).items()},
+                {name: _build_steps(steps, Postprocess) for name, steps in values.get("outputs", {}).items()},
                 tuple(values.get("reversed", ())),
             )
         except (ValueError, TypeError, AttributeError, ConversionError) as error:
@@ -74,7 +74,7 @@ class Recorded:
         return bool(self.inputs or self.outputs)
 
     def write(self, model: Model) -> None:
-        """Put this into the ``rt_info`` of ``model``, in place of what is there."""
+        """Write this into the ``rt_info`` of ``model``, replacing any earlier one."""
         others = tuple(info for info in model.runtime_info if info.tag != TAG)
         groups = {
             "inputs": [
@@ -128,12 +128,12 @@ def _read(infos: Iterable[RuntimeInfo], steps_class: type[Steps]) -> Iterable[tu
         # OpenVINO writes <info name="mean" value="1"/> again as <mean value="1"/>.
         texts = {dict(child.attributes).get("name", child.tag): _value(child) for child in info.children}
         try:
-            yield texts["name"], _made(texts, steps_class)
+            yield texts["name"], _build_steps(texts, steps_class)
         except (KeyError, ValueError, ConversionError) as error:
             raise ConversionError(f"the IR's record of its preprocessing cannot be read: {error}") from error
 
 
-def _made(texts: Mapping[str, str], steps_class: type[Steps]) -> Steps:
+def _build_steps(texts: Mapping[str, str], steps_class: type[Steps]) -> Steps:
     """The description that :func:`as_texts` wrote."""
     field_names = {field.name for field in fields(steps_class)}
     values: dict[str, Any] = {key: text for key, text in texts.items() if key in field_names}

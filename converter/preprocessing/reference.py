@@ -28,7 +28,7 @@ def preprocessed(value: Array, steps: Preprocess) -> Array:
     model = steps.model_layout or layout
     if steps.resize is not None and steps.size is not None:
         for letter, count in zip("hw", steps.size):
-            array = _resized(array, layout.index(letter), count, steps.resize)
+            array = _resize(array, layout.index(letter), count, steps.resize)
     channels = layout.index("c") if "c" in layout else None
     if steps.swaps_colors:
         array = np.flip(array, cast(int, channels))
@@ -42,7 +42,7 @@ def preprocessed(value: Array, steps: Preprocess) -> Array:
 
 
 def postprocessed(value: Array, steps: Postprocess, dtype: np.dtype[Any]) -> Array:
-    """What a caller gets, of the type ``dtype``, for what the model returns."""
+    """Convert an output of the model to the form that callers get, of the type ``dtype``."""
     array = np.asarray(value)
     if array.dtype != dtype:
         with np.errstate(all="ignore"):
@@ -81,7 +81,7 @@ def _from_plane(plane: Array, is_nv12: bool, blue_first: bool) -> Array:
     return (np.rint(colours) if plane.dtype.kind == "u" else colours).astype(plane.dtype)
 
 
-def _resized(array: Array, axis: int, count: int, mode: str) -> Array:
+def _resize(array: Array, axis: int, count: int, mode: str) -> Array:
     """Interpolate-11 along one axis, with half_pixel coordinates, round_prefer_floor and no antialiasing."""
     length = array.shape[axis]
     if length == count:

@@ -14,7 +14,7 @@ from ir_runtime.rewriting import graph_pass
 
 
 def inner_inputs(model: Model, record: Recorded) -> Mapping[str, Output] | None:
-    """What the model itself takes in place of each input that has steps.
+    """Return the inputs that the model itself takes in place of those with steps.
 
     None where a later change removed one, and where weights hold mean and scale.
     """

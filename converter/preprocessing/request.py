@@ -1,4 +1,4 @@
-"""What a caller asks for: descriptions by name, and single entries that options give, also without a name."""
+"""The request of a caller: descriptions by name, and single entries that options give, also without a name."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Request:
     scale: float | None = None
     """What every input is divided by."""
     reverse_channels: bool = False
-    """Whether red and blue are swapped in every picture of three channels."""
+    """True if red and blue are swapped in every picture of three channels."""
     fold: bool = False
-    """Whether every mean and scale becomes part of the first convolutions."""
+    """True if every mean and scale becomes part of the first convolutions."""
 
     def __bool__(self) -> bool:
         return bool(
@@ -71,8 +71,8 @@ class Request:
             for name in sorted(changed):
                 _set(inputs, name, "fold", True)
         return (
-            _merged("input", self.inputs, inputs, names, Preprocess),
-            _merged("output", self.outputs, outputs, ends, Postprocess),
+            _merge("input", self.inputs, inputs, names, Preprocess),
+            _merge("output", self.outputs, outputs, ends, Postprocess),
         )
 
     def _share(
@@ -123,7 +123,7 @@ def _set(fields_by_name: dict[str, dict[str, Any]], name: str, field_name: str, 
     own[field_name] = value
 
 
-def _merged(
+def _merge(
     role: str,
     described: Mapping[str, Any],
     added: Mapping[str, dict[str, Any]],

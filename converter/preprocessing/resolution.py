@@ -24,7 +24,7 @@ class Resolved:
     steps: Preprocess
     """Complete: layouts and types are given."""
     input_type: TensorType
-    """What callers give."""
+    """The type that callers give."""
     channel_axis: int | None
     """In the layout that callers give; None where no step needs it."""
     sizes: tuple[int, int] | None
@@ -85,7 +85,7 @@ def resolve(name: str, steps: Preprocess, model_type: TensorType) -> Resolved:
 
 
 def order_of_output(name: str, steps: Postprocess, type: TensorType) -> tuple[int, ...] | None:
-    """How an output's dimensions are moved; None where they stay. Raises :class:`ConversionError`."""
+    """Return the order of an output's dimensions; None where they stay. Raises :class:`ConversionError`."""
     where = f"output '{name}'"
     for layout in (steps.layout, steps.model_layout):
         if layout is not None and (not type.shape.has_rank or type.shape.rank != len(layout)):

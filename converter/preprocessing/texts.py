@@ -119,10 +119,12 @@ def read_file(path: str | os.PathLike[str]) -> Request:
     unknown = sorted(set(tables) - {"inputs", "outputs"})
     if unknown:
         raise ConversionError(f"{path} may have the tables inputs and outputs, but has '{unknown[0]}'")
-    return Request(_made(path, "inputs", tables, Preprocess), _made(path, "outputs", tables, Postprocess), ())
+    return Request(
+        _build_steps(path, "inputs", tables, Preprocess), _build_steps(path, "outputs", tables, Postprocess), ()
+    )
 
 
-def _made(path: object, group: str, tables: Mapping[str, Any], steps_class: type[Any]) -> dict[str, Any]:
+def _build_steps(path: object, group: str, tables: Mapping[str, Any], steps_class: type[Any]) -> dict[str, Any]:
     field_names = [field.name for field in fields(steps_class)]
     steps_by_name = {}
     for name, values in (tables.get(group) or {}).items():

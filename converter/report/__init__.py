@@ -1,4 +1,4 @@
-"""What people read: HTML pages, tables for notebooks, text for terminals, notes for GitHub. Nothing else displays."""
+"""Output for people: HTML pages, tables for notebooks, text for terminals, notes for GitHub. Nothing else displays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FORMS = {
     ("RoundTrip", "html"): "notebook.html_of_round_trip",
     ("RoundTrip", "draw"): "terminal.draw_round_trip",
 }
-"""Which function here shows a result: see :mod:`ir_runtime.displayed`."""
+"""The function in this package that shows a result: see :mod:`ir_runtime.displayed`."""
 
 
 def form_of(result: str, form: str) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""What GitHub shows of a run: a note at the file of each model that failed, and a table in the summary of the job.
+"""Annotations for GitHub: a note at the file of each model that failed, and a table in the summary of the job.
 
 https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -31,15 +31,15 @@ def notes_of(rows: Sequence[Row], root: Path) -> list[str]:
             notes.insert(0, ("error", f"{row.verdict}: {row.reason}" if row.reason else row.verdict))
         elif row.reason:
             notes.insert(0, ("notice", row.reason))
-        path = _escaped(_below(Path(row.model), root), _PROPERTY)
-        collected += [f"::{level} file={path},title=onnx2ir::{_escaped(text, _MESSAGE)}" for level, text in notes]
+        path = _escape(_below(Path(row.model), root), _PROPERTY)
+        collected += [f"::{level} file={path},title=onnx2ir::{_escape(text, _MESSAGE)}" for level, text in notes]
     return collected
 
 
-def summary(rows: Sequence[Row], asked: int) -> str:
+def summary(rows: Sequence[Row], requested_count: int) -> str:
     """The table of all models as Markdown."""
-    told = ", ".join(f"{times} {verdict}" for verdict, times in counts(rows).items()) or "none is done"
-    lines = [f"### onnx2ir: {len(rows)} of {asked} models: {told}", ""]
+    verdicts = ", ".join(f"{times} {verdict}" for verdict, times in counts(rows).items()) or "none is done"
+    lines = [f"### onnx2ir: {len(rows)} of {requested_count} models: {verdicts}", ""]
     lines += [_line(_HEADINGS), _line("---" for _ in _HEADINGS)]
     for row in rows:
         cells = (
@@ -66,7 +66,7 @@ def _below(path: Path, root: Path) -> str:
     return resolved.relative_to(root).as_posix() if resolved.is_relative_to(root) else path.as_posix()
 
 
-def _escaped(text: str, letters: Mapping[str, str]) -> str:
+def _escape(text: str, letters: Mapping[str, str]) -> str:
     return "".join(letters.get(letter, letter) for letter in text)
 
 

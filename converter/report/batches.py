@@ -33,21 +33,21 @@ _HEADINGS = (
 )
 
 
-def write_page(rows: Sequence[Row], asked: int, facts: Mapping[str, str], path: Path) -> None:
-    """Write the page of ``rows`` to ``path``; ``asked`` is the number of models that there were to be.
+def write_page(rows: Sequence[Row], requested_count: int, facts: Mapping[str, str], path: Path) -> None:
+    """Write the page of ``rows`` to ``path``; ``requested_count`` is the number of models that there were to be.
 
     Raises :class:`ir_runtime.FileError` where it cannot be written.
     """
-    text = page(rows, asked, facts, path.parent).encode()
+    text = page(rows, requested_count, facts, path.parent).encode()
     write_whole(path, lambda file: file.write(text))
 
 
-def page(rows: Sequence[Row], asked: int, facts: Mapping[str, str], folder: Path | None = None) -> str:
+def page(rows: Sequence[Row], requested_count: int, facts: Mapping[str, str], folder: Path | None = None) -> str:
     """The page as text. It links to the pages that models have beside their IRs, where it is stored in ``folder``."""
     counted = counts(rows)
-    passed = len(rows) == asked and all(row.passed for row in rows)
+    passed = len(rows) == requested_count and all(row.passed for row in rows)
     told = {
-        "models": f"{len(rows)} of {asked}: "
+        "models": f"{len(rows)} of {requested_count}: "
         + (", ".join(f"{n} {verdict}" for verdict, n in counted.items()) or "none"),
         **facts,
         "time of all models": f"{sum(row.seconds for row in rows):.1f} s",
@@ -56,7 +56,7 @@ def page(rows: Sequence[Row], asked: int, facts: Mapping[str, str], folder: Path
     }
     reused = sum(row.reused for row in rows)
     told |= {"of an earlier run": str(reused)} if reused else {}
-    listed = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in told.items())
+    facts_html = "".join(f"<dt>{html.escape(name)}</dt><dd>{html.escape(value)}</dd>" for name, value in told.items())
     verdicts = "".join(f"<option value='{verdict}'>{verdict} ({n})</option>" for verdict, n in counted.items())
     orders = "".join(f"<option value='{place}'>{heading}</option>" for place, heading in enumerate(_HEADINGS))
     head = "".join(
@@ -64,8 +64,8 @@ def page(rows: Sequence[Row], asked: int, facts: Mapping[str, str], folder: Path
     )
     lines = "".join(_line(row, _own_page(row, folder)) for row in rows)
     body = (
-        f"<h1>{asked} models</h1><p><span class='verdict {'passed' if passed else 'failed'}'>"
-        f"{'PASSED' if passed else 'FAILED'}</span></p><dl class='facts'>{listed}</dl>"
+        f"<h1>{requested_count} models</h1><p><span class='verdict {'passed' if passed else 'failed'}'>"
+        f"{'PASSED' if passed else 'FAILED'}</span></p><dl class='facts'>{facts_html}</dl>"
         "<div class='tools-row'>"
         "<label>Search <input id='search' type='search' autocomplete='off' placeholder='name or reason'></label>"
         f"<label>Verdict <select id='verdict'><option value=''>all ({len(rows)})</option>{verdicts}</select></label>"
@@ -75,7 +75,9 @@ def page(rows: Sequence[Row], asked: int, facts: Mapping[str, str], folder: Path
         f"<table class='models'><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
     )
     own = "converter.report"
-    return document(f"{asked} models", body, "", asset(own, "assets/batches.js"), asset(own, "assets/batches.css"))
+    return document(
+        f"{requested_count} models", body, "", asset(own, "assets/batches.js"), asset(own, "assets/batches.css")
+    )
 
 
 def _own_page(row: Row, folder: Path | None) -> str:

@@ -34,7 +34,7 @@ class Block:
     title: str
     parts: list[Part] = field(default_factory=list)
     repeats: int = 0
-    """How many blocks that are alike it holds; 0 where it is no stack."""
+    """The number of equal blocks that it holds; 0 where it is no stack."""
     types: Counter[str] = field(default_factory=Counter)
     first: int = 0
     scope: str = ""
@@ -108,13 +108,13 @@ class _Grouping:
             parts = self.parts(members, level + 1, name)
             if len(parts) == 1 and isinstance(parts[0], Block):
                 only = parts[0]  # a scope around one block says nothing by itself
-                only.title, only.scope = _joined(name, only.title), name
+                only.title, only.scope = _join(name, only.title), name
                 children.append(only)
             else:
                 block = self._block(name, parts)
                 block.scope = name
                 children.append(block)
-        children = self._stacked(children, title)
+        children = self._stack(children, title)
         children.sort(key=_first)
         return self._repeating(children)
 
@@ -139,7 +139,7 @@ class _Grouping:
         block.settle(self._types)
         return block
 
-    def _stacked(self, parts: Sequence[Part], scope: str) -> list[Part]:
+    def _stack(self, parts: Sequence[Part], scope: str) -> list[Part]:
         """Blocks whose names differ in a number, one after the other and alike, in a block of their own."""
         numbered: dict[str, list[tuple[int, Block]]] = {}
         for part in parts:
@@ -206,7 +206,7 @@ class _Grouping:
         return self._block(f"block \N{MULTIPLICATION SIGN} {run.times}", blocks, run.times)
 
 
-def _joined(outer: str, inner: str) -> str:
+def _join(outer: str, inner: str) -> str:
     """``encoder`` and ``layer.3`` as one title, without saying a word twice."""
     return inner if inner.startswith(outer) else f"{outer} {inner}"
 

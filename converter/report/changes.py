@@ -1,4 +1,4 @@
-"""What passes and rules did, drawn: how much each changed, and what fused layers stand in the place of."""
+"""Drawings of passes and rules: how much each changed, and which layers the fused ones replace."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ def fusions_drawing(model: Model, place: Mapping[Node, int]) -> str:
 
     ``place`` has the places of the layers that the page's graph shows.
     """
-    kinds: dict[tuple[tuple[str, ...], str], list[Node]] = {}
+    nodes_by_pattern: dict[tuple[tuple[str, ...], str], list[Node]] = {}
     for part in model.parts():
         for node in part.nodes:
             before = tuple(_short(name) for name in fused_names(node))
             if before:
-                kinds.setdefault((before, node.op.type), []).append(node)
-    if not kinds:
+                nodes_by_pattern.setdefault((before, node.op.type), []).append(node)
+    if not nodes_by_pattern:
         return ""
-    drawn = sorted(kinds.items(), key=lambda change_type: -len(change_type[1]))
+    drawn = sorted(nodes_by_pattern.items(), key=lambda change_type: -len(change_type[1]))
     return (
         "<section><h2>Before and after</h2><p class='soft'>The nodes of the file that one layer stands for now.</p>"
         f"<ul class='fusions'>{''.join(_fusion(*key, nodes, place) for key, nodes in drawn)}</ul></section>"

@@ -1,4 +1,4 @@
-"""What commands print of models, of runs and of many models."""
+"""Text output of commands about models, runs and batches."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def print_times(times: Profile, layers: bool) -> None:
     out().print(f"{times.seconds * 1e3:.3f} ms a call, mean of {times.calls}")
 
 
-def print_rows(rows: Sequence[Row], asked: int) -> None:
+def print_rows(rows: Sequence[Row], requested_count: int) -> None:
     """The table of all models, the reasons of those that failed, warnings, and how many have which verdict."""
     from rich.markup import escape
 
@@ -185,7 +185,7 @@ def print_rows(rows: Sequence[Row], asked: int) -> None:
     reused = sum(row.reused for row in rows)
     verdicts = ", ".join(f"{times} {verdict}" for verdict, times in counts(rows).items()) or "none is done"
     earlier = f"; {reused} of an earlier run" if reused else ""
-    console.print(f"{len(rows)} of {asked} models: {verdicts}{earlier}")
+    console.print(f"{len(rows)} of {requested_count} models: {verdicts}{earlier}")
 
 
 def print_rederivation(result: Rederivation, ir: Path, most: int | None) -> None:
@@ -208,14 +208,14 @@ def print_difference(difference: ModelDifference, first: object, second: object,
     for path, layers in ((first, difference.only_first), (second, difference.only_second)):
         if not layers:
             continue
-        kinds = ", ".join(f"{count} {type_name}" for type_name, count in types_of(layers).items())
-        console.print(f"[bold]only in {escape(str(path))}[/]: {len(layers)} layers ({escape(kinds)})")
+        counts_text = ", ".join(f"{count} {type_name}" for type_name, count in types_of(layers).items())
+        console.print(f"[bold]only in {escape(str(path))}[/]: {len(layers)} layers ({escape(counts_text)})")
         for name, layer_type in layers[:most]:
             console.print(f"  {escape(name)} ({layer_type})")
         if most is not None and len(layers) > most:
             console.print(f"  ... and {len(layers) - most} more: --all shows them")
     for change in difference.changed[:most]:
-        also = "" if change.layer == change.other else f", there '{change.other}'"
+        also = "" if change.layer == change.other else f", in the other model '{change.other}'"
         console.print(f"[bold]changed[/]: layer '{escape(change.layer)}' ({change.type}){escape(also)}")
         for sentence in change.what:
             console.print(f"  {escape(sentence)}")

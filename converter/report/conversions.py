@@ -94,7 +94,7 @@ def _left_table(trace: Trace) -> Table:
 
 
 def layer_counts(model: Model) -> Counter[str]:
-    """How many layers of each operation and opset the model has, bodies included."""
+    """Count the layers of each operation and opset in the model, bodies included."""
     return Counter(f"{node.op.type}-{node.op.opset}" for part in model.parts() for node in part.nodes)
 
 

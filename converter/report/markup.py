@@ -34,7 +34,7 @@ class Table:
     rows: Sequence[Sequence[str]]
     is_open: bool = False
     note: str = ""
-    """What the table tells, below its title."""
+    """Text below the title of the table."""
 
     def merged(self) -> Table:
         """The table with one row for each first cell: the other cells of its rows are joined, each text once."""
@@ -76,8 +76,8 @@ class Table:
 
 def facts_of(facts: Iterable[tuple[str, str]]) -> str:
     """Names and values as a list of definitions."""
-    listed = "".join(f"<dt>{html.escape(name)}</dt><dd>{text_of(value)}</dd>" for name, value in facts)
-    return f"<dl class='facts'>{listed}</dl>"
+    facts_html = "".join(f"<dt>{html.escape(name)}</dt><dd>{text_of(value)}</dd>" for name, value in facts)
+    return f"<dl class='facts'>{facts_html}</dl>"
 
 
 def list_of(texts: Iterable[str]) -> str:

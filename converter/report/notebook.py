@@ -88,7 +88,7 @@ def _colour(passed: bool) -> str:
 
 
 def _bar(comparison: Comparison, colour: str) -> str:
-    """How much of the absolute or the relative tolerance is used up, whichever allows more; full from all of it on."""
+    """Return a bar for the used part of the absolute or the relative tolerance, whichever allows more."""
     limits = (
         (comparison.max_absolute, comparison.tolerance.absolute),
         (comparison.max_relative, comparison.tolerance.relative),

@@ -1,4 +1,4 @@
-"""One HTML file with everything in it: the verdict, facts, tables, and a graph that the page's own script draws."""
+"""A self-contained HTML file: the verdict, facts, tables, and a graph that the page's own script draws."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass
 class Page:
-    """What a page shows.
+    """The content of a page.
 
     ``verdict`` is a word (PASSED, FAILED ...), empty where nothing was judged, and ``tone`` its colour: ``good``,
     ``bad``, ``mark`` (a change, which need not be wrong) or ``none``. ``sentence`` tells what was found, ``actions``
@@ -83,13 +83,13 @@ class Page:
         left_out = len(self.findings) - _MOST_FINDINGS
         more = f"<li>and {left_out:,} more: search for them below</li>" if left_out > 0 else ""
         heading = "What differs, and where" if self.tone == "mark" else "What is wrong, and where"
-        listed = f"<h2>{heading}</h2><ul class='findings'>{findings}{more}</ul>" if findings else ""
+        findings_html = f"<h2>{heading}</h2><ul class='findings'>{findings}{more}</ul>" if findings else ""
         actions = list_of(self.actions)
         advice = f"<h2>What to do</h2>{actions}" if actions else ""
         word = f"<strong class='word'>{html.escape(self.verdict)}</strong> " if self.verdict else ""
         return (
             f"<section class='verdict {self.tone}' aria-label='Verdict'><p>{word}{text_of(self.sentence)}</p>"
-            f"{listed}{advice}</section>"
+            f"{findings_html}{advice}</section>"
         )
 
     def _graph(self, layers: Sequence[Mapping[str, Any]]) -> str:
@@ -101,8 +101,8 @@ class Page:
             for verdict, (colour, meaning) in enumerate(_KEY)
             if verdict in seen and len(seen | {0}) > 1
         )
-        shown = f"<div class='key'>{key}</div>" if key else ""
-        return f"<h2>Graph</h2>{shown}{_GRAPH}{_DEPTH if any('e' in layer for layer in layers) else ''}"
+        key_html = f"<div class='key'>{key}</div>" if key else ""
+        return f"<h2>Graph</h2>{key_html}{_GRAPH}{_DEPTH if any('e' in layer for layer in layers) else ''}"
 
 
 def _finding(finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""What is going on: a spinner beside a task; of many models a line for each that is done, and those that run."""
+"""Progress: a spinner beside a task; of many models a line for each that is done, and those that run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from converter.batch.rows import Row
 
 _MOST_SHOWN = 8
-"""How many of the models that run are listed."""
+"""Maximum number of running models that are listed."""
 
 
 class BatchProgress:
@@ -56,9 +56,9 @@ class BatchProgress:
         self._reused += row.reused
         if self._live is None:
             took = "done before" if row.reused else f"{row.seconds:.1f} s"
-            self._inform(f"[{self._finished}/{self._count}] {_told(row)} ({took})")
+            self._inform(f"[{self._finished}/{self._count}] {_format_row(row)} ({took})")
         elif not row.passed:
-            self._live.console.print(_told(row), style="red", markup=False, highlight=False, soft_wrap=True)
+            self._live.console.print(_format_row(row), style="red", markup=False, highlight=False, soft_wrap=True)
 
     def _drawing(self) -> RenderableType:
         from rich.console import Group
@@ -79,14 +79,14 @@ class BatchProgress:
         return Group(head, rows)
 
 
-def _told(row: Row) -> str:
+def _format_row(row: Row) -> str:
     return f"{row.name}: {row.verdict}" + (f": {row.reason}" if row.reason else "")
 
 
 @contextlib.contextmanager
 def spinner(task: str, patience: float) -> Iterator[None]:
     """Show ``task`` and its time on the terminal of stderr once it takes more than ``patience`` seconds."""
-    shown: list[Progress] = []
+    progresses: list[Progress] = []
 
     def show() -> None:
         from rich.console import Console
@@ -96,7 +96,7 @@ def spinner(task: str, patience: float) -> Iterator[None]:
         progress = Progress(*columns, console=Console(stderr=True), transient=True)
         progress.add_task(task, total=None)
         progress.start()
-        shown.append(progress)
+        progresses.append(progress)
 
     timer = threading.Timer(patience, show)
     timer.daemon = True
@@ -106,5 +106,5 @@ def spinner(task: str, patience: float) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()  # it may be starting to draw
-        for progress in shown:
+        for progress in progresses:
             progress.stop()

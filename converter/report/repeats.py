@@ -69,7 +69,7 @@ def _best(codes: Array) -> Repeat | None:
 
 
 def _more_of(run: Repeat, codes: Array) -> int:
-    """How many tokens behind the run still continue it; fewer than a period."""
+    """Count the tokens behind the run that continue it; fewer than a period."""
     more = 0
     while run.end + more < len(codes) and codes[run.end + more] == codes[run.end + more - run.period]:
         more += 1
@@ -77,7 +77,7 @@ def _more_of(run: Repeat, codes: Array) -> int:
 
 
 def _longest_run(equal: Array) -> tuple[int, int]:
-    """Where the longest run of true values starts, and its length."""
+    """Return the start of the longest run of true values, and its length."""
     edges = np.flatnonzero(np.concatenate(([True], ~equal, [True])))
     lengths = np.diff(edges) - 1
     at = int(lengths.argmax())

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _WIDTH = 120
 _SHOWN = 20
-"""How many layers are listed that the last pass of a round trip changed, or that are not as derived."""
+"""Maximum number of listed layers that the last pass of a round trip changed, or that are not as derived."""
 
 
 def plain_text(draw: Callable[[Console], None]) -> str:
-    """What ``draw`` prints to a console, without colours."""
+    """Return the text that ``draw`` prints to a console, without colours."""
     text = io.StringIO()
     # In a notebook rich would display the lines instead of writing them.
     plain = Console(file=text, width=_WIDTH, highlight=False, soft_wrap=True, color_system=None, force_jupyter=False)

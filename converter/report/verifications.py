@@ -104,13 +104,13 @@ def _sentence(report: Report) -> str:
         return f"The statement does not hold: {report.attestation[0]}. Now: {report.verdict}, {report.reason}."
     if report.verdict in (UNPROVEN, DIFFERENT):
         return f"{report.verdict.capitalize()}: {report.reason}."
-    runs, outputs = _counted(len(report.samples), "run"), _counted(len(report.outputs), "output")
+    runs, outputs = _format_count(len(report.samples), "run"), _format_count(len(report.outputs), "output")
     agree = "agrees" if len(report.outputs) == 1 else "agree"
     how = f"{outputs} {agree} with {report.oracle} in {runs}; {_largest(report)}"
     return f"{report.verdict.capitalize()}: {how}; {report.derivation.reason}."
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -122,7 +122,7 @@ def _largest(report: Report) -> str:
 
 
 def _findings(report: Report, graph: GraphData) -> list[Finding]:
-    """What is wrong, each with its layer: wrong layers first, then weights, then outputs."""
+    """List the faults, each with its layer: wrong layers first, then weights, then outputs."""
     findings: list[Finding] = []
     for layer in report.layers:
         if not layer.local.passed:
@@ -160,7 +160,7 @@ def _output_place(graph: GraphData, name: str) -> int | None:
 
 
 def _actions(report: Report) -> list[str]:
-    """What a reader may do next."""
+    """List the steps that a reader may take next."""
     if report.verdict in (DERIVED, EQUAL) and not report.attestation:
         return []
     fault = report.first_fault
@@ -282,8 +282,8 @@ def _tables(report: Report) -> list[Table]:
 
 def _contract_row(applied: AppliedContract) -> tuple[str, ...]:
     contract = applied.contract
-    known = ("unknown", "", "") if contract is None else (contract.to_text(), contract.domain, contract.reason)
-    return (applied.name, str(applied.layers), *known)
+    columns = ("unknown", "", "") if contract is None else (contract.to_text(), contract.domain, contract.reason)
+    return (applied.name, str(applied.layers), *columns)
 
 
 def _errors(errors: Errors) -> tuple[float, ...]:

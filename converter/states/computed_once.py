@@ -45,7 +45,7 @@ def keep_computed(model: Model, once: ComputedOnce) -> int:
     for part in (model, added):
         compute_in_float32(part)
     unique = UniqueNames(model)
-    values = _joined(model, added, unique)
+    values = _join(model, added, unique)
     pasts = {name: node for node in model.parameters for name in node.end_names}
     replaced: dict[Output, Output] = {}
     for past, present in once.names.items():
@@ -64,7 +64,7 @@ def keep_computed(model: Model, once: ComputedOnce) -> int:
     return len(replaced)
 
 
-def _joined(model: Model, added: Model, unique: UniqueNames) -> Mapping[str, Output]:
+def _join(model: Model, added: Model, unique: UniqueNames) -> Mapping[str, Output]:
     """Let ``added`` read the inputs of ``model``, which gets those that it lacks; the values of its outputs by name."""
     inputs = {name: node.outputs[0] for node in model.parameters for name in node.end_names}
     results = {name: node for node in added.results for name in node.end_names}

@@ -1,4 +1,4 @@
-"""How many keys there are, and how many came before: told by inputs, not by caches with the new keys in them.
+"""Counts of keys, all and earlier ones, from inputs instead of caches that contain the new keys.
 
     Concat(past, new) -> ShapeOf -> Gather(2)         becomes      attention_mask -> ShapeOf -> Gather(1)
     past -> ShapeOf -> Gather(2)                      becomes      the same, less the number of tokens
@@ -27,7 +27,7 @@ from ir_runtime.rewriting.shape_layers import concat_lists, dim_of
 _MASK = "attention_mask"
 _Length = Callable[[Builder], Output]
 _Find = Callable[[Output], tuple[int, _Length] | None]
-"""Which dimension of a value is a number of keys, if one is, and the layers that compute it."""
+"""Finds the dimension of a value that is a number of keys, and the layers that compute it."""
 
 
 def take_lengths(
@@ -102,7 +102,7 @@ def _replacements(
     axis: int,
     length: Output,
 ) -> dict[Output, Output]:
-    """What replaces the dimensions that are picked from a shape, or the whole shape where it is read otherwise."""
+    """Return replacements for the dimensions picked from a shape, or for the whole shape."""
     whole, element_type = shape.outputs[0], shape.outputs[0].element_type
     replacements: dict[Output, Output] = {}
     is_whole_read = False

@@ -43,7 +43,7 @@ def _lacks_mask(node: Node) -> bool:
 
 
 def _is_no_mask(value: Output) -> bool:
-    """Whether it is a scalar, which stands for no mask in front of a scale."""
+    """True if it is a scalar, which stands for no mask in front of a scale."""
     return value.element_type is not element_types.boolean and value.shape.has_rank and value.shape.rank == 0
 
 

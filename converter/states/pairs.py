@@ -1,4 +1,4 @@
-"""Which output of a model is which input of its next call: by their names, or by the layers in between."""
+"""Pairs of an output and the input of the next call: by their names, or by the layers in between."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OF_PRESENT = (
     (re.compile(r"^(.*(?:cache|state|hidden).*?)(?:_in)?$"), (r"\1_out", r"\1N", r"new_\1", r"next_\1", r"\1_next")),
     (re.compile(r"^([hc])_?0?$"), (r"\1n", r"\1_n", r"\1_out")),
 )
-"""What input names look like, and what the names of their outputs then are."""
+"""Patterns of input names -> the names of their outputs."""
 _UPDATES = (
     *(ScatterUpdate3, ScatterElementsUpdate3, ScatterElementsUpdate12, ScatterNDUpdate4, ScatterNDUpdate15),
     *(Concat1, Convert1, Gather1, Gather7, Gather8),
@@ -68,12 +68,12 @@ def pairs_of(model: Model, names: Mapping[str, str] | None = None) -> list[Pair]
     for past in model.parameters:
         if past in pairs:
             continue
-        kept = [node for node in _results_with(past.outputs[0]) if node not in taken]
-        if len(kept) > 1:
-            outputs = ", ".join(f"'{node.end_names[0]}'" for node in kept)
+        results = [node for node in _results_with(past.outputs[0]) if node not in taken]
+        if len(results) > 1:
+            outputs = ", ".join(f"'{node.end_names[0]}'" for node in results)
             raise ConversionError(f"input '{past.end_names[0]}' is kept in several outputs, {outputs}: name its output")
-        if kept and _fit(past.outputs[0], kept[0].inputs[0]):
-            pairs[past] = kept[0]
+        if results and _fit(past.outputs[0], results[0].inputs[0]):
+            pairs[past] = results[0]
     return [Pair(past, pairs[past]) for past in model.parameters if past in pairs]
 
 
@@ -85,7 +85,7 @@ def _names_of_present(past: Node) -> Iterator[str]:
 
 
 def _fit(past: Output, present: Output) -> bool:
-    """Whether a value may become that of the input in the next call."""
+    """True if a value may become that of the input in the next call."""
     if past.element_type is not present.element_type:
         return False
     return not (past.shape.has_rank and present.shape.has_rank) or past.shape.rank == present.shape.rank

@@ -37,7 +37,7 @@ TOKENS = ("input_ids", "inputs_embeds")
 _MASK = "attention_mask"
 _GATHERS = (Gather1, Gather7, Gather8)
 _ENDS = (MatMul1, Cos1, Sin1, *_GATHERS)
-"""What positions are for: angles, or rows of a table."""
+"""Uses of positions: angles, or rows of a table."""
 _PROBES = ((3, 4), (0, 5))
 """Lengths of the past, and numbers of tokens."""
 _MAX_RANK = 4
@@ -121,7 +121,7 @@ def _values(model: Model, candidates: Sequence[Output], feeds: Mapping[str, Arra
 
 
 def _leads_to_positions(reader: Node) -> bool:
-    """Whether a layer leads to angles or to a table, and to no comparison, which would be a mask."""
+    """True if a layer leads to angles or to a table, and to no comparison, which would be a mask."""
     pending, seen, leads = [reader], set[Node](), False
     while pending:
         node = pending.pop()

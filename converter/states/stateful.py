@@ -7,7 +7,7 @@ becomes
     shape of the tokens -> Broadcast(0) -> ReadValue -> Gather(beam_idx) -> Concat(past, new) -> Assign
 
 A variable starts with no keys, or as zeros where its shape is fixed. ``beam_idx`` ``[batch]`` is a new input: for each
-row of the batch the row whose past it goes on with. Recurrent models without tokens (``input_ids``, or
+row of the batch the row whose state it continues with. Recurrent models without tokens (``input_ids``, or
 ``inputs_embeds`` where another model embeds them), such as those of speech, get none. This is what optimum-intel
 writes, and what the runtimes of language models expect.
 """
@@ -167,7 +167,7 @@ def _beams(model: Model, unique: UniqueNames) -> Output:
 
 
 def _read(builder: Builder, variable: _Variable, tokens: Output | None, beams: Output | None) -> Output:
-    """The past of the rows that the batch goes on with."""
+    """The state of the rows that the batch continues with."""
     element_type = variable.pair.past.outputs[0].element_type
     lengths = [builder.constant(dim.value if dim.is_static else 0) for dim in variable.shape]
     if tokens is not None:
@@ -198,7 +198,7 @@ def _store(model: Model, variables: Sequence[_Variable], unique: UniqueNames) ->
 
 
 def _options(model: Model) -> tuple[RuntimeInfo, ...]:
-    """What optimum-intel writes for models with weights in floats.
+    """Metadata as optimum-intel writes it for models with weights in floats.
 
     The plug-in stores caches in 8 bits otherwise, which changes the tokens.
     """

@@ -1,4 +1,4 @@
-"""What keeps OpenVINO's paged attention, which serves many prompts at once, from computing a stateful model.
+"""Obstacles for OpenVINO's paged attention, which serves many prompts at once, in a stateful model.
 
 It takes the place of attention with a cache, drops the mask, and sees every key up to that of the token, or those of
 a window that it finds in the mask. A mask that hides others is silently ignored.
@@ -24,16 +24,16 @@ _MASK, _POSITIONS = "attention_mask", "position_ids"
 _TOKENS, _EMBEDDINGS, _ANY_ONE = ("input_ids",), ("inputs_embeds",), ("beam_idx",)
 _MASK_AT = 3
 _HIDDEN = -1e4
-"""What is added to the scores of hidden keys is this or lower."""
+"""Upper bound of the mask values of hidden keys."""
 _MIN_KEYS, _MAX_KEYS = 64, 1 << 17
 
 
 def obstacles(model: Model) -> list[str]:
     """The reasons, each a sentence; none where paged attention takes the model."""
-    return list(dict.fromkeys(_found(model)))
+    return list(dict.fromkeys(_find_obstacles(model)))
 
 
-def _found(model: Model) -> Iterator[str]:
+def _find_obstacles(model: Model) -> Iterator[str]:
     nodes = model.nodes()
     attentions = [node for node in nodes if isinstance(node.op, ScaledDotProductAttention13)]
     cached = [node for node in attentions if variable_behind(node.inputs[1]) is not None]
@@ -50,7 +50,7 @@ def _found(model: Model) -> Iterator[str]:
                 "way that the layer does not have"
             )
     masks = [node.outputs[0] for node in model.parameters if _MASK in node.end_names]
-    if any(node.op.role == "result" for node in _reached(masks, _is_no_mask)):
+    if any(node.op.role == "result" for node in _collect_reached(masks, _is_no_mask)):
         yield f"'{_MASK}' is used for more than the mask of attention, such as positions"
     for mask in dict.fromkeys(node.inputs[_MASK_AT] for node in cached if len(node.inputs) > _MASK_AT):
         wrong = None if mask.tensor is not None else _wrong_mask(model, mask)
@@ -59,14 +59,14 @@ def _found(model: Model) -> Iterator[str]:
 
 
 def _is_no_mask(attention: Node, value: Output) -> bool:
-    """Whether a layer reads ``value`` otherwise than as the mask of attention."""
+    """True if a layer reads ``value`` otherwise than as the mask of attention."""
     is_mask = (
         isinstance(attention.op, ScaledDotProductAttention13) and value in attention.inputs[_MASK_AT : _MASK_AT + 1]
     )
     return not is_mask
 
 
-def _reached(values: Iterable[Output], goes_on: Callable[[Node, Output], bool]) -> list[Node]:
+def _collect_reached(values: Iterable[Output], goes_on: Callable[[Node, Output], bool]) -> list[Node]:
     """The layers that depend on values, each once; ``goes_on`` tells whether its outputs depend on them, too."""
     pending, readers = list(values), dict[Node, None]()
     while pending:
@@ -80,7 +80,7 @@ def _reached(values: Iterable[Output], goes_on: Callable[[Node, Output], bool]) 
 
 
 def _wrong_mask(model: Model, mask: Output) -> str | None:
-    """What a mask does beside hiding what paged attention hides, told by computing one row of it."""
+    """Return how a mask differs from that of paged attention, by computing one row; None where it does not."""
     part = extract(model, {}, {mask: "mask"})
     window = known_window(mask)
     feeds = _step(part, _keys_to_try(part))
@@ -91,7 +91,7 @@ def _wrong_mask(model: Model, mask: Output) -> str | None:
     seen = row if row.dtype == np.bool_ else row > _HIDDEN
     expected = np.arange(keys) >= (keys - window if window else 0)
     if (seen != expected).any():
-        return f"hides keys in a way that is not known there: {_described(seen)} of {keys} are seen" + (
+        return f"hides keys in a way that is not known there: {_describe(seen)} of {keys} are seen" + (
             f", and not the last {window}" if window else ""
         )
     if row.dtype != np.bool_ and row[seen].any():
@@ -99,7 +99,7 @@ def _wrong_mask(model: Model, mask: Output) -> str | None:
     return None
 
 
-def _described(seen: Array) -> str:
+def _describe(seen: Array) -> str:
     count = int(seen.reshape(-1, seen.shape[-1])[0].sum())
     is_end = bool(seen[..., -count:].all()) if count else False
     return f"the last {count}" if is_end else str(count)

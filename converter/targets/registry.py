@@ -20,7 +20,7 @@ from .below_opset15 import order as below_opset15_order
 from .openvino_cpu import order as openvino_cpu_order
 
 openvino_cpu = Pipeline("converter.targets.openvino_cpu", openvino_cpu_order.ORDER)
-"""What OpenVINO's CPU plug-in computes wrongly, slowly or not at all."""
+"""Rules for layers that OpenVINO's CPU plug-in computes wrongly, slowly or not at all."""
 below_opset15 = Pipeline("converter.targets.below_opset15", below_opset15_order.ORDER)
 """Operations that releases before opset 15 do not have, expressed by older ones."""
 RULES = (openvino_cpu, below_opset15)

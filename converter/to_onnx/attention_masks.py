@@ -40,7 +40,7 @@ _LARGE = 64.0
 
 
 def _is_over_keys(seen: Output) -> str | None:
-    """What is wrong with a layer that tells for each row whether any key is visible."""
+    """Return the reason why a layer does not tell for each row if any key is visible."""
     node = seen.node
     rank, axes = node.inputs[0].shape.rank if node.inputs[0].shape.has_rank else 0, node.inputs[1].type.constant
     is_last = axes is not None and axes.reshape(-1).tolist() in ([-1], [rank - 1])

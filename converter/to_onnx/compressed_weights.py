@@ -34,7 +34,7 @@ class CompressedWeights:
 
     @property
     def block(self) -> int | None:
-        """How many neighbours along the last dimension share a scale; None where that is no number."""
+        """The number of neighbours along the last dimension that share a scale; None where it is no integer."""
         sizes, scales = self.codes.shape, self.scale.shape
         if len(sizes) == 3 and scales == (*sizes[:2], 1) and self.shape == (sizes[0], sizes[1] * sizes[2]):
             return sizes[2]
@@ -42,7 +42,7 @@ class CompressedWeights:
 
     @property
     def is_by_row(self) -> bool:
-        """Whether each row of a matrix has one scale."""
+        """True if each row of a matrix has one scale."""
         return len(self.shape) == 2 and self.codes.shape == self.shape and self.scale.shape == (self.shape[0], 1)
 
 

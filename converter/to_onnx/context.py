@@ -1,4 +1,4 @@
-"""What an exporter works with: the layer, and functions that add ONNX nodes."""
+"""The context of an exporter: the layer, and functions that add ONNX nodes."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class Context:
 
     @property
     def contrib(self) -> bool:
-        """Whether operators of onnxruntime's own domain may be used."""
+        """True if operators of onnxruntime's own domain may be used."""
         return self._translation.options.contrib
 
     def at_least(self, version: int) -> bool:
-        """Whether operators of that opset may be used."""
+        """True if operators of that opset may be used."""
         return self.opsets.at_least(version)
 
     def fail(self, reason: str) -> NoReturn:
@@ -156,10 +156,10 @@ class Context:
         self.graph.calls.append(call)
         outputs = []
         for place in range(count):
-            asked = types[place] if types is not None else None
+            declared_type = types[place] if types is not None else None
             shape = shapes[place] if shapes is not None else None
             variable = "" if schema is None else schema.output_types[min(place, len(schema.output_types) - 1)]
-            requested = asked or bound.get(variable) or _literal(schema, variable)
+            requested = declared_type or bound.get(variable) or _literal(schema, variable)
             if requested is None:
                 raise InternalError(f"the type of output {place} of {op_type} must be given")
             computed = replaced.get(variable, requested)
@@ -177,16 +177,19 @@ class Context:
         """
 
         def is_known(types: Mapping[str, ElementType], of: schema_table.Schema) -> bool:
-            spelled = {variable: spelling(bound_type) for variable, bound_type in {**types, **changed_types}.items()}
+            names_by_variable = {
+                variable: spelling(bound_type) for variable, bound_type in {**types, **changed_types}.items()
+            }
             if any(
-                type_name is None or type_name not in of.allowed[variable] for variable, type_name in spelled.items()
+                type_name is None or type_name not in of.allowed[variable]
+                for variable, type_name in names_by_variable.items()
             ):
                 return False
             return has_kernel(
                 of.name,
                 of.domain,
                 of.since_version,
-                {key: type_name for key, type_name in spelled.items() if type_name is not None},
+                {key: type_name for key, type_name in names_by_variable.items() if type_name is not None},
             )
 
         if not bound or is_known(bound, schema):
@@ -205,8 +208,8 @@ class Context:
                 return {
                     variable: type_name for variable, type_name in chosen.items() if type_name is not bound[variable]
                 }
-        kinds = ", ".join(sorted({str(bound_type) for bound_type in bound.values()}))
-        reason = f"{schema.name} of opset {self.opset} takes neither {kinds} nor wider types"
+        type_names = ", ".join(sorted({str(bound_type) for bound_type in bound.values()}))
+        reason = f"{schema.name} of opset {self.opset} takes neither {type_names} nor wider types"
         raise UnsupportedModelError(reason)
 
     def constant(self, value: Any, element_type: ElementType | None = None) -> Value:
@@ -220,8 +223,8 @@ class Context:
         if element_type is not None:
             array = array.astype(element_type.dtype)
         elif not isinstance(value, (np.ndarray, np.generic)):
-            kinds = {"f": np.float32, "b": np.bool_} if array.size else {}
-            array = array.astype(kinds.get(array.dtype.kind, np.int64))
+            dtypes = {"f": np.float32, "b": np.bool_} if array.size else {}
+            array = array.astype(dtypes.get(array.dtype.kind, np.int64))
         return self.initializer(Tensor.from_array(array, element_type))
 
     def initializer(self, tensor: Tensor, name: str = "") -> Value:
@@ -259,7 +262,7 @@ class Context:
         return value.type.constant
 
     def value(self, output: Output) -> Value:
-        """What a tensor of the IR became: of one in front of the layer, in the same graph."""
+        """Return the ONNX value of a tensor of the IR in front of the layer, in the same graph."""
         return self._values[output]
 
     def dims(self, output: Output) -> list[Polynomial] | None:
@@ -276,7 +279,7 @@ class Context:
         return self._translation.shapes.is_never(size, 0)
 
     def is_never(self, output: Output, number: int) -> bool:
-        """Whether no element of a small integer tensor of the IR can be ``number``."""
+        """True if no element of a small integer tensor of the IR can be ``number``."""
         shapes = self._translation.shapes
         elements = shapes.elements(output)
         return elements is not None and all(
@@ -284,7 +287,7 @@ class Context:
         )
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What ``make`` returns, made once for this graph and ``key``: values that many layers need."""
+        """Return the result of ``make``, called once for this graph and ``key``: values that many layers need."""
         return self._translation.once(self.graph, key, make)
 
     def inside(self, graph: Graph) -> Context:
@@ -333,6 +336,6 @@ def _bound_outputs(
 
 
 def _literal(schema: schema_table.Schema | None, variable: str) -> ElementType | None:
-    """The one type that an output can have."""
+    """Return the only type that an output can have."""
     allowed = schema.allowed.get(variable, (variable,)) if schema is not None else ()
     return of_spelling(allowed[0]) if len(allowed) == 1 else None

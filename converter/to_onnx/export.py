@@ -96,7 +96,7 @@ class Exported:
     """The model-local functions that the graph calls."""
     opset: int
     declared: DeclaredInfo
-    """What the ONNX file declared that the IR was made from, if it was."""
+    """Declarations of the ONNX file that the IR was converted from, if any."""
     processing: Mapping[str, str]
     """The record of preprocessing, as metadata: ``verify`` must not do it a second time."""
 
@@ -132,7 +132,7 @@ class Exported:
             _name_dimensions(prepared, declared.dimensions)
             record = Recorded.of(prepared)
             opsets = chosen if chosen.is_chosen else Opsets.from_declared(declared.opsets.get("ai.onnx", FORMS))
-            translation, graph = _translated(prepared, opsets, options)
+            translation, graph = _translate(prepared, opsets, options)
             opsets = translation.opsets
             used_parts(graph, opsets.version)
             inputs, outputs = ([_name(node) for node in side] for side in (prepared.parameters, prepared.results))
@@ -163,7 +163,7 @@ class Exported:
         return model
 
 
-def _translated(model: Model, opsets: Opsets, options: ExportOptions) -> tuple[Translation, Graph]:
+def _translate(model: Model, opsets: Opsets, options: ExportOptions) -> tuple[Translation, Graph]:
     """The graph of a model in the opset that its layers ask for, or in a lower one that the runtime has kernels for."""
     translation = Translation(opsets, options)
     graph = translation.model(model)

@@ -27,7 +27,7 @@ class Writable(Protocol):
 _MOST_BYTES = (1 << 31) - (1 << 24)
 """protobuf reads messages of less than 2 GB: beyond this size of all weights they go into a file of their own."""
 _ALIGNMENT = 1 << 12
-"""Where weights in a file of their own begin: multiples of this can be mapped."""
+"""Alignment of weights in a file of their own: multiples of this can be mapped."""
 
 
 def check_onnx_path(path: Path) -> None:

@@ -84,7 +84,7 @@ class Functions:
 
 
 def _free_values(graph: Graph) -> Iterator[Value]:
-    """What a graph and its bodies read that is neither computed nor held in them."""
+    """Return the values that a graph and its bodies read but neither compute nor hold."""
     own = {value for call in graph.calls for value in call.outputs}
     own.update(graph.inputs, (value for value, _ in graph.constants))
     for call in graph.calls:

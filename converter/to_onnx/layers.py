@@ -101,11 +101,11 @@ def slice_along(ctx: Context, x: Value, axis: int, start: int | Value, end: int 
 
 def concat(ctx: Context, values: Sequence[Value], axis: int) -> Value:
     """Concat; nothing for a single value. What is joined from parts along the same axis is joined from these."""
-    parts = [part for value in values for part in _joined(value, axis)]
+    parts = [part for value in values for part in _concatenated_parts(value, axis)]
     return parts[0] if len(parts) == 1 else ctx.emit("Concat", *parts, axis=axis)
 
 
-def _joined(value: Value, axis: int) -> list[Value]:
+def _concatenated_parts(value: Value, axis: int) -> list[Value]:
     call = value.made_by
     if call is None or call.op_type != "Concat" or call.domain or call.attributes["axis"] != axis:
         return [value]
@@ -120,7 +120,7 @@ def shape_of(ctx: Context, x: Value) -> Value:
 
 
 def dimension(ctx: Context, x: Value, axis: int) -> Value:
-    """One dimension as a list of one int64."""
+    """Return a dimension as a list of one int64."""
     if x.shape.has_rank and x.shape[axis].is_static:
         return ctx.constant([x.shape[axis].value], element_types.i64)
     return ctx.emit("Gather", ctx.emit("Shape", x), ctx.constant([axis]), axis=0)

@@ -32,16 +32,16 @@ def used_parts(graph: Graph, opset: int) -> None:
 
 def _mark(graph: Graph, opset: int, read: set[Value]) -> None:
     read.update(graph.outputs)
-    kept = []
+    kept_calls = []
     for call in reversed(graph.calls):
         if not any(value in read for value in call.outputs):
             continue
-        kept.append(call)
+        kept_calls.append(call)
         read.update(value for value in call.inputs if value is not None)
         for body in bodies_of(call):
             _mark(body, opset, read)
         _drop_unread_outputs(call, opset, read)
-    graph.calls = _ordered(kept[::-1])
+    graph.calls = _order(kept_calls[::-1])
     graph.constants = [(value, tensor) for value, tensor in graph.constants if value in read]
 
 
@@ -56,7 +56,7 @@ def _drop_unread_outputs(call: Call, opset: int, read: set[Value]) -> None:
         call.outputs.pop()
 
 
-def _ordered(calls: list[Call]) -> list[Call]:
+def _order(calls: list[Call]) -> list[Call]:
     """The nodes so that each comes after those that it reads; as they are, where they are so already."""
     writers = {value: call for call in calls for value in call.outputs}
     done: dict[Call, None] = {}

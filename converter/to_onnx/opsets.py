@@ -23,7 +23,7 @@ class OpsetTooLow(Exception):
 
 
 class Opsets:
-    """Which opset is written, and which opsets the layers asked for.
+    """The opset to write, and the opsets that layers required.
 
     Where the caller did not choose one, every question is answered with yes and remembered: the export is repeated
     with the highest opset that was asked for.
@@ -51,7 +51,7 @@ class Opsets:
         return cls(min(max(version, FORMS), RELEASED), is_chosen=False)
 
     def at_least(self, version: int) -> bool:
-        """Whether operators of that opset may be used; where the caller did not choose, they may."""
+        """True if operators of that opset may be used; where the caller did not choose, they may."""
         if version <= self.version:
             return True
         if self.is_chosen:

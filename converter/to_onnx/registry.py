@@ -1,4 +1,4 @@
-"""Which function writes which IR operation as ONNX operators.
+"""Registry of exporters, the functions that write IR operations as ONNX operators.
 
 An exporter takes the context, the operation with its attributes, and one value for each of the layer's inputs; it
 returns one value for each of its outputs, or the value alone where there is one output.
@@ -29,7 +29,7 @@ class Exporter:
     operation: type[Operation]
     function: Export
     is_local_function: bool = False
-    """Whether the nodes become a function of the model: what has no counterpart in ONNX stays one node."""
+    """True if the nodes become a function of the model: what has no counterpart in ONNX stays one node."""
 
     def input_names(self, count: int) -> list[str]:
         """Return what the function calls the ``count`` inputs of a layer."""
@@ -91,7 +91,7 @@ def write_inline(*operations: type[Operation]) -> None:
 
 
 def find_exporter(operation: type[Operation]) -> Exporter | str:
-    """What writes an operation; where there is none, the reason."""
+    """Find the exporter of an operation; where there is none, the reason."""
     function = DECOMPOSITIONS.get(operation)
     exporter = EXPORTERS.get(operation) or (function and _by_decomposition(operation, function))
     return (

@@ -25,8 +25,8 @@ _SHARED_BYTES = 1 << 10
 """Equal constants of at most this many bytes are one initializer."""
 
 
-def _typed(ctx: Context, results: Value | Sequence[Value]) -> list[Value]:
-    """What an exporter made, in the types of the layer's outputs; those that ONNX does not have stay wider ones."""
+def _cast_results(ctx: Context, results: Value | Sequence[Value]) -> list[Value]:
+    """Cast the results of an exporter to the types of the layer's outputs; types that ONNX does not have stay wider."""
     return [
         ctx.cast(value, output.element_type) if onnx_number(output.element_type) else value
         for value, output in zip([results] if isinstance(results, Value) else results, ctx.node.outputs)
@@ -49,12 +49,12 @@ class Translation:
         self.problems: list[Problem] = []
         self.functions = Functions()
         self.shapes = SymbolicShapes()
-        """What is known of the IR's dimensions."""
+        """Symbolic shapes of the IR."""
         self._main = Graph()
         self._shared: dict[tuple[object, ...], Value] = {}
-        self._made: dict[tuple[Graph, Hashable], Any] = {}
+        self._shared_values: dict[tuple[Graph, Hashable], Any] = {}
         self._noted: set[Value] = set()
-        """What outputs of the IR's graphs became."""
+        """ONNX values of the outputs of the IR's graphs."""
         self._is_decomposing = False
 
     def model(self, model: Model) -> Graph:
@@ -84,7 +84,7 @@ class Translation:
             if node.op.role in ("parameter", "result"):
                 continue
             first = len(graph.calls)
-            results = self._exported(node, graph, values)
+            results = self._export(node, graph, values)
             _name_helpers(node, graph.calls[first:], results)
             self._note(node, results, values)
 
@@ -99,11 +99,11 @@ class Translation:
             self._noted.add(value)
             values[output] = value
 
-    def _exported(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
+    def _export(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
         if self._is_decomposing:
-            return self._written(node, graph, values)  # what fails is the layer that is decomposed
+            return self._write(node, graph, values)  # what fails is the layer that is decomposed
         try:
-            return self._written(node, graph, values)
+            return self._write(node, graph, values)
         except OpsetTooLow as error:
             self._add(node, f"{error}, but opset {self.opsets.version} is asked for")
         except ConversionError as error:
@@ -112,7 +112,7 @@ class Translation:
             self._add(node, str(error))
         return [Value(output.type) for output in node.outputs]
 
-    def _written(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
+    def _write(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
         ctx = Context(self, graph, node, values)
         exporter = find_exporter(type(node.op))
         if isinstance(exporter, str):
@@ -126,13 +126,13 @@ class Translation:
             None,
         )
         if idiom_results is not None:
-            return _typed(ctx, idiom_results)
+            return _cast_results(ctx, idiom_results)
         inputs = [values[source] for source in node.inputs]
         is_inlined = self.options.inline_functions or self.opsets.version < FORMS  # whose readers know no functions
         if self._is_decomposing or is_inlined or not exporter.is_local_function:
-            return _typed(ctx, exporter.function(ctx, node.op, *inputs))
+            return _cast_results(ctx, exporter.function(ctx, node.op, *inputs))
         ctx = ctx.inside(Graph())
-        results = _typed(ctx, exporter.function(ctx, node.op, *inputs))
+        results = _cast_results(ctx, exporter.function(ctx, node.op, *inputs))
         return self.functions.call(ctx, exporter.input_names(len(inputs)), inputs, results, graph)
 
     def decompose(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
@@ -147,7 +147,7 @@ class Translation:
                 # Constants get names of their own, as those of other exporters.
                 emitted.name = "" if emitted.op.data is not None else node.name
                 emitted.origin = node.origin
-                self._note(emitted, self._written(emitted, graph, inner), inner)
+                self._note(emitted, self._write(emitted, graph, inner), inner)
         finally:
             self._is_decomposing = is_within
         return [inner[output] for output in results]
@@ -159,9 +159,9 @@ class Translation:
 
     def once(self, graph: Graph, key: Hashable, make: Callable[[], T]) -> T:
         """As :meth:`Context.once`."""
-        if (graph, key) not in self._made:
-            self._made[graph, key] = make()
-        earlier: T = self._made[graph, key]
+        if (graph, key) not in self._shared_values:
+            self._shared_values[graph, key] = make()
+        earlier: T = self._shared_values[graph, key]
         return earlier
 
     def initializer(self, graph: Graph, tensor: Tensor, name: str) -> Value:

@@ -1,4 +1,4 @@
-"""What ONNX's operators do themselves, where an IR spells it out in front of its own: limits, signs and halves.
+"""Undo layers that an IR needs in front of its own operations and ONNX does not: limits, signs and halves.
 
 An exporter that writes its operator on the value in front gives the operator that a frontend started from.
 """
@@ -51,7 +51,7 @@ def before_wrap(index: Output, size: Output) -> Output | None:
 
 
 def is_without_rest(lengths: Output) -> bool:
-    """Whether lengths have no -1 any more, as it was replaced by what the others leave."""
+    """True if lengths have no -1 any more, as it was replaced by what the others leave."""
     return _match(_WITHOUT_REST, lengths) is not None
 
 
@@ -67,14 +67,14 @@ def _is_single(value: Output) -> bool:
 
 
 def is_replaced(length: Output, replaced: int) -> bool:
-    """Whether ``length`` has another number in the place of ``replaced``: Select(x == replaced, other, x)."""
+    """True if ``length`` has another number in the place of ``replaced``: Select(x == replaced, other, x)."""
     is_equal = layer(Equal1, anything("compared"), number(replaced), commutative=True)
     match = _match(layer(Select1, is_equal, anything(), anything("x")), only_number(length))
     return match is not None and only_number(match["compared"]) is only_number(match["x"])
 
 
 def is_padded_to(padded: Output, size: Output) -> bool:
-    """Whether a list was padded to ``size`` elements, on both sides by half of what was missing."""
+    """True if a list was padded to ``size`` elements, on both sides by half of what was missing."""
     node = padded.node
     if not isinstance(node.op, (Pad1, Pad12)):
         return False

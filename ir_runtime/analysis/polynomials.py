@@ -84,12 +84,12 @@ class Polynomial:
         return {number for monomial, _ in self.terms for number in monomial}
 
     def __repr__(self) -> str:
-        shown = ["*".join([str(factor), *[f"s{number}" for number in monomial]]) for monomial, factor in self.terms]
-        return " + ".join(shown) or "0"
+        terms = ["*".join([str(factor), *[f"s{number}" for number in monomial]]) for monomial, factor in self.terms]
+        return " + ".join(terms) or "0"
 
 
 def _without(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    """What is left of a product of symbols; None where it does not have all those of the divisor."""
+    """Divide a product of symbols; None where it does not have all those of the divisor."""
     rest = list(monomial)
     for number in divisor:
         if number not in rest:

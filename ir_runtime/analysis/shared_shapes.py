@@ -24,7 +24,7 @@ def shared_shapes() -> Iterator[None]:
 
 
 def symbolic_shapes() -> SymbolicShapes:
-    """What is known of dimensions; within :func:`shared_shapes` with all that was found before."""
+    """Return the symbolic shapes; within :func:`shared_shapes` with all earlier results."""
     from .symbolic_shapes import SymbolicShapes  # few passes ask
 
     shared = _shared.get()

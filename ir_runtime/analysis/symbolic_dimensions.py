@@ -73,5 +73,5 @@ def polynomial_of(dimension: Dimension | int) -> Polynomial | None:
 
 
 def is_known(dimension: Dimension) -> bool:
-    """Whether a dimension is static or has a symbol."""
+    """True if a dimension is static or has a symbol."""
     return dimension.is_static or isinstance(dimension, SymbolicDimension)

@@ -64,7 +64,7 @@ def only(elements: Elements) -> Polynomial:
 
 
 def is_small(value: Output) -> bool:
-    """Whether a value is of booleans or wide integers, and of so few elements that these are noted."""
+    """True if a value is of booleans or wide integers, and of so few elements that these are noted."""
     element_type = value.element_type
     if not (element_type is element_types.boolean or (element_type.is_integral and element_type.bits >= 32)):
         return False
@@ -88,10 +88,10 @@ def _arithmetic(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]
         return None
     a, b = np.broadcast_arrays(*operands)
     pairs = zip(a.reshape(-1).tolist(), b.reshape(-1).tolist(), ends_of(node.outputs[0], a.size))
-    return array_of([_calculated(shapes, op, x, y, ends) for x, y, ends in pairs], a.shape)
+    return array_of([_calculate(shapes, op, x, y, ends) for x, y, ends in pairs], a.shape)
 
 
-def _calculated(
+def _calculate(
     shapes: SymbolicShapes, op: Operation, x: Polynomial, y: Polynomial, ends: tuple[int, int]
 ) -> Polynomial:
     for operation_class, calculate in _POLYNOMIAL.items():
@@ -109,18 +109,18 @@ def _calculated(
     return shapes.keyed((type(op), *op.attributes().values(), x, y), ends)
 
 
-def _compared(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
+def _compare(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
     """Comparisons that the bounds of both sides decide; None where one of them is not decided."""
     if node.op.auto_broadcast == "pdpd":  # type: ignore[attr-defined]
         return None
     a, b = np.broadcast_arrays(*operands)
-    decisions = [_decided(shapes, node.op, x - y) for x, y in zip(a.reshape(-1).tolist(), b.reshape(-1).tolist())]
+    decisions = [_decide(shapes, node.op, x - y) for x, y in zip(a.reshape(-1).tolist(), b.reshape(-1).tolist())]
     if any(decision is None for decision in decisions):
         return None
     return array_of([Polynomial.constant(int(bool(decision))) for decision in decisions], a.shape)
 
 
-def _decided(shapes: SymbolicShapes, op: Operation, difference: Polynomial) -> bool | None:
+def _decide(shapes: SymbolicShapes, op: Operation, difference: Polynomial) -> bool | None:
     low, high = shapes.low(difference), shapes.high(difference)
     for operation_class, (holds, fails) in _DECISIONS.items():
         if isinstance(op, operation_class):
@@ -128,12 +128,16 @@ def _decided(shapes: SymbolicShapes, op: Operation, difference: Polynomial) -> b
     return None
 
 
-def _converted(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
-    kinds = (node.inputs[0].element_type, node.outputs[0].element_type)
-    return operands[0] if all(element_type.is_integral and element_type.bits >= 32 for element_type in kinds) else None
+def _convert(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
+    from_and_to = (node.inputs[0].element_type, node.outputs[0].element_type)
+    return (
+        operands[0]
+        if all(element_type.is_integral and element_type.bits >= 32 for element_type in from_and_to)
+        else None
+    )
 
 
-def _negated(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
+def _negate(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -> Elements | None:
     if node.outputs[0].element_type.limits[0] == 0:
         return None  # without a sign it wraps
     zero = Polynomial.constant(0)
@@ -150,9 +154,9 @@ def _product(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -
 _Rule = Callable[["SymbolicShapes", Node, Sequence[Elements]], Union[Elements, None]]
 RULES: Sequence[tuple[tuple[type[Operation], ...], _Rule]] = (
     ((Arithmetic,), _arithmetic),
-    ((Comparison,), _compared),
-    ((Convert1,), _converted),
-    ((Negative1,), _negated),
+    ((Comparison,), _compare),
+    ((Convert1,), _convert),
+    ((Negative1,), _negate),
     ((ReduceProd1,), _product),
 )
 """For each family the rule that makes the elements of its output."""

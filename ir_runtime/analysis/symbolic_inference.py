@@ -62,7 +62,7 @@ def reshaped(
 
 
 def _is_zero_with(shapes: SymbolicShapes, own: Polynomial, requested: Polynomial) -> bool:
-    """Whether ``requested`` is 0 only if ``own`` is."""
+    """True if ``requested`` is 0 only if ``own`` is."""
     if own == requested:
         return True
     rest = requested.quotient(own)
@@ -70,7 +70,7 @@ def _is_zero_with(shapes: SymbolicShapes, own: Polynomial, requested: Polynomial
 
 
 def _is_empty_with(dims: Sequence[Polynomial], target: Sequence[Polynomial], requested: Polynomial) -> bool:
-    """Whether the tensor has no elements where ``requested`` is 0.
+    """True if the tensor has no elements where ``requested`` is 0.
 
     Then another dimension in its place fits only if one more is 0. Tensors with two dimensions of 0 are not looked at.
     """
@@ -85,19 +85,19 @@ def _remainder(
     special_zero: bool,
 ) -> Polynomial | None:
     """The dimension for -1. Dimensions that both sides have in one place cancel out, even where they are 0."""
-    kept = {
+    kept_places = {
         i
         for i, dimension in enumerate(dimensions)
         if special_zero and dimension is not None and i < len(dims) and dimension == dims[i]
     }
-    others = [dimension for i, dimension in enumerate(dimensions) if i != at and i not in kept]
+    others = [dimension for i, dimension in enumerate(dimensions) if i != at and i not in kept_places]
     if any(dimension is None or shapes.low(dimension) < 1 for dimension in others):
         return None
-    have = product([dimension for i, dimension in enumerate(dims) if i not in kept])
+    have = product([dimension for i, dimension in enumerate(dims) if i not in kept_places])
     return have.quotient(product([dimension for dimension in others if dimension is not None]))
 
 
-def _sliced(shapes: SymbolicShapes, node: Node) -> PartialShape:
+def _slice(shapes: SymbolicShapes, node: Node) -> PartialShape:
     """Slices that are known to lie within the dimension, and those from the beginning of a static dimension.
 
     The latter have what is smaller: the dimension or the stop.
@@ -134,7 +134,7 @@ def _sliced(shapes: SymbolicShapes, node: Node) -> PartialShape:
 
 
 def _position(shapes: SymbolicShapes, bound: Polynomial, size: Polynomial) -> Polynomial | None:
-    """Where a slice with a positive step starts or stops, counted from the beginning; None where not known."""
+    """Return the start or stop of a slice with a positive step, from the beginning; None where unknown."""
     if (size + bound).value == 0:
         return Polynomial.constant(0)  # counted from the end, and 0 if there is nothing
     if bound.value is not None and bound.value < 0:
@@ -146,7 +146,7 @@ def _position(shapes: SymbolicShapes, bound: Polynomial, size: Polynomial) -> Po
     return bound if shapes.low(size - bound) >= 0 else size if shapes.low(bound - size) >= 0 else None
 
 
-def _padded(shapes: SymbolicShapes, node: Node) -> PartialShape | None:
+def _pad(shapes: SymbolicShapes, node: Node) -> PartialShape | None:
     """Each dimension and what comes before and behind it."""
     before, (first, last) = shapes.dims(node.inputs[0]), (shapes.elements(source) for source in node.inputs[1:3])
     if before is None or first is None or last is None:
@@ -155,7 +155,7 @@ def _padded(shapes: SymbolicShapes, node: Node) -> PartialShape | None:
     return PartialShape([shapes.as_dimension(polynomial, own) for polynomial, own in zip(sums, node.outputs[0].shape)])
 
 
-def _widened(shapes: SymbolicShapes, shape: PartialShape, node: Node) -> PartialShape:
+def _widen(shapes: SymbolicShapes, shape: PartialShape, node: Node) -> PartialShape:
     """The shape of an elementwise result. A dimension and itself with a limit above 1 give the dimension.
 
     Where the limit is less than the dimension, the operands do not fit together.
@@ -193,15 +193,15 @@ _Rule = Callable[["SymbolicShapes", Node], Union[PartialShape, None]]
 SHAPE_RULES: dict[type[Operation], _Rule] = {
     Range4: _range,
     Reshape1: _after_reshape,
-    Slice8: _sliced,
-    Pad1: _padded,
-    Pad12: _padded,
+    Slice8: _slice,
+    Pad1: _pad,
+    Pad12: _pad,
 }
 """For each operation the shape of its output, which its ``infer`` does not know."""
 
 _Refinement = Callable[["SymbolicShapes", PartialShape, Node], PartialShape]
 REFINEMENTS: dict[type[Operation], _Refinement] = {
-    Binary: _widened,
+    Binary: _widen,
     ScaledDotProductAttention13: _with_rows_of_query,
 }
 """For each operation what is known beyond the shape with a rank that ``infer`` gives."""

@@ -1,4 +1,4 @@
-"""Which dimensions are equal, whatever the inputs' shapes are, and what is computed from dimensions.
+"""Symbolic shapes: dimensions that are equal for all input shapes, and values computed from dimensions.
 
 Every dynamic dimension of a graph gets a symbol. The operations' own ``infer`` hands symbols on: a dimension that an
 operation takes over from its input is the very same object in its output. Small integer tensors that are computed
@@ -29,7 +29,7 @@ from .symbols import Symbols
 
 
 class SymbolicShapes(Symbols):
-    """What is known of the dimensions and the small integer tensors of one graph.
+    """Symbolic dimensions and small integer tensors of one graph.
 
     A layer is noted with all that it is computed from, when something of it is asked for. What is noted stays true
     while layers are replaced by others that compute the same.
@@ -70,11 +70,11 @@ class SymbolicShapes(Symbols):
         return self._elements[value]
 
     def is_computed(self, value: Output) -> bool:
-        """Whether a value that is no constant is known element by element."""
+        """True if a value that is no constant is known element by element."""
         return self._elements.get(value) is not None and value.tensor is None
 
     def knows_elements_of(self, node: Node) -> bool:
-        """Whether the elements of all outputs of a layer, whose inputs are known, are polynomials."""
+        """True if the elements of all outputs of a layer, whose inputs are known, are polynomials."""
         for output, elements in zip(node.outputs, self._elements_of(node)):
             if elements is None:
                 return False
@@ -108,7 +108,7 @@ class SymbolicShapes(Symbols):
                 self._hold(output, elements)
         if all(output.shape.is_static for output in node.outputs):
             return
-        inferred = self._inferred(node)
+        inferred = self._infer(node)
         for output, shape in zip(node.outputs, inferred):
             self._dims[output] = self._named(output.shape, shape)
 
@@ -130,7 +130,7 @@ class SymbolicShapes(Symbols):
             for own, other in zip(declared, candidates)
         )
 
-    def _inferred(self, node: Node) -> Sequence[PartialShape | None]:
+    def _infer(self, node: Node) -> Sequence[PartialShape | None]:
         nothing: list[PartialShape | None] = [None] * len(node.outputs)
         op = node.op
         if not node.inputs or op.subgraphs or op.role:
@@ -179,17 +179,17 @@ class SymbolicShapes(Symbols):
             return nothing if dims is None or len(dims) > BOUNDS_LIMIT else [array_of(dims, (len(dims),))]
         moved = op.moved_inputs(len(node.inputs))
         if moved:
-            return self._moved(node, moved) or nothing
+            return self._move(node, moved) or nothing
         operands = [self.elements(source) for source in node.inputs]
         if any(operand is None for operand in operands):
             return nothing
-        rule = next((rule for kinds, rule in RULES if isinstance(op, kinds)), None)
+        rule = next((rule for classes, rule in RULES if isinstance(op, classes)), None)
         if rule is None:
             return nothing
         elements = rule(self, node, operands)
         return nothing if elements is None else [elements]
 
-    def _moved(self, node: Node, moved: Sequence[int]) -> Sequence[Elements] | None:
+    def _move(self, node: Node, moved: Sequence[int]) -> Sequence[Elements] | None:
         """The elements in their new places. Inputs of which some are not computed from shapes get symbols."""
         values: list[Elements | None] = [
             self.elements(source) if place in moved else self._constant(source)

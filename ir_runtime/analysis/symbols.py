@@ -86,7 +86,7 @@ class Symbols:
         return end if math.isnan(total) else total
 
     def is_never(self, polynomial: Polynomial, number: int) -> bool:
-        """Whether it is another number for all symbols: always above or below, or of another remainder."""
+        """True if it is another number for all symbols: always above or below, or of another remainder."""
         difference = polynomial - Polynomial.constant(number)
         if self.low(difference) > 0 or self.high(difference) < 0:
             return True
@@ -95,7 +95,7 @@ class Symbols:
         return constant % divisor != 0 if divisor else constant != 0
 
     def reaches_end(self, stop: Polynomial, size: Polynomial) -> bool:
-        """Whether the stop of a slice is the end of the dimension or behind it."""
+        """True if the stop of a slice is the end of the dimension or behind it."""
         if stop.value is not None and stop.value < 0:
             return False
         return self.low(stop - size) >= 0
@@ -152,7 +152,7 @@ class Symbols:
 
         That of -x is the negative of that of x + divisor - 1, so that x and what fills it up share a symbol.
         """
-        parts = [(monomial, *_divided(factor, divisor, not monomial)) for monomial, factor in x.terms]
+        parts = [(monomial, *_divide(factor, divisor, not monomial)) for monomial, factor in x.terms]
         whole = Polynomial([(monomial, quotient) for monomial, quotient, _ in parts])
         rest = Polynomial([(monomial, left) for monomial, _, left in parts])
         if rest.value is not None:
@@ -166,7 +166,7 @@ class Symbols:
         return whole + symbol
 
 
-def _divided(factor: int, divisor: int, is_constant: bool) -> tuple[int, int]:
+def _divide(factor: int, divisor: int, is_constant: bool) -> tuple[int, int]:
     """Quotient and remainder; the remainder of a constant is not negative, that of a factor has its sign."""
     quotient, left = divmod(factor if is_constant else abs(factor), divisor)
     return (-quotient, -left) if factor < 0 and not is_constant else (quotient, left)

@@ -14,7 +14,7 @@ from ir_runtime.graph.value_ranges import UNBOUNDED, Range, range_of
 _SCAN_LIMIT = 1 << 22
 """Bytes of a constant that are worth reading to learn how large its values are."""
 _DEEPEST = 12
-"""How many layers back the values are followed."""
+"""Maximum number of layers that values are followed back."""
 
 
 class ValueRange(NamedTuple):
@@ -41,14 +41,14 @@ class _Ranges:
 
     def __init__(self, largest_dimension: int) -> None:
         self._largest = largest_dimension
-        self._known: dict[Output, ValueRange] = {}
+        self._ranges: dict[Output, ValueRange] = {}
 
     def of(self, value: Output, deepest: int) -> ValueRange:
-        if value not in self._known:
-            self._known[value] = self._found(value, deepest)
-        return self._known[value]
+        if value not in self._ranges:
+            self._ranges[value] = self._compute_range(value, deepest)
+        return self._ranges[value]
 
-    def _found(self, value: Output, deepest: int) -> ValueRange:
+    def _compute_range(self, value: Output, deepest: int) -> ValueRange:
         element_type = value.element_type
         if element_type is element_types.boolean:
             return ValueRange(0, 1)
@@ -63,9 +63,9 @@ class _Ranges:
             return _of_constant(value.tensor.array()) if value.tensor.byte_size <= _SCAN_LIMIT else unknown
         if not deepest or not (element_type.is_integral or element_type.is_real):
             return unknown
-        return self._computed(value, deepest - 1) or unknown
+        return self._compute(value, deepest - 1) or unknown
 
-    def _computed(self, value: Output, deepest: int) -> ValueRange | None:
+    def _compute(self, value: Output, deepest: int) -> ValueRange | None:
         """The range that follows from those of the inputs; None where nothing does."""
         node, element_type = value.node, value.element_type
         inputs = [self.of(source, deepest) for source in node.inputs]
@@ -87,7 +87,7 @@ class _Ranges:
             # A product with 0, a difference of infinities ...
             may_be_nan |= any(math.isinf(end) for source_range in inputs for end in source_range[:2])
             exact = {end for source_range in inputs for end in source_range[:2]}
-            low, high = (_rounded(end, element_type, down, end in exact) for end, down in ((low, True), (high, False)))
+            low, high = (_round(end, element_type, down, end in exact) for end, down in ((low, True), (high, False)))
         return ValueRange(low, high, may_be_nan)
 
     def _of_integers(self, low: float, high: float, element_type: ElementType) -> ValueRange | None:
@@ -123,7 +123,7 @@ def _as_arrays(values: ValueRange, element_type: ElementType) -> Range:
     return np.array([values.low], dtype), np.array([values.high], dtype)
 
 
-def _rounded(end: float, element_type: ElementType, down: bool, is_exact: bool) -> float:
+def _round(end: float, element_type: ElementType, down: bool, is_exact: bool) -> float:
     """An end of a range, moved outwards as far as one rounding in the type moves a number.
 
     An end that an input has already is not rounded where the type holds it: Maximum and its like only choose.

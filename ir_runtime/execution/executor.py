@@ -33,7 +33,7 @@ class CompiledModel(Displayed):
 
     @property
     def fallbacks(self) -> Counter[str]:
-        """How many calls kernels left to ``evaluate`` since the model was compiled, by type of layer."""
+        """The number of calls that kernels left to ``evaluate`` since the model was compiled, by type of layer."""
         return self._calls.fallbacks.copy()
 
     @property

@@ -84,7 +84,7 @@ class Plan:
         for position, step in enumerate(steps):
             for output in [*step.reads, *step.writes]:
                 last_use[slots[output]] = position
-        kept = {*self.outputs, *(i for i, value in enumerate(self._initial) if value is not None)}
+        kept_slots = {*self.outputs, *(i for i, value in enumerate(self._initial) if value is not None)}
         plan_steps: list[_PlanStep] = []
         for position, step in enumerate(steps):
             reads = tuple(slots[source] for source in step.reads)
@@ -96,7 +96,7 @@ class Plan:
                     _evaluation(step, constants, self._workers, self._fallbacks),
                     reads,
                     writes,
-                    tuple(s for s in dict.fromkeys(reads + writes) if last_use[s] == position and s not in kept),
+                    tuple(s for s in dict.fromkeys(reads + writes) if last_use[s] == position and s not in kept_slots),
                     None if step.prepared is None else step.prepared.run,
                 )
             )
@@ -136,7 +136,7 @@ def _is_packed(step: Step, constant: Output) -> bool:
 
 
 WITHOUT_KERNELS = ", and use compile_model(model, optimize=False) until it is mended"
-"""What helps where a kernel or a plan fails."""
+"""Advice where a kernel or a plan fails."""
 
 
 def _kernel_results(
@@ -286,7 +286,7 @@ class Schedules:
         self._variables = frozenset(variables)
         self._plan: Plan | None = None
         self._had_other_shapes = False
-        """Whether inputs came for which there was no static plan, after one was made."""
+        """True if inputs came for which there was no static plan, after one was made."""
         self.static_plans: StaticPlans | None = None
         if workers is not None:
             self.static_plans = StaticPlans(model, self._new_static_plan, grows=grows, repeats=repeats)

@@ -64,8 +64,10 @@ class InferenceResult(Displayed, Mapping[Any, Array]):
         return len(self._ports)
 
     def __repr__(self) -> str:
-        shown = [f"{port.name!r}: {value.dtype}{list(value.shape)}" for port, value in zip(self._ports, self._values)]
-        return f"<InferenceResult {', '.join(shown)}>"
+        outputs_text = [
+            f"{port.name!r}: {value.dtype}{list(value.shape)}" for port, value in zip(self._ports, self._values)
+        ]
+        return f"<InferenceResult {', '.join(outputs_text)}>"
 
     def to_list(self) -> list[Array]:
         """The values in the model's order."""

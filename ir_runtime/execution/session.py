@@ -83,11 +83,11 @@ class Session:
                 self._values.pop(self._port(name).name, None)
 
     def __repr__(self) -> str:
-        shown = [
+        states = [
             f"{port}{'' if name in self._values else ' (initial)'}" for name, port in self._steps.variables.items()
         ]
-        more = [f"and {len(shown) - _MAX_SHOWN} more"] if len(shown) > _MAX_SHOWN else []
-        return f"<Session with the variables {', '.join([*shown[:_MAX_SHOWN], *more]) or 'none'}>"
+        more = [f"and {len(states) - _MAX_SHOWN} more"] if len(states) > _MAX_SHOWN else []
+        return f"<Session with the variables {', '.join([*states[:_MAX_SHOWN], *more]) or 'none'}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise ModelError("a session cannot be pickled or copied: its states can, dict(session.states)")
@@ -118,9 +118,9 @@ class Session:
         import difflib  # of use in an error's sentence alone
 
         near = difflib.get_close_matches(name, variables, n=3, cutoff=0.5)
-        listed = ", ".join(map(repr, near or list(variables)[:_MAX_SHOWN]))
+        names_text = ", ".join(map(repr, near or list(variables)[:_MAX_SHOWN]))
         more = ", ..." if len(variables) > _MAX_SHOWN else ""
-        hint = f"did you mean {listed}?" if near else f"its variables are {listed}{more}"
+        hint = f"did you mean {names_text}?" if near else f"its variables are {names_text}{more}"
         raise StateError(f"the model has no variable {shortened(name)!r}; {hint}")
 
 

@@ -192,7 +192,7 @@ def _variables(reads: Sequence[tuple[Node, TensorType]], assigns: Sequence[Node]
 
 def _problem(model: Model) -> str:
     """A sentence why no session can keep the model's variables; empty where one can."""
-    kinds: dict[str, tuple[Node, ElementType, PartialShape]] = {}
+    variables_by_name: dict[str, tuple[Node, ElementType, PartialShape]] = {}
     assigned: dict[str, Node] = {}
     for node in model.nodes():
         for sub in node.op.subgraphs:
@@ -208,7 +208,7 @@ def _problem(model: Model) -> str:
             if name in assigned:
                 return f"the variable '{name}' is assigned twice: by {assigned[name].where} and by {node.where}"
             assigned[name] = node
-        first, element_type, shape = kinds.setdefault(name, (node, source.element_type, source.shape))
+        first, element_type, shape = variables_by_name.setdefault(name, (node, source.element_type, source.shape))
         types = {element_type, source.element_type} - {element_types.dynamic}
         if len(types) > 1 or shape.merge(source.shape) is None:
             return (

@@ -49,9 +49,9 @@ class _Widening:
     narrow: tuple[ElementType, ...] = _NARROW_TYPES
     wide: ElementType = element_types.f32
 
-    def __init__(self, model: Model, kept: Collection[Node], ends: bool) -> None:
+    def __init__(self, model: Model, narrow_nodes: Collection[Node], ends: bool) -> None:
         self._model = model
-        self._kept = kept
+        self._kept = narrow_nodes
         self._ends = ends
         self._names: UniqueNames | None = None
         self._were: dict[Output, ElementType] = {}
@@ -63,7 +63,7 @@ class _Widening:
             node.op = node.op.with_changed_bodies(self._with_wide_body)
             if self._ends and node.op.role == "parameter":
                 self._widen_input(node)
-            elif not self._widened(node) and not (self._ends and node.op.role == "result"):
+            elif not self._widen(node) and not (self._ends and node.op.role == "result"):
                 node.replace_inputs(
                     [self._as(source, self._were.get(source, source.element_type)) for source in node.inputs]
                 )
@@ -78,7 +78,7 @@ class _Widening:
             output.type = TensorType(self.wide, output.shape)
             node.op = node.op.of_type(output.type)
 
-    def _widened(self, node: Node) -> bool:
+    def _widen(self, node: Node) -> bool:
         op = self._operation(node)
         if op is None:
             return False

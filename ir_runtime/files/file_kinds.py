@@ -166,7 +166,7 @@ def _kind_of_fields(head: bytes, path: Path | None) -> FileKind | None:
 
 
 def _is_meta_graph(rest: bytes) -> bool:
-    """Whether a field's length comes next, and then a message whose first field is a message."""
+    """True if a field's length comes next, and then a message whose first field is a message."""
     after = next((index for index, byte in enumerate(rest[:10]) if byte < 128), 9) + 1
     return rest[after : after + 1] == b"\x0a"
 

@@ -1,4 +1,4 @@
-"""How tensor names stand in the IR: comma-separated, with a comma in a name as ``\\,``."""
+"""Tensor names in the IR: comma-separated, with a comma in a name as ``\\,``."""
 
 from __future__ import annotations
 

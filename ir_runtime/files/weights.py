@@ -65,7 +65,7 @@ class WeightsLayout:
 
 
 def digest_of(tensor: Tensor) -> bytes:
-    """What tensors of one size have in common if they hold the same bytes; read a few at a time."""
+    """Return the key of tensors that hold the same bytes; they are read a few at a time."""
     digest = blake2b(tensor.byte_size.to_bytes(8, "little"), digest_size=32)
     _update(digest, tensor.chunks())
     return digest.digest()

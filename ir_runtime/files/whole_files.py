@@ -15,7 +15,7 @@ from ..errors import FileError
 Write = Callable[[IO[bytes]], object]
 
 _SYNC_SECONDS = 0.01
-"""Between two times that what is written so far is put on the disk."""
+"""Seconds between two flushes of written data to the disk."""
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
@@ -69,7 +69,7 @@ def write_whole(path: Path, write: Write) -> None:
     with _refusals_name(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     with _refusals_name(path), _temporary(path) as (file, temporary):
-        _put(file, write)
+        _write_to(file, write)
         os.replace(temporary, path)
         _sync_folder(path.parent)
 
@@ -89,12 +89,12 @@ def write_pair(second: Path, text: Callable[[], Iterable[bytes | memoryview]], f
         with (
             _refusals_name(first),
             _descriptor(first_file) as descriptor,
-            _Aside(lambda: _put(first_file, write_first)) as aside,
+            _Aside(lambda: _write_to(first_file, write_first)) as aside,
         ):
             content = text()
             while not aside.is_done_within(_SYNC_SECONDS):
                 _sync_data(descriptor)  # the disk works while the processor prepares further weights
-        _put(second_file, lambda file: file.writelines(content))
+        _write_to(second_file, lambda file: file.writelines(content))
         with _alone_in(second.parent):
             # An old second must never be beside a new first: it is removed, and the new one comes last.
             second.unlink(missing_ok=True)
@@ -122,9 +122,9 @@ def whole_folder(target: Path) -> Iterator[Path]:
             try:
                 yield new
             except OSError as error:  # named as what was to be written
-                shown = FileError.of(error, error.filename2 or error.filename or target, "written")
-                renamed = FileError(str(shown).replace(str(new), str(target)))
-                renamed.errno = shown.errno
+                failure = FileError.of(error, error.filename2 or error.filename or target, "written")
+                renamed = FileError(str(failure).replace(str(new), str(target)))
+                renamed.errno = failure.errno
                 raise renamed from error
             files = sorted(path.relative_to(new) for path in new.rglob("*") if not path.is_dir())
             for file in files:
@@ -225,7 +225,7 @@ def _descriptor(file: IO[bytes]) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _put(file: IO[bytes], write: Write) -> None:
+def _write_to(file: IO[bytes], write: Write) -> None:
     write(file)
     file.flush()
     os.fsync(file.fileno())

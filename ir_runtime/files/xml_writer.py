@@ -176,10 +176,10 @@ class _Document:
 
 
 def _attributes(attributes: Mapping[str, str]) -> str:
-    return "".join([f' {_name(name)}="{_escaped(value)}"' for name, value in attributes.items()])
+    return "".join([f' {_name(name)}="{_escape(value)}"' for name, value in attributes.items()])
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     if _PLAIN.fullmatch(value):
         return value
     return value.translate(_ENTITIES)

@@ -22,7 +22,7 @@ from .tensor import Tensor
 
 @record
 class Promise:
-    """What users of a model rely on: the names of its inputs and outputs in their order, its sinks, and its size."""
+    """Properties that users of a model rely on: the names of its inputs and outputs in order, its sinks, its size."""
 
     inputs: tuple[tuple[str, ...], ...]
     outputs: tuple[tuple[str, ...], ...]
@@ -165,9 +165,9 @@ def check(model: Model, promise: Promise, change: str, stage: Stage = PASSES, *,
     """Raises :class:`InternalError`, which names the change, where the model breaks an invariant."""
     problems = violations(model, promise, stage, thorough=thorough)
     if problems:
-        listed = "; ".join(problems[:_MAX_LISTED])
+        problems_text = "; ".join(problems[:_MAX_LISTED])
         more = f"; and {len(problems) - _MAX_LISTED} more" if len(problems) > _MAX_LISTED else ""
-        raise InternalError(f"{change} left an invalid model, which is a fault of this package: {listed}{more}")
+        raise InternalError(f"{change} left an invalid model, which is a fault of this package: {problems_text}{more}")
 
 
 _MAX_LISTED = 5
@@ -226,10 +226,10 @@ def _sinks(model: Model, promise: Promise) -> Iterator[str]:
 @invariant("every Parameter is listed")
 def _parameters(model: Model, promise: Promise) -> Iterator[str]:
     for part in model.all_models():
-        listed = Counter(part.parameters)
+        counts = Counter(part.parameters)
         for node in part.nodes():
-            if node.op.role == "parameter" and listed[node] != 1:
-                yield f"{node.where} is listed {listed[node]} times"
+            if node.op.role == "parameter" and counts[node] != 1:
+                yield f"{node.where} is listed {counts[node]} times"
         for node in part.parameters:
             if node.op.role != "parameter":
                 yield f"{node.where} is listed, but is none"
@@ -303,7 +303,7 @@ def _types(model: Model, promise: Promise) -> Iterator[str]:
 
 
 def _is_as_tight(declared: TensorType, inferred: TensorType) -> bool:
-    """Whether a declared type is the inferred one: the same element type, and the same dimensions."""
+    """True if a declared type is the inferred one: the same element type, and the same dimensions."""
     if declared.element_type is not inferred.element_type:
         return False
     return declared.shape == inferred.shape or (declared.element_type is element_types.dynamic)
@@ -321,7 +321,7 @@ _MAX_GROWTH_PARTS = 10
 
 
 def allowed_growth(size: int) -> int:
-    """By how many bytes constants of ``size`` bytes may grow."""
+    """Return the number of bytes that constants of ``size`` bytes may grow by."""
     return FOLD_LIMIT + size // _MAX_GROWTH_PARTS
 
 

@@ -21,11 +21,11 @@ from .element_types import Array
 
 _CHUNK_BYTES = 1 << 22
 _WRITTEN_BYTES = 1 << 18
-"""What one call writes. Linux keeps a file in pages of about this size: from smaller ones OpenVINO loads a large model
+"""Size of a write. Linux keeps a file in pages of about this size: from smaller ones OpenVINO loads a large model
 more slowly (VGG-11 in 1.4 of the time with 64 KiB), and larger ones are hard to find where memory is used.
 """
 CAN_READ_APART = hasattr(os, "pread")
-"""Whether the system can read at an offset without moving the file's position; Windows cannot."""
+"""True if the system can read at an offset without moving the file's position; Windows cannot."""
 
 
 class MappedFile(mmap.mmap):
@@ -161,7 +161,7 @@ def write_pieces(file: IO[bytes], chunk: bytes | memoryview, position: int) -> N
 
 
 def _pieces(size: int, position: int) -> Iterator[tuple[int, int]]:
-    """Where pieces begin and end so that these places in the file are multiples of their size."""
+    """Yield the boundaries of pieces at places in the file that are multiples of their size."""
     start = 0
     while start < size:
         end = min(size, start + _WRITTEN_BYTES - (position + start) % _WRITTEN_BYTES)
@@ -179,7 +179,7 @@ class FileSpan:
 
     @classmethod
     def of(cls, array: Array) -> FileSpan | None:
-        """Where the bytes of ``array`` lie, if it is a view of a mapped file without gaps."""
+        """Return the place of the bytes of ``array`` if it is a view of a mapped file without gaps."""
         base = file_of(array)
         if base is None or not array.flags.c_contiguous or not CAN_READ_APART:
             return None

@@ -65,7 +65,7 @@ class Model(Displayed):
 
     @parameters.setter
     def parameters(self, nodes: Iterable[Node]) -> None:
-        self._parameters = _exchanged(self._parameters, tuple(nodes))
+        self._parameters = _exchange(self._parameters, tuple(nodes))
 
     @property
     def results(self) -> tuple[Node, ...]:
@@ -74,7 +74,7 @@ class Model(Displayed):
 
     @results.setter
     def results(self, nodes: Iterable[Node]) -> None:
-        self._results = _exchanged(self._results, tuple(nodes))
+        self._results = _exchange(self._results, tuple(nodes))
 
     @property
     def sinks(self) -> tuple[Node, ...]:
@@ -83,7 +83,7 @@ class Model(Displayed):
 
     @sinks.setter
     def sinks(self, nodes: Iterable[Node]) -> None:
-        self._sinks = _exchanged(self._sinks, tuple(nodes))
+        self._sinks = _exchange(self._sinks, tuple(nodes))
 
     def nodes(self) -> list[Node]:
         """Every node, each after its inputs; the same order each time.
@@ -127,7 +127,7 @@ class Model(Displayed):
         nodes = self.nodes()
         position = {node: index for index, node in enumerate(nodes)}
         ends = [[position[node] for node in side] for side in (self.parameters, self.results, self.sinks)]
-        return _unpickled, (self.name, flattened(nodes), ends, self.runtime_info, self.version)
+        return _unpickle, (self.name, flattened(nodes), ends, self.runtime_info, self.version)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
         return self.clone()
@@ -172,7 +172,7 @@ class Model(Displayed):
         return [node.inputs[0] for node in self.results]
 
 
-def _unpickled(
+def _unpickle(
     name: str,
     layers: Sequence[Any],
     ends: Sequence[Sequence[int]],
@@ -222,7 +222,7 @@ def _visit(root: Node, state: dict[Node, bool], order: list[Node]) -> None:
             node, sources = below.pop()
 
 
-def _exchanged(before: Sequence[Node], after: tuple[Node, ...]) -> tuple[Node, ...]:
+def _exchange(before: Sequence[Node], after: tuple[Node, ...]) -> tuple[Node, ...]:
     """Let the ends ``before`` of a model leave its graph for those of ``after``, and return these."""
     Edits.note()
     enter_graph(after)  # first, so that what both have stays in the graph
@@ -269,7 +269,7 @@ class PortMap:
 
 
 class InputMap(PortMap):
-    """Which input of the layer feeds which parameter of the body; None is a Loop's iteration counter."""
+    """Maps an input of the layer to a parameter of the body; None is a Loop's iteration counter."""
 
     @property
     def parameter(self) -> int:
@@ -277,7 +277,7 @@ class InputMap(PortMap):
 
 
 class OutputMap(PortMap):
-    """Which result of the body becomes which output of the layer; None is a Loop's execution condition.
+    """Maps a result of the body to an output of the layer; None is a Loop's execution condition.
 
     With ``axis`` the iterations' values are concatenated; without, the last one counts.
     """

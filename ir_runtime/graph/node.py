@@ -26,7 +26,7 @@ class Edits:
     """The number of the last change. No number comes twice: threads that change graphs at the same time may take each
     other's changes for their own, but never miss one."""
     passes: ClassVar[int] = 0
-    """How many passes are running."""
+    """The number of running passes."""
     guard: ClassVar[Callable[[], None] | None] = None
     """A function that is called before each change of a graph: tests see that a pass makes it."""
 

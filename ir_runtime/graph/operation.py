@@ -1,4 +1,4 @@
-"""The base class of every IR operation, the types of its inputs and outputs, and the look-up by type and opset.
+"""The base class of every IR operation, the types of its inputs and outputs, and the lookup by type and opset.
 
 A class is one revision of one operation. It declares its attributes with the functions of
 :mod:`.attributes`, which can be imported from here, too; a wrong or missing attribute fails at construction.
@@ -239,7 +239,7 @@ class Operation:
         # Some classes are made by factories: pickle finds them by their type and opset only.
         registered = _REVISIONS.get(self.type, {}).get(self.opset) is type(self)
         identity = (self.type, self.opset) if registered else type(self)
-        return _unpickled, (identity, {name: getattr(self, name) for name in self.declared})
+        return _unpickle, (identity, {name: getattr(self, name) for name in self.declared})
 
     def __copy__(self) -> Self:
         return self
@@ -389,7 +389,7 @@ def operation(name: str, *, opset: int, last_opset: int | None = None, replace: 
 _OWN = "ir_runtime.operations."
 
 
-def _unpickled(identity: type[Operation] | tuple[str, int], attributes: dict[str, Any]) -> Operation:
+def _unpickle(identity: type[Operation] | tuple[str, int], attributes: dict[str, Any]) -> Operation:
     """The operation of a class, or of a type and opset."""
     cls = find_operation(*identity) if isinstance(identity, tuple) else identity
     return cls(**attributes)

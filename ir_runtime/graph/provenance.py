@@ -19,7 +19,7 @@ class Computed:
     steps: tuple[str, ...]
     """The types of the operations that were folded (``Transpose``), and words for what passes did (``scaled``)."""
     sources: tuple[Provenance, ...]
-    """Where the tensors come from that it was computed from: the names of constants, or what computed them."""
+    """The sources of the tensors that it was computed from: the names of constants, or what computed them."""
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -44,14 +44,14 @@ def _may_have_bounds(output: TensorType) -> bool:
 def _bounds(op: Operation, inputs: Sequence[TensorType], output: TensorType) -> Bounds | None:
     try:
         with np.errstate(all="ignore"):
-            bounds = op.infer_bounds(inputs) or _moved(op, inputs) or _elementwise(op, inputs, output)
+            bounds = op.infer_bounds(inputs) or _move_bounds(op, inputs) or _elementwise(op, inputs, output)
             bounds = bounds or _exact(op, inputs)
     except (ArithmeticError, IndexError, ValueError, ModelError):  # an operand out of range: execution raises the error
         return None
     return bounds if bounds is not None and bounds.lower.size <= BOUNDS_LIMIT else None
 
 
-def _moved(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:
+def _move_bounds(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:
     """The bounds of elements that the operation moves, in their new places."""
     moved = op.moved_inputs(len(inputs))
     if all(inputs[place].known_bounds is None for place in moved):

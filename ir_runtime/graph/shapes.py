@@ -40,7 +40,7 @@ class Dimension:
         return self.low
 
     def contains(self, dimension: int) -> bool:
-        """Whether the dimension may have this size."""
+        """True if the dimension may have this size."""
         return self.low <= dimension <= self.high
 
     def merge(self, other: Dimension) -> Dimension | None:
@@ -159,7 +159,7 @@ class PartialShape:
 
     @property
     def has_rank(self) -> bool:
-        """Whether the number of dimensions is known."""
+        """True if the number of dimensions is known."""
         return self._dims is not None
 
     @property
@@ -178,7 +178,7 @@ class PartialShape:
 
     @property
     def is_static(self) -> bool:
-        """Whether every dimension is one number."""
+        """True if every dimension is one number."""
         # A list and not a generator: this is called so often that the generator's frame would be measurable.
         return self._dims is not None and False not in [dimension.is_static for dimension in self._dims]
 
@@ -208,7 +208,7 @@ class PartialShape:
         return PartialShape(dims)
 
     def accepts(self, shape: Sequence[int]) -> bool:
-        """Whether an array of that shape fits."""
+        """True if an array of that shape fits."""
         if self._dims is None:
             return True
         return len(self._dims) == len(shape) and all(d.contains(n) for d, n in zip(self._dims, shape))

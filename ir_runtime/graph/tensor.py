@@ -120,7 +120,7 @@ class Tensor:
 
     @property
     def is_stored(self) -> bool:
-        """Whether the values are at hand, in a file or in memory, and not computed each time that they are read."""
+        """True if the values are at hand, in a file or in memory, and not computed each time that they are read."""
         return self._parts is None and not self.element_type.is_packed
 
     @property
@@ -151,7 +151,7 @@ class Tensor:
         if self._view is not None:
             return self._view
         if self._parts is not None:
-            array = self._joined(self._parts())
+            array = self._join(self._parts())
         elif self._array is not None:
             array = self._array
         else:
@@ -164,7 +164,7 @@ class Tensor:
         return view
 
     def span(self) -> FileSpan | None:
-        """Where the bytes lie in a file; None where they are computed, in memory, or in another layout."""
+        """The place of the bytes in a file; None where they are computed, in memory, or in another layout."""
         held = self._packed if self._packed is not None else self._array
         if held is None or (self._packed is None and (self.element_type.is_packed or held.dtype.hasobject)):
             return None
@@ -197,7 +197,7 @@ class Tensor:
 
     @property
     def is_sample_whole(self) -> bool:
-        """Whether :meth:`sample` returns all bytes."""
+        """True if :meth:`sample` returns all bytes."""
         held = self._packed if self._packed is not None else self._array
         plain = held is not None and self.element_type.bits >= 8 and not self.element_type.is_packed
         return plain and self.size <= _SAMPLE_ELEMENTS
@@ -251,7 +251,7 @@ class Tensor:
             write_pieces(file, chunk, position)
             position += len(chunk)
 
-    def _joined(self, parts: Iterator[Array]) -> Array:
+    def _join(self, parts: Iterator[Array]) -> Array:
         joined = np.empty(self.size, self.element_type.dtype)
         start = 0
         for part in parts:
@@ -274,9 +274,9 @@ class Tensor:
             yield element_types.pack(rest, self.element_type)
 
     def __repr__(self) -> str:
-        return f"<Tensor {self.element_type}{list(self.shape)}: {self._shown()}>"
+        return f"<Tensor {self.element_type}{list(self.shape)}: {self._format_values()}>"
 
-    def _shown(self) -> str:
+    def _format_values(self) -> str:
         """The values of a small tensor, else how many there are."""
         if self._parts is not None or self.size > _MAX_SHOWN_ELEMENTS:
             return f"{self.size} values"
@@ -287,7 +287,7 @@ class Tensor:
 
     def __reduce__(self) -> tuple[Any, ...]:
         provenance = self.provenance.resolved() if isinstance(self.provenance, Computed) else self.provenance
-        return _unpickled, (self.element_type, self.shape, b"".join(self.chunks()), provenance)
+        return _unpickle, (self.element_type, self.shape, b"".join(self.chunks()), provenance)
 
     def __copy__(self) -> Tensor:
         return self
@@ -297,7 +297,7 @@ class Tensor:
         return self
 
 
-def _unpickled(
+def _unpickle(
     element_type: ElementType, shape: tuple[int, ...], data: bytes, provenance: Provenance | None = None
 ) -> Tensor:
     tensor = Tensor.from_packed(np.frombuffer(data, np.uint8), element_type, shape)
@@ -350,13 +350,13 @@ def _copy(array: Array, values: Array) -> None:
     stride = abs(array.strides[1])
     is_mapped = file_of(array) is not None
     columns = max(1, _CACHE_LINE // array.itemsize)
-    kept = 0
+    forgotten_end = 0
     for start in range(0, array.shape[1], columns):
         end = start + columns
         values[:, start:end] = array[:, start:end]
-        if is_mapped and (end - kept) * stride > _MAX_MAPPED_BYTES:
-            forget_pages(array[:, kept:end])
-            kept = end
+        if is_mapped and (end - forgotten_end) * stride > _MAX_MAPPED_BYTES:
+            forget_pages(array[:, forgotten_end:end])
+            forgotten_end = end
 
 
 def _bytes_of(flat: Array, element_type: ElementType) -> bytes | memoryview:

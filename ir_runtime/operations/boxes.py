@@ -70,8 +70,8 @@ def unsuppressed(
         worst = np.maximum(worst[1:], shares(best, order))
         if shrink < 1 and bound > 0.5:
             bound = bound * np.float32(shrink)
-        kept = worst < bound if inclusive else ~(worst > bound)
-        order, worst = order[kept], worst[kept]
+        is_kept = worst < bound if inclusive else ~(worst > bound)
+        order, worst = order[is_kept], worst[is_kept]
     return taken
 
 
@@ -95,6 +95,6 @@ def clipped(boxes: Array, width: Array, height: Array) -> Array:
 
 
 def large_enough(boxes: Array, width: Array, height: Array, pixel: float = 0.0) -> Array:
-    """Which boxes have at least that width and that height."""
+    """Return the mask of boxes of at least that width and height."""
     sizes = boxes[..., 2:] - boxes[..., :2] + boxes.dtype.type(pixel)
     return (sizes[..., 0] >= width) & (sizes[..., 1] >= height)

@@ -44,7 +44,7 @@ def _check_channels(subject: str, shape: PartialShape, count: int) -> None:
         raise InferenceError(f"{subject} must have {count} channels, but the shape is {shape}")
 
 
-def _stored(values: Array, dtype: np.dtype[Any], to_whole: Callable[[Array], Array]) -> Array:
+def _store(values: Array, dtype: np.dtype[Any], to_whole: Callable[[Array], Array]) -> Array:
     """Colours between 0 and 255 in the images' type."""
     clipped = np.clip(values, 0, 255)
     return (to_whole(clipped) if dtype.kind == "u" else clipped).astype(dtype)
@@ -68,7 +68,7 @@ class _ToColours(Operation):
     """
 
     chroma: ClassVar[int]
-    """How many colour differences stand side by side in a plane of them."""
+    """The number of colour differences side by side in a plane of them."""
     blue_first: ClassVar[bool]
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -104,7 +104,7 @@ class _ToColours(Operation):
         green = bright - d * d.dtype.type(0.391) - e * e.dtype.type(0.813)
         blue = bright + d * d.dtype.type(2.018)
         channels = [blue, green, red] if self.blue_first else [red, green, blue]
-        return _stored(np.stack(channels, -1), inputs[0].dtype, np.rint)
+        return _store(np.stack(channels, -1), inputs[0].dtype, np.rint)
 
     def _planes(self, *inputs: Array) -> list[Array]:
         """Brightness and both colour differences, each ``[n, h, w]``."""
@@ -178,10 +178,10 @@ class _ToNV12(Operation):
         colours = _wide(image)[..., ::-1] if self.blue_first else _wide(image)
         weights = WEIGHTS.astype(colours.dtype)
         converted = sum(colours[..., i, None] * weights[:, i] for i in range(3)) + OFFSETS.astype(colours.dtype)
-        planes = _stored(converted, image.dtype, _halves_up)
+        planes = _store(converted, image.dtype, _halves_up)
         batch, height, width, _ = image.shape
         squares = _wide(planes[..., 1:]).reshape(batch, height // 2, 2, width // 2, 2, 2)
-        pairs = _stored(squares.sum((2, 4)) / squares.dtype.type(4), image.dtype, _halves_up)
+        pairs = _store(squares.sum((2, 4)) / squares.dtype.type(4), image.dtype, _halves_up)
         bright = planes[..., :1]
         if not self.single_plane:
             return bright, pairs

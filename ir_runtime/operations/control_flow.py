@@ -210,7 +210,7 @@ def _complete(arguments: Sequence[Array | None], sub: SubGraph) -> list[Array]:
 
 @record
 class _Slices:
-    """How an input or output is cut along an axis of a known dimension."""
+    """The slices of an input or output along an axis of a known dimension."""
 
     start: int
     step: int
@@ -253,7 +253,7 @@ class _Looping(_WithBodies):
         return None
 
     def stops_early(self, inputs: Sequence[TensorType], results: Sequence[TensorType]) -> bool:
-        """Whether a condition may end the loop early."""
+        """True if a condition may end the loop early."""
         return False
 
     def carried(self) -> dict[int, int]:
@@ -384,9 +384,9 @@ class _Looping(_WithBodies):
             iteration += 1
             if condition is not None and not bool(np.asarray(results[condition]).reshape(-1)[0]):
                 break
-        return self._gathered(inputs, results, parts)
+        return self._gather(inputs, results, parts)
 
-    def _gathered(
+    def _gather(
         self, inputs: Sequence[Array], results: list[Array] | None, parts: Mapping[int, list[Array]]
     ) -> tuple[Array, ...]:
         outputs: dict[int, Array] = {}

@@ -105,7 +105,7 @@ def _spatial_rank(
     return count.value if count.is_static else None
 
 
-def _ranked(shape: PartialShape, rank: int) -> PartialShape:
+def _with_rank(shape: PartialShape, rank: int) -> PartialShape:
     return shape if shape.has_rank else PartialShape.of_rank(rank)
 
 
@@ -141,7 +141,7 @@ def convolve(data: Array, weights: Array, windows: Sequence[Window]) -> Array:
     elif depth == 1 and groups > 1:
         result = _depthwise(padded, weights, windows, counts)
     else:
-        result = _unfolded(padded, weights, windows, counts)
+        result = _unfold(padded, weights, windows, counts)
     return result.reshape(data.shape[0], groups * per_group, *counts)
 
 
@@ -177,7 +177,7 @@ def _depthwise(padded: Array, weights: Array, windows: Sequence[Window], counts:
     return out
 
 
-def _unfolded(padded: Array, weights: Array, windows: Sequence[Window], counts: Sequence[int]) -> Array:
+def _unfold(padded: Array, weights: Array, windows: Sequence[Window], counts: Sequence[int]) -> Array:
     batch, groups, depth = padded.shape[:3]
     per_group = weights.shape[1]
     taps = _all_taps(windows)
@@ -221,7 +221,7 @@ class _Correlation(_Convolution):
         rank = _spatial_rank("weights", data, weights, lead)
         if rank is None:
             return [TensorType(element_type, PartialShape.dynamic())]
-        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + lead)
+        data, weights = _with_rank(data, rank + 2), _with_rank(weights, rank + lead)
         filters, depth = weights.dims[lead - 2 : lead]
         if self.is_grouped:
             depth, filters = weights[0] * depth, weights[0] * filters
@@ -332,8 +332,8 @@ class _Backprop(_Convolution):
                     for tap, d, s, n in zip(taps, dilations, strides, sizes)
                 )
                 out[(..., *places)] += part
-        kept: tuple[Any, ...] = tuple(slice(begin, begin + target_size) for begin, target_size in zip(begins, target))
-        return out[(..., *kept)].reshape(batch, groups * per_group, *target)
+        window: tuple[Any, ...] = tuple(slice(begin, begin + target_size) for begin, target_size in zip(begins, target))
+        return out[(..., *window)].reshape(batch, groups * per_group, *target)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, weights = inputs[0].shape, inputs[1].shape
@@ -343,7 +343,7 @@ class _Backprop(_Convolution):
         rank = _spatial_rank("weights", data, weights, lead, target)
         if rank is None:
             return [TensorType(element_type, PartialShape.dynamic())]
-        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + lead)
+        data, weights = _with_rank(data, rank + 2), _with_rank(weights, rank + lead)
         depth, filters = weights.dims[lead - 2 : lead]
         if self.is_grouped:
             depth, filters = weights[0] * depth, weights[0] * filters
@@ -389,7 +389,7 @@ class _Deformable(_Convolution):
         return _for_each_weight_of_a_channel(outputs[0], inputs[2])
 
     def fades_out(self) -> bool:
-        """Whether positions up to one element outside are still interpolated with the data beside them."""
+        """True if positions up to one element outside are still interpolated with the data beside them."""
         return False
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -400,7 +400,7 @@ class _Deformable(_Convolution):
         for subject, shape in (("data", data), ("offsets", offsets), ("weights", weights)):
             if shape.has_rank and shape.rank != 4:
                 raise InferenceError(f"{subject} must have four dimensions, but are {shape}")
-        data, offsets, weights = (_ranked(shape, 4) for shape in (data, offsets, weights))
+        data, offsets, weights = (_with_rank(shape, 4) for shape in (data, offsets, weights))
         _check_channels(data[1], weights[1] * self.group, data, weights)
         taps = weights[2] * weights[3] * (2 * self.deformable_group)
         if offsets[1].merge(taps) is None:
@@ -503,7 +503,7 @@ class BinaryConvolution1(_Convolution):
         rank = _spatial_rank("weights", data, weights, 2)
         if rank is None:
             return [TensorType(inputs[0].element_type, PartialShape.dynamic())]
-        data, weights = _ranked(data, rank + 2), _ranked(weights, rank + 2)
+        data, weights = _with_rank(data, rank + 2), _with_rank(weights, rank + 2)
         _check_channels(data[1], weights[1], data, weights)
         spatial = self.moved_over(data.dims[2:], weights.dims[2:])
         return [TensorType(inputs[0].element_type, PartialShape([data[0], weights[0], *spatial]))]

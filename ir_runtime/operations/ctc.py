@@ -17,24 +17,24 @@ from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
 from .detection import ranked, same_dimension
 
 
-def _decoded(classes: Array, inside: Array, blank: int, merge: bool) -> tuple[Array, Array]:
-    """Which places of ``classes`` ``[n, t]`` are kept, and how many in each row.
+def _decode(classes: Array, inside: Array, blank: int, merge: bool) -> tuple[Array, Array]:
+    """Return the mask of the places of ``classes`` ``[n, t]`` to keep, and the count of each row.
 
     Blanks are dropped, and with ``merge`` repetitions of the class just before.
     """
     before = np.concatenate([np.full((len(classes), 1), -1), classes[:, :-1]], 1)
-    kept = inside & (classes != blank)
+    is_kept = inside & (classes != blank)
     if merge:
-        kept &= classes != before[:, : classes.shape[1]]
-    return kept, kept.sum(1)
+        is_kept &= classes != before[:, : classes.shape[1]]
+    return is_kept, is_kept.sum(1)
 
 
-def _to_front(classes: Array, kept: Array) -> Array:
+def _to_front(classes: Array, is_kept: Array) -> Array:
     """The kept classes of each row, one after another; the rest of the row is -1."""
     front = np.full(classes.shape, -1)
-    places = np.cumsum(kept, 1) - 1
+    places = np.cumsum(is_kept, 1) - 1
     rows = np.broadcast_to(np.arange(len(classes))[:, None], classes.shape)
-    front[rows[kept], places[kept]] = classes[kept]
+    front[rows[is_kept], places[is_kept]] = classes[is_kept]
     return front
 
 
@@ -61,8 +61,8 @@ class CTCGreedyDecoder1(Operation):
         data, mask = inputs
         classes = data.argmax(-1).T if data.size else np.zeros(mask.T.shape, np.int64)
         inside = np.logical_and.accumulate(mask.T != 0, axis=1)
-        kept, _ = _decoded(classes, inside, data.shape[-1] - 1, self.ctc_merge_repeated)
-        return _to_front(classes, kept).astype(data.dtype)[..., None, None]
+        is_kept, _ = _decode(classes, inside, data.shape[-1] - 1, self.ctc_merge_repeated)
+        return _to_front(classes, is_kept).astype(data.dtype)[..., None, None]
 
 
 @operation("CTCGreedyDecoderSeqLen", opset=6)
@@ -95,8 +95,8 @@ class CTCGreedyDecoderSeqLen6(Operation):
             raise InferenceError(f"each sequence must have 0 to {steps} steps, but one has {lengths.max()}")
         classes = data.argmax(-1) if data.size else np.zeros(data.shape[:2], np.int64)
         blank = int(blanks[0].reshape(-1)[0]) if blanks else count - 1
-        kept, counts = _decoded(classes, np.arange(steps) < lengths[:, None], blank, self.merge_repeated)
-        sequences = _to_front(classes, kept)
+        is_kept, counts = _decode(classes, np.arange(steps) < lengths[:, None], blank, self.merge_repeated)
+        sequences = _to_front(classes, is_kept)
         return sequences.astype(self.classes_index_type.dtype), counts.astype(self.sequence_length_type.dtype)
 
 
@@ -166,14 +166,14 @@ class CTCLoss4(Operation):
         reached[:, 0] = 0
         for step in range(probabilities.shape[1]):
             stay = reached if self.ctc_merge_repeated else np.where(is_label, -np.inf, reached)
-            onward = np.logaddexp(stay, _shifted(reached, 1))
-            onward = np.logaddexp(onward, np.where(skips, _shifted(reached, 2), -np.inf))
+            onward = np.logaddexp(stay, _shift(reached, 1))
+            onward = np.logaddexp(onward, np.where(skips, _shift(reached, 2), -np.inf))
             onward += np.take_along_axis(probabilities[:, step], states, 1)
             reached = np.where((step < steps)[:, None], onward, reached)
         return reached
 
 
-def _shifted(values: Array, by: int) -> Array:
+def _shift(values: Array, by: int) -> Array:
     """Each row's values ``by`` places further right, minus infinity before them."""
     filled = np.full((len(values), by), -np.inf)
     return np.concatenate([filled, values], 1)[:, : values.shape[1]]

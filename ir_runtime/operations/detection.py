@@ -45,14 +45,14 @@ class Suppression(Operation):
 
     coordinates: ClassVar[int] = 4
     equal_suppresses: ClassVar[bool] = True
-    """Whether an intersection over union equal to the threshold is too much already."""
+    """True if an intersection over union equal to the threshold is too much already."""
     sort_result_descending: bool = boolean(default=True)
 
     def index_type(self) -> ElementType:
         return element_types.i64
 
     def shares(self, boxes: Array) -> Shares:
-        """How much the boxes of one image overlap."""
+        """Return the function for the overlap of the boxes of one image."""
         raise NotImplementedError
 
     def selected(self, inputs: Sequence[TensorType]) -> PartialShape:

@@ -129,8 +129,8 @@ class _DetectionOutput(Operation):
         if not prior_count or arrays[1].shape[1] % prior_count:
             raise ExecutionError(f"{arrays[1].shape[1]} scores cannot be those of {prior_count} priors")
         classes = arrays[1].shape[1] // prior_count
-        kinds = arrays[0].shape[1] // (prior_count * 4)
-        moves = [value.reshape(images, prior_count, kinds, 4).swapaxes(1, 2) for value in arrays[::4]]
+        class_count = arrays[0].shape[1] // (prior_count * 4)
+        moves = [value.reshape(images, prior_count, class_count, 4).swapaxes(1, 2) for value in arrays[::4]]
         scores = arrays[1].reshape(images, prior_count, classes)
         if len(inputs) == 5:
             objects = arrays[3].reshape(images, prior_count, 2)[..., 1:] >= np.float32(self.objectness_score)
@@ -153,21 +153,21 @@ class _DetectionOutput(Operation):
 
     def _boxes(self, priors: Array, moves: Sequence[Array]) -> tuple[Array, int]:
         """The boxes of each location class ``[L, priors, 4]``, and how many priors there really are."""
-        listed = priors[0].reshape(-1, self._prior_size)
-        count, usable = len(listed), len(listed)
+        prior_rows = priors[0].reshape(-1, self._prior_size)
+        count, usable = len(prior_rows), len(prior_rows)
         if not self.normalized:
-            ends = np.flatnonzero(listed[:, 0] == -1)
+            ends = np.flatnonzero(prior_rows[:, 0] == -1)
             usable = int(ends[0]) if len(ends) else count
         variances = np.ones((count, 4), np.float32)
         if not self.variance_encoded_in_target:
             # Four values a prior without gaps, even where a prior itself has five.
             variances = priors[1, : 4 * count].reshape(count, 4)
-        boxes = listed[:, -4:]
+        boxes = prior_rows[:, -4:]
         for stage in reversed(moves):
-            boxes = self._refined(boxes, variances * stage)
+            boxes = self._refine(boxes, variances * stage)
         return boxes, usable
 
-    def _refined(self, boxes: Array, moves: Array) -> Array:
+    def _refine(self, boxes: Array, moves: Array) -> Array:
         if not self.normalized:
             # Boxes that the earlier stage moved are divided again, as OpenVINO does.
             boxes = boxes / np.array([self.input_width, self.input_height] * 2, np.float32)

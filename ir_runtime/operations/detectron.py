@@ -19,7 +19,7 @@ from .proposals import proposed
 from .regions import ROIAlign3
 
 
-def _padded(values: Array, count: int, dtype: np.dtype[np.generic]) -> Array:
+def _pad(values: Array, count: int, dtype: np.dtype[np.generic]) -> Array:
     """The values followed by zeros, ``count`` in all."""
     out = np.zeros((count, *values.shape[1:]), dtype)
     out[: len(values)] = values
@@ -71,7 +71,7 @@ class ExperimentalDetectronGenerateProposalsSingleImage6(Operation):
         # Here a box ends at its upper corner, other than where it was moved.
         taken = unsuppressed(order, shares_of(boxes), self.nms_threshold, self.post_nms_count)
         dtype = inputs[3].dtype
-        return _padded(boxes[taken], self.post_nms_count, dtype), _padded(values[taken], self.post_nms_count, dtype)
+        return _pad(boxes[taken], self.post_nms_count, dtype), _pad(values[taken], self.post_nms_count, dtype)
 
 
 @operation("ExperimentalDetectronTopKROIs", opset=6)
@@ -96,7 +96,7 @@ class ExperimentalDetectronTopKROIs6(Operation):
     def evaluate(self, *inputs: Array) -> Array:
         regions, values = inputs
         order = by_score(values.astype(np.float32), most=self.max_rois)
-        return _padded(regions[order], self.max_rois, regions.dtype)
+        return _pad(regions[order], self.max_rois, regions.dtype)
 
 
 @operation("ExperimentalDetectronPriorGridGenerator", opset=6)
@@ -145,7 +145,7 @@ class ExperimentalDetectronPriorGridGenerator6(Operation):
         shifts = np.stack([across, down, across, down], -1)
         boxes = (priors.astype(np.float32) + shifts[:, :, None]).reshape(-1, 4)
         cells = (*layer.shape[2:], len(priors))
-        out = _padded(boxes, int(np.prod(cells)), priors.dtype)
+        out = _pad(boxes, int(np.prod(cells)), priors.dtype)
         return out if self.flatten else out.reshape(*cells, 4)
 
 
@@ -281,7 +281,7 @@ class ExperimentalDetectronDetectionOutput6(Operation):
             classes, taken_regions, values = classes[best], taken_regions[best], values[best]
         dtype = inputs[0].dtype
         return (
-            _padded(boxes[taken_regions, classes], count, dtype),
-            _padded(classes, count, np.dtype(np.int32)),
-            _padded(values, count, dtype),
+            _pad(boxes[taken_regions, classes], count, dtype),
+            _pad(classes, count, np.dtype(np.int32)),
+            _pad(values, count, dtype),
         )

@@ -40,7 +40,7 @@ def computed_in_float32(kernel: Kernel) -> Kernel:
 
 
 def merge_types(inputs: Sequence[TensorType]) -> ElementType:
-    """The one element type of all inputs; raises :class:`InferenceError` where they differ."""
+    """Return the common element type of all inputs; raises :class:`InferenceError` where they differ."""
     element_types_present = [value.element_type for value in inputs if not value.element_type.is_dynamic]
     if any(element_type is not element_types_present[0] for element_type in element_types_present):
         raise InferenceError(
@@ -108,7 +108,7 @@ class Remainder(Arithmetic):
     """The remainder of a division, which is nearer to 0 than the divisor."""
 
     of_divisor: ClassVar[bool]
-    """Whether the remainder has the sign of the divisor and not that of the dividend."""
+    """True if the remainder has the sign of the divisor and not that of the dividend."""
 
     def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
         (low, high), (least, divisor) = inputs

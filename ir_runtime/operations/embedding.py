@@ -30,7 +30,7 @@ def _bags(rows: Array, segment: Array, count: int, mean: bool) -> Array:
     return out.astype(rows.dtype)
 
 
-def _weighted(rows: Array, weights: Array | None) -> Array:
+def _apply_weights(rows: Array, weights: Array | None) -> Array:
     if weights is None:
         return rows
     return rows * weights.reshape(-1, *[1] * (rows.ndim - 1)).astype(rows.dtype)
@@ -63,7 +63,7 @@ class _Offsets(Operation):
     def evaluate(self, *inputs: Array) -> Array:
         table, indices, offsets = inputs[:3]
         default = int(inputs[3].reshape(-1)[0]) if len(inputs) > 3 else -1
-        rows = _weighted(table[indices], inputs[4] if len(inputs) > 4 else None)
+        rows = _apply_weights(table[indices], inputs[4] if len(inputs) > 4 else None)
         sizes = np.diff(np.append(offsets, len(indices)))
         segment = repeat(np.arange(len(offsets)), sizes)
         out = _bags(rows, segment, len(offsets), getattr(self, "reduction", "sum") == "mean")
@@ -97,7 +97,7 @@ class _Packed(Operation):
 
     def evaluate(self, *inputs: Array) -> Array:
         table, indices = inputs[:2]
-        rows = _weighted(table[indices.reshape(-1)], inputs[2] if len(inputs) > 2 else None)
+        rows = _apply_weights(table[indices.reshape(-1)], inputs[2] if len(inputs) > 2 else None)
         segment = np.repeat(np.arange(len(indices)), indices.shape[1])
         return _bags(rows, segment, len(indices), getattr(self, "reduction", "sum") == "mean")
 
@@ -132,7 +132,7 @@ class EmbeddingSegmentsSum3(Operation):
         table, indices, segment = inputs[:3]
         count = int(inputs[3].reshape(-1)[0])
         default = int(inputs[4].reshape(-1)[0]) if len(inputs) > 4 else -1
-        rows = _weighted(table[indices], inputs[5] if len(inputs) > 5 else None)
+        rows = _apply_weights(table[indices], inputs[5] if len(inputs) > 5 else None)
         out = _bags(rows, segment.astype(np.int64), count, mean=False)
         if default >= 0:
             out[bincount(segment, count) == 0] = table[default]

@@ -80,7 +80,7 @@ class _Range(Operation):
 
     @classmethod
     def _between(cls, start: Bounds | None, stop: Bounds | None, step: Bounds | None) -> Dimension:
-        """How many numbers there are for whole numbers between bounds; the step must be known."""
+        """Return the number of elements for integers between bounds; the step must be known."""
         if start is None or stop is None or step is None or not step.is_exact:
             return Dimension()
         by = int(step.lower.reshape(-1)[0])

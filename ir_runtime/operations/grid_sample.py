@@ -62,7 +62,7 @@ class GridSample9(Operation):
         return total.reshape(batch, channels, *grid.shape[1:3]).astype(data.dtype, copy=False)
 
     def _taps(self, normal: Array, dimension: int) -> list[tuple[Array, Array, Array]]:
-        """Which elements along one dimension each place sees, with their weights, and whether they exist."""
+        """Return the elements along one dimension for each place, their weights, and the mask of those that exist."""
         unit, half = normal.dtype.type(1), normal.dtype.type(2)
         if self.align_corners:
             place = (normal + unit) / half * normal.dtype.type(dimension - 1)

@@ -153,7 +153,7 @@ class _GatherND(Operation):
     batch_dims: int = integer(default=0)
 
     def joins_batches(self) -> bool:
-        """Whether the batch dimensions of the output are one dimension."""
+        """True if the batch dimensions of the output are one dimension."""
         return False
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:

@@ -51,7 +51,7 @@ class Taps:
 
 
 def coordinates(mode: str, dimension: int, count: int, scale: np.float32) -> Array:
-    """Where each of ``count`` output positions lies between the input's, in float32."""
+    """Return the places of ``count`` output positions between the input's, in float32."""
     places = np.arange(count, dtype=np.float32)
     half, unit = np.float32(0.5), np.float32(1)
     if scale == 1 or dimension == count:
@@ -97,7 +97,7 @@ def cubic_kernel(distance: Array, a: float) -> Array:
 
 
 class _Interpolate(Operation):
-    """What the revisions share: the axes, the dimensions and the scales along them."""
+    """Common base of the revisions: the axes, the dimensions and the scales along them."""
 
     def resized(
         self,
@@ -109,7 +109,7 @@ class _Interpolate(Operation):
         """The padded shape, with the dimensions along ``axes`` replaced (all of them unknown without axes)."""
         if not shape.has_rank:
             return PartialShape.dynamic()
-        dims = [_padded(d, b, e) for d, b, e in zip(shape, *(self.pads_of(p, shape.rank) for p in pads))]
+        dims = [_pad(d, b, e) for d, b, e in zip(shape, *(self.pads_of(p, shape.rank) for p in pads))]
         if axes is None:
             return PartialShape.of_rank(shape.rank)
         if sizes is not None and len(sizes) != len(axes):
@@ -120,7 +120,7 @@ class _Interpolate(Operation):
 
     @staticmethod
     def pads_of(pads: Sequence[int], rank: int) -> tuple[int, ...]:
-        """One pad a dimension: those beyond the list are 0."""
+        """Return one pad per dimension: those beyond the list are 0."""
         return tuple([*pads, *[0] * rank][:rank])
 
     def padded(self, data: Array, begin: Sequence[int], end: Sequence[int]) -> Array:
@@ -128,7 +128,7 @@ class _Interpolate(Operation):
         return np.pad(data, widths) if any(map(any, widths)) else data
 
 
-def _padded(dimension: Dimension, begin: int, end: int) -> Dimension:
+def _pad(dimension: Dimension, begin: int, end: int) -> Dimension:
     return dimension if begin == end == 0 else dimension + (begin + end)
 
 
@@ -166,18 +166,18 @@ class _Modes(_Interpolate):
             bounds = target.known_bounds
             sizes = None if bounds is None else bounds.dimensions()
         else:
-            sizes = self._scaled(shape, chosen, target)
+            sizes = self._scale(shape, chosen, target)
         pads = self.pads_begin, self.pads_end
         return [TensorType(data.element_type, self.resized(shape, chosen, sizes, pads))]
 
-    def _scaled(self, shape: PartialShape, axes: list[int] | None, scales: TensorType) -> list[Dimension] | None:
+    def _scale(self, shape: PartialShape, axes: list[int] | None, scales: TensorType) -> list[Dimension] | None:
         constant = scales.constant
         if constant is None or axes is None or not shape.has_rank:
             return None
         begin, end = (self.pads_of(pads, shape.rank) for pads in (self.pads_begin, self.pads_end))
         dimensions = []
         for axis, scale in zip(normalize_axes(axes, shape.rank), constant.reshape(-1).astype(np.float32)):
-            dimension = _padded(shape[axis], begin[axis], end[axis])
+            dimension = _pad(shape[axis], begin[axis], end[axis])
             high = INFINITY if dimension.high == INFINITY else scaled_dimension(dimension.high, scale)
             dimensions.append(Dimension(scaled_dimension(dimension.low, scale), high))
         return dimensions if len(dimensions) == constant.size else [DYNAMIC] * constant.size
@@ -207,7 +207,7 @@ class _Modes(_Interpolate):
         return work.astype(data.dtype, copy=False)
 
     def taps(self, dimension: int, count: int, scale: np.float32) -> Taps:
-        """What each of ``count`` positions along a dimension of ``dimension`` is made from."""
+        """Return the sources of each of ``count`` positions along a dimension of size ``dimension``."""
         if self.mode.endswith("_pillow"):
             return _pillow(dimension, count, self.mode == "bicubic_pillow", self.cube_coeff)
         places = coordinates(self.coordinate_transformation_mode, dimension, count, scale)

@@ -114,27 +114,27 @@ class Equation:
         Raises :class:`InferenceError` for anything else.
         """
         plain = re.sub(r"\s+", "", equation)
-        shown = equation[:80]
+        equation_text = equation[:80]
         matched = re.fullmatch(r"([A-Za-z.,]*)(?:->([A-Za-z.]*))?", plain)
         if matched is None:
-            raise InferenceError(f"'{shown}' is not an Einstein summation")
-        operands = tuple(cls._term(term, shown) for term in matched[1].split(","))
+            raise InferenceError(f"'{equation_text}' is not an Einstein summation")
+        operands = tuple(cls._term(term, equation_text) for term in matched[1].split(","))
         letters = "".join(operands).replace(".", "")
         if matched[2] is None:
             alone = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
             dots = "." if any("." in term for term in operands) else ""
             return cls(operands, dots + "".join(alone))
-        output = cls._term(matched[2], shown)
+        output = cls._term(matched[2], equation_text)
         strange = set(output) - set("".join(operands))
         if strange - {"."} or len(set(output)) != len(output):
-            raise InferenceError(f"the output of '{shown}' must be letters of its inputs, each once")
+            raise InferenceError(f"the output of '{equation_text}' must be letters of its inputs, each once")
         return cls(operands, output)
 
     @staticmethod
-    def _term(term: str, shown: str) -> str:
+    def _term(term: str, equation_text: str) -> str:
         short = term.replace("...", "#")
         if "." in short or short.count("#") > 1:
-            raise InferenceError(f"'{shown}' has a misplaced ellipsis")
+            raise InferenceError(f"'{equation_text}' has a misplaced ellipsis")
         return short.replace("#", ".")
 
     def text(self) -> str:
@@ -191,13 +191,15 @@ class Equation:
         return pairs, PartialShape(shape.dims[before:end])
 
 
-def _common(previous: Dimension | None, dimension: Dimension, letter: str, shown: str) -> Dimension:
+def _common(previous: Dimension | None, dimension: Dimension, letter: str, equation_text: str) -> Dimension:
     if previous is None:
         return dimension
     try:
         return broadcast(PartialShape([previous]), PartialShape([dimension]))[0]
     except InferenceError:
-        raise InferenceError(f"'{letter}' of '{shown}' is {previous} in one input and {dimension} in another") from None
+        raise InferenceError(
+            f"'{letter}' of '{equation_text}' is {previous} in one input and {dimension} in another"
+        ) from None
 
 
 @operation("Einsum", opset=7)

@@ -49,7 +49,7 @@ class Reshape1(Operation):
             shape = PartialShape.of_rank(count.value) if count.is_static else PartialShape.dynamic()
             return [TensorType(element_type, shape)]
         dims: list[Dimension | None] = []
-        kept: set[int] = set()
+        kept_axes: set[int] = set()
         perhaps_kept = False
         pairs = zip(bounds.lower.reshape(-1).tolist(), bounds.upper.reshape(-1).tolist())
         for index, (low, high) in enumerate(pairs):
@@ -63,7 +63,7 @@ class Reshape1(Operation):
                 if data.shape.has_rank and index >= data.shape.rank:
                     raise InferenceError(f"dimension {index} is to be kept, but data has the shape {data.shape}")
                 dims.append(data.shape[index] if data.shape.has_rank else DYNAMIC)
-                kept.add(index)
+                kept_axes.add(index)
             elif low < 0:
                 perhaps_kept = perhaps_kept or (self.special_zero and high >= 0)
                 # It might be -1.
@@ -77,29 +77,31 @@ class Reshape1(Operation):
         if perhaps_kept and None in dims and data.shape.element_count().low == 0:
             # Without elements, the dimension for -1 depends on which empty dimensions are kept.
             dims = [DYNAMIC if dimension is None else dimension for dimension in dims]
-        return [TensorType(element_type, self._fill(data.shape, dims, kept))]
+        return [TensorType(element_type, self._fill(data.shape, dims, kept_axes))]
 
     @staticmethod
-    def _fill(source: PartialShape, dims: list[Dimension | None], kept: set[int]) -> PartialShape:
-        """The output shape, with the dimension for -1 (None in ``dims``) computed from those that are not ``kept``."""
-        have = PartialShape([d for i, d in enumerate(source) if i not in kept] if source.has_rank else None)
-        taken = PartialShape([d for i, d in enumerate(dims) if d is not None and i not in kept])
+    def _fill(source: PartialShape, dims: list[Dimension | None], kept_axes: set[int]) -> PartialShape:
+        """The output shape, with the dimension for -1 (None in ``dims``) computed from those without ``kept_axes``."""
+        have = PartialShape([d for i, d in enumerate(source) if i not in kept_axes] if source.has_rank else None)
+        taken = PartialShape([d for i, d in enumerate(dims) if d is not None and i not in kept_axes])
         rest = quotient(have.element_count(), taken.element_count())
         fits = have.element_count().merge(taken.element_count()) if None not in dims else rest
         if fits is None:
-            shown = ",".join("-1" if d is None else str(d) for d in dims)
-            raise InferenceError(f"the elements of {source} do not fit into [{shown}]")
+            shape_text = ",".join("-1" if d is None else str(d) for d in dims)
+            raise InferenceError(f"the elements of {source} do not fit into [{shape_text}]")
         return PartialShape([rest if dimension is None else dimension for dimension in dims])
 
     def evaluate(self, *inputs: Array) -> Array:
         data, target = inputs
         dimensions: list[int] = target.reshape(-1).tolist()
-        kept = {i for i, dimension in enumerate(dimensions) if dimension == 0} if self.special_zero else set()
-        shape = [data.shape[i] if i in kept else dimension for i, dimension in enumerate(dimensions)]
+        kept_axes = {i for i, dimension in enumerate(dimensions) if dimension == 0} if self.special_zero else set()
+        shape = [data.shape[i] if i in kept_axes else dimension for i, dimension in enumerate(dimensions)]
         if -1 in shape and data.size == 0:
             # The kept dimensions do not affect the dimension for -1, even if one is empty.
-            rest = math.prod(dimension for i, dimension in enumerate(dimensions) if dimension != -1 and i not in kept)
-            have = math.prod(dimension for i, dimension in enumerate(data.shape) if i not in kept)
+            rest = math.prod(
+                dimension for i, dimension in enumerate(dimensions) if dimension != -1 and i not in kept_axes
+            )
+            have = math.prod(dimension for i, dimension in enumerate(data.shape) if i not in kept_axes)
             shape[shape.index(-1)] = have // rest if rest else 0
         return data.reshape(shape)
 
@@ -150,8 +152,8 @@ class Squeeze1(Operation):
         if axes.size == 0:
             if any(not d.is_static and d.contains(1) for d in data.shape):
                 return [TensorType(data.element_type, PartialShape.dynamic())]
-            kept = [d for d in data.shape if d != Dimension(1, 1)]
-            return [TensorType(data.element_type, PartialShape(kept))]
+            kept_dims = [d for d in data.shape if d != Dimension(1, 1)]
+            return [TensorType(data.element_type, PartialShape(kept_dims))]
         dropped = normalize_axes(np.atleast_1d(axes).tolist(), data.shape.rank)
         for axis in dropped:
             if not data.shape[axis].contains(1):

@@ -93,7 +93,7 @@ def _common_area(corners: Array, others: Array) -> Array:
 
 
 def _within(points: Array, rectangles: Array) -> Array:
-    """Which of the points ``[n, k, 2]`` lie in the rectangles ``[n, 4, 2]`` or on their edges."""
+    """Return the mask of the points ``[n, k, 2]`` in the rectangles ``[n, 4, 2]`` or on their edges."""
     sides = rectangles[:, [1, 3]] - rectangles[:, :1]
     along = np.einsum("nkd,nsd->nks", points - rectangles[:, :1], sides)
     squares = (sides**2).sum(-1)[:, None]
@@ -102,7 +102,7 @@ def _within(points: Array, rectangles: Array) -> Array:
 
 
 def _crossings(a: Array, b: Array) -> tuple[Array, Array]:
-    """Where each edge of ``a`` crosses each of ``b`` ``[n, 16, 2]``, and whether it does."""
+    """Return the points where each edge of ``a`` crosses each of ``b`` ``[n, 16, 2]``, and the mask of real ones."""
     along_a, along_b = np.roll(a, -1, 1) - a, np.roll(b, -1, 1) - b
     between = b[:, None] - a[:, :, None]
     turn = _cross(along_a[:, :, None], along_b[:, None])

@@ -81,7 +81,7 @@ class _Selection(Operation):
         raise NotImplementedError
 
     def sorts_classes_of_image(self) -> bool:
-        """Whether ``sort_result_type`` holds for the boxes of an image too."""
+        """True if ``sort_result_type`` holds for the boxes of an image too."""
         return False
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -174,8 +174,8 @@ class MatrixNms8(_Selection):
             share = overlaps(sorted_boxes[i], sorted_boxes[:i], self.pixel(), touching=True)
             greatest[i] = share.max()
             lowered[i] *= min(np.float32(1), self._decay(share, greatest[:i]).min())
-        kept = lowered > np.float32(self.post_threshold)
-        return order[kept], lowered[kept]
+        is_kept = lowered > np.float32(self.post_threshold)
+        return order[is_kept], lowered[is_kept]
 
     def _decay(self, share: Array, greatest: Array) -> Array:
         if self.decay_function == "gaussian":

@@ -59,7 +59,7 @@ class _Pad(Operation):
     pad_mode: str = enum("constant", "edge", "reflect", "symmetric", default="constant")
 
     def may_crop(self) -> bool:
-        """Whether negative pads, which leave elements out, are allowed."""
+        """True if negative pads, which leave elements out, are allowed."""
         return False
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
@@ -75,7 +75,7 @@ class _Pad(Operation):
             return [TensorType(element_type, PartialShape.dynamic() if rank is None else PartialShape.of_rank(rank))]
         before, after = begin.known_bounds, end.known_bounds
         if before is None or after is None:
-            return [TensorType(element_type, PartialShape([self._grown(d) for d in data.shape]))]
+            return [TensorType(element_type, PartialShape([self._pad_dimension(d) for d in data.shape]))]
         exact = before.is_exact and after.is_exact and self.pad_mode != "constant"
         dims = []
         for axis, dimension in enumerate(data.shape):
@@ -99,7 +99,7 @@ class _Pad(Operation):
         if constant is not None and not self.may_crop() and (constant < 0).any():
             raise InferenceError(f"{subject} must not be negative, but is {constant.tolist()}")
 
-    def _grown(self, dimension: Dimension) -> Dimension:
+    def _pad_dimension(self, dimension: Dimension) -> Dimension:
         return DYNAMIC if self.may_crop() else Dimension(dimension.low, INFINITY)
 
     def moved_inputs(self, count: int) -> Sequence[int]:
@@ -143,9 +143,9 @@ def _constant(data: Array, before: Sequence[int], after: Sequence[int], fill: Ar
     out = np.full(shape, fill.reshape(()), data.dtype)
     target = tuple(slice(max(0, begin), n - max(0, end)) for n, begin, end in zip(shape, before, after))
     source = tuple(slice(max(0, -begin), n - max(0, -end)) for n, begin, end in zip(data.shape, before, after))
-    kept = data[source]
-    if kept.size:
-        out[target] = kept
+    values_inside = data[source]
+    if values_inside.size:
+        out[target] = values_inside
     return out
 
 

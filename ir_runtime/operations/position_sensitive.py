@@ -18,7 +18,7 @@ from .regions import Points, four_neighbours, interpolated, rounded
 
 
 class _PositionSensitive(Operation):
-    """What the two operations share: regions ``[R, 5]`` of a batch and the corners x1, y1, x2, y2."""
+    """Common base of the two operations: regions ``[R, 5]`` of a batch and the corners x1, y1, x2, y2."""
 
     output_dim: int = integer()
 
@@ -193,7 +193,7 @@ class DeformablePSROIPooling1(_PositionSensitive):
                     values[:, i, j] = pooled.sum(axis=(1, 2)) / max(int(inside[place].sum()), 1)
 
     def _shifts(self, offsets: Array | None) -> Array:
-        """How much each class moves each bin: ``[classes, 2, bins, bins]``, x before y."""
+        """Return the shift of each bin by each class: ``[classes, 2, bins, bins]``, x before y."""
         bins = self.group_size
         if offsets is None:
             return np.zeros((1, 2, bins, bins), np.float32)

@@ -38,7 +38,7 @@ class _Priors(Operation):
         raise NotImplementedError
 
     def always_clipped(self) -> int:
-        """How many of an element's boxes, from the first on, are always cut to the image, whatever the attributes."""
+        """The number of an element's first boxes that are always cut to the image, whatever the attributes."""
         return 0
 
     def _sized(self, boxes: Array, image: Array) -> Array:
@@ -95,7 +95,7 @@ class _PriorBox(_Priors):
     scale_all_sizes: bool = boolean(default=True)
 
     def puts_greatest_first(self) -> bool:
-        """Whether the square between least and greatest size comes before the ratios."""
+        """True if the square between least and greatest size comes before the ratios."""
         return True
 
     def prior_variances(self) -> Sequence[float]:

@@ -88,16 +88,16 @@ class _Proposal(Operation):
         rows = np.zeros((len(scores), self.post_nms_topn, 5), np.float32)
         values = np.zeros((len(scores), self.post_nms_topn), np.float32)
         for index in range(len(scores)):
-            boxes, kept = self._of_image(scores[index, len(anchors) :], deltas[index], anchors, image)
+            boxes, kept_scores = self._of_image(scores[index, len(anchors) :], deltas[index], anchors, image)
             rows[index, : len(boxes), 0], rows[index, : len(boxes), 1:] = index, boxes
             rows[index, len(boxes) : len(boxes) + 1, 0] = -1
-            values[index, : len(boxes)] = kept
+            values[index, : len(boxes)] = kept_scores
         dtype = inputs[0].dtype
         return rows.reshape(-1, 5).astype(dtype, copy=False), values.reshape(-1).astype(dtype, copy=False)
 
     @property
     def is_tensorflow(self) -> bool:
-        """Whether coordinates are y before x, and boxes end at their upper corners."""
+        """True if coordinates are y before x, and boxes end at their upper corners."""
         return self.framework == "tensorflow"
 
     def anchors(self) -> Array:

@@ -53,12 +53,12 @@ class Weights:
 
 
 class _Recurrent(Operation):
-    """What cells and sequences share; with ``clip`` above 0 what goes into activations is clipped."""
+    """Common base of cells and sequences; with ``clip`` above 0 what goes into activations is clipped."""
 
     gates: ClassVar[int]
     states: ClassVar[int] = 1
     has_lengths: ClassVar[bool] = False
-    """Whether the lengths of the sequences stand between the states and the weights."""
+    """True if the lengths of the sequences stand between the states and the weights."""
     hidden_size: int = integer(default=0)
     activations: Sequence[str] = strings(default=())
     activations_alpha: Sequence[float] = reals(default=())
@@ -82,11 +82,11 @@ class _Recurrent(Operation):
             kernel, alpha, beta = entry
             a = self.activations_alpha[index] if index < len(self.activations_alpha) else alpha
             b = self.activations_beta[index] if index < len(self.activations_beta) else beta
-            functions.append(self._filled(kernel, a, b))
+            functions.append(self._fill(kernel, a, b))
         return functions
 
     @staticmethod
-    def _filled(kernel: Callable[[Array, float, float], Array], a: float, b: float) -> Activation:
+    def _fill(kernel: Callable[[Array, float, float], Array], a: float, b: float) -> Activation:
         return lambda x: kernel(x, a, b).astype(x.dtype, copy=False)
 
     def check_activations(self, count: int) -> None:
@@ -97,7 +97,7 @@ class _Recurrent(Operation):
         return np.clip(x, -self.clip, self.clip) if self.clip > 0 else x
 
     def bias_gates(self) -> int:
-        """How many times ``h`` the biases are."""
+        """The size of the biases in multiples of ``h``."""
         return self.gates
 
     def activation_count(self) -> int:
@@ -355,7 +355,7 @@ class _Sequence(_Recurrent):
         backwards: bool,
         out: Array,
     ) -> list[Array]:
-        """One direction; writes every hidden state into ``out`` and returns the last states."""
+        """Run one direction: write every hidden state into ``out``, and return the last states."""
         batch, steps = x.shape[:2]
         products = x @ weights.w.T
         rows = np.arange(batch)

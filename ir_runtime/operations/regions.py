@@ -110,7 +110,7 @@ class _ROIAlign(_AlignedPooling):
         for target, corner, batch in zip(out, corners, batches.tolist()):
             rows = self._places(corner[1], corner[3], least, self.pooled_h)
             columns = self._places(corner[0], corner[2], least, self.pooled_w)
-            target[:] = self._pooled(work[batch], rows, columns)
+            target[:] = self._pool(work[batch], rows, columns)
         return out.astype(data.dtype, copy=False)
 
     def _places(self, start: Array, end: Array, least: float, bins: int) -> Array:
@@ -121,7 +121,7 @@ class _ROIAlign(_AlignedPooling):
         inner = (np.arange(count, dtype=start.dtype) + start.dtype.type(0.5)) * step / max(count, 1)
         return start + np.arange(bins, dtype=start.dtype)[:, None] * step + inner
 
-    def _pooled(self, image: Array, rows: Array, columns: Array) -> Array:
+    def _pool(self, image: Array, rows: Array, columns: Array) -> Array:
         shape = (len(image), *rows.shape, *columns.shape)
         if not rows.size or not columns.size:
             # OpenVINO divides by the number of points, of which there are none.
@@ -232,7 +232,7 @@ class ROIPooling2(Operation):
             if self.method == "max":
                 self._greatest(target, image, region[1:])
             else:
-                self._interpolated(target, image, region[1:])
+                self._interpolate(target, image, region[1:])
         return out.astype(data.dtype, copy=False)
 
     def _greatest(self, target: Array, image: Array, corners: Array) -> None:
@@ -244,7 +244,7 @@ class ROIPooling2(Operation):
                 if top < bottom and left < right:
                     target[:, i, j] = image[:, top:bottom, left:right].max(axis=(1, 2))
 
-    def _interpolated(self, target: Array, image: Array, corners: Array) -> None:
+    def _interpolate(self, target: Array, image: Array, corners: Array) -> None:
         rows = _line(corners[1], corners[3], self.output_roi[0], image.shape[1])
         columns = _line(corners[0], corners[2], self.output_roi[1], image.shape[2])
         inside_rows = (rows >= 0) & (rows <= image.shape[1] - 1)

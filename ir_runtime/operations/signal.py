@@ -70,10 +70,10 @@ class _Fourier(Operation):
             same = len(inputs) < 3 and self.complex_in and self.complex_out
             dims = list(shape if same else PartialShape.of_rank(shape.rank))
         else:
-            dims = self._transformed(shape, normalize_axes(constant.reshape(-1).tolist(), shape.rank), inputs[2:])
+            dims = self._transform(shape, normalize_axes(constant.reshape(-1).tolist(), shape.rank), inputs[2:])
         return [TensorType(data.element_type, PartialShape([*dims, 2] if self.complex_out else dims))]
 
-    def _transformed(self, shape: PartialShape, axes: Sequence[int], sizes: Sequence[TensorType]) -> list[Dimension]:
+    def _transform(self, shape: PartialShape, axes: Sequence[int], sizes: Sequence[TensorType]) -> list[Dimension]:
         dims = list(shape)
         bounds = sizes[0].known_bounds if sizes else None
         lengths = [DYNAMIC] * len(axes) if sizes else [Dimension()] * len(axes)
@@ -101,7 +101,7 @@ class _Fourier(Operation):
         return as_pairs(transformed, data.dtype) if self.complex_out else transformed.astype(data.dtype)
 
 
-def _halved(length: Dimension) -> Dimension:
+def _halve(length: Dimension) -> Dimension:
     return Dimension(length.low // 2 + 1, INFINITY if length.high == INFINITY else length.high // 2 + 1)
 
 
@@ -127,7 +127,7 @@ class RDFT9(_Fourier):
     complex_in = False
 
     def spectrum(self, length: Dimension) -> Dimension:
-        return _halved(length)
+        return _halve(length)
 
 
 @operation("IRDFT", opset=9)

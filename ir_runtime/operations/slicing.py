@@ -48,7 +48,7 @@ def sliced_dimension(size: Dimension, start: Interval, stop: Interval, step: int
             # For each sign the position is monotonic in start and stop, so that the ends of the intervals decide.
             first, last = (low_start, high_stop) if step > 0 else (high_start, low_stop)
             endless = _ENDLESS if size.high == INFINITY else size.high
-            most = max(_distances(size.low, endless, _opened(first, step < 0), _opened(last, step > 0), step))
+            most = max(_distances(size.low, endless, _open_end(first, step < 0), _open_end(last, step > 0), step))
             first, last = (high_start, low_stop) if step > 0 else (low_start, high_stop)
             least = min(_distances(size.low, size.high, first, last, step))
             counts.append(Dimension(_steps(least, step), _steps(most, step)))
@@ -61,7 +61,7 @@ def _halves(ends: Interval) -> list[Interval]:
     return [part for part in ((low, min(high, -1)), (max(low, 0), high)) if part[0] <= part[1]]
 
 
-def _opened(position: int, upwards: bool) -> int:
+def _open_end(position: int, upwards: bool) -> int:
     """A position that means the end of the dimension on its side, moved beyond all dimensions."""
     if upwards:
         return _BEYOND if position >= _FAR else position
@@ -93,7 +93,7 @@ def _checked_step(step: int) -> int:
 
 
 def _slices(rank: int, axes: Sequence[int] | None, *parts: Array) -> tuple[slice, ...]:
-    """One slice a dimension from lists of starts, stops and steps."""
+    """Return one slice per dimension from lists of starts, stops and steps."""
     starts, stops, steps = (_flat(part) for part in parts)
     chosen = [slice(None)] * rank
     names = range(len(starts)) if axes is None else axes

@@ -57,8 +57,8 @@ class _TopK(Operation):
             return Dimension(0, available.high)
         low, high = int(bounds.lower.reshape(-1)[0]), int(bounds.upper.reshape(-1)[0])
         if high < 0 or low > available.high:
-            shown = low if low == high else f"{low} to {high}"
-            raise InferenceError(f"k is {shown}, but axis {self.axis} has {available} elements")
+            range_text = low if low == high else f"{low} to {high}"
+            raise InferenceError(f"k is {range_text}, but axis {self.axis} has {available} elements")
         return Dimension(max(low, 0), min(high, available.high))
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
@@ -143,19 +143,19 @@ class Unique10(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data = inputs[0]
         shape = PartialShape([_distinct(data.shape.element_count())])
-        listed, all_of = shape, PartialShape([data.shape.element_count()])
+        values_shape, all_of = shape, PartialShape([data.shape.element_count()])
         if len(inputs) > 1:
             constant = inputs[1].constant
-            listed, all_of, shape = PartialShape([None]), PartialShape([None]), PartialShape.dynamic()
+            values_shape, all_of, shape = PartialShape([None]), PartialShape([None]), PartialShape.dynamic()
             if data.shape.has_rank:
                 shape = PartialShape.of_rank(data.shape.rank)
             if constant is not None and data.shape.has_rank:
                 at = normalize_axis(int(constant.reshape(-1)[0]), data.shape.rank)
                 dimension = data.shape[at]
-                listed, all_of = PartialShape([_distinct(dimension)]), PartialShape([dimension])
+                values_shape, all_of = PartialShape([_distinct(dimension)]), PartialShape([dimension])
                 shape = data.shape.replace(at, _distinct(dimension))
         index, count = self.index_element_type, self.count_element_type
-        types = [(data.element_type, shape), (index, listed), (index, all_of), (count, listed)]
+        types = [(data.element_type, shape), (index, values_shape), (index, all_of), (count, values_shape)]
         return [TensorType(element_type, dimensions) for element_type, dimensions in types]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:

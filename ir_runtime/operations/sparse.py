@@ -37,8 +37,8 @@ class SparseFillEmptyRows16(Operation):
         same_dimension("the number of dimensions", ranked("the dimensions", sizes.shape, 1)[0], Dimension(2, 2))
         ranked("the value to fill with", default.shape, 0)
         value_count = ranked("the values", values.shape, 1)[0]
-        listed, columns = ranked("the places", places.shape, 2)
-        same_dimension("the number of values", value_count, listed)
+        entry_count, columns = ranked("the places", places.shape, 2)
+        same_dimension("the number of values", value_count, entry_count)
         same_dimension("the number of dimensions", columns, Dimension(2, 2))
         rows = DYNAMIC if sizes.known_bounds is None else sizes.known_bounds.dimensions()[0]
         empty = None
@@ -46,7 +46,7 @@ class SparseFillEmptyRows16(Operation):
             count = int(_is_empty(sizes.constant, places.constant).sum())
             empty = Dimension(count, count)
         return [
-            TensorType(whole, PartialShape([DYNAMIC if empty is None else listed + empty, 2])),
+            TensorType(whole, PartialShape([DYNAMIC if empty is None else entry_count + empty, 2])),
             TensorType(element_type, PartialShape([DYNAMIC if empty is None else value_count + empty])),
             TensorType(element_types.boolean, PartialShape([rows])),
         ]

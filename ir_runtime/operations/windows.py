@@ -13,7 +13,7 @@ from ..records import record
 
 @record
 class Window:
-    """How a window moves along one dimension; ``rounding`` is floor, ceil or ceil_torch."""
+    """The geometry of a window along one dimension; ``rounding`` is floor, ceil or ceil_torch."""
 
     kernel: int
     stride: int

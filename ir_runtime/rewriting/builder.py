@@ -31,7 +31,7 @@ class Builder:
 
     def __init__(self, names: UniqueNames | None = None) -> None:
         self.emitted: list[Node] = []
-        self._made: dict[Any, list[Output]] = {}
+        self._emitted_before: dict[Any, list[Output]] = {}
         self._names = names
         self._prefix = ""
         self._origin: Origin | None = None
@@ -47,7 +47,7 @@ class Builder:
     def cancel(self) -> None:
         """Forget the layers that were emitted since :meth:`begin`, so that they are not emitted for another layer."""
         if len(self.emitted) > self._start:
-            self.emitted, self._made, self._start = [], {}, 0
+            self.emitted, self._emitted_before, self._start = [], {}, 0
 
     def replace(self, node: Node, values: Sequence[Output], *, is_same_value: bool = True) -> list[Node]:
         """Replace the outputs of ``node`` by ``values``, which may be computed from them.
@@ -92,14 +92,14 @@ class Builder:
         key = None
         if op.is_pure:
             key = (type(op), *op.attributes().values(), *inputs)
-            earlier = self._made.get(key)
+            earlier = self._emitted_before.get(key)
             if earlier is not None:
                 return earlier
         node = make_node(op, inputs)
         folded = fold(op, [source.type for source in inputs], [out.type for out in node.outputs])
         outputs = self._emit(node).outputs if folded is None else [self.tensor(tensor) for tensor in folded]
         if key is not None:
-            self._made[key] = outputs
+            self._emitted_before[key] = outputs
         return outputs
 
     def emit_unfolded(self, op: Operation, *inputs: Output) -> Output:
@@ -123,9 +123,9 @@ class Builder:
         if array.nbytes > _SHARED_BYTES or array.dtype.hasobject:
             return self.tensor(Tensor.from_array(array, target))
         key = (target, array.shape, array.tobytes())
-        if key not in self._made:
-            self._made[key] = [self.tensor(Tensor.from_array(array, target))]
-        return self._made[key][0]
+        if key not in self._emitted_before:
+            self._emitted_before[key] = [self.tensor(Tensor.from_array(array, target))]
+        return self._emitted_before[key][0]
 
     def computed(self, step: str, value: Array, kind: ElementType, sources: Iterable[Output]) -> Output:
         """A constant of the given element type that ``step`` computed from the constants ``sources``."""

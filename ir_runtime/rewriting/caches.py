@@ -1,4 +1,4 @@
-"""Where attention reads a variable: the layers between a cache and the attention that looks at it."""
+"""Attention that reads a variable: the layers between a cache and the attention that looks at it."""
 
 from __future__ import annotations
 

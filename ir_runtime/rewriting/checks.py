@@ -1,4 +1,4 @@
-"""The one way to change a model: a named pass, after which the model is checked.
+"""The only way to change a model: a named pass, after which the model is checked.
 
 A pass of a pipeline runs so, and so does a function that takes arguments of its own, such as the KV cache of a
 language model or the preprocessing of an input: :func:`graph_pass` is its decorator. What a stage of the conversion may
@@ -63,7 +63,7 @@ def graph_pass(name: str, stage: Stage) -> Callable[[Call], Call]:
 
 
 class Checks:
-    """What users of a model rely on, checked after each of the passes that change it."""
+    """Checks of the properties that users of a model rely on, after each pass that changes it."""
 
     is_thorough: ClassVar[bool] = False
     """True if every layer is checked, as tests do, and not only inputs and outputs."""

@@ -18,7 +18,7 @@ def as_tuple(result: Array | tuple[Array, ...]) -> tuple[Array, ...]:
 
 
 def is_decompression(op: Operation, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
-    """Whether the operation widens compressed weights: to floats those of 8 bits or fewer, or f16, and integers."""
+    """True if the operation widens compressed weights: to floats those of 8 bits or fewer, or f16, and integers."""
     if len(inputs) != 1 or len(outputs) != 1 or inputs[0].tensor is None:
         return False
     source, target = inputs[0].element_type, outputs[0].element_type
@@ -94,5 +94,5 @@ def _run(op: Operation, values: Sequence[Array], outputs: Sequence[TensorType]) 
             results = as_tuple(op.evaluate(*values))
         except (ValueError, IndexError, OverflowError) as error:
             raise InferenceError(f"{op.type} cannot be computed on its constant inputs: {error}") from error
-    kinds = [None if out.element_type.is_dynamic else out.element_type for out in outputs]
-    return [Tensor.from_array(result, element_type) for result, element_type in zip(results, kinds)]
+    declared_types = [None if out.element_type.is_dynamic else out.element_type for out in outputs]
+    return [Tensor.from_array(result, element_type) for result, element_type in zip(results, declared_types)]

@@ -286,7 +286,7 @@ class Expression:
 
 
 Operand = Union[Expression, int, float, Sequence[Any], np.ndarray]
-"""What meets an expression: another one, or a constant of its element type."""
+"""Operand of an expression: another one, or a constant of its element type."""
 Size = Union[Expression, int]
 """A dimension or a number of elements."""
 

@@ -1,4 +1,4 @@
-"""Which layers one layer stands for: OpenVINO's runtime attribute ``fused_names``.
+"""The layers that a fused layer stands for: OpenVINO's runtime attribute ``fused_names``.
 
     <rt_info><attribute name="fused_names" version="0" value="Mul_3,Erf_4,Gelu" /></rt_info>
 

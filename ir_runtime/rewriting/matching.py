@@ -32,7 +32,7 @@ class NotMatched(NamedTuple):
 
 
 def fail(reason: str) -> NotMatched:
-    """What a pass or rule returns for a layer that it leaves alone: the reason, in a few words about the layer."""
+    """Result of a pass or rule for a layer that it leaves alone: the reason, in a few words about the layer."""
     return NotMatched(reason)
 
 
@@ -45,7 +45,7 @@ class Match:
         self._furthest = -1
 
     def __contains__(self, name: str) -> bool:
-        """Whether a pattern of this name took part; of alternatives only one does."""
+        """True if a pattern of this name took part; of alternatives only one does."""
         return any(pattern.name == name for pattern in self._values)
 
     def __getitem__(self, name: str) -> Output:
@@ -68,7 +68,7 @@ class Match:
 
     @property
     def nodes(self) -> list[Node]:
-        """The layers that the pattern spells out, those of ``anything`` and constants left out; the last one first."""
+        """The layers of the pattern without those of ``anything`` and constants; the last one first."""
         return [value.node for pattern, value in self._values.items() if isinstance(pattern, _Layer)]
 
     def check_private(self) -> NotMatched | None:
@@ -88,7 +88,7 @@ class Match:
 
 
 class Pattern(abc.ABC):
-    """What a value is compared with."""
+    """Anything that a value is compared with."""
 
     def __init__(self, name: str = "") -> None:
         self.name = name
@@ -121,7 +121,7 @@ _FLOAT32_STEP = 2.0**-23
 """Between 1 and the next float32: exporters often compute constants in it, whatever the type of the model."""
 
 Check = Callable[[Output], Union[str, None]]
-"""What is wrong with a value, as the rest of a sentence about it; None where nothing is."""
+"""Returns the reason why a value does not match, as the rest of a sentence; None where it matches."""
 
 
 class _Value(Pattern):

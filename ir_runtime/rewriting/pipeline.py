@@ -30,7 +30,7 @@ Run = Callable[[Model, PassTrace], int]
 Release = tuple[int, int]
 """A release of OpenVINO: year and number."""
 Group = Literal["cleanup", "fusion", "rounding", "storage", "target"]
-"""What a pass does: ``cleanup`` removes layers or joins them, ``fusion`` replaces the layers that an exporter emits for
+"""Category of a pass: ``cleanup`` removes or joins layers, ``fusion`` replaces the layers that an exporter emits for
 one operator by the layer of it, ``rounding`` computes new constants from those of the file, ``storage`` changes only
 where constants are stored, ``target`` replaces what a runtime computes wrongly, slowly or not at all."""
 _NOT_PLAIN = frozenset({"cleanup", "fusion"})
@@ -107,7 +107,7 @@ class Pass:
         return self.entry.name
 
     def holds_for(self, release: Release | None) -> bool:
-        """Whether a release needs the pass; None is the newest one."""
+        """True if a release needs the pass; None is the newest one."""
         if self.until is not None and (release is None or release > release_of(self.until)):
             return False
         return self.since is None or release is None or release >= release_of(self.since)
@@ -188,7 +188,7 @@ class Pipeline:
         for entry in self._entries.values():
             for name in set(entry.operations or ()) - class_names:
                 raise InternalError(f"the pass '{entry.name}' looks for '{name}', but no operation is called so")
-        return [self._loaded(entry) for entry in self._entries.values()]
+        return [self._load(entry) for entry in self._entries.values()]
 
     def run(
         self,
@@ -216,7 +216,7 @@ class Pipeline:
             for entry in self._needed(fuse, exact, skip) if order is None else [step.entry for step in order]:
                 if entry.operations is not None and classes.isdisjoint(entry.operations):
                     continue
-                step = self._loaded(entry)
+                step = self._load(entry)
                 if order is None and not step.holds_for(release):
                     continue
                 count = checks.run(entry.name, partial(step.run, model, trace.of(entry.name)), bool)
@@ -240,7 +240,7 @@ class Pipeline:
             if (fuse or not entry.fuses) and not (exact and "rounding" in entry.groups) and entry.name not in skip:
                 yield entry
 
-    def _loaded(self, entry: Entry) -> Pass:
+    def _load(self, entry: Entry) -> Pass:
         module = f"{self._package}.{entry.module or entry.name}"
         if entry.name not in self.registered and self._package is not None:
             try:

@@ -28,7 +28,7 @@ class Substitute:
 
 
 Replacement = Union[Output, Sequence[Output], Substitute, NotMatched]
-"""What replaces a layer's only output, or each of several; or :func:`fail` with the reason why the layer stays."""
+"""Replacement of a layer's only output, or of each of several; or :func:`fail` with the reason why the layer stays."""
 Replace = Callable[[Builder, Node], Replacement]
 """Emits the replacement of a layer."""
 

@@ -108,7 +108,7 @@ def product(ctx: Builder, data: Output, axes: Sequence[int]) -> Output:
 
 
 def element_count(ctx: Builder, data: Output, axes: Output) -> Output:
-    """How many elements there are along ``axes``, i64."""
+    """Return the number of elements along ``axes``, i64."""
     chosen = layers.gather(ctx, shape_of(ctx, data), axes, ctx.constant(0))
     if chosen.shape.has_rank and chosen.shape.rank == 0:
         return chosen

@@ -1,4 +1,4 @@
-"""What the passes of a pipeline did: which layers they looked at, which they replaced, and why not the others."""
+"""Trace of the passes of a pipeline: the layers that they looked at and replaced, and the reasons for the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .matching import NotMatched
 
 
 class PassTrace:
-    """What one pass did."""
+    """Statistics of one pass."""
 
     def __init__(self) -> None:
         self.replaced: list[str] = []
@@ -20,7 +20,7 @@ class PassTrace:
 
     @property
     def looked(self) -> int:
-        """How many layers the pass looked at."""
+        """The number of layers that the pass looked at."""
         return len(self.replaced) + sum(map(len, self.reasons.values()))
 
     def matched(self, node: Node) -> None:
@@ -33,7 +33,7 @@ class PassTrace:
 
 
 class Trace:
-    """What each pass did, by its name, in the order in which they ran."""
+    """Statistics of each pass by its name, in the order in which they ran."""
 
     def __init__(self) -> None:
         self.passes: dict[str, PassTrace] = {}
@@ -43,12 +43,12 @@ class Trace:
 
     def lines(self) -> list[str]:
         """A line for each pass that looked at layers, and one for each of its reasons with the first of the layers."""
-        listed = []
+        report_lines = []
         for name, statistics in self.passes.items():
             if not statistics.looked:
                 continue
-            listed.append(f"{name}: {len(statistics.replaced)} of {statistics.looked} layers replaced")
+            report_lines.append(f"{name}: {len(statistics.replaced)} of {statistics.looked} layers replaced")
             for reason, layers in statistics.reasons.items():
                 more = f" and {len(layers) - 1} more" if len(layers) > 1 else ""
-                listed.append(f"  not '{layers[0]}'{more}: {reason}")
-        return listed
+                report_lines.append(f"  not '{layers[0]}'{more}: {reason}")
+        return report_lines

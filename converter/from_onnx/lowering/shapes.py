@@ -22,7 +22,7 @@ def given_list(ctx: Context, value: Output | None, subject: str) -> Output | Non
 
 
 def given_list(ctx: Context, value: Output | None, subject: str) -> Output | None:
-    """What must be a list, as one: a scalar is a list of that number, which the schema does not allow."""
+    """Return ``value`` as a list: a scalar is a list of that number, which the schema does not allow."""
     if value is None or not value.shape.has_rank or value.shape.rank == 1:
         return value
     if value.shape.rank:

@@ -35,7 +35,7 @@ class Axis:
     auto_pad: str
     ceil: bool
     crops: bool
-    """Whether SAME_* with a stride larger than the kernel crops; otherwise it does not pad."""
+    """True if SAME_* with a stride larger than the kernel crops; otherwise it does not pad."""
 
     @property
     def span(self) -> int:
@@ -70,9 +70,9 @@ class Placed:
     end: int
     count: int
     beyond: int
-    """How many elements the last window covers behind the data and its padding; the divisor never counts them."""
+    """The number of elements that the last window covers behind data and padding; the divisor never counts them."""
     reach: int
-    """Where the last window ends, relative to the end of the data."""
+    """The end of the last window, relative to the end of the data."""
 
 
 @record
@@ -99,7 +99,7 @@ class Geometry:
 
     @property
     def may_start_behind(self) -> bool:
-        """Whether a window may start in the padding behind the data, where ``ceil_mode`` drops it."""
+        """True if a window may start in the padding behind the data, where ``ceil_mode`` drops it."""
         return any(axis.end + axis.stride > axis.span for axis in self.axes)
 
     def place(self, ctx: Context, x: Output) -> list[Placed] | None:

@@ -37,7 +37,7 @@ def unchanged(ctx: Context, index: int, value: Output) -> Output:
 
 
 class SubgraphTranslator(Protocol):
-    """What a graph's translator offers to translators of operators that hold graphs."""
+    """Interface of a graph's translator for translators of operators that hold graphs."""
 
     def inline(self, graph: GraphProto, inputs: Sequence[Value], prefix: str = "") -> list[Value]:
         """Translate ``graph`` in place, its inputs being ``inputs``; returns its outputs.
@@ -76,7 +76,7 @@ class SubgraphTranslator(Protocol):
 
     @property
     def is_stateful(self) -> bool:
-        """Whether caches become variables: positions and the keys that count then follow from inputs alone."""
+        """True if caches become variables: positions and the keys that count then follow from inputs alone."""
         ...
 
     def model_input(self, name: str, tensor_type: TensorType) -> Output:
@@ -109,7 +109,7 @@ class Context(Builder):
         return self.tensor(tensor)
 
     def wants(self, index: int) -> bool:
-        """Whether the model uses the node's output ``index``."""
+        """True if the model uses the node's output ``index``."""
         return index < len(self.output_names) and self.output_names[index] != ""
 
     def required(self, value: Output | None, name: str) -> Output:

@@ -18,13 +18,13 @@ class DeclaredTypes:
     """The types of values when the inputs have their declared shapes; inferred when they are asked for."""
 
     def __init__(self) -> None:
-        self._known: dict[Output, TensorType] = {}
+        self._types: dict[Output, TensorType] = {}
         self.inferred: dict[Node, Inferred] = {}
-        """What was inferred of layers, to be used again when the model is given the declared shapes."""
+        """Inferred types of layers, used again when the model gets its declared shapes."""
 
     def declare(self, parameter: Node, tensor_type: TensorType) -> None:
         """Set the type that an input of the model is declared with."""
-        self._known[parameter.outputs[0]] = tensor_type
+        self._types[parameter.outputs[0]] = tensor_type
 
     def of(self, value: Output, captured: Callable[[Node], Output | None]) -> TensorType:
         """The type of ``value``; with dynamic dimensions where the declared shapes contradict the graph.
@@ -34,24 +34,24 @@ class DeclaredTypes:
         pending = [value]
         while pending:
             output = pending[-1]
-            if output in self._known:
+            if output in self._types:
                 pending.pop()
                 continue
             node = output.node
             outer = captured(node) if node.op.role == "parameter" else None
             sources = node.inputs if outer is None else [outer]
-            missing = [source for source in sources if source not in self._known]
+            missing = [source for source in sources if source not in self._types]
             if missing:
                 pending += missing
                 continue
             if outer is not None:
-                self._known[output] = self._known[outer]
+                self._types[output] = self._types[outer]
             else:
-                self._known.update(zip(node.outputs, self._infer(node)))
-        return self._known[value]
+                self._types.update(zip(node.outputs, self._infer(node)))
+        return self._types[value]
 
     def _infer(self, node: Node) -> list[TensorType]:
-        inputs = [self._known[source] for source in node.inputs]
+        inputs = [self._types[source] for source in node.inputs]
         declared_types = [output.type for output in node.outputs]
         if all(tensor_type is source.type for tensor_type, source in zip(inputs, node.inputs)):
             return declared_types
@@ -66,6 +66,6 @@ class DeclaredTypes:
         """The declared types of the model's inputs."""
         return {
             output.node: tensor_type
-            for output, tensor_type in self._known.items()
+            for output, tensor_type in self._types.items()
             if output.node.op.role == "parameter"
         }

@@ -1,4 +1,4 @@
-"""Which dimensions of the inputs are dynamic while a graph is translated.
+"""Choose the dimensions of inputs that are dynamic while a graph is translated.
 
 A file that declares ``[1, 3, 224, 224]`` tells the shape of today's input; the model may take others. So the graph is
 translated with dynamic dimensions: what follows from a dimension is computed by layers and is no constant. Then the
@@ -42,10 +42,10 @@ from .declared_types import DeclaredTypes
 InputDimension = tuple[str, int]
 """The name of an input and one of its axes."""
 IsDynamic = Callable[[str, int], bool]
-"""Whether an axis of an input has a dynamic dimension while the graph is translated."""
+"""True if an axis of an input has a dynamic dimension while the graph is translated."""
 
 _MAX_TRIALS = 12
-"""How many groups of dimensions are tried; those after them have to be static."""
+"""Maximum number of groups of dimensions to try; those after them have to be static."""
 _AT_LEAST_ONE = Dimension(1)
 
 
@@ -60,7 +60,7 @@ class Translation:
     """Names and shapes that the file declares for other values, with these."""
     problems: Sequence[Problem]
     keeps_dimensions: bool
-    """Whether some layers are right for the declared dimensions alone."""
+    """True if some layers are right for the declared dimensions alone."""
     declared_types: DeclaredTypes
     """Types under the declared shapes, as far as translators have asked for them."""
 
@@ -106,7 +106,7 @@ def translate_dynamic(translate: Translate, finish: Finish[T], *, static: bool =
     Raises :class:`converter.errors.ConversionError` that lists every root cause.
     """
     if static:
-        return _completed(translate(_none_dynamic), finish, ())
+        return _complete(translate(_none_dynamic), finish, ())
     first = translate(_all_dynamic)
     result = _completed_or_none(first, finish, ())
     if result is not None:
@@ -128,9 +128,9 @@ def translate_dynamic(translate: Translate, finish: Finish[T], *, static: bool =
         completed = _completed_or_none(translate(is_dynamic), finish, _others(dimensions, tried))
         if completed is not None:
             dynamic, result = tried, completed
-    kept = _others(dimensions, dynamic)
-    inform("dimensions that stay as declared: %s", ", ".join(f"{name}[{axis}]" for name, axis in kept))
-    return _completed(without, finish, kept) if result is None else result
+    fixed = _others(dimensions, dynamic)
+    inform("dimensions that stay as declared: %s", ", ".join(f"{name}[{axis}]" for name, axis in fixed))
+    return _complete(without, finish, fixed) if result is None else result
 
 
 def _all_dynamic(name: str, axis: int) -> bool:
@@ -164,12 +164,12 @@ def _groups(translation: Translation, dimensions: Sequence[InputDimension]) -> l
 
 
 def _completed_or_none(
-    translation: Translation, finish: Finish[T], kept: Sequence[InputDimension]
+    translation: Translation, finish: Finish[T], fixed: Sequence[InputDimension]
 ) -> tuple[Model, T] | None:
-    """As :func:`_completed`; None where these dimensions cannot be dynamic."""
+    """As :func:`_complete`; None where these dimensions cannot be dynamic."""
     if translation.problems or translation.keeps_dimensions:
         return None
-    model = _guarded(translation, kept)
+    model = _guarded(translation, fixed)
     finished = finish(model, translation.input_shapes)
     try:
         with stage("shapes"):
@@ -183,11 +183,11 @@ def _completed_or_none(
     return model, finished
 
 
-def _completed(translation: Translation, finish: Finish[T], kept: Sequence[InputDimension]) -> tuple[Model, T]:
-    """The finished model with its declared shapes; the dimensions ``kept`` refuse other lengths."""
+def _complete(translation: Translation, finish: Finish[T], fixed: Sequence[InputDimension]) -> tuple[Model, T]:
+    """The finished model with its declared shapes; the dimensions ``fixed`` refuse other lengths."""
     if translation.problems:
         raise error_of(translation.problems)
-    model = _guarded(translation, kept)
+    model = _guarded(translation, fixed)
     finished = finish(model, translation.input_shapes)
     with stage("shapes"):
         _give_shapes(model, translation)
@@ -231,10 +231,10 @@ def _give_shapes(model: Model, translation: Translation) -> None:
         raise ContradictionError(str(error)) from error
 
 
-def _guarded(translation: Translation, kept: Sequence[InputDimension]) -> Model:
-    """The model, whose dimensions ``kept`` refuse other lengths."""
-    if kept:
-        _guard_dimensions(translation.model, translation, kept)
+def _guarded(translation: Translation, fixed: Sequence[InputDimension]) -> Model:
+    """The model, whose dimensions ``fixed`` refuse other lengths."""
+    if fixed:
+        _guard_dimensions(translation.model, translation, fixed)
     return translation.model
 
 

@@ -46,7 +46,7 @@ def import_families_of_any_domain(op_type: str) -> None:
 
 
 def is_imported(op_type: str, domain: str) -> bool:
-    """Whether one of the operator's modules has been imported, or is being imported."""
+    """True if one of the operator's modules has been imported, or is being imported."""
     return any(f"{PACKAGE}.{module}" in sys.modules for module in _modules(op_type, domain))
 
 

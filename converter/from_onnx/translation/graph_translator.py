@@ -47,17 +47,17 @@ class SeveralProblems(ConversionError):
 
 
 class Shared:
-    """What all graphs of one model share while they are translated."""
+    """Data that all graphs of a model share during translation."""
 
     def __init__(
-        self, file: OnnxFile, functions: dict[tuple[str, str], FunctionProto], frozen_names: set[str], *, stateful: bool
+        self, file: OnnxFile, functions: dict[tuple[str, str], FunctionProto], reported: set[str], *, stateful: bool
     ) -> None:
         self.file = file
         self.functions = functions
         self.is_stateful = stateful
         self.inputs: dict[str, Node] = {}
         """The parameters of the model by name, those that no input of the file stands for included."""
-        self._given = frozen_names
+        self._reported = reported
         self.problems: list[Problem] = []
         self.depth = 0
         self.body_depth = 0
@@ -67,8 +67,8 @@ class Shared:
 
     def warn(self, message: str) -> None:
         """Log a warning, unless it was given before."""
-        if message not in self._given:
-            self._given.add(message)
+        if message not in self._reported:
+            self._reported.add(message)
             warn("%s", message)
 
 
@@ -152,7 +152,7 @@ class GraphTranslator:
 
     @property
     def is_stateful(self) -> bool:
-        """Whether caches become variables."""
+        """True if caches become variables."""
         return self.shared.is_stateful
 
     def model_input(self, name: str, tensor_type: TensorType) -> Output:

@@ -1,4 +1,4 @@
-"""Which function translates which operator, in which versions.
+"""Registry of translators by operator and version.
 
 A translator's signature is the ONNX schema: inputs are positional parameters (``= None`` where they
 are optional, ``*`` where there may be any number), attributes are keyword-only with ONNX's defaults.
@@ -46,11 +46,11 @@ class Translator:
     ignored: Mapping[str, Any] = field(default_factory=dict)
     """Attributes outside the schema that do not change the node's meaning if they have this value; None: any value."""
     takes_values: bool = False
-    """Whether inputs may also be sequences and optionals."""
+    """True if inputs may also be sequences and optionals."""
     without: frozenset[str] = frozenset()
     """Parameters of the function that these versions do not have."""
     replaces: bool = False
-    """Whether it takes the place of other translators of its versions, registered before or after it."""
+    """True if it replaces other translators of its versions, registered before or after it."""
     has_kernel: bool = True
     """False if onnxruntime has no CPU kernel for the operator: a function of the model of that name counts then."""
 
@@ -65,7 +65,7 @@ class Translator:
 
     @property
     def named_inputs(self) -> int:
-        """How many inputs there are without those of which there may be any number."""
+        """The number of inputs without those of which there may be any number."""
         return len(self._inputs)
 
     @cached_property

@@ -97,7 +97,7 @@ def accepted_inputs(
     """
     if _are_of(schema, inputs):
         return list(inputs)
-    values = [_converted(ctx, schema, index, value) for index, value in enumerate(inputs)]
+    values = [_convert(ctx, schema, index, value) for index, value in enumerate(inputs)]
     try:
         _check_types(schema, values)
         return values
@@ -113,7 +113,7 @@ def accepted_inputs(
 
 
 def _are_of(schema: Schema, inputs: Sequence[Value | None]) -> bool:
-    """Whether all inputs are tensors of types that the schema allows; a quick answer for most nodes."""
+    """True if all inputs are tensors of types that the schema allows; a quick answer for most nodes."""
     bound: dict[str, ElementType] = {}
     for formal, value in zip(schema.inputs, inputs):
         if value is None:
@@ -133,7 +133,7 @@ _INDICES = {"tensor(int32)", "tensor(int64)"}
 _SINGLE = ({"tensor(float)"}, {"tensor(int64)"}, {"tensor(int32)"}, _INDICES)
 
 
-def _converted(ctx: Context, schema: Schema, index: int, value: Value | None) -> Value | None:
+def _convert(ctx: Context, schema: Schema, index: int, value: Value | None) -> Value | None:
     """An input of positions, dimensions or parameters converted to the only type that the schema has for it.
 
     An input whose type is also the type of an output is not converted.
@@ -142,10 +142,10 @@ def _converted(ctx: Context, schema: Schema, index: int, value: Value | None) ->
         return value
     formal = schema.inputs[min(index, len(schema.inputs) - 1)]
     element_type = value.element_type
-    listed = schema.allowed.get(formal.type_str, [formal.type_str])
-    if spelling(element_type) in listed:
+    allowed_types = schema.allowed.get(formal.type_str, [formal.type_str])
+    if spelling(element_type) in allowed_types:
         return value
-    choices = set(listed)
+    choices = set(allowed_types)
     if choices not in _SINGLE or (formal.type_str in schema.allowed and formal.type_str in schema.output_types):
         return value
     target_type = element_types.f32 if choices == {"tensor(float)"} else element_types.i64
@@ -173,12 +173,12 @@ def _other_versions(schema: Schema) -> list[Schema]:
 
 
 def _takes_besides(schema: Schema, translator: Translator, inputs: Sequence[Value | None]) -> bool:
-    """Whether the first input, and those of its type variable, have one type of the translator's ``also``."""
+    """True if the first input, and those of its type variable, have one type of the translator's ``also``."""
     formals = [schema.inputs[min(index, len(schema.inputs) - 1)] for index in range(len(inputs))]
     of_first = [formal.type_str == formals[0].type_str for formal in formals]
-    kinds = {value.element_type for value, own in zip(inputs, of_first) if own and isinstance(value, Output)}
+    input_types = {value.element_type for value, own in zip(inputs, of_first) if own and isinstance(value, Output)}
     rest = [None if own else value for value, own in zip(inputs, of_first)]
-    return len(kinds) == 1 and spelling(next(iter(kinds))) in translator.also and _takes(schema, rest)
+    return len(input_types) == 1 and spelling(next(iter(input_types))) in translator.also and _takes(schema, rest)
 
 
 def _takes(schema: Schema, inputs: Sequence[Value | None]) -> bool:

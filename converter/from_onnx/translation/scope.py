@@ -38,7 +38,7 @@ class Scope:
         self.unique: UniqueNames = UniqueNames() if parent is None or is_body else parent.unique
 
     def take_initializers(self, graph: GraphProto) -> None:
-        """Make the graph's initializers known; raises :class:`InvalidModelError` for a name given twice."""
+        """Register the graph's initializers; raises :class:`InvalidModelError` for a name given twice."""
         named: list[tuple[str, TensorProto | SparseTensorProto]] = [
             (tensor.name, tensor) for tensor in graph.initializer
         ]
@@ -82,16 +82,16 @@ class Scope:
         """The value of that name; None where there is none here or around."""
         output = self._values.get(name)
         if output is None and name in self._initializers:
-            output = self.constant(name, self._stored(name))
+            output = self.constant(name, self._stored_tensor(name))
         if output is None:
             outer = self.outer_value(name)
             output = (
-                self._captured(name, tensor_of(outer, f"'{name}'")) if outer is not None and self._is_body else outer
+                self._capture(name, tensor_of(outer, f"'{name}'")) if outer is not None and self._is_body else outer
             )
         return output
 
     def outer_value(self, name: str) -> Value | None:
-        """What the scopes around have under that name."""
+        """Return the value of that name in the enclosing scopes."""
         return None if self._parent is None else self._parent.value(name)
 
     def stands_for(self, parameter: Node) -> Output | None:
@@ -115,7 +115,7 @@ class Scope:
 
         self.captures = {outer: self.captures[outer] for outer in sorted(self.captures, key=place)}
 
-    def _stored(self, name: str) -> Tensor:
+    def _stored_tensor(self, name: str) -> Tensor:
         stored = self._initializers[name]
         try:
             tensor = self._file.dense(stored) if isinstance(stored, SparseTensorProto) else self._file.tensor(stored)
@@ -124,7 +124,7 @@ class Scope:
         tensor.provenance = name
         return tensor
 
-    def _captured(self, name: str, outer: Output) -> Output:
+    def _capture(self, name: str, outer: Output) -> Output:
         if outer.tensor is not None:
             return self.constant(name, outer.tensor)
         if outer not in self.captures:

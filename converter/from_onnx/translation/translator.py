@@ -23,17 +23,17 @@ from .validation import constant_inputs, needed_nodes
 from .values import tensor_of
 
 
-def translate_model(file: OnnxFile, options: Options, is_dynamic: IsDynamic, frozen_names: set[str]) -> Translation:
+def translate_model(file: OnnxFile, options: Options, is_dynamic: IsDynamic, reported: set[str]) -> Translation:
     """Translate a whole ONNX model, or the part of it that ``options`` ask for.
 
     ``is_dynamic`` decides which dimensions of the inputs are dynamic while translating, whatever the file
-    declares; ``frozen_names`` holds the warnings that were given before and are not given again.
+    declares; ``reported`` holds the warnings that were given before and are not given again.
     """
     proto = file.proto
     opsets = model_opsets(file)
     if not proto.has("graph"):
         raise InvalidModelError("the model has no graph")
-    shared = Shared(file, model_functions(proto), frozen_names, stateful=options.stateful)
+    shared = Shared(file, model_functions(proto), reported, stateful=options.stateful)
     declared: dict[str, PartialShape] = {}
     model = _ModelGraph(GraphTranslator(shared, opsets), options, is_dynamic, declared).translate()
     model.name = proto.graph.name or "model"
@@ -132,7 +132,7 @@ class _ModelGraph:
 
 
 def _of_language_model(shape: PartialShape, names: Sequence[Sequence[str]], element_type: ElementType) -> PartialShape:
-    """What the inputs of a language model have in common: batch and lengths of one name are equal.
+    """Share dimensions between the inputs of a language model: batch and lengths of one name are equal.
 
     There is a token, or a batch of them, at each step; caches may be empty.
     """

@@ -32,7 +32,7 @@ def problem_of(
 
 
 def is_own_fault(error: Exception, node: NodeProto) -> bool:
-    """Whether the translator of ``node`` is wrong, and not the model.
+    """True if the translator of ``node`` is wrong, and not the model.
 
     A wrong value of an IR layer's attribute is the model's fault if an attribute of the node is or holds that value.
     """

@@ -40,7 +40,7 @@ Value = Union[Output, SequenceValue, StackedSequence, OptionalValue]
 
 
 def kind_of(value: Value) -> str:
-    """What a value is called in a message."""
+    """Describe a value in a message."""
     if isinstance(value, (SequenceValue, StackedSequence)):
         return "a sequence"
     return "an optional" if isinstance(value, OptionalValue) else "a tensor"

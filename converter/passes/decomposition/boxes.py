@@ -26,7 +26,7 @@ def refined(boxes: Expression, moves: Expression, pixel: float = 0.0, limit: flo
     """
     lower, upper = boxes.split(2, -1)
     shift, power = moves.split(2, -1)
-    size = _widened(upper - lower, pixel)
+    size = _widen(upper - lower, pixel)
     centre = shift * size + (lower + size * 0.5)
     reach = (power if limit is None else power.minimum(limit)).exp() * size * 0.5
     return concat([centre - reach, centre + reach], -1)
@@ -38,9 +38,9 @@ def clipped(boxes: Expression, width: Expression, height: Expression) -> Express
 
 
 def large_enough(boxes: Expression, width: Expression, height: Expression, pixel: float = 0.0) -> Expression:
-    """Which boxes ``[..., 4]`` have at least that width and that height, which have one element in their last axis."""
+    """Return the mask of boxes ``[..., 4]`` of at least that width and height, whose last axis is 1."""
     lower, upper = boxes.split(2, -1)
-    return (_widened(upper - lower, pixel) >= concat([width, height], -1)).all(-1)
+    return (_widen(upper - lower, pixel) >= concat([width, height], -1)).all(-1)
 
 
 def taken_boxes(
@@ -68,20 +68,20 @@ def shares(box: Expression, others: Expression, pixel: float = 0.0, *, touching:
     """
     (low, high), (other_low, other_high) = box.split(2, -1), others.split(2, -1)
     between = high.minimum(other_high) - low.maximum(other_low)
-    common = _widened(between, pixel).relu().prod(-1)
-    area, other_area = _widened(high - low, pixel).prod(-1), _widened(other_high - other_low, pixel).prod(-1)
+    common = _widen(between, pixel).relu().prod(-1)
+    area, other_area = _widen(high - low, pixel).prod(-1), _widen(other_high - other_low, pixel).prod(-1)
     both = (area > 0) & (other_area > 0)
     if touching:
         both = both & (between.min(-1) >= 0)
     return where(both, common, 0) / where(both, area + other_area - common, 1)
 
 
-def _widened(sizes: Expression, pixel: float) -> Expression:
+def _widen(sizes: Expression, pixel: float) -> Expression:
     return sizes + pixel if pixel else sizes
 
 
 Overlaps = Callable[[Expression], Expression]
-"""What gives, in the body of a loop, how much the box of a number overlaps each other one ``[b, n]``."""
+"""Computes, in the body of a loop, the overlap of the box of a number with each other one ``[b, n]``."""
 
 
 def row_of(boxes: Expression, pixel: float = 0.0, *, touching: bool = False) -> Overlaps:
@@ -92,7 +92,7 @@ def row_of(boxes: Expression, pixel: float = 0.0, *, touching: bool = False) -> 
 def taken_in_order(
     overlaps: Overlaps, usable: Expression, threshold: Operand, *, inclusive: bool = False, shrink: float = 1.0
 ) -> Expression:
-    """Which of ``usable`` ``[b, n]`` boxes are taken: those that overlap none taken before them too much.
+    """Return the mask of the ``usable`` ``[b, n]`` boxes to take: those that overlap none taken before them too much.
 
     Too much is above ``threshold``, or from it on if ``inclusive``. A ``shrink`` below 1 multiplies a threshold above a
     half after each box that is taken.
@@ -123,7 +123,7 @@ def taken_marks(
     inclusive: bool = False,
     shrink: float = 1.0,
 ) -> Expression:
-    """Which of the boxes ``[b, n, 4]``, sorted by falling scores ``[b, n]``, are taken; minus infinity counts as none.
+    """Return the mask of the boxes ``[b, n, 4]`` to take, sorted by falling scores ``[b, n]``; none are minus infinity.
 
     NonMaxSuppression where it means the same, else a Loop: see :func:`taken_in_order`.
     """

@@ -12,15 +12,15 @@ from ir_runtime.operations.ctc import CTCGreedyDecoder1, CTCGreedyDecoderSeqLen6
 from ir_runtime.rewriting.expressions import Expression, Operand, concat, loop, positions, where
 
 
-def _shifted(rows: Expression, by: int, value: Operand) -> Expression:
+def _shift(rows: Expression, by: int, value: Operand) -> Expression:
     """Each row's values further right, and ``value`` before them."""
     return concat([rows.of(value).broadcast(rows.size(0), by), rows], 1).cut(1, 0, rows.size(1))
 
 
-def _decoded(classes: Expression, inside: Expression, blank: Expression, merge: bool) -> Expression:
-    """Which classes are kept: no blanks, and with ``merge`` no repetitions of the class just before."""
+def _decode(classes: Expression, inside: Expression, blank: Expression, merge: bool) -> Expression:
+    """Return the mask of the classes to keep: no blanks, and with ``merge`` no repetitions of the class just before."""
     is_kept = inside & ~classes.equal(blank)
-    return is_kept & ~classes.equal(_shifted(classes, 1, -1)) if merge else is_kept
+    return is_kept & ~classes.equal(_shift(classes, 1, -1)) if merge else is_kept
 
 
 def _to_front(classes: Expression, is_kept: Expression, fill: Operand) -> tuple[Expression, Expression]:
@@ -40,7 +40,7 @@ def ctc_greedy_decoder(op: CTCGreedyDecoder1, x: Expression, mask: Expression) -
     """TopK, and ScatterElementsUpdate of the kept classes to the front of each row"""
     classes = _best(x).transpose(1, 0)
     inside = mask.transpose(1, 0).equal(0).as_type("i64").cumulative_sum(1).equal(0)
-    is_kept = _decoded(classes, inside, x.size(2) - 1, op.ctc_merge_repeated)
+    is_kept = _decode(classes, inside, x.size(2) - 1, op.ctc_merge_repeated)
     return _to_front(classes, is_kept, -1)[0].as_type(x.element_type).unsqueeze(2, 3)
 
 
@@ -51,7 +51,7 @@ def ctc_greedy_decoder_of_lengths(
     """TopK, and ScatterElementsUpdate of the kept classes to the front of each row"""
     classes = _best(x)
     inside = positions(x.size(1)) < lengths.as_type("i64").unsqueeze(1)
-    is_kept = _decoded(classes, inside, _blank(x, blank), op.merge_repeated)
+    is_kept = _decode(classes, inside, _blank(x, blank), op.merge_repeated)
     decoded, count = _to_front(classes, is_kept, -1)
     return [decoded.as_type(op.classes_index_type), count.squeeze(1).as_type(op.sequence_length_type)]
 
@@ -94,7 +94,7 @@ def _targets(op: CTCLoss4, labels: Expression, counts: Expression, blank: Expres
         repeats = same & (places < places.unsqueeze(1))
         inside = inside & repeats.as_type("i64").sum(2).equal(0)
     elif op.preprocess_collapse_repeated:
-        inside = inside & (places.equal(0) | ~labels.equal(_shifted(labels, 1, -1)))
+        inside = inside & (places.equal(0) | ~labels.equal(_shift(labels, 1, -1)))
     return _to_front(labels, inside, blank)
 
 
@@ -105,7 +105,7 @@ def _reached(op: CTCLoss4, logits: Expression, steps: Expression, states: Expres
     is_label = (places % 2).equal(1)
     skips = is_label & (places > 1)
     if op.ctc_merge_repeated:
-        skips = skips & ~states.equal(_shifted(states, 2, -1))
+        skips = skips & ~states.equal(_shift(states, 2, -1))
     skipping, staying = where(skips, zero, least), where(is_label, least, zero)
     start = where(places.equal(0), zero, least).broadcast(*states.sizes())
     scores = logits.emit(LogSoftmax5(axis=-1))
@@ -113,8 +113,8 @@ def _reached(op: CTCLoss4, logits: Expression, steps: Expression, states: Expres
     def step(number: Expression, before: Expression) -> list[Expression]:
         paths = [
             before if op.ctc_merge_repeated else before + staying,
-            _shifted(before, 1, -np.inf),
-            _shifted(before, 2, -np.inf) + skipping,
+            _shift(before, 1, -np.inf),
+            _shift(before, 2, -np.inf) + skipping,
         ]
         onward = _log_sum(paths) + scores.gather(number, 1).gather_elements(states, 1)
         return [where(number < steps.unsqueeze(1), onward, before)]

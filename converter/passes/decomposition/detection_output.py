@@ -22,7 +22,7 @@ class _Candidates(NamedTuple):
     scores: Expression
     """``[n, c, k]``"""
     priors: Expression
-    """Which priors they are from, ``[n, c, k]``."""
+    """Their priors, ``[n, c, k]``."""
 
 
 class _Sizes(NamedTuple):
@@ -55,23 +55,23 @@ def detection_output(
         is_object = earlier_scores.as_type("f32").reshape(images, count, 2).cut(2, 1) >= op.objectness_score
         is_background = positions(classes).equal(op.background_label_id)
         scores = where(is_object, scores, is_background.as_type("f32"))
-    listed = priors.cut(1, 0, 1).reshape(-1, count, width)
+    prior_rows = priors.cut(1, 0, 1).reshape(-1, count, width)
     if not op.normalized:
         # The priors end at one of image -1.
-        ended = listed.cut(2, 0, 1).equal(-1).as_type("i64").cumulative_sum(1)
+        ended = prior_rows.cut(2, 0, 1).equal(-1).as_type("i64").cumulative_sum(1)
         scores = scores_where(ended.equal(0), scores)
-    boxes = listed.cut(2, width - 4).unsqueeze(2)
+    boxes = prior_rows.cut(2, width - 4).unsqueeze(2)
     for stage in (earlier_moves, moves):
         if stage is not None:
             shaped = stage.as_type("f32").reshape(images, count, 1 if op.share_location else classes, 4)
             if not op.variance_encoded_in_target:
                 shaped = shaped * priors.cut(1, 1, 2).cut(2, 0, count * 4).reshape(-1, count, 1, 4)
-            boxes = _moved(op, boxes, shaped)
+            boxes = _move(op, boxes, shaped)
     best = _of_best_classes if op.decrease_label_id else _of_all_classes
     return _rows(op, best(op, boxes.transpose(0, 2, 1, 3), scores, sizes), sizes).as_type(element_type)
 
 
-def _moved(op: _DetectionOutput, boxes: Expression, moves: Expression) -> Expression:
+def _move(op: _DetectionOutput, boxes: Expression, moves: Expression) -> Expression:
     if not op.normalized:
         boxes = boxes / np.array([op.input_width, op.input_height] * 2, np.float32)
     result = boxes + moves if op.code_type.endswith("CORNER") else refined(boxes, moves)
@@ -125,7 +125,7 @@ def _rows(op: _DetectionOutput, candidates: _Candidates, sizes: _Sizes) -> Expre
     score, boxes = scores.gather_nd(places), candidates.boxes.gather_nd(places)
     keep = op.keep_top_k[0]
     if keep > -1:
-        order = _kept(keep, image, priors.gather_nd(places) * sizes.classes + label, score, sizes)
+        order = _keep_best(keep, image, priors.gather_nd(places) * sizes.classes + label, score, sizes)
         image, label, score, boxes = (value.gather(order) for value in (image, label, score, boxes))
     if op.clip_after_nms:
         boxes = boxes.clip(0, 1)
@@ -141,8 +141,8 @@ def _rows(op: _DetectionOutput, candidates: _Candidates, sizes: _Sizes) -> Expre
     return filled.cut(0, 0, count).reshape(1, 1, -1, 7)
 
 
-def _kept(keep: int, image: Expression, place: Expression, score: Expression, sizes: _Sizes) -> Expression:
-    """Which rows are the best ``keep`` of their image, in their order: equal scores by prior and class."""
+def _keep_best(keep: int, image: Expression, place: Expression, score: Expression, sizes: _Sizes) -> Expression:
+    """Return the mask of the best ``keep`` rows of each image, in their order: equal scores by prior and class."""
     every = sizes.priors * sizes.classes
     spots = concat([image.unsqueeze(1), place.unsqueeze(1)], 1)
     dense = score.of(-np.inf).broadcast(sizes.images, every).scatter_nd(spots, score)

@@ -29,7 +29,7 @@ def _rows(table: Expression, indices: Expression, weights: Expression | None) ->
     return rows.at_least_float32()
 
 
-def _combined(rows: Expression, segment: Expression, count: Expression, start: Operand, reduction: str) -> Expression:
+def _combine(rows: Expression, segment: Expression, count: Expression, start: Operand, reduction: str) -> Expression:
     """``count`` rows of the number ``start``, each combined with the rows of its segment."""
     sizes = rows.sizes()
     places = segment.as_type("i64").unsqueeze(*range(1, rows.rank)).broadcast(*sizes)
@@ -37,8 +37,8 @@ def _combined(rows: Expression, segment: Expression, count: Expression, start: O
 
 
 def segment_sizes(segment: Expression, count: Expression) -> Expression:
-    """How often each number below ``count`` stands in a list."""
-    return _combined(segment.of(1, "i64").broadcast(segment.size(0)), segment, count, 0, "sum")
+    """Count each number below ``count`` in a list."""
+    return _combine(segment.of(1, "i64").broadcast(segment.size(0)), segment, count, 0, "sum")
 
 
 def _bags(indices: Expression, offsets: Expression) -> Expression:
@@ -103,7 +103,7 @@ def embedding_segments_sum(
 ) -> Expression:
     """Gather, and ScatterElementsUpdate that adds each row to its segment"""
     count = count.as_type("i64")
-    summed = _combined(_rows(table, indices, weights), segment, count, 0, "sum").as_type(table.element_type)
+    summed = _combine(_rows(table, indices, weights), segment, count, 0, "sum").as_type(table.element_type)
     row = None if default is None else default.elements()
     if default is None or (row is not None and row[0] < 0):
         return summed
@@ -119,7 +119,7 @@ def segment_max(op: SegmentMax16, x: Expression, segment: Expression, count: Exp
     segments = concat([segment.of([-1]), segment], 0).gather(-1) + 1
     requested = segments if count is None else count.as_type("i64").reshape()
     total = segments.maximum(requested)
-    result = _combined(
+    result = _combine(
         x.at_least_float32(), segment, total, -np.inf if element_type.is_real else element_type.limits[0], "max"
     ).as_type(element_type)
     if op.fill_mode == "zero" or element_type.is_real:

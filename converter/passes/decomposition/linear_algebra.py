@@ -21,7 +21,7 @@ def inverse(op: Inverse14, x: Expression) -> Expression:
     unit = rows.unsqueeze(1).equal(rows).as_type("f64").broadcast(*matrices.sizes())
 
     def step(place: Expression, before: Expression) -> list[Expression]:
-        swapped = _swapped(before, place, rows)
+        swapped = _swap(before, place, rows)
         row, column = swapped.gather(place, 1).unsqueeze(1), swapped.gather(place, 2).unsqueeze(2)
         pivot = row.gather(place, 2).unsqueeze(2)
         # Without a pivot there is no inverse: one NaN makes all numbers of the matrix NaN.
@@ -34,7 +34,7 @@ def inverse(op: Inverse14, x: Expression) -> Expression:
     return eliminated.cut(2, size).as_type(x.element_type).reshape(*x.sizes())
 
 
-def _swapped(both: Expression, place: Expression, rows: Expression) -> Expression:
+def _swap(both: Expression, place: Expression, rows: Expression) -> Expression:
     """The rows with that of the largest pivot, among those from ``place`` on, at ``place``."""
     column = abs(both.gather(place, 2))
     best = where(rows < place, column.of(-1), column).top(1, 1)[1]

@@ -56,7 +56,7 @@ def flat_index(first: Expression, *parts: tuple[Expression | np.ndarray, Express
 
 
 def before_end(regions: Expression) -> tuple[Expression, Expression]:
-    """Which regions come before the first one of image -1, and the image of each, 0 for the others."""
+    """Return the mask of regions before the first one of image -1, and the image of each, 0 for the others."""
     first = regions.gather(0, 1)
     is_region = first.equal(-1).as_type("i64").cumulative_sum(0).equal(0)
     return is_region, where(is_region, first.as_type("i64"), 0)

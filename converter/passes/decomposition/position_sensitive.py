@@ -115,7 +115,7 @@ def deformable_ps_roi_pooling(
 
 
 def _shifts(op: DeformablePSROIPooling1, offsets: Expression, classes: int) -> Expression:
-    """How far each class moves each bin, in parts of the region: ``[r, classes, 2, bins, bins]``, x before y."""
+    """The shifts of bins by each class, in parts of the region: ``[r, classes, 2, bins, bins]``, x before y."""
     part = np.arange(op.group_size) * op.part_size // op.group_size
     spread = offsets.gather(part, 2).gather(part, 3) * op.trans_std
     return spread.reshape(-1, classes, 2, op.group_size, op.group_size)

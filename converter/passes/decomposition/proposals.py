@@ -89,7 +89,7 @@ def _best(boxes: Expression, scores: Expression, most: int) -> tuple[Expression,
     return best, rows_at(boxes, places), places
 
 
-def _proposed(
+def _propose(
     anchors: Expression, deltas: Expression, scores: Expression, sizes: tuple[Expression, Expression], pixel: float
 ) -> tuple[Expression, Expression]:
     """All boxes ``[n, m, 4]`` cut to their image of that width and height, and their scores ``[n, m]``."""
@@ -106,7 +106,7 @@ def generate_proposals(
     element_type, pixel = scores.element_type, 0.0 if op.normalized else 1.0
     images, anchors, deltas, scores = single(images, anchors, deltas, scores)
     height, width, down, across = (images.gather([place], 1).unsqueeze(1) for place in (0, 1, 2, -1))
-    boxes, values = _proposed(anchors, deltas, scores, (width, height), pixel)
+    boxes, values = _propose(anchors, deltas, scores, (width, height), pixel)
     large = large_enough(boxes, across * op.min_size, down * op.min_size, pixel)
     best, chosen, places = _best(boxes, values, op.pre_nms_count)
     # Boxes that are too small have their place among the best, but are not taken.
@@ -128,7 +128,7 @@ def generate_proposals_of_one_image(
     element_type = scores.element_type
     image, anchors, deltas, scores = single(image, anchors, deltas, scores)
     sizes = image.gather([1]), image.gather([0])
-    boxes, values = _proposed(anchors, deltas.unsqueeze(0), scores.unsqueeze(0), sizes, 1.0)
+    boxes, values = _propose(anchors, deltas.unsqueeze(0), scores.unsqueeze(0), sizes, 1.0)
     least = image.of([op.min_size])
     large = large_enough(boxes, least, least, 1.0)
     best, chosen, _ = _best(boxes, scores_where(large, values), op.pre_nms_count)

@@ -1,4 +1,4 @@
-"""Which function decomposes which operation.
+"""Registry of decompositions by operation.
 
 A decomposition takes the operation with its attributes and an expression for each of the layer's inputs. It returns
 what replaces the layer's outputs, or raises :class:`NotExpressible` with the reason why the layer stays.

@@ -40,19 +40,19 @@ def bitwise_shifts(builder: Builder, node: Node) -> Replacement:
             value = builder.emit(opaque_identity(value.element_type), value, value)
         return layers.multiply(builder, value, _powers(builder, amounts, value))
     if is_small(value) or (amounts >= _BITS_TO_CLEAR).all():
-        return _divided(builder, value, amounts)
+        return _divide(builder, value, amounts)
     if (amounts > _BITS_TO_CLEAR).any():
         return fail("float32 does not hold the numbers, and some amounts are below 8 bits, others above")
     high = layers.multiply(
         builder,
-        _divided(builder, value, np.full_like(amounts, _BITS_TO_CLEAR)),
+        _divide(builder, value, np.full_like(amounts, _BITS_TO_CLEAR)),
         _powers(builder, _BITS_TO_CLEAR - amounts, value),
     )
     low = builder.emit(BitwiseAnd13(), value, builder.like((1 << _BITS_TO_CLEAR) - 1, value))
-    return layers.add(builder, high, _divided(builder, low, amounts))
+    return layers.add(builder, high, _divide(builder, low, amounts))
 
 
-def _divided(builder: Builder, value: Output, amounts: Array) -> Output:
+def _divide(builder: Builder, value: Output, amounts: Array) -> Output:
     """The quotient by powers of two; float32 must hold the bits that are left."""
     powers = _powers(builder, amounts, value)
     if not is_small(value):

@@ -1,1 +1,1 @@
-"""What onnxruntime's CPU provider refuses, computes wrongly or slowly in models that are written as ONNX."""
+"""Rules for onnxruntime's CPU provider: layers that it refuses, computes wrongly or slowly."""

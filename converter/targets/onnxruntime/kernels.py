@@ -27,12 +27,12 @@ class Kernel:
     types: Mapping[str, frozenset[str]]
 
     def is_for(self, since: int) -> bool:
-        """Whether it is for an operator as opset ``since`` defined it; a kernel without end is for one definition."""
+        """True if it is for an operator as opset ``since`` defined it; a kernel without end is for one definition."""
         return self.first == since if self.last == _NO_END else self.first <= since <= self.last
 
 
 def has_kernel(op_type: str, domain: str, since: int, types: Mapping[str, str]) -> bool:
-    """Whether onnxruntime runs an operator with these types (``tensor(float)``) of the type variables.
+    """True if onnxruntime runs an operator with these types (``tensor(float)``) of the type variables.
 
     ``since`` is the opset that defined it. Operators that have no kernel at all are made of others: onnxruntime checks
     those. It computes float16 as float32 where there is no kernel for it.
@@ -65,10 +65,10 @@ def _fits(spelled_type: str, supported: frozenset[str]) -> bool:
 @functools.cache
 def _kernels() -> Mapping[tuple[str, str], Sequence[Kernel]]:
     table: dict[str, Any] = json.loads(TABLE.read_text())
-    kinds = [frozenset(kinds) for kinds in table["types"]]
+    type_sets = [frozenset(kinds) for kinds in table["types"]]
     return {
         (domain, op_type): [
-            Kernel(first, last or _NO_END, {variable: kinds[place] for variable, place in types.items()})
+            Kernel(first, last or _NO_END, {variable: type_sets[place] for variable, place in types.items()})
             for first, last, types in rows
         ]
         for domain, operators in table["kernels"].items()
@@ -78,7 +78,7 @@ def _kernels() -> Mapping[tuple[str, str], Sequence[Kernel]]:
 
 def table_of(definitions: Iterable[Any]) -> str:
     """The text of ``kernels.json`` for the definitions that onnxruntime gives (``get_all_opkernel_def``)."""
-    kinds: dict[tuple[str, ...], int] = {}
+    numbers_of_types: dict[tuple[str, ...], int] = {}
     kernels: dict[str, dict[str, list[Any]]] = {}
     for definition in sorted(
         definitions, key=lambda d: (d.domain, d.op_name, d.version_range, str(d.type_constraints))
@@ -86,7 +86,7 @@ def table_of(definitions: Iterable[Any]) -> str:
         if definition.provider != "CPUExecutionProvider" or definition.domain not in ("", "com.microsoft"):
             continue
         types = {
-            variable: kinds.setdefault(tuple(sorted(allowed)), len(kinds))
+            variable: numbers_of_types.setdefault(tuple(sorted(allowed)), len(numbers_of_types))
             for variable, allowed in sorted(definition.type_constraints.items())
         }
         first, last = definition.version_range
@@ -103,5 +103,5 @@ def table_of(definitions: Iterable[Any]) -> str:
         + "\n}"
         for domain, operators in sorted(kernels.items())
     ]
-    types_text = ",\n".join(json.dumps(spelled_type) for spelled_type in kinds)
+    types_text = ",\n".join(json.dumps(spelled_type) for spelled_type in numbers_of_types)
     return f'{{"types": [\n{types_text}\n],\n"kernels": {{\n' + ",\n".join(lines) + "\n}}\n"

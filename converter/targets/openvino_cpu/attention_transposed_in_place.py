@@ -38,7 +38,7 @@ def attention_transposed_in_place(builder: Builder, node: Node) -> Replacement:
 
 
 def _may_swap_equals(node: Node) -> bool:
-    """Whether the Transpose swaps dimensions that may be equal."""
+    """True if the Transpose swaps dimensions that may be equal."""
     shape, order = node.inputs[0].shape, node.inputs[1].type.constant
     if order is None or not shape.has_rank:
         return False
@@ -46,7 +46,7 @@ def _may_swap_equals(node: Node) -> bool:
 
 
 def _is_attention(node: Node) -> bool:
-    """Whether the input is the output of attention whose queries are not transposed themselves.
+    """True if the input is the output of attention whose queries are not transposed themselves.
 
     A Transpose before the queries becomes part of the same step, which then reads and writes in the same order.
     """
@@ -65,6 +65,6 @@ def _is_attention(node: Node) -> bool:
 
 
 def _has_cache(attention: Node) -> bool:
-    """Whether keys and values are variables with new ones behind them."""
+    """True if keys and values are variables with new ones behind them."""
     is_layer = isinstance(attention.op, ScaledDotProductAttention13)
     return is_layer and all(variable_behind(source) is not None for source in attention.inputs[1:3])

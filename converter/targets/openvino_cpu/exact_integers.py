@@ -38,7 +38,7 @@ def extreme(builder: Builder, cls: type[Operation], a: Output, b: Output) -> Out
 
 
 def goes_through_float32(condition: Output, then: Output, otherwise: Output) -> bool:
-    """Whether the plug-in, which fuses a comparison with the Select behind it, rounds what is selected."""
+    """True if the plug-in, which fuses a comparison with the Select behind it, rounds what is selected."""
     fused = isinstance(condition.node.op, (ir.Comparison, ir.Predicate))
     return fused and not (is_small(then) and is_small(otherwise))
 
@@ -96,12 +96,12 @@ def floor_divide(builder: Builder, a: Output, b: Output) -> Output:
 
 
 def remainder(builder: Builder, a: Output, b: Output) -> Output:
-    """What division rounded towards zero leaves; it has the sign of ``a``."""
+    """Remainder of division rounded towards zero; it has the sign of ``a``."""
     return _long_division(builder, a, b)[1]
 
 
 def floor_remainder(builder: Builder, a: Output, b: Output) -> Output:
-    """What division rounded down leaves; it has the sign of ``b``."""
+    """Remainder of division rounded down; it has the sign of ``b``."""
     left = _long_division(builder, a, b)[1]
     if not a.element_type.is_signed:
         return left
@@ -109,7 +109,7 @@ def floor_remainder(builder: Builder, a: Output, b: Output) -> Output:
 
 
 def _is_rounded_up(builder: Builder, left: Output, divisor: Output) -> Output:
-    """Where rounding towards zero, which leaves ``left``, was upwards."""
+    """Return the mask where rounding towards zero, with the remainder ``left``, was upwards."""
     zero = builder.like(0, left)
     opposite = builder.emit(ir.Less1(), builder.emit(ir.BitwiseXor13(), left, divisor), zero)
     return builder.emit(ir.LogicalAnd1(), opposite, builder.emit(ir.NotEqual1(), left, zero))

@@ -39,7 +39,7 @@ def fake_quantize(model: Model, trace: PassTrace) -> int:
         converts = part.nodes_of((Convert1,))
         unique = UniqueNames(part)
         for node in converts:
-            quantized = _quantised(node)
+            quantized = _match_quantization(node)
             if quantized is None:
                 trace.not_matched(node, fail("it does not end a quantisation with constant scale and zero point"))
             elif _replace(node, quantized, unique):
@@ -74,7 +74,7 @@ def _constant(value: Output) -> Array | None:
     return None if tensor is None else tensor.array().astype(np.float32)
 
 
-def _quantised(node: Node) -> Quantised | None:
+def _match_quantization(node: Node) -> Quantised | None:
     """The parts of a quantisation that ends in ``node``."""
     if not isinstance(node.op, Convert1) or node.op.destination_type not in _KINDS:
         return None
@@ -101,22 +101,22 @@ def _quantised(node: Node) -> Quantised | None:
 
 
 def _ends(element_type: ElementType, zero: Array, scale: Array) -> list[Array]:
-    """What the least and the greatest integer of a type stand for, in float64."""
+    """Return the values of the least and the greatest integer of a type, in float64."""
     return [(limit - zero.astype(np.float64)) * scale for limit in element_type.limits]
 
 
 def _has_finite_ends(element_type: ElementType, zero: Array, scale: Array) -> bool:
-    """Whether both ends are finite as float32, and the distance between them is."""
+    """True if both ends are finite as float32, and the distance between them is."""
     low, high = _ends(element_type, zero, scale)
     limit = float(np.finfo(np.float32).max)
     return all((np.abs(each) <= limit).all() for each in (low, high, high - low))
 
 
 def is_quantized(value: Output) -> bool:
-    """Whether the model quantises the value itself, and moves it at most."""
+    """True if the model quantises the value itself, and moves it at most."""
     while _moves(value.node):
         value = value.node.inputs[0]
-    return _quantised(value.node) is not None
+    return _match_quantization(value.node) is not None
 
 
 def _moves(node: Node) -> bool:
@@ -133,7 +133,7 @@ class Dequantised:
     zero: Array
 
 
-def _dequantised(convert: Node) -> Dequantised | None:
+def _match_dequantization(convert: Node) -> Dequantised | None:
     """The parts of a dequantisation that begins with ``convert``; None where an integer stands for no finite number."""
     if not isinstance(convert.op, Convert1) or convert.op.destination_type is not element_types.f32:
         return None
@@ -174,7 +174,7 @@ def _leaves(whole: Output, moves: tuple[Node, ...] = ()) -> Iterator[_Leaf | Non
             if any(output.uses for output in reader.outputs[1:]):
                 yield None
         else:
-            back = _dequantised(reader)
+            back = _match_dequantization(reader)
             yield None if back is None else _Leaf(moves, back)
 
 

@@ -33,7 +33,7 @@ def float64_thresholds(builder: Builder, node: Node) -> Replacement:
         return fail("it does not compare float64")
     is_down = isinstance(node.op, _DOWN_ON_THE_RIGHT)
     sides = [
-        _rounded(builder, side, is_down == (place == 1)) if _table(side) is not None else side
+        _round(builder, side, is_down == (place == 1)) if _table(side) is not None else side
         for place, side in enumerate(node.inputs)
     ]
     if sides == list(node.inputs):
@@ -48,11 +48,11 @@ def _table(value: Output) -> Output | None:
     return None if value.tensor is None else value
 
 
-def _rounded(builder: Builder, value: Output, is_down: bool) -> Output:
+def _round(builder: Builder, value: Output, is_down: bool) -> Output:
     """``value`` from a table of rounded numbers; itself where float32 has all of them."""
     if isinstance(value.node.op, Gather8):
         table, *others = value.node.inputs
-        rounded = _rounded(builder, table, is_down)
+        rounded = _round(builder, table, is_down)
         return value if rounded is table else builder.emit(value.node.op, rounded, *others)
     assert value.tensor is not None
     exact = value.tensor.array()

@@ -66,7 +66,7 @@ def fusion_guards(model: Model, trace: PassTrace) -> int:
 
 
 def _is_pulled_through(node: Node) -> bool:
-    """Whether the plug-in would move a change of the shape after the reduction, with its 1 in another place."""
+    """True if the plug-in would move a change of the shape after the reduction, with its 1 in another place."""
     before = node.inputs[0].node
     if not isinstance(node.op, Reduction) or not node.inputs[0].shape.has_rank or not before.inputs:
         return False
@@ -79,7 +79,7 @@ def _is_pulled_through(node: Node) -> bool:
 
 
 def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
-    """Whether a Reshape could do the same as this Transpose, but for the dimensions ``reduced`` after it."""
+    """True if a Reshape could do the same as this Transpose, but for the dimensions ``reduced`` after it."""
     order = node.inputs[1].type.constant if isinstance(node.op, Transpose1) else None
     shape = node.inputs[0].shape if node.inputs else PartialShape.dynamic()
     if order is None or not shape.has_rank:
@@ -90,7 +90,7 @@ def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
 
 
 def _goes_wrong(node: Node, reader: Node) -> bool:
-    after = list(_fused(reader))
+    after = list(_fused_layers(reader))
     if isinstance(node.op, Interpolate11):
         rank = node.outputs[0].shape.rank if node.outputs[0].shape.has_rank else 0
         return _resizes_channels(node) and any(_varies(follower, rank - 1) for follower in after)
@@ -112,7 +112,7 @@ def _goes_wrong(node: Node, reader: Node) -> bool:
 
 
 def _resizes_channels(node: Node) -> bool:
-    """Whether an Interpolate may resize dimension 1, where the plug-in expects the number of channels before."""
+    """True if an Interpolate may resize dimension 1, where the plug-in expects the number of channels before."""
     before, after = node.inputs[0].shape, node.outputs[0].shape
     if not before.has_rank or not after.has_rank or after.rank < 2:
         return False
@@ -122,7 +122,7 @@ def _resizes_channels(node: Node) -> bool:
     return not before[1].is_static or before[1] != after[1]
 
 
-def _fused(reader: Node) -> Iterator[Node]:
+def _fused_layers(reader: Node) -> Iterator[Node]:
     """The elementwise layers from ``reader`` on whose other inputs are constants."""
     pending, seen = [reader], set()
     while pending:
@@ -138,7 +138,7 @@ def _computed_inputs(node: Node) -> int:
 
 
 def _varies(node: Node, from_right: int | None = None, alone: bool = False) -> bool:
-    """Whether a constant has several values; with ``from_right`` along that dimension, counted from the right.
+    """True if a constant has several values; with ``from_right`` along that dimension, counted from the right.
 
     ``alone``: along no other dimension.
     """
@@ -157,7 +157,7 @@ def _dimension(shape: PartialShape, from_right: int) -> int:
 
 
 def _is_outer(node: Node) -> bool:
-    """Whether only the first or only the last of three dimensions is reduced."""
+    """True if only the first or only the last of three dimensions is reduced."""
     shape, axes = node.inputs[0].shape, node.inputs[1].type.constant
     if not shape.has_rank or shape.rank != 3 or axes is None or axes.size != 1:
         return False
@@ -165,7 +165,7 @@ def _is_outer(node: Node) -> bool:
 
 
 def _looks_like_keeping(node: Node, reader: Node) -> bool:
-    """Whether the plug-in may take a Reshape, or a Transpose that becomes one, for one that restores ``keep_dims``.
+    """True if the plug-in may take a Reshape, or a Transpose that becomes one, for one that restores ``keep_dims``.
 
     That is so where the target shape has as many dimensions as the reduction leaves, and a 1 where one was reduced.
     The plug-in does not compare the other dimensions.

@@ -1,7 +1,7 @@
 """Loops of the gated delta rule whose query is not scaled in the form that the plug-in looks for.
 
 The pass FuseGDNLoop replaces a Loop of the gated delta rule by one GatedDeltaNet layer, which scales the query by the
-inverse square root of its last dimension itself. It only does so where it finds that scale spelled out:
+inverse square root of its last dimension itself. It only does so where it finds that scale as explicit layers:
 
     q -> Multiply(scale) -> Loop
 

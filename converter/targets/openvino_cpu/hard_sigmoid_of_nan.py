@@ -65,7 +65,7 @@ def hard_sigmoid_of_nan(builder: Builder, node: Node) -> Replacement:
 
 
 def _is_without_nan(value: Output) -> bool:
-    """Whether NaN of the data has become 0 in a layer that comes before, with nothing but constants added since."""
+    """True if NaN of the data has become 0 in a layer that comes before, with nothing but constants added since."""
     for _ in range(_MAX_BETWEEN):
         node = value.node
         if isinstance(node.op, _WITHOUT_NAN):

@@ -63,7 +63,7 @@ def _of(cls: type[Operation], meaning: Callable[..., Output]) -> _Meaning:
     return lambda builder, a, b: meaning(builder, cls, a, b)
 
 
-def _reversed(compare: _Meaning) -> _Meaning:
+def _reverse(compare: _Meaning) -> _Meaning:
     return lambda builder, a, b: compare(builder, b, a)
 
 
@@ -77,8 +77,8 @@ _MEANINGS: dict[type[Operation], tuple[_IsExact, _Meaning]] = {
     ir.NotEqual1: (_is_one_small, _of(ir.NotEqual1, exact.alike)),
     ir.Less1: (_are_in_order, exact.less),
     ir.LessEqual1: (_are_in_order, exact.less_equal),
-    ir.Greater1: (_are_in_order, _reversed(exact.less)),
-    ir.GreaterEqual1: (_are_in_order, _reversed(exact.less_equal)),
+    ir.Greater1: (_are_in_order, _reverse(exact.less)),
+    ir.GreaterEqual1: (_are_in_order, _reverse(exact.less_equal)),
 }
 """For each operation when the plug-in computes it exactly, and what replaces it otherwise."""
 

@@ -59,7 +59,7 @@ def integer_products(builder: Builder, node: Node) -> Replacement:
 
 
 def _becomes_float(value: Output) -> bool:
-    """Whether nothing reads the integers but conversions to floats, of sums with a bias perhaps."""
+    """True if nothing reads the integers but conversions to floats, of sums with a bias perhaps."""
     readers = value.uses
     return bool(readers) and all(
         _becomes_float(reader.outputs[0])
@@ -70,7 +70,7 @@ def _becomes_float(value: Output) -> bool:
 
 
 def _depth(node: Node) -> int | None:
-    """How many products are added up for each element: what either operand tells, mostly the weights."""
+    """Return the number of products per sum, from either operand, mostly the weights."""
     a, b = node.inputs
     if isinstance(node.op, MatMul1):
         sides = ((a, -2 if node.op.transpose_a else -1), (b, -1 if node.op.transpose_b else -2))
@@ -87,7 +87,7 @@ def _depth(node: Node) -> int | None:
 
 
 def bits_of(value: Output) -> int:
-    """How many bits integers have besides their sign."""
+    """Return the number of bits of integers without their sign."""
     low, high = interval_of(value)
     return max(1, int(-low - 1 if low < -high else max(high, -low)).bit_length())
 
@@ -153,13 +153,13 @@ def exact_product(builder: Builder, a: Factor, b: Factor, depth: int | None, pro
     total: Output | None = None
     for shift_b, part_b in right:
         for shift_a, part_a in left:
-            partial_product = _shifted(builder, product(part_a, part_b), shift_a + shift_b)
+            partial_product = _shift(builder, product(part_a, part_b), shift_a + shift_b)
             total = partial_product if total is None else layers.add(builder, total, partial_product)
     assert total is not None
     return total
 
 
-def _shifted(builder: Builder, value: Output, bits: int) -> Output:
+def _shift(builder: Builder, value: Output, bits: int) -> Output:
     # Engines disagree on shifts by 32 or more in 32 bits, so they are made in steps.
     while bits > 0:
         step = min(bits, 16)
@@ -196,7 +196,7 @@ def _einsum(builder: Builder, inputs: list[Output], parsed: Equation) -> Output:
 
 
 def _summands(step: Equation, inputs: tuple[Output, Output]) -> int | None:
-    """How many products are added up for each element."""
+    """Return the number of products per sum."""
     letters = dict.fromkeys(letter for term in step.operands for letter in term if letter not in step.output)
     whole = Equation(step.operands, "".join(letters)).shape([value.shape for value in inputs])
     return math.prod(whole.static()) if whole.is_static else None

@@ -57,11 +57,11 @@ def integer_reductions(builder: Builder, node: Node) -> Replacement:
     if isinstance(node.op, ReduceL1_4) and data.element_type.is_signed:
         data = layers.absolute(builder, data)
     pieces, width = _pieces(builder, node, data)
-    return _combined(builder, pieces, width)
+    return _combine(builder, pieces, width)
 
 
 def _count(node: Node) -> int:
-    """How many elements each result is made from, as far as it is known."""
+    """Return the number of elements that each result combines, as far as it is known."""
     shape, axes = node.inputs[0].shape, node.inputs[1].type.constant
     if not shape.has_rank:
         return _COUNT_IF_UNKNOWN
@@ -98,7 +98,7 @@ def _shifted_up(builder: Builder, data: Output, bits: int) -> Output:
     return builder.emit(BitwiseLeftShift15(), data, builder.like(bits, data))
 
 
-def _combined(builder: Builder, pieces: Sequence[Output], width: int) -> Output:
+def _combine(builder: Builder, pieces: Sequence[Output], width: int) -> Output:
     total = pieces[0]
     for index, piece in enumerate(pieces[1:], 1):
         total = layers.add(builder, total, _shifted_up(builder, piece, index * width))
@@ -124,7 +124,7 @@ def _mean(builder: Builder, node: Node) -> Output:
             quotient = layers.select(builder, negative, layers.subtract(builder, quotient, unit), quotient)
             rest = layers.select(builder, negative, layers.add(builder, rest, count), rest)
         quotients.insert(0, quotient)
-    mean = _combined(builder, quotients, width)
+    mean = _combine(builder, quotients, width)
     if not data.element_type.is_signed:
         return mean
     assert rest is not None

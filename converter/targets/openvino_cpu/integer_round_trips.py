@@ -40,7 +40,7 @@ def integer_round_trips(builder: Builder, node: Node) -> Replacement:
             for product, source in zip(products, there.inputs)
         )
         return builder.emit(there.op, a, b)
-    rounded = _product(node.inputs[0]) or _clamped(node.inputs[0])
+    rounded = _product(node.inputs[0]) or _match_clamp(node.inputs[0])
     return rounded or fail("its input is no product or Clamp of whole floats that was converted to integers")
 
 
@@ -53,7 +53,7 @@ def _product(value: Output) -> Output | None:
     return source if all(_is_whole(factor) for factor in source.node.inputs) else None
 
 
-def _clamped(value: Output) -> Output | None:
+def _match_clamp(value: Output) -> Output | None:
     """The whole floats that were converted to ``value``, all of them in the range of its type."""
     source = _before_conversion(value)
     if source is None or not isinstance(source.node.op, Clamp1):

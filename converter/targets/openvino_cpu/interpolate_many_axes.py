@@ -52,7 +52,7 @@ def interpolate_many_axes(builder: Builder, node: Node) -> Replacement:
 
 
 def _is_folded(value: Output) -> bool:
-    """Whether a value depends on constants and shapes alone."""
+    """True if a value depends on constants and shapes alone."""
     pending, seen = [value.node], set()
     while pending:
         node = pending.pop()
@@ -68,7 +68,7 @@ def _is_folded(value: Output) -> bool:
 
 
 def _at_once(mode: str, rank: int, axes: Sequence[int]) -> int:
-    """How many of these dimensions the plug-in resizes at once."""
+    """Return the number of these dimensions that the plug-in resizes at once."""
     if mode == "cubic" and rank == 3:
         return 1 if 0 in axes else 2
     if mode == "cubic" and rank == 4:

@@ -1,4 +1,4 @@
-"""Which integers float32 holds.
+"""Analysis of the integers that float32 holds.
 
 The plug-in computes much with integers in float32, which tells whole numbers apart up to 2^24. Rules leave a
 layer as it is where its values are known to be no larger.
@@ -12,7 +12,7 @@ from ir_runtime.graph import Output
 EXACT = (1 << 24) - 1
 """The greatest number that float32 tells from its successor."""
 _OF_DIMENSIONS = EXACT // 2
-"""What dimensions are taken to stay below; sums of two are exact, too.
+"""Assumed upper bound of dimensions; sums of two are exact, too.
 
 Models compute with dimensions all the time, and hardly ever with larger ones.
 """

@@ -36,17 +36,17 @@ def _covers_all(entry: InputMap) -> bool:
     return entry.part_size == 1 and (entry.start, entry.end, entry.stride) in ((0, -1, 1), (-1, 0, -1))
 
 
-def _loop(sub: SubGraph, kept: list[InputMap]) -> tuple[Loop5, list[int]]:
+def _loop(sub: SubGraph, kept_inputs: list[InputMap]) -> tuple[Loop5, list[int]]:
     """The Loop over the same body without the slices, and the inputs that follow its count and condition."""
     body = sub.body.clone()
-    places = {entry.parameter: index for index, entry in enumerate(kept)}
-    body.parameters = [body.parameters[entry.parameter] for entry in kept]
+    places = {entry.parameter: index for index, entry in enumerate(kept_inputs)}
+    body.parameters = [body.parameters[entry.parameter] for entry in kept_inputs]
     going = Builder().constant(True, "boolean").node
     unique = UniqueNames(body)
     going.name = unique("condition")
     body.results = [*body.results, make_node(Result1(), going.outputs, unique("condition/result"))]
-    inputs = tuple(InputMap(2 + index, index) for index in range(len(kept)))
+    inputs = tuple(InputMap(2 + index, index) for index in range(len(kept_inputs)))
     outputs = (*sub.outputs, OutputMap(None, len(body.results) - 1))
     back_edges = tuple((result, places[parameter]) for result, parameter in sub.back_edges if parameter in places)
     loop = Loop5(bodies=(SubGraph(body, inputs, outputs, back_edges),))
-    return loop, [entry.external for entry in kept if entry.external is not None]
+    return loop, [entry.external for entry in kept_inputs if entry.external is not None]

@@ -58,26 +58,26 @@ def _widen(node: Node, sub: SubGraph, unique: UniqueNames) -> bool:
         if entry.external is None or not narrow:
             continue
         element_type, changed = value.element_type, True
-        node.replace_input(entry.external, _converted(node.inputs[entry.external], _WIDER[element_type], unique))
+        node.replace_input(entry.external, _convert(node.inputs[entry.external], _WIDER[element_type], unique))
         value.type = TensorType(_WIDER[element_type], value.shape)
         parameter.op = parameter.op.of_type(value.type)
-        value.replace_by(_converted(value, element_type, inner), move_names=False)
+        value.replace_by(_convert(value, element_type, inner), move_names=False)
     for result in sub.body.results:
         (value,) = result.inputs
         if value.element_type in _WIDER:
-            result.replace_input(0, _converted(value, _WIDER[value.element_type], inner))
+            result.replace_input(0, _convert(value, _WIDER[value.element_type], inner))
             changed = True
     for exit in sub.outputs:
         if exit.external is not None and node.outputs[exit.external].element_type in _WIDER:
             output = node.outputs[exit.external]
             element_type = output.element_type
             output.type = TensorType(_WIDER[element_type], output.shape)
-            back = _converted(output, element_type, unique)
+            back = _convert(output, element_type, unique)
             output.replace_by(back)
     return changed
 
 
-def _converted(value: Output, element_type: ElementType, unique: UniqueNames) -> Output:
+def _convert(value: Output, element_type: ElementType, unique: UniqueNames) -> Output:
     node = make_node(Convert1(destination_type=element_type), [value], unique(f"{value.node.name}/{element_type}"))
     node.origin = value.node.origin
     return node.outputs[0]

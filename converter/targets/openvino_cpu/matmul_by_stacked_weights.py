@@ -33,7 +33,7 @@ def matmul_by_stacked_weights(builder: Builder, node: Node) -> Replacement:
 
 
 def _is_stored(value: Output, deepest: int = 6) -> bool:
-    """Whether it is computed from constants alone; weights may be compressed and transposed."""
+    """True if it is computed from constants alone; weights may be compressed and transposed."""
     if value.tensor is not None or not value.node.inputs:
         return value.tensor is not None
     return deepest > 0 and all(_is_stored(source, deepest - 1) for source in value.node.inputs)

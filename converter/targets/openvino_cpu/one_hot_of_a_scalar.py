@@ -15,7 +15,7 @@ from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 @openvino_cpu.replaces("one_hot_of_a_scalar", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def one_hot_of_a_scalar(builder: Builder, node: Node) -> Replacement:
-    """Put the index into a list."""
+    """Reshape the index to a list."""
     index, *others = node.inputs
     if not index.shape.has_rank or index.shape.rank or others[0].type.constant is not None:
         return fail("the index is not known to be a scalar, or the depth is constant")

@@ -28,12 +28,12 @@ def pad_value_at_run_time(builder: Builder, node: Node) -> Replacement:
     # A conversion, because a comparison would be fused with Select, which then rounds integers to float32.
     unit = builder.constant(1, element_types.i32)
     ones = builder.emit(Broadcast3(mode="numpy"), unit, shape_of(builder, data))
-    kept = builder.emit(node.op, ones, before, after, builder.like(0, ones))
+    mask = builder.emit(node.op, ones, before, after, builder.like(0, ones))
     element_type = data.element_type
     choices = [
         in_type(builder, value, element_types.f32) if element_type.bits == 8 and element_type.is_real else value
         for value in (padded, fill)
     ]
     return in_type(
-        builder, layers.select(builder, in_type(builder, kept, element_types.boolean), *choices), element_type
+        builder, layers.select(builder, in_type(builder, mask, element_types.boolean), *choices), element_type
     )

@@ -72,7 +72,7 @@ def _without_bias(value: Output) -> tuple[Output, Array | None]:
 
 
 def _is_dequantised(value: Output, *, stored: bool) -> bool:
-    """Whether these are 8-bit integers, converted to floats, less a constant: stored ones, or quantised ones."""
+    """True if these are 8-bit integers, converted to floats, less a constant: stored ones, or quantised ones."""
     node = value.node
     if isinstance(node.op, Subtract1):
         zero = node.inputs[1].node
@@ -94,8 +94,8 @@ def _of_weights(factor: Array, product: Node, weights: Output) -> Array | None:
     if rank is None or not weights.shape.has_rank:
         return None
     channels = rank - 1 if isinstance(product.op, MatMul1) else 1
-    shown = (1,) * (rank - factor.ndim) + factor.shape
-    if len(shown) != rank or factor.size != shown[channels]:
+    aligned_shape = (1,) * (rank - factor.ndim) + factor.shape
+    if len(aligned_shape) != rank or factor.size != aligned_shape[channels]:
         return None
     if isinstance(product.op, MatMul1):
         return factor.reshape((-1, 1) if product.op.transpose_b else (-1,))

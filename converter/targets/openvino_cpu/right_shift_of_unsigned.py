@@ -29,5 +29,5 @@ def right_shift_of_unsigned(builder: Builder, node: Node) -> Replacement:
     shifted = builder.emit(BitwiseRightShift15(), in_type(builder, value, signed), amount)
     top = builder.emit(BitwiseRightShift15(), builder.constant(-_TOPMOST, signed), amount)
     copies = builder.emit(BitwiseLeftShift15(), top, builder.constant(1, signed))
-    kept = builder.emit(BitwiseAnd13(), shifted, builder.emit(BitwiseNot13(), copies))
-    return in_type(builder, kept, element_types.u32)
+    result = builder.emit(BitwiseAnd13(), shifted, builder.emit(BitwiseNot13(), copies))
+    return in_type(builder, result, element_types.u32)

@@ -77,14 +77,14 @@ def _weights_of(value: Output) -> _Weights | NotMatched:
 
 
 def _are_of_rows(weights: _Weights) -> bool:
-    """Whether each factor belongs to weights that are stored in a row: it has their first dimensions, then 1."""
+    """True if each factor belongs to weights that are stored in a row: it has their first dimensions, then 1."""
     stored = weights.stored
     shapes = [(*stored[:count], *[1] * (len(stored) - count)) for count in range(len(stored) + 1)]
     return all(factor in shapes for factor in weights.factors)
 
 
 def _are_read_by_product(node: Node, weights: _Weights) -> bool:
-    """Whether the factors are one number, or one for each row or each group of a row, as the plug-in reads them."""
+    """True if the factors are one number, or one for each row or each group of a row, as the plug-in reads them."""
     assert isinstance(node.op, MatMul1)
     if all(set(factor) <= {1} for factor in weights.factors):
         return True
@@ -108,5 +108,5 @@ def _are_read_by_product(node: Node, weights: _Weights) -> bool:
 
 
 def _is_usual_group(size: int) -> bool:
-    """Whether the plug-in reads groups of this size correctly, or decompresses them by layers of their own."""
+    """True if the plug-in reads groups of this size correctly, or decompresses them by layers of their own."""
     return size < 4 or size & (size - 1) == 0 or size % 32 == 0

@@ -74,7 +74,7 @@ def sliding_window(builder: Builder, node: Node) -> Replacement:
 
 
 def _operands(condition: Output) -> Iterator[Output]:
-    """What LogicalAnd joins."""
+    """Return the operands that LogicalAnd joins."""
     pending = [condition]
     while pending:
         value = pending.pop()

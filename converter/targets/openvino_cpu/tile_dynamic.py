@@ -85,11 +85,11 @@ def _in_steps(builder: Builder, data: Output, axes: list[int], repeats: Output, 
     at_once = max(_MOST_DIMENSIONS - data.shape.rank, 1)
     for start in range(0, len(axes), at_once):
         some = axes[start : start + at_once]
-        data = _repeated(builder, data, some, repeats, values)
+        data = _repeat(builder, data, some, repeats, values)
     return data
 
 
-def _repeated(builder: Builder, data: Output, axes: list[int], repeats: Output, values: Array | None) -> Output:
+def _repeat(builder: Builder, data: Output, axes: list[int], repeats: Output, values: Array | None) -> Output:
     rank = data.shape.rank
     shape = shape_of(builder, data)
     if values is None:
@@ -118,7 +118,7 @@ def _entry(builder: Builder, values: Output, index: int) -> Output:
 
 
 def _beside_one_channel(builder: Builder, data: Output, times: Array) -> Output | None:
-    """What keeps data that may have one channel from being stored with the channels last."""
+    """Return layers that keep data of one channel from being stored with channels last; None if not needed."""
     rank = data.shape.rank
     if rank not in (4, 5) or not data.shape[1].contains(1) or data.shape.is_static:
         return None

@@ -52,7 +52,7 @@ def _why_not(node: Node) -> NotMatched | None:
 
 
 def _transpose(node: Node) -> None:
-    """Put the transposed constant in the place of ``node``, under its name; the tensor of the model is gone."""
+    """Replace ``node`` by the transposed constant, under its name; the tensor of the model is gone."""
     assert node.op.data is not None
     transposed = make_node(Const1(value=node.op.data.transposed()), (), node.name)
     transposed.origin, transposed.runtime_info = node.origin, node.runtime_info

@@ -36,7 +36,7 @@ def attention(
         mask = None
     seen = None if mask is None else ctx.node.inputs[3]
     if sink is None and _is_plain(ctx, ctx.node, seen) and ctx.at_least(23):
-        return _fused(ctx, ctx.node, None if seen is None else exact_mask(ctx, seen))
+        return _fuse(ctx, ctx.node, None if seen is None else exact_mask(ctx, seen))
     return ctx.decompose()[0]
 
 
@@ -50,14 +50,14 @@ def attention_of_rows_without_keys(ctx: Context, op: Operation) -> Value | None:
     mask = guarded_mask(node.inputs[3], is_seen)
     if mask is None or not is_zero(zero) or not _is_plain(ctx, node, mask) or not ctx.at_least(23):
         return None
-    return _fused(ctx, node, exact_mask(ctx, mask, hidden_rows_are_zero=True))
+    return _fuse(ctx, node, exact_mask(ctx, mask, hidden_rows_are_zero=True))
 
 
-def _fused(ctx: Context, node: Node, mask: Value | None) -> Value:
+def _fuse(ctx: Context, node: Node, mask: Value | None) -> Value:
     """ONNX's Attention for a layer of the IR without a sink."""
     assert isinstance(node.op, ScaledDotProductAttention13)
     query = ctx.value(node.inputs[0])
-    key, value = _grouped(ctx, node)
+    key, value = _group(ctx, node)
     scale = ctx.value(node.inputs[4]) if len(node.inputs) > 4 else None
     factor = None if scale is None else known_number(ctx, scale)
     if scale is not None and (factor is None or not 0 < factor < math.inf):  # others are refused
@@ -77,7 +77,7 @@ def _for_each_row(ctx: Context, mask: Value, query: Value, key: Value) -> Value:
     return mask if set(target_shape) == {1} else ctx.emit("Expand", mask, shape_list(ctx, target_shape))
 
 
-def _grouped(ctx: Context, node: Node) -> tuple[Value, Value]:
+def _group(ctx: Context, node: Node) -> tuple[Value, Value]:
     """Keys and values without what repeats their heads for those of the query."""
     key, value = _grouped_sources(node)
     return ctx.value(key), ctx.value(value)

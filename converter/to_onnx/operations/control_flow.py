@@ -47,8 +47,10 @@ def if_(ctx: Context, op: If8, condition: Value, *inputs: Value) -> list[Value]:
         translated = inner.translate(sub.body, {**_unfed(inner, sub.body.parameters, values), **values})
         results = [translated[node.inputs[0]] for node in sub.body.results]
         places = {entry.external: entry.result for entry in sub.outputs if entry.external is not None}
-        kinds = [output.element_type for output in ctx.node.outputs]
-        graph.outputs = [inner.cast(results[places[place]], element_type) for place, element_type in enumerate(kinds)]
+        result_types = [output.element_type for output in ctx.node.outputs]
+        graph.outputs = [
+            inner.cast(results[places[place]], element_type) for place, element_type in enumerate(result_types)
+        ]
         branches.append(graph)
     return ctx.emit_many(
         "If",
@@ -79,7 +81,7 @@ def loop(ctx: Context, op: Loop5, trips: Value, condition: Value, *inputs: Value
     number = known_number(ctx, trips)
     count: Value | None = None
     if number is None or number >= 0:
-        limited = _limited(ctx.node.inputs[0])
+        limited = _limited_source(ctx.node.inputs[0])
         count = scalar(ctx, ctx.cast(trips if limited is None else ctx.value(limited), element_types.i64))
         if number is None and limited is None:
             endless = ctx.emit("Less", count, ctx.constant(0))
@@ -195,7 +197,7 @@ def _loop(
     places = {state.result: place for place, state in enumerate(body.states)}
     outputs = {entry.external: outputs_of_loop[places[entry.result]] for entry in last}
     for part, value in zip(joined, outputs_of_loop[len(body.states) :]):
-        outputs[part.external] = _joined(ctx, value, part, sources[part.result].shape)
+        outputs[part.external] = _join(ctx, value, part, sources[part.result].shape)
     return [outputs[place] for place in range(len(ctx.node.outputs))]
 
 
@@ -233,15 +235,15 @@ def _cut(ctx: Context, source: Value, entry: InputMap, iteration: Value) -> Valu
 
 
 def _is_begin(ctx: Context, inputs: Sequence[Value], external: int) -> bool:
-    """Whether a loop's input is the condition with which the loop begins, as a Loop of ONNX gives it to its body."""
+    """True if a loop's input is the condition with which the loop begins, as a Loop of ONNX gives it to its body."""
     first, value = (ctx.constant_values(inputs[place]) for place in (1, external))
     if first is None or value is None:
         return inputs[1] is inputs[external]
     return bool(np.all(first)) and bool(np.all(value))
 
 
-def _limited(trips: Output) -> Output | None:
-    """What a trip count is made from that is 0 at least; ONNX takes a negative one for 0, the IR for no limit."""
+def _limited_source(trips: Output) -> Output | None:
+    """Return the source of a trip count that is 0 at least; ONNX takes a negative one for 0, the IR for no limit."""
     if not isinstance(trips.node.op, Maximum1):
         return None
     for source, least in (trips.node.inputs, trips.node.inputs[::-1]):
@@ -252,7 +254,7 @@ def _limited(trips: Output) -> Output | None:
 
 
 def _piece(ctx: Context, values: Mapping[Output, Value], result: Output, entry: OutputMap) -> Value:
-    """What an iteration adds to an output: without the dimension along which it is joined, where that is 1."""
+    """Return the part that an iteration adds to an output, without the dimension to join along where that is 1."""
     node = result.node
     if entry.part_size != 1 or not result.shape.has_rank or not _is_one(result.shape, entry.axis):
         return values[result]
@@ -274,7 +276,7 @@ def _is_one(shape: PartialShape, axis: int | None) -> bool:
     return axis is not None and shape[axis].is_static and shape[axis].value == 1
 
 
-def _joined(ctx: Context, stacked: Value, entry: OutputMap, shape: PartialShape) -> Value:
+def _join(ctx: Context, stacked: Value, entry: OutputMap, shape: PartialShape) -> Value:
     """The iterations, stacked along a new first dimension, one after the other along their axis."""
     assert entry.axis is not None
     if not shape.has_rank:

@@ -43,7 +43,7 @@ def group_convolution(ctx: Context, op: GroupConvolution1, x: Value, weights: Va
     groups = weights.shape[0] if weights.shape.has_rank else None
     if groups is None or not groups.is_static:
         ctx.fail("the number of groups must be known")
-    return ctx.emit("Conv", x, _joined(ctx, weights, 0), group=groups.value, **_attributes(ctx, op, x, weights, rank))
+    return ctx.emit("Conv", x, _join(ctx, weights, 0), group=groups.value, **_attributes(ctx, op, x, weights, rank))
 
 
 @ir_idiom(Add1)
@@ -65,7 +65,7 @@ def biased_convolution(ctx: Context, op: Operation) -> Value | None:
     return None
 
 
-def _joined(ctx: Context, weights: Value, axis: int) -> Value:
+def _join(ctx: Context, weights: Value, axis: int) -> Value:
     """The weights with the dimensions ``axis`` and the next as one."""
     dims = weights.shape.dims
     merged = [*dims[:axis], dims[axis] * dims[axis + 1], *dims[axis + 2 :]]
@@ -98,7 +98,7 @@ def convolution_transposed(
 ) -> Value:
     """ConvTranspose"""
     rank = _spatial_rank(ctx, x, weights, 2)
-    return _transposed(ctx, op, x, weights, weights.shape.dims[2:], rank, shape, 1)
+    return _transpose(ctx, op, x, weights, weights.shape.dims[2:], rank, shape, 1)
 
 
 @ir_op(GroupConvolutionBackpropData1)
@@ -110,10 +110,10 @@ def group_convolution_transposed(
     groups = weights.shape[0] if weights.shape.has_rank else None
     if groups is None or not groups.is_static:
         ctx.fail("the number of groups must be known")
-    return _transposed(ctx, op, x, _joined(ctx, weights, 0), weights.shape.dims[3:], rank, shape, groups.value)
+    return _transpose(ctx, op, x, _join(ctx, weights, 0), weights.shape.dims[3:], rank, shape, groups.value)
 
 
-def _transposed(
+def _transpose(
     ctx: Context,
     op: _Backprop,
     x: Value,

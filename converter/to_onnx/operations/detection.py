@@ -53,14 +53,16 @@ def non_max_suppression(
         floor,
         center_point_box=int(op.box_encoding == "center") or None,
     )
-    return _written(ctx, op, rows, ctx.emit("GatherND", values, rows), scores.element_type)
+    return _write(ctx, op, rows, ctx.emit("GatherND", values, rows), scores.element_type)
 
 
-def _written(ctx: Context, op: NonMaxSuppression9, rows: Value, best: Value, of_scores: ElementType) -> list[Value]:
+def _write(ctx: Context, op: NonMaxSuppression9, rows: Value, best: Value, of_scores: ElementType) -> list[Value]:
     """The layer's outputs for rows ``batch, class, box`` and their scores."""
     if op.sort_result_descending:
-        kinds = [element_types.f32, element_types.i64]
-        best, order = ctx.emit_many("TopK", best, ctx.emit("Shape", best), count=2, types=kinds, axis=0, sorted=1)
+        result_types = [element_types.f32, element_types.i64]
+        best, order = ctx.emit_many(
+            "TopK", best, ctx.emit("Shape", best), count=2, types=result_types, axis=0, sorted=1
+        )
         rows = ctx.emit("Gather", rows, order, axis=0)
     element_type = getattr(op, "output_type", element_types.i64)
     if len(ctx.node.outputs) == 1:

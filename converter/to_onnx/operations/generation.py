@@ -20,13 +20,13 @@ def shape_of(ctx: Context, op: ShapeOf1 | ShapeOf3, x: Value) -> Value:
 def range_(ctx: Context, op: Range1 | Range4, start: Value, stop: Value, step: Value) -> Value:
     """Range, in float32 where a bound is a float, else in int64 or int32"""
     target_type: ElementType = getattr(op, "output_type", start.element_type)
-    kinds = {bound.element_type for bound in (start, stop, step)}
-    if any(element_type is element_types.f64 for element_type in kinds):
+    result_types = {bound.element_type for bound in (start, stop, step)}
+    if any(element_type is element_types.f64 for element_type in result_types):
         work = element_types.f64
-    elif any(element_type.is_real for element_type in kinds):
+    elif any(element_type.is_real for element_type in result_types):
         work = element_types.f32
     else:
-        work = element_types.i32 if kinds == {element_types.i32} else element_types.i64
+        work = element_types.i32 if result_types == {element_types.i32} else element_types.i64
     bounds = [scalar(ctx, ctx.cast(bound, work)) for bound in (start, stop, step)]
     return ctx.cast(ctx.emit("Range", *bounds), target_type)
 

@@ -71,14 +71,14 @@ def group_query_attention(ctx: Context, op: ScaledDotProductAttention13) -> Valu
     inputs = [ctx.value(source) for source in (query, keys.new, values.new)]
     if not is_fitting or any(_depends_on(value, presents) for value in (*inputs, mask)):
         return None
-    call = _emitted(ctx, node, inputs, (keys, values), mask, scale, sizes)
+    call = _emit(ctx, node, inputs, (keys, values), mask, scale, sizes)
     for present, output in zip(presents, call.outputs[1:]):
         _take_over(ctx, call, present, output)
     spread = reshape(ctx, call.outputs[0], [0, 0, heads.value, sizes[1]])
     return transpose(ctx, spread, [0, 2, 1, 3])
 
 
-def _emitted(
+def _emit(
     ctx: Context,
     node: Node,
     inputs: list[Value],
@@ -115,7 +115,7 @@ def _emitted(
 
 
 class _Lengths(NamedTuple):
-    """What GroupQueryAttention takes of the lengths, made once for all layers of a model."""
+    """Lengths as GroupQueryAttention takes them, computed once for all layers of a model."""
 
     last: Value
     """The last position of each batch."""
@@ -149,7 +149,7 @@ def _lengths(ctx: Context, keys: _Cache) -> _Lengths:
 
 
 def _bias(ctx: Context, mask: Value, element_type: ElementType, lengths: _Lengths) -> Value:
-    """What is added to the scores: a mask of 0 and -inf for a boolean one, for every new position."""
+    """Return the additive mask of the scores: 0 and -inf for a boolean one, for every new position."""
 
     def make() -> Value:
         added = mask
@@ -171,7 +171,7 @@ def _take_over(ctx: Context, call: Call, present: Value, output: Value) -> None:
 
 
 def _depends_on(value: Value, others: list[Value]) -> bool:
-    """Whether a value is computed from one of the others."""
+    """True if a value is computed from one of the others."""
     pending, seen = [value], set[Value]()
     while pending:
         dependency = pending.pop()

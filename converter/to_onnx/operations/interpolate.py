@@ -150,7 +150,7 @@ def _full(ctx: Context, x: Value, target: Value, axes: Sequence[int], rank: int,
 
 
 def _is_matrix(op: Interpolate4 | Interpolate11) -> bool:
-    """Whether ONNX's Resize has no such mode, so that each axis is a product with the weights."""
+    """True if ONNX's Resize has no such mode, so that each axis is a product with the weights."""
     return (
         op.mode.endswith("_pillow")
         or (op.mode == "linear" and op.antialias)

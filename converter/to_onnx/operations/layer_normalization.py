@@ -22,16 +22,16 @@ _SHIFTED = layer(Add1, _SCALED, constant("bias"))
 @ir_idiom(Add1)
 def shifted(ctx: Context, op: Operation) -> Value | None:
     """LayerNormalization with scale and bias (opset 17)"""
-    return _written(ctx, _SHIFTED.match(ctx.node.outputs[0]))
+    return _write(ctx, _SHIFTED.match(ctx.node.outputs[0]))
 
 
 @ir_idiom(Multiply1)
 def scaled(ctx: Context, op: Operation) -> Value | None:
     """LayerNormalization with a scale (opset 17)"""
-    return _written(ctx, _SCALED.match(ctx.node.outputs[0]))
+    return _write(ctx, _SCALED.match(ctx.node.outputs[0]))
 
 
-def _written(ctx: Context, match: Match | NotMatched) -> Value | None:
+def _write(ctx: Context, match: Match | NotMatched) -> Value | None:
     if isinstance(match, NotMatched):
         return None
     node = match.node("mvn")

@@ -1,4 +1,4 @@
-"""QuantizeLinear and DequantizeLinear, which the IR spells out.
+"""Fuse the layers that the IR has for QuantizeLinear and DequantizeLinear.
 
 x -> Divide(scale) -> Round -> Add(zero point) -> Clamp to the limits of the type -> Convert
 codes -> Convert -> Subtract(zero point) -> Multiply(scale)
@@ -61,7 +61,7 @@ def dequantize_linear(ctx: Context, op: Operation) -> Value | None:
 
 
 def _is_written(ctx: Context, codes: ElementType, numbers: ElementType) -> bool:
-    """Whether ONNX's operators quantize between these types in the opset."""
+    """True if ONNX's operators quantize between these types in the opset."""
     least = _CODES.get(codes.name)
     if least is None or numbers not in (element_types.f32, element_types.f16):
         return False

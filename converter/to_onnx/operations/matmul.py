@@ -38,8 +38,8 @@ def matmul(ctx: Context, op: MatMul1, a: Value, b: Value) -> Value:
         return ctx.emit("Gemm", a, b, transA=int(op.transpose_a) or None, transB=int(op.transpose_b) or None)
     return ctx.emit(
         "MatMul",
-        _transposed(ctx, a) if op.transpose_a else a,
-        (_stored_transposed(ctx) or _transposed(ctx, b)) if op.transpose_b else b,
+        _transpose(ctx, a) if op.transpose_a else a,
+        (_stored_transposed(ctx) or _transpose(ctx, b)) if op.transpose_b else b,
     )
 
 
@@ -82,13 +82,13 @@ def _stored_transposed(ctx: Context) -> Value | None:
 
 
 def _reads_transposed(node: Node, weights: Output) -> bool:
-    """Whether a layer becomes a MatMul, and not a Gemm, that reads the weights as its second operand alone."""
+    """True if a layer becomes a MatMul, and not a Gemm, that reads the weights as its second operand alone."""
     if not isinstance(node.op, MatMul1) or not node.op.transpose_b or node.inputs[0] is weights:
         return False
     return not (node.inputs[0].shape.has_rank and node.inputs[0].shape.rank == weights.shape.rank == 2)
 
 
-def _transposed(ctx: Context, x: Value) -> Value:
+def _transpose(ctx: Context, x: Value) -> Value:
     rank = rank_of(ctx, x, "a transposed operand")
     if rank < 2:
         return x

@@ -75,11 +75,11 @@ def _windows(ctx: Context, op: Pooling, x: Value) -> _Windows:
 
 
 def _may_start_behind(op: Pooling) -> bool:
-    """Whether windows that are rounded up may start behind the data."""
+    """True if windows that are rounded up may start behind the data."""
     return any(op.pads_end) or any(stride > taps for stride, taps in zip(op.strides, op.kernel))
 
 
-def _padded(ctx: Context, x: Value, pads: Sequence[int], value: Any) -> Value:
+def _pad(ctx: Context, x: Value, pads: Sequence[int], value: Any) -> Value:
     rank = len(pads) // 2
     whole = [0, 0, *pads[:rank], 0, 0, *pads[rank:]]
     return ctx.emit("Pad", x, ctx.constant(whole, element_types.i64), ctx.like(value, x))
@@ -94,11 +94,11 @@ def average_pool(ctx: Context, op: AvgPool, x: Value) -> Value:
         ctx.opsets.require(19, "an AveragePool with dilations")
     if not windows.outer:
         return ctx.emit("AveragePool", x, count_include_pad=int(not op.exclude_pad) or None, **attributes)
-    means = ctx.emit("AveragePool", _padded(ctx, x, windows.outer, 0), **attributes)
+    means = ctx.emit("AveragePool", _pad(ctx, x, windows.outer, 0), **attributes)
     if not op.exclude_pad:
         return means
     ones = ctx.emit("Add", ctx.emit("Mul", x, ctx.like(0, x)), ctx.like(1, x))
-    return ctx.emit("Div", means, ctx.emit("AveragePool", _padded(ctx, ones, windows.outer, 0), **attributes))
+    return ctx.emit("Div", means, ctx.emit("AveragePool", _pad(ctx, ones, windows.outer, 0), **attributes))
 
 
 def _maxima(ctx: Context, op: Pooling, x: Value, count: int) -> list[Value]:
@@ -107,9 +107,9 @@ def _maxima(ctx: Context, op: Pooling, x: Value, count: int) -> list[Value]:
         if count > 1 and len(ctx.node.outputs) > 1:
             ctx.fail("indices of a pooling need pads that are smaller than the kernel")
         element_type = x.element_type
-        x = _padded(ctx, x, windows.outer, -math.inf if element_type.is_real else element_type.limits[0])
-    kinds = [x.element_type, element_types.i64]
-    return ctx.emit_many("MaxPool", x, count=count, types=kinds, **windows.attributes)
+        x = _pad(ctx, x, windows.outer, -math.inf if element_type.is_real else element_type.limits[0])
+    result_types = [x.element_type, element_types.i64]
+    return ctx.emit_many("MaxPool", x, count=count, types=result_types, **windows.attributes)
 
 
 @ir_op(MaxPool1)
@@ -167,11 +167,11 @@ def adaptive_max_pool(ctx: Context, op: AdaptiveMaxPool8, x: Value, shape: Value
     if counts is None or not sizes or not all(size.is_static for size in sizes):
         ctx.fail("the spatial dimensions of data and output must be known")
     lengths = [size.value for size in sizes]
-    kinds = [x.element_type, element_types.i64]
+    result_types = [x.element_type, element_types.i64]
     total = ctx.constant(int(np.prod(lengths)))
     if all(length % count == 0 for length, count in zip(lengths, counts)):
         kernel = [length // count for length, count in zip(lengths, counts)]
-        best, places = ctx.emit_many("MaxPool", x, count=2, types=kinds, kernel_shape=kernel, strides=kernel)
+        best, places = ctx.emit_many("MaxPool", x, count=2, types=result_types, kernel_shape=kernel, strides=kernel)
         return [best, ctx.cast(ctx.emit("Mod", places, total), op.index_element_type)]
     numbers = ctx.constant(np.arange(int(np.prod(lengths))).reshape(lengths))
     best, places = _regions(ctx, op, x, numbers, lengths, counts, 0)

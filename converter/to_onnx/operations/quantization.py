@@ -14,7 +14,7 @@ from ir_runtime.operations.quantization import FakeConvert13, FakeQuantize1
 from ir_runtime.records import record
 
 _OFF_ZERO = 1e-3
-"""How far a zero point may be from a whole number, in steps."""
+"""Largest distance of a zero point from a whole number, in steps."""
 
 
 @record
@@ -35,7 +35,7 @@ def fake_quantize(
     limits = [aligned(ctx, op.auto_broadcast, x, limit)[1] for limit in (low, high, out_low, out_high)]
     grid = _grid(ctx, op, x, *limits)
     if grid is not None:
-        return _quantized(ctx, x, grid)
+        return _quantize(ctx, x, grid)
     low, high, out_low, out_high = limits
     element_type = x.element_type
     if element_type.bits < 32:
@@ -82,7 +82,7 @@ def _grid(
     return _Grid(element_type, scale.reshape(-1), zero.reshape(-1), axes[0])
 
 
-def _quantized(ctx: Context, x: Value, grid: _Grid) -> Value:
+def _quantize(ctx: Context, x: Value, grid: _Grid) -> Value:
     scale, zero = ctx.like(grid.scale, x), ctx.constant(grid.zero, grid.element_type)
     constant = ctx.constant_values(x)
     if constant is not None:

@@ -26,7 +26,7 @@ _SEEDS = 1 << 24
 
 
 def _seed(op: _Random) -> float | None:
-    """One seed for the layer's two; none where every call gives other numbers.
+    """Return one seed for the layer's two; none where every call gives other numbers.
 
     A layer that was made from ONNX has the bits of its seed, and one more, as 0 means none.
     """
@@ -112,6 +112,6 @@ def _greatest(ctx: Context, op: Multinomial13, logarithms: Value, count: Value) 
     logarithms = ctx.cast(logarithms, element_types.f32)
     drawn = _uniform(ctx, op, ctx.emit("Shape", logarithms), element_types.f32)
     noise = ctx.emit("Neg", ctx.emit("Log", ctx.emit("Neg", ctx.emit("Log", drawn))))
-    kinds = [element_types.f32, element_types.i64]
+    result_types = [element_types.f32, element_types.i64]
     scores = ctx.emit("Add", logarithms, noise)
-    return ctx.emit_many("TopK", scores, count, count=2, types=kinds, axis=1, largest=1, sorted=1)[1]
+    return ctx.emit_many("TopK", scores, count, count=2, types=result_types, axis=1, largest=1, sorted=1)[1]

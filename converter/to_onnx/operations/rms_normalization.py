@@ -38,7 +38,7 @@ def scaled(ctx: Context, op: Operation) -> Value | None:
     if sizes[-1:] != [width] or any(size != 1 for size in sizes[:-1]) or len(sizes) > source.shape.rank:
         return None
     weights = ctx.value(scale)
-    return _written(ctx, match, weights if sizes == [width] else reshape(ctx, weights, [width]))
+    return _write(ctx, match, weights if sizes == [width] else reshape(ctx, weights, [width]))
 
 
 @ir_idiom(Multiply1, Divide1)
@@ -47,10 +47,10 @@ def unscaled(ctx: Context, op: Operation) -> Value | None:
     match = _NORMALIZED.match(ctx.node.outputs[0])
     if isinstance(match, NotMatched) or not _is_over_the_last(ctx, match):
         return None
-    return _written(ctx, match, ctx.constant(np.ones(match["x"].shape[-1].value), match["x"].element_type))
+    return _write(ctx, match, ctx.constant(np.ones(match["x"].shape[-1].value), match["x"].element_type))
 
 
-def _written(ctx: Context, match: Match, scale: Value) -> Value | None:
+def _write(ctx: Context, match: Match, scale: Value) -> Value | None:
     if not ctx.at_least(23):
         return None
     epsilon = float(match.array("epsilon").reshape(-1)[0])
@@ -58,7 +58,7 @@ def _written(ctx: Context, match: Match, scale: Value) -> Value | None:
 
 
 def _is_over_the_last(ctx: Context, match: Match) -> bool:
-    """Whether the mean is over the last dimension alone, whose size is known, and keeps it.
+    """True if the mean is over the last dimension alone, whose size is known, and keeps it.
 
     The result has the dimensions of the data: constants of more dimensions, such as an epsilon, would add some.
     """

@@ -64,7 +64,7 @@ _HALVES = layer(Add1, _product(_X, _COS), _product(_concat(_NEGATED, _FIRST), _S
 
 
 class _Rotation(NamedTuple):
-    """What is rotated: numbers ``start`` to ``stop`` of each head of ``source``, the first 2 ``half`` of them."""
+    """The rotated values: ``start`` to ``stop`` of each head of ``source``, the first 2 ``half`` of them."""
 
     source: Output
     start: int
@@ -73,26 +73,26 @@ class _Rotation(NamedTuple):
     cos: Output
     sin: Output
     are_whole: bool
-    """Whether ``cos`` and ``sin`` have every angle twice: for the numbers of the first half and for their partners."""
+    """True if ``cos`` and ``sin`` have every angle twice: for the numbers of the first half and for their partners."""
     interleaved: bool = False
 
 
 @ir_idiom(Add1)
 def of_halves(ctx: Context, op: Operation) -> Value | None:
     """RotaryEmbedding of x cos + [-second half, first half] sin (opset 23)"""
-    return _written(ctx, _of_halves(ctx.node.outputs[0]))
+    return _write(ctx, _of_halves(ctx.node.outputs[0]))
 
 
 @ir_idiom(Concat1)
 def of_parts(ctx: Context, op: Operation) -> Value | None:
     """RotaryEmbedding of [first cos - second sin, second cos + first sin], and of numbers that stay (opset 23)"""
-    return _written(ctx, _of_parts(ctx.node.outputs[0]) or _with_rest(ctx, ctx.node.outputs[0]))
+    return _write(ctx, _of_parts(ctx.node.outputs[0]) or _with_rest(ctx, ctx.node.outputs[0]))
 
 
 @ir_idiom(Reshape1)
 def of_neighbours(ctx: Context, op: Operation) -> Value | None:
     """RotaryEmbedding of pairs of neighbours (opset 23)"""
-    return _written(ctx, _of_neighbours(ctx, ctx.node.outputs[0]))
+    return _write(ctx, _of_neighbours(ctx, ctx.node.outputs[0]))
 
 
 @ir_idiom(Reshape1)
@@ -109,7 +109,7 @@ def of_merged_heads(ctx: Context, op: Operation) -> Value | None:
     before, after = ctx.dims(rotation.source), ctx.dims(merged)
     if before is None or after is None or len(after) != _RANK - 1 or before[:2] != after[:2]:
         return None
-    return _written(ctx, rotation, are_heads_merged=True)
+    return _write(ctx, rotation, are_heads_merged=True)
 
 
 # --- what is rotated ---
@@ -134,7 +134,7 @@ def _of_parts(value: Output, pattern: Pattern = _PARTS, *, interleaved: bool = F
     roles = [match[name] for name in ("first", "second", "cos", "sin")]
     # The formula stays the same where the numbers and the angles change their roles.
     for first, second, cos, sin in (roles, [*roles[2:], *roles[:2]]):
-        joined, half = _joined([first, second, *value.node.inputs[2:]], interleaved), _width(first)
+        joined, half = _find_joined([first, second, *value.node.inputs[2:]], interleaved), _width(first)
         if joined is not None and half is not None and half == _width(second):
             return _Rotation(*joined, half, cos, sin, are_whole=False, interleaved=interleaved)
     return None
@@ -149,13 +149,13 @@ def _of_neighbours(ctx: Context, value: Output) -> _Rotation | None:
 
 
 def _of_pairs(value: Output) -> _Rotation | None:
-    """What is rotated to ``[..., half, 2]``: neighbours stand in the last dimension."""
+    """Match values rotated to ``[..., half, 2]``: neighbours stand in the last dimension."""
     has_pairs = value.shape.has_rank and value.shape.rank == _RANK + 1
     return _of_parts(value, _PAIRS, interleaved=True) if has_pairs else None
 
 
 def _with_rest(ctx: Context, value: Output) -> _Rotation | None:
-    """What is rotated as a whole, and behind it numbers of the same heads that stay."""
+    """Match values that are rotated as a whole, and behind them values of the same heads that stay."""
     match = _WITH_REST.match(value)
     inner = None if isinstance(match, NotMatched) else _of_halves(match["x"]) or _of_neighbours(ctx, match["x"])
     if inner is None:
@@ -195,9 +195,9 @@ def _sources(value: Output) -> Iterator[tuple[Output, Array]]:
 
 
 def _is_along_the_last(node: Node) -> bool:
-    """Whether a layer selects along the last dimension alone, by constants."""
+    """True if a layer selects along the last dimension alone, by constants."""
     op, rank = node.op, node.inputs[0].shape.rank
-    lists = [listed for source in node.inputs[1:] if (listed := numbers(source)) is not None]
+    lists = [elements for source in node.inputs[1:] if (elements := numbers(source)) is not None]
     if len(lists) < len(node.inputs) - 1:
         return False
     if isinstance(op, StridedSlice1):
@@ -213,7 +213,7 @@ def _is_along_the_last(node: Node) -> bool:
     return all(axis in (-1, rank - 1) for axis in axes)
 
 
-def _joined(parts: Sequence[Output], interleaved: bool = False) -> tuple[Output, int, int] | None:
+def _find_joined(parts: Sequence[Output], interleaved: bool = False) -> tuple[Output, int, int] | None:
     """The nearest tensor of which the parts, one behind the other, are the numbers from a start to a stop."""
     places_by_source = [dict(_sources(part)) for part in parts]
     for source in places_by_source[0]:
@@ -229,7 +229,7 @@ def _joined(parts: Sequence[Output], interleaved: bool = False) -> tuple[Output,
 
 
 def _is_joined(value: Output, parts: Sequence[Output]) -> bool:
-    """Whether a value has the numbers of the parts, one behind the other."""
+    """True if a value has the numbers of the parts, one behind the other."""
     places_by_source = [dict(_sources(part)) for part in (value, *parts)]
     for source, places in places_by_source[0].items():
         if all(source in entry for entry in places_by_source):
@@ -246,7 +246,7 @@ def _width(value: Output) -> int | None:
 
 
 def _has_equal_halves(value: Output) -> bool:
-    """Whether the second half of the last dimension has the numbers of the first."""
+    """True if the second half of the last dimension has the numbers of the first."""
     values = value.type.constant
     if values is not None:
         width = values.shape[-1] // 2 if values.ndim else 0
@@ -285,7 +285,7 @@ def _axis_of_heads(rotation: _Rotation) -> int | None:
 
 
 def _angles(ctx: Context, angles: Output, rotation: _Rotation, heads_at: int) -> Callable[[], Value] | None:
-    """What makes the angles ``[b, s, half]``, once for all tensors of this batch and length.
+    """Return a function that emits the angles ``[b, s, half]``, once for all tensors of this batch and length.
 
     None where they may have another batch or length than the tensor that is rotated.
     """
@@ -325,7 +325,7 @@ def _angles(ctx: Context, angles: Output, rotation: _Rotation, heads_at: int) ->
 # --- the operator ---
 
 
-def _written(ctx: Context, rotation: _Rotation | None, are_heads_merged: bool = False) -> Value | None:
+def _write(ctx: Context, rotation: _Rotation | None, are_heads_merged: bool = False) -> Value | None:
     if rotation is None or rotation.source.shape.rank != _RANK or rotation.source.element_type not in _KINDS:
         return None
     heads_at, width = _axis_of_heads(rotation), rotation.stop - rotation.start

@@ -49,7 +49,7 @@ def scatter_elements(
     reduction = getattr(op, "reduction", "none")
     if reduction != "none" and (not op.use_init_val or not _has_reduction(ctx, x, reduction)):
         return ctx.decompose()[0]
-    return _emitted(ctx, "ScatterElements", x, indices, updates, reduction, axis=_axis(ctx, axis, x))
+    return _emit(ctx, "ScatterElements", x, indices, updates, reduction, axis=_axis(ctx, axis, x))
 
 
 @ir_op(ScatterNDUpdate4, ScatterNDUpdate15)
@@ -58,7 +58,7 @@ def scatter_nd(ctx: Context, op: ScatterNDUpdate15, x: Value, indices: Value, up
     reduction = getattr(op, "reduction", "none")
     if reduction != "none" and not _has_reduction(ctx, x, reduction):
         return ctx.decompose()[0]
-    return _emitted(ctx, "ScatterND", x, ctx.cast(indices, element_types.i64), updates, reduction)
+    return _emit(ctx, "ScatterND", x, ctx.cast(indices, element_types.i64), updates, reduction)
 
 
 def _has_reduction(ctx: Context, x: Value, reduction: str) -> bool:
@@ -67,7 +67,7 @@ def _has_reduction(ctx: Context, x: Value, reduction: str) -> bool:
     return since is not None and x.element_type is not element_types.boolean and ctx.at_least(since)
 
 
-def _emitted(
+def _emit(
     ctx: Context, op_type: str, x: Value, indices: Value, updates: Value, reduction: str, **attributes: Any
 ) -> Value:
     element_type = x.element_type

@@ -26,7 +26,7 @@ from ir_runtime.operations.signal import DFT7, IDFT7, IRDFT9, RDFT9, STFT15
 _Fourier = Union[DFT7, IDFT7, RDFT9, IRDFT9]
 
 
-def _transformed(
+def _transform(
     ctx: Context, x: Value, axis: int, length: Size | None, *, inverse: bool = False, onesided: bool = False
 ) -> Value:
     """DFT along one axis; its axis is an input from opset 20 on."""
@@ -74,7 +74,7 @@ def _each(ctx: Context, x: Value, signal: Value, axes: Sequence[int], lengths: S
     """Complex transforms along several axes."""
     for axis, size in zip(axes, lengths):
         length = None if size == -1 else _length(ctx, size, size_of(ctx, signal, axis))
-        x = _transformed(ctx, x, axis, length, inverse=inverse)
+        x = _transform(ctx, x, axis, length, inverse=inverse)
     return x
 
 
@@ -95,7 +95,7 @@ def rdft(ctx: Context, op: RDFT9, x: Value, axes: Value, lengths: Value | None =
     *others, last = chosen
     *counts, count = _lengths(ctx, len(chosen), lengths)
     length = None if count == -1 else _length(ctx, count, size_of(ctx, x, last))
-    transformed = _transformed(ctx, unsqueeze(ctx, _wide(ctx, x), [-1]), last, length, onesided=True)
+    transformed = _transform(ctx, unsqueeze(ctx, _wide(ctx, x), [-1]), last, length, onesided=True)
     return ctx.cast(_each(ctx, transformed, x, others, counts, False), x.element_type)
 
 

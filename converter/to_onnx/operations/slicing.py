@@ -79,7 +79,7 @@ def strided_slice(
 
 
 def _position(ctx: Context, positions: Value, index: int) -> int | Value:
-    """One of the positions: a number, or a list of one int64."""
+    """Return one of the positions: a number, or a list of one int64."""
     numbers = known_list(ctx, positions)
     if numbers is not None:
         return numbers[index]

@@ -18,9 +18,9 @@ def top_k(ctx: Context, op: TopK11, x: Value, k: Value) -> list[Value]:
         first = ctx.emit("ArgMax" if op.mode == "max" else "ArgMin", x, axis=op.axis, keepdims=1)
         return [x, ctx.cast(first, op.index_element_type)]
     count = reshape(ctx, int64_list(ctx, k), [1])
-    kinds = [x.element_type, element_types.i64]
+    result_types = [x.element_type, element_types.i64]
     best, places = ctx.emit_many(
-        "TopK", x, count, count=2, types=kinds, axis=op.axis, largest=int(op.mode == "max"), sorted=1
+        "TopK", x, count, count=2, types=result_types, axis=op.axis, largest=int(op.mode == "max"), sorted=1
     )
     if op.sort == "index":
         both = [element_types.i64, element_types.i64]
@@ -38,8 +38,10 @@ def unique(ctx: Context, op: Unique10, x: Value, axis: Value | None = None) -> l
         if numbers is None:
             ctx.fail("the axis must be known")
         at = numbers[0]
-    kinds = [x.element_type, *[element_types.i64] * 3]
-    values, first, inverse, counts = ctx.emit_many("Unique", x, count=4, types=kinds, axis=at, sorted=int(op.sorted))
+    result_types = [x.element_type, *[element_types.i64] * 3]
+    values, first, inverse, counts = ctx.emit_many(
+        "Unique", x, count=4, types=result_types, axis=at, sorted=int(op.sorted)
+    )
     return [
         values,
         ctx.cast(first, op.index_element_type),

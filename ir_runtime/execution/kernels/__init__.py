@@ -16,7 +16,7 @@ import_modules_of(__name__)
 
 
 def is_arithmetic(op: Operation) -> bool:
-    """Whether there may be a kernel or a formula for the operation: it then computes in float32."""
+    """True if there may be a kernel or a formula for the operation: it then computes in float32."""
     return has_kernel(op) or has_formula(op)
 
 

@@ -154,7 +154,7 @@ class _Attention:
             added = mask
         try:
             hidden, added, sink = (
-                None if scores_part is None else np.broadcast_to(_grouped(scores_part, groups), (*shape[:-1], last))
+                None if scores_part is None else np.broadcast_to(_group(scores_part, groups), (*shape[:-1], last))
                 for scores_part, last in ((hidden, seen), (added, seen), (sink, 1))
             )
         except ValueError:
@@ -216,7 +216,7 @@ def _products(queries: Array, keys: Array) -> Array:
     return np.matmul(queries, keys.swapaxes(-1, -2))
 
 
-def _grouped(array: Array, groups: int) -> Array:
+def _group(array: Array, groups: int) -> Array:
     """``array``, which is broadcast with [..., heads, L, S], for scores [..., heads of keys, groups, L, S]."""
     array = array.reshape((1,) * (2 - array.ndim) + array.shape)
     if array.ndim < 3 or array.shape[-3] == 1 or groups == 1:

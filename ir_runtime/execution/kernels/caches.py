@@ -42,7 +42,7 @@ class Room:
         return self.memory[(slice(None),) * self.axis + (slice(start, stop),)]
 
     def fits(self, past: Array, size: int) -> bool:
-        """Whether there is room behind ``past``, a view of this memory, until ``size``."""
+        """True if there is room behind ``past``, a view of this memory, until ``size``."""
         return self.used == past.shape[self.axis] and size <= self.memory.shape[self.axis]
 
     def keep(self, value: Array) -> None:
@@ -58,7 +58,7 @@ class Caches:
 
     def __init__(self, values: Iterable[tuple[Array, Room | None]]) -> None:
         # The arrays are referenced here, so that no other array can get their identity.
-        self._known = {id(value): (value, room) for value, room in values}
+        self._values = {id(value): (value, room) for value, room in values}
         self._extended: set[Room] = set()
 
     def __enter__(self) -> Caches:
@@ -71,11 +71,11 @@ class Caches:
 
     def room_of(self, value: Array) -> Room | None:
         """The memory of which ``value`` is a view."""
-        return self._known.get(id(value), (value, None))[1]
+        return self._values.get(id(value), (value, None))[1]
 
     def extended(self, past: Array, new: Sequence[Array], axis: int) -> Array | None:
         """``past`` with ``new`` behind it; None where ``past`` is no cache, or other shapes or types meet."""
-        if id(past) not in self._known or past.dtype.hasobject:
+        if id(past) not in self._values or past.dtype.hasobject:
             return None
         at = normalize_axis(axis, past.ndim)
         rest = (*past.shape[:at], *past.shape[at + 1 :])
@@ -96,7 +96,7 @@ class Caches:
 
     def selected(self, past: Array, indices: Array, axis: int) -> Array | None:
         """``past[indices]`` with room along ``axis``; None where ``past`` is no cache, or an index is out of range."""
-        if id(past) not in self._known or indices.ndim != 1 or past.dtype.hasobject:
+        if id(past) not in self._values or indices.ndim != 1 or past.dtype.hasobject:
             return None
         chosen, batch = indices.tolist(), len(past)
         if chosen == list(range(batch)):
@@ -112,7 +112,7 @@ class Caches:
         return self._add(selection, room)
 
     def _add(self, value: Array, room: Room) -> Array:
-        self._known[id(value)] = (value, room)
+        self._values[id(value)] = (value, room)
         return value
 
 

@@ -111,7 +111,7 @@ class _Convolution:
         if axes is None:
             if len(self._axes) > 32:
                 self._axes = {}
-            axes = self._axes[data.shape] = self._measured(data.shape[2:])
+            axes = self._axes[data.shape] = self._measure(data.shape[2:])
         y, x = axes
         batch = data.shape[0]
         out = np.empty((batch, self._groups, self._per_group, y.count, x.count), np.float32)
@@ -122,13 +122,13 @@ class _Convolution:
             elif self._height * self._width == 1:
                 self._by_points(images, y, x, out)
             else:
-                self._unfolded(images, y, x, out)
+                self._unfold(images, y, x, out)
         elif out.size:
             out[...] = 0
         counts = (y.count, x.count) if self._rank == 2 else (x.count,)
         return out.reshape(batch, self._groups * self._per_group, *counts)
 
-    def _measured(self, dimensions: Sequence[int]) -> list[Axis]:
+    def _measure(self, dimensions: Sequence[int]) -> list[Axis]:
         windows: list[Window] = self._op.windows(self._kernel)
         axes = []
         for window, dimension in zip(windows, dimensions):
@@ -156,7 +156,7 @@ class _Convolution:
 
     # --- dense ---
 
-    def _unfolded(self, images: Array, y: Axis, x: Axis, out: Array) -> None:
+    def _unfold(self, images: Array, y: Axis, x: Axis, out: Array) -> None:
         by_rows = self._unfolds_rows(y)
         if not by_rows:
             copies = self._height * self._width
@@ -226,7 +226,7 @@ class _Convolution:
         shape = (self._groups, self._per_group, area)
         total = out.reshape(shape) if whole else scratch("sums", math.prod(shape)).reshape(shape)
         if self._per_group < _MIN_OUTPUTS_FOR_PRODUCT_PER_KERNEL_ROW:
-            self._stacked(flat, phases, y, x, total)
+            self._stack(flat, phases, y, x, total)
         else:
             product = scratch("products", math.prod(shape)).reshape(shape)
             for tap in range(self._height):
@@ -238,7 +238,7 @@ class _Convolution:
         if not whole:
             out[:, :, start : start + count] = total.reshape(self._groups, self._per_group, count, x.count)
 
-    def _stacked(self, flat: Array, phases: list[int], y: Axis, x: Axis, total: Array) -> None:
+    def _stack(self, flat: Array, phases: list[int], y: Axis, x: Axis, total: Array) -> None:
         """The products of all rows of the kernel at once, then their sums: for few output channels."""
         area, seen = total.shape[-1], flat.shape[-1]
         empty = True

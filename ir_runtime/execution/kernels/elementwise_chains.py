@@ -223,7 +223,7 @@ def allocated(
     spare: Sequence[int] = (),
     given_up: Mapping[Output, int] | None = None,
 ) -> tuple[list[tuple[Layer, tuple[int, ...], int]], int]:
-    """Which registers each layer reads and writes: inputs, the given number of temporaries, the output (-1).
+    """Allocate registers for each layer to read and write: inputs, the given number of temporaries, the output (-1).
 
     ``spare`` registers are free from the start, those of ``given_up`` inputs after their last use.
     """

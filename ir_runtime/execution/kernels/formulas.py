@@ -38,7 +38,7 @@ def formula_of(node: Node, constants: Constants) -> Formula | None:
 
 
 def has_formula(op: Operation) -> bool:
-    """Whether there may be a formula for layers of this operation."""
+    """True if there may be a formula for layers of this operation."""
     return type(op) in _FORMULAS
 
 
@@ -436,7 +436,7 @@ def _gelu_tanh(x: Array, out: Array, spare: Sequence[Array]) -> None:
 
 
 def _gelu_end(x: Array, out: Array, target: Array) -> None:
-    """x (1 + tanh(x made)) / 2, into ``out``."""
+    """x (1 + tanh(x target)) / 2, into ``out``."""
     np.multiply(target, x, target)
     np.tanh(target, target)
     np.add(target, _ONE, target)

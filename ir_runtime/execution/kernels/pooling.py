@@ -48,6 +48,6 @@ def pooling(node: Node, site: Site) -> Prepared | None:
 
 
 def _only_maxima(node: Node, site: Site) -> bool:
-    """Whether nothing reads the indices."""
+    """True if nothing reads the indices."""
     indices = node.outputs[1]
     return not site.users.get(indices) and indices not in site.results

@@ -47,7 +47,7 @@ recurrent weights and the last bias into hidden states ``[s, d, b, h]``. The sta
 @kernel(LSTMSequence5, GRUSequence5, RNNSequence5)
 def sequence(node: Node, site: Site) -> Prepared | None:
     op: Any = node.op
-    weights = _arranged(node, site.constants)
+    weights = _arrange_weights(node, site.constants)
     if weights is None:
         return None
     cell = {LSTMSequence5: _lstm, GRUSequence5: _gru}.get(type(op), _rnn)
@@ -57,7 +57,7 @@ def sequence(node: Node, site: Site) -> Prepared | None:
     return Prepared(_Sequence(op, weights, cell), fresh=False, packed=packed)
 
 
-def _arranged(node: Node, constants: Mapping[Output, Array]) -> _Weights | None:
+def _arrange_weights(node: Node, constants: Mapping[Output, Array]) -> _Weights | None:
     """The rearranged weights; None where the kernel cannot compute the node."""
     op: Any = node.op
     usual = {LSTMSequence5: ["sigmoid", "tanh", "tanh"], GRUSequence5: ["sigmoid", "tanh"], RNNSequence5: ["tanh"]}

@@ -99,7 +99,7 @@ class Site:
         return users[0] if len(users) == 1 and output not in self.results else None
 
     def is_private(self, output: Output, readers: Sequence[Node]) -> bool:
-        """Whether ``readers`` may write into ``output``: nothing else reads it or a view of it."""
+        """True if ``readers`` may write into ``output``: nothing else reads it or a view of it."""
         return output in self.fresh and output not in self.results and set(self.users[output]) <= set(readers)
 
 
@@ -132,7 +132,7 @@ def is_float32(*outputs: Output) -> bool:
 
 
 def has_kernel(op: Operation) -> bool:
-    """Whether there may be a kernel for nodes of this operation."""
+    """True if there may be a kernel for nodes of this operation."""
     return type(op) in _MAKERS
 
 

@@ -61,7 +61,7 @@ class Workers:
                     return
                 work(items[start:stop])
 
-        pool = self._started()
+        pool = self._start()
         helpers: list[Future[Any]] = [pool.submit(_quietly, take) for _ in range(min(self.count, parts) - 1)]
         try:
             take()
@@ -73,7 +73,7 @@ class Workers:
             if error is not None:
                 raise error
 
-    def _started(self) -> ThreadPoolExecutor:
+    def _start(self) -> ThreadPoolExecutor:
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self.count - 1, "onnx2ir")

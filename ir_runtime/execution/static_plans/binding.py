@@ -95,7 +95,7 @@ class Binding:
         return self.site.constants.get(output)
 
     def is_bindable(self, output: Output) -> bool:
-        """Whether type and shape are static, so that there can be an array for it."""
+        """True if type and shape are static, so that there can be an array for it."""
         return output.shape.is_static and bool(output.element_type.bits) and not output.element_type.dtype.hasobject
 
     # --- memory ---
@@ -107,11 +107,11 @@ class Binding:
         """
         home = self.homes.get(output)
         if home is None:
-            array = self._taken(output, order)
+            array = self._take(output, order)
         else:
             whole = self.arrays.get(home.whole)
             if whole is None:
-                whole = self._taken(home.whole, order)
+                whole = self._take(home.whole, order)
             index = [slice(None)] * whole.ndim
             index[home.axis] = slice(home.start, home.stop)
             array = whole[tuple(index)]
@@ -120,7 +120,7 @@ class Binding:
         self.arrays[output] = array
         return array
 
-    def _taken(self, output: Output, order: Sequence[int] | None) -> Array:
+    def _take(self, output: Output, order: Sequence[int] | None) -> Array:
         shape = output.shape.static()
         dtype = output.element_type.dtype
         block = self._block(math.prod(shape) * dtype.itemsize)
@@ -308,7 +308,7 @@ def as_matrix(array: Array) -> Array | None:
 
 
 def is_matrix_for_blas(matrix: Array) -> bool:
-    """Whether NumPy's library multiplies the last two axes without copying them."""
+    """True if NumPy's library multiplies the last two axes without copying them."""
     size = matrix.itemsize
     rows, columns = matrix.shape[-2:]
     down, across = matrix.strides[-2:]

@@ -74,7 +74,7 @@ def depthwise(
 
 
 def _is_run(out: Array) -> bool:
-    """Whether a row with all its channels is one run in memory."""
+    """True if a row with all its channels is one run in memory."""
     return out.strides[3] == 4 and (out.shape[2] == 1 or out.strides[2] == 4 * out.shape[3])
 
 

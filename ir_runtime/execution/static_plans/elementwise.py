@@ -131,7 +131,7 @@ def chain_calls(
     keys = list(operands)
     calls: list[Call] = []
     fixed = [b.constant(key) is not None for key in keys]
-    arrays = _joined([np.broadcast_to(operands[key], out.shape) for key in keys] + [out], fixed, b, calls)
+    arrays = _join([np.broadcast_to(operands[key], out.shape) for key in keys] + [out], fixed, b, calls)
     # The output's memory serves as a temporary, too: formulas write with their last step only.
     numbers = {key: number for number, key in enumerate(keys)}
     own, leaving = ((-1,), {}) if in_place is None else ((), {in_place: -1})
@@ -152,7 +152,7 @@ def chain_calls(
     return calls
 
 
-def _joined(arrays: list[Array], fixed: list[bool], b: Binding, calls: list[Call]) -> list[Array]:
+def _join(arrays: list[Array], fixed: list[bool], b: Binding, calls: list[Call]) -> list[Array]:
     """The arrays, of one shape, with axes in the order of the last one's memory, joined where all of them allow it."""
     out = arrays[-1]
     dimensions: list[int] = []

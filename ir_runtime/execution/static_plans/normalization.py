@@ -78,22 +78,22 @@ def reduction(node: Node, b: Binding) -> list[Call] | None:
     if data_and_axes is None:
         return None
     x, axes = data_and_axes
-    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    kept_axes = [axis for axis in range(x.ndim) if axis not in axes]
     count = math.prod(x.shape[axis] for axis in axes)
     if count > _MAX_ROW_LENGTH:
         return None
     calls: list[Call] = []
     order = order_of(x)
-    if sorted(order[len(kept) :]) == axes and (rows := _rows_of(x, order, len(axes))) is not None:
-        lead = [axis for axis in order if axis in kept]
-        if lead != kept:
+    if sorted(order[len(kept_axes) :]) == axes and (rows := _rows_of(x, order, len(axes))) is not None:
+        lead = [axis for axis in order if axis in kept_axes]
+        if lead != kept_axes:
             return None
         sums, copies = _vector_of_result(node, b)
         if rows.size <= _MAX_ELEMENTS_ON_ONE_THREAD:
             calls.append(partial(np.matmul, rows, _ones(count, b), out=sums))
         else:
             calls.append(partial(np.add.reduce, rows, axis=1, out=sums))
-    elif kept == [0, 1] and order[-1] == 1 and order[0] == 0:
+    elif kept_axes == [0, 1] and order[-1] == 1 and order[0] == 0:
         images = x.transpose(order)
         sums, copies = _vector_of_result(node, b)
         for image, total in zip(images, sums.reshape(x.shape[0], -1)):

@@ -65,13 +65,13 @@ class _Instance:
             calls = []
             for node in work.nodes:
                 single = _calls_of(_Work([node]), binding)
-                calls += self._evaluated(node, plan, binding) if single is None else single
+                calls += self._evaluate(node, plan, binding) if single is None else single
         dead = plan.dead_after[work.nodes[-1]]
         binding.finish_step(dead)
         calls += [partial(self.cells[output].__setitem__, 0, None) for output in dead if output in self.cells]
         return calls
 
-    def _evaluated(self, node: Node, plan: StaticPlan, binding: Binding) -> list[Call]:
+    def _evaluate(self, node: Node, plan: StaticPlan, binding: Binding) -> list[Call]:
         """The node by its kernel for any shapes, or by ``evaluate``; the results are copied into their arrays."""
         arrays = binding.all_arrays(node.inputs)
         run = plan.runner(node)
@@ -137,7 +137,7 @@ def _calls_of(work: _Work, binding: Binding) -> list[Call] | None:
         return None if produced is None else _all_calls(produced)
     if work.layers is None:
         node = work.nodes[0]
-        produced = _produced(node, binding, root, False)
+        produced = _produce(node, binding, root, False)
         if produced is not None:
             return _all_calls(produced)
         return BINDERS.get(type(node.op), bind_function)(node, binding)
@@ -149,7 +149,7 @@ def _calls_of(work: _Work, binding: Binding) -> list[Call] | None:
     if len(work.sources) > 1:
         produced = group_normalization(work.sources, binding, root)
     else:
-        produced = _produced(work.sources[0], binding, root, True)
+        produced = _produce(work.sources[0], binding, root, True)
     if produced is not None:
         return bind_after(produced, value, binding.arrays[root], work.layers, binding)
     calls: list[Call] = []
@@ -162,7 +162,7 @@ def _calls_of(work: _Work, binding: Binding) -> list[Call] | None:
     return None if chain is None else calls + chain
 
 
-def _produced(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
+def _produce(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
     """The calls of the node's producer; where it has none, its kernel for any shapes, if that fills the array."""
     make = PRODUCERS.get(type(node.op))
     produced = None if make is None else make(node, b, target, followed)

@@ -42,7 +42,7 @@ def pooling(node: Node, b: Binding) -> list[Call] | None:
             continue
         else:
             target = b.scratch((*seen.shape[:axis], count, *seen.shape[axis + 1 :]))
-        _joined([shifted(seen, axis, window, tap, count) for tap in range(window.kernel)], target, function, calls)
+        _join([shifted(seen, axis, window, tap, count) for tap in range(window.kernel)], target, function, calls)
         if is_mean:
             _divide(target, window, images.shape[axis], axis, op.exclude_pad, calls)
         seen = target
@@ -51,7 +51,7 @@ def pooling(node: Node, b: Binding) -> list[Call] | None:
     return calls
 
 
-def _joined(taps: list[Array], out: Array, function: Any, calls: list[Call]) -> None:
+def _join(taps: list[Array], out: Array, function: Any, calls: list[Call]) -> None:
     if len(taps) == 1:
         calls.append(partial(np.copyto, out, taps[0]))
         return

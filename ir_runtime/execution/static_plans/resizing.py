@@ -22,7 +22,7 @@ _MAX_DIMENSION_FOR_MATRIX = 96
 
 @binder(Interpolate4, Interpolate11)
 def interpolate(node: Node, b: Binding) -> list[Call] | None:
-    """One axis after the other; channels that lie side by side are runs."""
+    """Resize one axis after the other; channels that lie side by side are runs."""
     op: Any = node.op
     x = b.array(node.inputs[0])
     rest = [b.constant(source) for source in node.inputs[1:]]
@@ -40,15 +40,15 @@ def interpolate(node: Node, b: Binding) -> list[Call] | None:
     for number, (axis, taps) in enumerate(axes_and_taps):
         last = number == len(axes_and_taps) - 1
         shape = [*work.shape[:axis], len(taps.positions), *work.shape[axis + 1 :]]
-        target = out if last else _ordered(b, shape, order)
-        _resized(work, target, axis, taps, calls, b)
+        target = out if last else _order(b, shape, order)
+        _resize(work, target, axis, taps, calls, b)
         work = target
     if not axes_and_taps:
         calls.append(partial(np.copyto, out, x))
     return calls
 
 
-def _ordered(b: Binding, shape: list[int], order: tuple[int, ...]) -> Array:
+def _order(b: Binding, shape: list[int], order: tuple[int, ...]) -> Array:
     return b.scratch([shape[axis] for axis in order]).transpose(np.argsort(order))
 
 
@@ -73,7 +73,7 @@ def _axes(op: Any, x: Array, rest: list[Array]) -> list[tuple[int, Taps]] | None
     return axes_and_taps
 
 
-def _resized(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: Binding) -> None:
+def _resize(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: Binding) -> None:
     dimension, count = x.shape[axis], len(taps.positions)
     if taps.weights is None:
         positions = taps.positions[:, 0]
@@ -84,7 +84,7 @@ def _resized(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: 
             repeated = np.lib.stride_tricks.as_strided(out, split, strides)
             calls.append(partial(np.copyto, repeated, np.expand_dims(x, axis + 1)))
         else:
-            calls.append(partial(_taken, x, positions, axis, out))
+            calls.append(partial(_take, x, positions, axis, out))
         return
     if dimension <= _MAX_DIMENSION_FOR_MATRIX:
         matrix = np.zeros((count, dimension), np.float64)
@@ -94,7 +94,7 @@ def _resized(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: 
         order = order_of(out)
         source, target = _columns(x, axis, order), _columns(out, axis, order)
         if source is None:
-            copied = _ordered(b, list(x.shape), order)
+            copied = _order(b, list(x.shape), order)
             calls.append(partial(np.copyto, copied, x))
             source = _columns(copied, axis, order)
         if source is not None and target is not None:
@@ -108,14 +108,14 @@ def _resized(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: 
             return
     shape = [1] * x.ndim
     shape[axis] = -1
-    part = _ordered(b, list(out.shape), order_of(out))
+    part = _order(b, list(out.shape), order_of(out))
     first = True
     for tap in range(taps.positions.shape[1]):
         factors = taps.weights[:, tap].astype(np.float32).reshape(shape)
         if not first and not factors.any():
             continue
         into = out if first else part
-        calls += [partial(_taken, x, taps.positions[:, tap], axis, into), partial(np.multiply, into, factors, into)]
+        calls += [partial(_take, x, taps.positions[:, tap], axis, into), partial(np.multiply, into, factors, into)]
         if not first:
             calls.append(partial(np.add, out, into, out))
         first = False
@@ -137,7 +137,7 @@ def _columns(array: Array, axis: int, order: tuple[int, ...]) -> Array | None:
     return np.lib.stride_tricks.as_strided(turned, shape, (*turned.strides[: at + 1], array.itemsize))
 
 
-def _taken(x: Array, positions: Array, axis: int, out: Array) -> None:
+def _take(x: Array, positions: Array, axis: int, out: Array) -> None:
     np.copyto(out, take(x, positions, axis))
 
 

@@ -60,7 +60,7 @@ def _mask(ctx: Context, mask: Output | None, keys: Output, value: float) -> Outp
 
 
 def _lengths(ctx: Context, mask: Output, keys: Output) -> tuple[Output, Output | None]:
-    """Where each row's keys end, and where they start; None where all start at 0."""
+    """Return the ends and starts of each row's keys; None for starts that are all 0."""
     zero, count = ctx.constant([0]), concat_lists(ctx, [dim_of(ctx, keys, 0)])
     batches, entries = ctx.declared(keys).shape[0], ctx.declared(mask).shape[0]
     if batches.is_static and entries.is_static:
@@ -92,7 +92,7 @@ def _causal(ctx: Context, queries: Output, keys: Output) -> Output:
 # --- attention itself ---
 
 
-def _attended(
+def _attend(
     ctx: Context,
     q: Output,
     k: Output,
@@ -133,7 +133,7 @@ def self_attention(
         # With ``causal`` the layer counts from the first key, and takes no other mask.
         added.append(_causal(ctx, q, k))
         unidirectional = 0
-    output = _attended(ctx, q, k, v, scale, added, causal=bool(unidirectional))
+    output = _attend(ctx, q, k, v, scale, added, causal=bool(unidirectional))
     if k.shape[3].merge(v.shape[3]) is None:
         return output, k
     return output, concat(ctx, 0, unsqueeze(ctx, k, 0), unsqueeze(ctx, v, 0))
@@ -219,7 +219,7 @@ def multi_head_attention(
     added.append(attention_bias)
     if unidirectional:
         added.append(_causal(ctx, q, k))
-    output = _attended(ctx, q, k, v, scale, added)
+    output = _attend(ctx, q, k, v, scale, added)
     return output, k, v
 
 
@@ -263,7 +263,7 @@ def decoder_masked_attention(
             ctx.emit(slicing.Slice8(), cache, ctx.like([0], place), end, ctx.like([1], place), axis) for cache in caches
         )
         hidden = _mask(ctx, mask_index, keys, FILTER if mask_filter_value is None else mask_filter_value)
-        return _attended(ctx, q, keys, values, scale, [hidden, attention_bias]), *caches
+        return _attend(ctx, q, keys, values, scale, [hidden, attention_bias]), *caches
     return multi_head_attention(
         ctx,
         query,
@@ -388,7 +388,9 @@ def group_query_attention(
     ]
     new = [cache.stored(ctx, part) for cache, part in zip(caches, (k, v))]
     if steps is not None:
-        present, held, window = _cached(ctx, steps, pasts, new, local_window_size if sliding_window_cache else None)
+        present, held, window = _update_cache(
+            ctx, steps, pasts, new, local_window_size if sliding_window_cache else None
+        )
         k, v = (cache.real(ctx, part, q) for cache, part in zip(caches, held))
         added = [steps.mask(ctx, k, bool(causal), local_window_size, window)]
     else:
@@ -404,11 +406,11 @@ def group_query_attention(
         sink = ctx.constant(np.zeros(num_heads), q.element_type)
     group = num_heads // kv_num_heads
     keys, values = (repeat_heads(ctx, part, kv_num_heads, group) for part in (k, v))
-    output = _attended(ctx, q, keys, values, scale, added, softcap or 0.0, sink)
+    output = _attend(ctx, q, keys, values, scale, added, softcap or 0.0, sink)
     return output, *present
 
 
-def _cached(
+def _update_cache(
     ctx: Context,
     steps: _Steps,
     pasts: tuple[Output, Output] | None,
@@ -466,7 +468,7 @@ class _Steps:
     count: Output
     total: Output
     length: Output
-    """How many keys there are after this step, ``[b, 1]``."""
+    """The number of keys after this step, ``[b, 1]``."""
     positions: Output
     """``[b, s]``"""
 

@@ -72,9 +72,9 @@ def attention_lstm(
         cell = _Cell(own_w, own_r, own_b, own_p, bool(input_forget))
         attention = _Attention(own_qw, own_mw, own_v, m, mask, own_aw, cell.hidden)
         order = None if not is_backward else _backwards(x, lengths)
-        steps = x if order is None else _ordered(x, order)
+        steps = x if order is None else _order(x, order)
         hidden, state, last = _run(steps, cell, attention, h, c, lengths)
-        results.append([hidden if order is None else _ordered(hidden, order), state, last])
+        results.append([hidden if order is None else _order(hidden, order), state, last])
     return [concat([part.unsqueeze(axis) for part in parts], axis) for parts, axis in zip(zip(*results), (1, 0, 0))]
 
 
@@ -165,5 +165,5 @@ def _backwards(x: Expression, lengths: Expression | None) -> Expression:
     return where(number < lengths, lengths - 1 - number, number)
 
 
-def _ordered(x: Expression, order: Expression) -> Expression:
+def _order(x: Expression, order: Expression) -> Expression:
     return x.gather_elements(order.unsqueeze(2).broadcast(*x.sizes()), 0)

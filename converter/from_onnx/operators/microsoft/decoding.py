@@ -27,12 +27,12 @@ def _sum(ctx: Context, flags: Output) -> Output:
 
 
 def _before_the_first(ctx: Context, flags: Output) -> Output:
-    """How many entries stand before the first that holds."""
+    """Return the number of entries before the first that is true."""
     seen = ctx.emit(generation.CumSum3(), in_type(ctx, flags, element_types.i64), ctx.constant(0))
     return _sum(ctx, layers.equal(ctx, seen, ctx.constant(0)))
 
 
-def _extended(ctx: Context, source: Output, tokens: Output, start: Output, guess: Output) -> Output:
+def _extend(ctx: Context, source: Output, tokens: Output, start: Output, guess: Output) -> Output:
     """The tokens, followed by as much of the guess as the source has, and by the guess's next token."""
     ends = (ctx.constant([np.iinfo(np.int64).max]), ctx.constant([1]))
     rest = ctx.emit(slicing.Slice8(), source, as_list(ctx, start), *ends)
@@ -63,7 +63,7 @@ def bifurcation_detector(
         raise ctx.invalid(f"sizes must be positive and in order, but are {min_ngram_size} and {max_ngram_size}")
     tokens, start = cur_tokens, as_scalar(ctx, prev_suffix_match_idx, "the index")
     if pred_tokens is not None:
-        tokens = _extended(ctx, src_tokens, cur_tokens, start, pred_tokens)
+        tokens = _extend(ctx, src_tokens, cur_tokens, start, pred_tokens)
     length = dim_of(ctx, src_tokens, 0)
     rows = unsqueeze(ctx, arange(ctx, add(ctx, length, ctx.constant(1))), 1)
     place, stopped = ctx.constant(-1), ctx.constant(False, "boolean")

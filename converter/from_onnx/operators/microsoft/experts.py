@@ -79,7 +79,7 @@ def mixture_of_experts(
     elif fc3_experts_weights is not None:
         raise ctx.unsupported(f"fc3_experts_weights are not supported with the activation {activation_type!r}")
     else:
-        inner = _activated(ctx, inner, activation_type)
+        inner = _activate(ctx, inner, activation_type)
     outer = _linear(ctx, inner, ctx.required(fc2_experts_weights, "fc2_experts_weights"), fc2_experts_bias)
     shares = _shares(ctx, router_probs, router_weights, k, bool(normalize_routing_weights))
     column = unsqueeze(ctx, layers.transpose(ctx, shares, ctx.constant([1, 0])), 2)
@@ -119,7 +119,7 @@ def _swiglu(
     return multiply(ctx, opened, linear)
 
 
-def _activated(ctx: Context, x: Output, name: str) -> Output:
+def _activate(ctx: Context, x: Output, name: str) -> Output:
     if name == "identity":
         return x
     if name == "relu":

@@ -181,7 +181,7 @@ def simplified_layer_normalization(
     return in_type(ctx, scaled, scale.element_type), inverse
 
 
-def _summed(ctx: Context, x: Output, skip: Output, bias: Output | None) -> Output:
+def _sum(ctx: Context, x: Output, skip: Output, bias: Output | None) -> Output:
     return _add(ctx, _add(ctx, x, skip), bias)
 
 
@@ -197,7 +197,7 @@ def skip_layer_normalization(
     epsilon: float = 9.999999960041972e-13,
 ) -> tuple[Output | None, ...]:
     """The normalised sum of input, skip and bias, its mean and inverse deviation, and the sum itself."""
-    total = _summed(ctx, x, skip, bias)
+    total = _sum(ctx, x, skip, bias)
     results = layer_normalization(ctx, total, gamma, beta, epsilon=epsilon)
     return (*results, *[None] * (3 - len(results)), total)
 
@@ -215,7 +215,7 @@ def skip_simplified_layer_normalization(
     """The same by the root mean square; there is no mean."""
     if ctx.wants(1):
         raise ctx.unsupported("the mean is not computed where the root mean square is normalised")
-    total = _summed(ctx, x, skip, bias)
+    total = _sum(ctx, x, skip, bias)
     normalized, inverse = simplified_layer_normalization(ctx, total, gamma, epsilon=epsilon)
     return normalized, None, inverse, total
 

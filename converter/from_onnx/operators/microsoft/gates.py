@@ -46,13 +46,13 @@ def gated_rms_norm(
     if activation not in ("silu", "swish", "sigmoid"):
         raise ctx.invalid(f"activation must be silu, swish or sigmoid, but is {activation!r}")
     groups = x.as_type("f32").reshape(-1, scale.size(0))
-    normalized = (_normalized(groups, epsilon) * scale.as_type("f32")).reshape(*x.sizes())
+    normalized = (_normalize(groups, epsilon) * scale.as_type("f32")).reshape(*x.sizes())
     wide = gate.as_type("f32")
     opened = wide.sigmoid() if activation == "sigmoid" else wide * wide.sigmoid()
     return (normalized * opened).as_type(x.element_type)
 
 
-def _normalized(x: Expression, epsilon: float) -> Expression:
+def _normalize(x: Expression, epsilon: float) -> Expression:
     """x divided by its root mean square over the last dimension."""
     return x / ((x * x).mean(-1, keep_dims=True) + epsilon).sqrt()
 
@@ -63,7 +63,7 @@ def branchwise_rms_norm(
 ) -> Expression:
     """Each of the branches ``[..., c, h]``, or ``[..., c h]`` with ``num_branches``, normalized."""
     grouped = _streams(ctx, x, num_branches)
-    normalized_ = _normalized(grouped.as_type("f32"), epsilon)
+    normalized_ = _normalize(grouped.as_type("f32"), epsilon)
     if scale is not None:
         wide = scale.as_type("f32")
         if scale.rank == 1:
@@ -139,7 +139,7 @@ def engram_gate(
     element_type = key.element_type
     width = key.size(-1).as_type("f32")
     pair = (
-        _normalized(vectors.as_type("f32"), epsilon) * scale.as_type("f32")
+        _normalize(vectors.as_type("f32"), epsilon) * scale.as_type("f32")
         for vectors, scale in ((key, key_norm_scale), (query, query_norm_scale))
     )
     first, second = pair
@@ -152,5 +152,5 @@ def engram_gate(
         return [gated.as_type(element_type)]
     return [
         gated.as_type(element_type),
-        (_normalized(gated, epsilon) * conv_norm_scale.as_type("f32")).as_type(element_type),
+        (_normalize(gated, epsilon) * conv_norm_scale.as_type("f32")).as_type(element_type),
     ]

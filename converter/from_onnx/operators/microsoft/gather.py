@@ -19,7 +19,7 @@ from ir_runtime.rewriting.layers import in_type
 _PACKED = {2: element_types.u2, 4: element_types.u4}
 
 
-def _unpacked(ctx: Context, value: Output, bits: int, last: int, name: str) -> Output:
+def _unpack(ctx: Context, value: Output, bits: int, last: int, name: str) -> Output:
     """Bytes that hold several numbers each as a constant of those; a row has ``last`` of them."""
     packed_type = _PACKED[bits]
     held = value.shape.static()
@@ -37,7 +37,7 @@ def _unpacked(ctx: Context, value: Output, bits: int, last: int, name: str) -> O
     )
 
 
-def _gathered(ctx: Context, value: Output, indices: Output, axis: int) -> Output:
+def _gather(ctx: Context, value: Output, indices: Output, axis: int) -> Output:
     return layers.gather(ctx, value, indices, ctx.constant(axis))
 
 
@@ -45,7 +45,7 @@ def _spread(ctx: Context, value: Output, axis: int, dimension: int, block_size: 
     """Each block's value for every element of the block."""
     if value.shape[axis].is_static and value.shape[axis].value == 1:
         return value
-    return _gathered(ctx, value, ctx.constant(np.arange(dimension) // block_size), axis)
+    return _gather(ctx, value, ctx.constant(np.arange(dimension) // block_size), axis)
 
 
 @onnx_op("GatherBlockQuantized", domain=MICROSOFT, versions=(1,))
@@ -77,8 +77,8 @@ def gather_block_quantized(
         if bits not in (2, 4, 8):
             raise ctx.invalid(f"bits must be 2, 4 or 8 where data are bytes, but is {bits}")
         if bits < 8:
-            data = _unpacked(ctx, data, bits, data.shape.static()[-1] * 8 // bits, "data")
-            zero = None if zero is None else _unpacked(ctx, zero, bits, scales.shape.static()[-1], "zero_points")
+            data = _unpack(ctx, data, bits, data.shape.static()[-1] * 8 // bits, "data")
+            zero = None if zero is None else _unpack(ctx, zero, bits, scales.shape.static()[-1], "zero_points")
     elif data.element_type.is_real and zero is not None:
         raise ctx.invalid("real data have no zero points")
     dimension = data.shape.static()[quantized]
@@ -96,11 +96,11 @@ def gather_block_quantized(
         # A value that all slices share is not gathered, but its dimensions are those of the result.
         shared = value.shape.static()[gathered] == 1 and expected_shape[gathered] != 1
         chosen = layers.multiply(ctx, indices, ctx.like(0, indices)) if shared else indices
-        taken = in_type(ctx, _gathered(ctx, value, chosen, gathered), work)
+        taken = in_type(ctx, _gather(ctx, value, chosen, gathered), work)
         return _spread(ctx, taken, along, dimension, size)
 
     work = element_types.f32 if scales.element_type is element_types.bf16 else scales.element_type
-    rows = in_type(ctx, _gathered(ctx, data, indices, gathered), work)
+    rows = in_type(ctx, _gather(ctx, data, indices, gathered), work)
     if zero is not None:
         rows = layers.subtract(ctx, rows, of_blocks(zero))
     elif is_bytes:
@@ -110,7 +110,7 @@ def gather_block_quantized(
 
 
 def _fits(value: Output, expected: list[int], real: bool) -> bool:
-    """Whether there is a value for each block; those of real data may be shared along a dimension."""
+    """True if there is a value for each block; those of real data may be shared along a dimension."""
     if value.shape.rank != len(expected):
         return False
     return all(size == dimension or (real and size == 1) for size, dimension in zip(value.shape.static(), expected))
@@ -118,7 +118,7 @@ def _fits(value: Output, expected: list[int], real: bool) -> bool:
 
 _BLOCK = 32
 _IQ4_NL = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
-"""What the codes of IQ4_NL stand for."""
+"""The values of the codes of IQ4_NL."""
 _FLOATS = {0: element_types.f32, 1: element_types.f16, 30: element_types.bf16}
 _BYTES_OF_BLOCK = {2: 18, 6: 22, 8: 34, 20: 18}
 """Q4_0, Q5_0, Q8_0 and IQ4_NL of GGML: a float16 scale and the codes of 32 numbers."""

@@ -136,7 +136,7 @@ def packed_ngram_hash_mapping(
 
 
 class _Mapping:
-    """What the hashes of n-grams are computed with."""
+    """Parameters of the hashes of n-grams."""
 
     def __init__(
         self,

@@ -39,8 +39,8 @@ class Cache:
             return cls()
         if past is None or scale is None:
             raise ctx.invalid(f"a quantised cache needs both its past and {name}_scale")
-        kinds = {8: element_types.i8, 4: element_types.u8}
-        if past.element_type is not kinds.get(bits or 0):
+        types_by_bits = {8: element_types.i8, 4: element_types.u8}
+        if past.element_type is not types_by_bits.get(bits or 0):
             raise ctx.unsupported(f"a cache of {past.element_type} with {bits} bits is not supported")
         shape = [] if mode == "PER_TENSOR" else [1, heads, 1, -1]
         wide = in_type(ctx, scale, element_types.f32)
@@ -56,11 +56,11 @@ class Cache:
         whole = ctx.emit(activation.Clamp1(min=-half, max=half - 1), whole)
         if self.bits == 8:
             return in_type(ctx, whole, element_types.i8)
-        pairs = self._reshaped(ctx, layers.add(ctx, whole, ctx.like(half, whole)), [0, 0, 0, -1, 2])
+        pairs = self._reshape(ctx, layers.add(ctx, whole, ctx.like(half, whole)), [0, 0, 0, -1, 2])
         weights = ctx.constant([[1], [16]], "f32")
         # A product with [1, 16] joins both halves, exactly in float32.
         packed = ctx.emit(matmul.MatMul1(), pairs, weights)
-        return in_type(ctx, self._reshaped(ctx, packed, [0, 0, 0, -1]), element_types.u8)
+        return in_type(ctx, self._reshape(ctx, packed, [0, 0, 0, -1]), element_types.u8)
 
     def real(self, ctx: Context, held: Output, like: Output) -> Output:
         """The cache's keys or values, in the type of ``like``."""
@@ -74,13 +74,13 @@ class Cache:
             low = ctx.emit(elementwise.BitwiseAnd13(), numbers, ctx.constant(15, "i32"))
             last = ctx.constant([-1])
             parts = [ctx.emit(movement.Unsqueeze1(), part, last) for part in (low, high)]
-            pairs = self._reshaped(ctx, ctx.emit(movement.Concat1(axis=-1), *parts), [0, 0, 0, -1])
+            pairs = self._reshape(ctx, ctx.emit(movement.Concat1(axis=-1), *parts), [0, 0, 0, -1])
             wide = in_type(ctx, pairs, element_types.f32)
             whole = layers.subtract(ctx, wide, ctx.like(8, wide))
         return in_type(ctx, layers.multiply(ctx, whole, self.scale), like.element_type)
 
     @staticmethod
-    def _reshaped(ctx: Context, value: Output, shape: list[int]) -> Output:
+    def _reshape(ctx: Context, value: Output, shape: list[int]) -> Output:
         return ctx.emit(movement.Reshape1(special_zero=True), value, ctx.constant(shape))
 
 
@@ -95,12 +95,12 @@ class Window:
     size: int
     capacity: Output
     behind: Output
-    """How many keys came before this step's."""
+    """The number of keys before this step's."""
     old: Output
-    """How many of those are in the cache."""
+    """The number of those in the cache."""
     total: Output
     left: Output
-    """How many keys the cache has after this step."""
+    """The number of keys in the cache after this step."""
 
     @classmethod
     def of(cls, ctx: Context, past: Output, behind: Output, total: Output, size: int) -> Window:

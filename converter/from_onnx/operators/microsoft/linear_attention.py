@@ -23,7 +23,7 @@ from ir_runtime.rewriting.expressions import Expression, concat, loop, where
 from .packed_tokens import Rows
 
 _RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
-"""Whether the state decays, and whether a value replaces what the key retrieves."""
+"""Update rule -> if the state decays, and if a value replaces the one that the key retrieves."""
 
 
 @onnx_op("LinearAttentionGate", versions=(1,), domain=MICROSOFT)
@@ -161,17 +161,17 @@ def _is_per_head(ctx: Context, decay: Expression | None, heads: int) -> bool:
     return shape.has_rank and shape[-1] == Dimension(heads, heads)
 
 
-def _grouped(ctx: Context, query: Expression, queries: int, heads: int) -> Expression:
+def _group(ctx: Context, query: Expression, queries: int, heads: int) -> Expression:
     """The queries ``[l, b, n, k]`` of each of the heads ``[l, b, h, g, k]``; several heads may share a query."""
     if queries % heads and heads % queries:
         raise ctx.invalid(f"of {queries} heads of queries and {heads} heads of values one must divide the other")
     steps, batches, _, width = query.sizes()
     if queries >= heads:
         return query.reshape(steps, batches, heads, queries // heads, width)
-    return _repeated(query, heads // queries).unsqueeze(3)
+    return _repeat(query, heads // queries).unsqueeze(3)
 
 
-def _repeated(x: Expression, times: int | Expression) -> Expression:
+def _repeat(x: Expression, times: int | Expression) -> Expression:
     """Repeat each head of ``[l, b, n, k]`` several times in a row."""
     if times == 1 or (isinstance(times, Expression) and times.elements() == [1]):
         return x
@@ -223,16 +223,16 @@ def linear_attention(
     if key_heads is None:
         number = key.size(2) // query.size(3)
         key = key.as_type("f32").reshape(*query.sizes()[:2], number, query.size(3))
-        key = _repeated(key, number.of(heads) // number)
+        key = _repeat(key, number.of(heads) // number)
     else:
-        key = _repeated(heads_of(key, key_heads), heads // key_heads)
+        key = _repeat(heads_of(key, key_heads), heads // key_heads)
     batches, length, _, width = key.sizes()
     if past_state is None:
         state, state_type = key.of(0.0).broadcast(batches, heads, width, value.size(3)), element_type
     else:
         state, state_type = past_state.as_type("f32"), past_state.element_type
     if beta is not None and heads % q_num_heads == 0 and _is_per_head(ctx, decay, heads):
-        query = _repeated(query, heads // q_num_heads)
+        query = _repeat(query, heads // q_num_heads)
         query, key, value = (values.transpose(0, 2, 1, 3) for values in (query, key, value))
         decay = None if decay is None else decay.as_type("f32").transpose(0, 2, 1)
         beta = beta.as_type("f32").transpose(0, 2, 1).broadcast(batches, heads, length)
@@ -241,7 +241,7 @@ def linear_attention(
     else:
         query, key, value = (values.transpose(1, 0, 2, 3) for values in (query, key, value))
         steps = _Steps(
-            query=_grouped(ctx, query, q_num_heads, heads),
+            query=_group(ctx, query, q_num_heads, heads),
             key=key,
             value=value,
             decay=None if decay is None else heads_of(decay, heads).transpose(1, 0, 2, 3).exp(),
@@ -285,7 +285,7 @@ def gated_delta_net(
     """
     element_type = query.element_type
     if key is None or value is None:
-        query, key, value = _unpacked(ctx, query, initial_state)
+        query, key, value = _unpack(ctx, query, initial_state)
     *outer, heads, value_size = value.sizes()
     decay, beta = _rule(ctx, update_rule, decay, beta)
     if beta_activation not in ("none", "sigmoid"):
@@ -302,7 +302,7 @@ def gated_delta_net(
     rows = Rows.of(ctx, tokens[2], cu_seqlens, initial_state)
     query, key, value = map(rows.split, tokens)
     times, own_key = heads // key.size(2), key
-    query, key = (_repeated(values, times) for values in (query, key))
+    query, key = (_repeat(values, times) for values in (query, key))
     decay, beta = (None if values is None else rows.split(values) for values in (decay, beta))
     if initial_state is None:
         state = value.of(0.0).broadcast(value.size(1), heads, key.size(3), value.size(3))
@@ -344,7 +344,7 @@ def _first_steps(part: Expression, captured: Expression, count: int) -> Expressi
     return where(captured.unsqueeze(2, 3), first, 0.0).transpose(1, 0, 2, 3).reshape(batches, -1)
 
 
-def _unpacked(ctx: Context, packed: Expression, state: Expression | None) -> tuple[Expression, Expression, Expression]:
+def _unpack(ctx: Context, packed: Expression, state: Expression | None) -> tuple[Expression, Expression, Expression]:
     """Queries, keys and values of ``[t, 2 n k + h v]``; the state tells their numbers."""
     if state is None:
         raise ctx.invalid("packed queries, keys and values require the input initial_state, which is missing")

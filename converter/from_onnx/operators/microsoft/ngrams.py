@@ -13,7 +13,7 @@ from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.rewriting.expressions import Expression, positions, where
 
 
-def _repeated(ids: Expression, no_token: Expression, size: int) -> Expression:
+def _find_repeated(ids: Expression, no_token: Expression, size: int) -> Expression:
     """The last token of each n-gram; ``no_token`` where the tokens before it are not those that end the row.
 
     ``size`` times ``no_token`` stands before each row, so that rows have an n-gram however short they are: the plug-in
@@ -40,6 +40,6 @@ def ngram_repeat_block(ctx: Context, input_ids: Expression, scores: Expression, 
     for value, name in ((input_ids, "input_ids"), (scores, "scores")):
         if ctx.rank(value.value, name) != 2:
             raise ctx.invalid(f"{name} must have 2 dimensions, but has {value.rank}")
-    places = _repeated(input_ids, scores.size(1), ngram_size)
+    places = _find_repeated(input_ids, scores.size(1), ngram_size)
     blocked = scores.of(-np.inf).broadcast(*places.sizes())
     return scores.pad([0, 0], [0, 1]).scatter(places, blocked, 1).cut(1, 0, -1)

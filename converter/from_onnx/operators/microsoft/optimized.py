@@ -1,4 +1,4 @@
-"""What onnxruntime's tools write into the files that they optimise and quantise, where ONNX has near relatives.
+"""Operators that onnxruntime's tools write when they optimise and quantise, with near relatives in ONNX.
 
 https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 """
@@ -68,7 +68,7 @@ def qgemm(
 
 
 def _rows(ctx: Context, value: Output) -> Output:
-    """One number a row, as a column; a single one fits both ways."""
+    """Return one value per row as a column; a single value fits both ways."""
     if value.shape.has_rank and value.shape.rank == 1:
         return layers.unsqueeze(ctx, value, 1)
     return value

@@ -41,7 +41,7 @@ class Rows:
         return cls(lengths.size(0), places, steps < lengths, own)
 
     def lengths(self) -> Expression:
-        """How many steps each sequence has."""
+        """The number of steps of each sequence."""
         assert self.active is not None
         return self.active.as_type("i64").sum(0)
 

@@ -41,7 +41,7 @@ def _shaped(ctx: Context, value: Output, shape: Sequence[int]) -> Output:
 def _zero_points(
     ctx: Context, zero: Output | None, element_type: ElementType, rows: int, blocks: int, like: Output, lists: int
 ) -> Output:
-    """One zero point a block, ``[rows, blocks, 1]``; packed ones are ``lists``, each of which begins at a byte."""
+    """Return one zero point per block, ``[rows, blocks, 1]``; packed ones are ``lists`` that each begin at a byte."""
     if zero is None:
         # A list, which stays stored in the weights' own type.
         return in_type(ctx, ctx.constant([1 << (element_type.bits - 1)], element_type), like.element_type)
@@ -52,11 +52,11 @@ def _zero_points(
     points = _packed(ctx, zero, element_type, (lists, held), "zero_points")
     if held != count:
         points = ctx.computed("Slice", ctx.known(points, "zero_points")[:, :count], element_type, [points])
-    points = ctx.tensor(_reshaped(points, (rows, blocks, 1)))
+    points = ctx.tensor(_reshape(points, (rows, blocks, 1)))
     return in_type(ctx, points, like.element_type)
 
 
-def _reshaped(value: Output, shape: tuple[int, ...]) -> Tensor:
+def _reshape(value: Output, shape: tuple[int, ...]) -> Tensor:
     assert value.tensor is not None
     return Tensor.from_array(value.tensor.array().reshape(shape), value.element_type).derived("Reshape", value.tensor)
 

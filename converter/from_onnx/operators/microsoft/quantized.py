@@ -155,7 +155,7 @@ def qlinear_where(
 # --- pooling ---
 
 
-def _pooled(ctx: Context, x: Output, channels_last: int, pool: Callable[[Output], Output]) -> Output:
+def _pool(ctx: Context, x: Output, channels_last: int, pool: Callable[[Output], Output]) -> Output:
     return channels_first(ctx, x, pool) if channels_last else pool(x)
 
 
@@ -174,7 +174,7 @@ def qlinear_average_pool(
 ) -> Output:
     """The means of windows."""
     wide = dequantize(ctx, x, x_scale, x_zero_point)
-    result = _pooled(ctx, wide, channels_last, lambda data: average_pool(ctx, data, **attributes))
+    result = _pool(ctx, wide, channels_last, lambda data: average_pool(ctx, data, **attributes))
     return _put_on(ctx, result, ctx.required(y_scale, "y_scale"), y_zero_point, x)
 
 

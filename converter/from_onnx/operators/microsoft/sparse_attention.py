@@ -97,7 +97,7 @@ def sparse_attention(
 
 
 def _patterns(ctx: Context, rows: Array, columns: Array) -> Array:
-    """Which blocks of keys each block of queries sees: booleans ``[p, m, m]``."""
+    """Return the blocks of keys that each block of queries sees: booleans ``[p, m, m]``."""
     if rows.ndim != 2 or columns.ndim != 2 or len(rows) != len(columns):
         raise ctx.invalid(
             f"block_row_indices and block_col_indices must have a row for each pattern, but have {rows.shape} and "
@@ -105,9 +105,11 @@ def _patterns(ctx: Context, rows: Array, columns: Array) -> Array:
         )
     blocks = rows.shape[1] - 1
     masks = np.zeros((len(rows), blocks, blocks), np.bool_)
-    for pattern, (starts, listed) in enumerate(zip(rows.tolist(), columns.tolist())):
+    for pattern, (starts, columns_of_pattern) in enumerate(zip(rows.tolist(), columns.tolist())):
         for block, (start, end) in enumerate(itertools.pairwise(starts)):
-            if not 0 <= start <= end <= len(listed) or not all(0 <= column < blocks for column in listed[start:end]):
+            if not 0 <= start <= end <= len(columns_of_pattern) or not all(
+                0 <= column < blocks for column in columns_of_pattern[start:end]
+            ):
                 raise ctx.invalid(f"row {block} of pattern {pattern} lists no blocks of {blocks}")
-            masks[pattern, block, listed[start:end]] = True
+            masks[pattern, block, columns_of_pattern[start:end]] = True
     return masks

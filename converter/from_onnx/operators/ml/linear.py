@@ -66,11 +66,11 @@ def normalizer(ctx: Context, x: Expression, *, norm: str = "MAX") -> Expression:
     rank = ctx.rank(x.value, "the input")
     if rank not in (1, 2):
         raise ctx.invalid(f"the input must be a list or a matrix, but has the shape {x.value.shape}")
-    kinds = {"MAX": reduction.ReduceMax1, "L1": reduction.ReduceL1_4, "L2": reduction.ReduceL2_4}
-    if norm not in kinds:
+    reductions = {"MAX": reduction.ReduceMax1, "L1": reduction.ReduceL1_4, "L2": reduction.ReduceL2_4}
+    if norm not in reductions:
         raise ctx.invalid(f"norm must be MAX, L1 or L2, but is '{norm}'")
     wide = real(x)
-    size = wide.emit(kinds[norm](keep_dims=True), wide.of([rank - 1], "i64"))
+    size = wide.emit(reductions[norm](keep_dims=True), wide.of([rank - 1], "i64"))
     return (wide / where(size.equal(0), size.of(1), size)).as_type("f32")
 
 
@@ -147,16 +147,16 @@ def _encoded(ctx: Context, x: Expression, keys: Expression, values: Expression, 
     """The value of the first key that equals x, by comparing each element with every key."""
     if any(operand.element_type is element_types.string for operand in (x, keys, values)):
         raise ctx.unsupported("labels that are strings are not supported: the IR's layers do not compute with them")
-    listed, results = ctx.known(keys.value, "the keys"), values.value.shape[0].value
-    count = len(listed)
+    key_values, results = ctx.known(keys.value, "the keys"), values.value.shape[0].value
+    count = len(key_values)
     if results != count:
         raise ctx.invalid(f"there are {count} keys, but {results} values")
     if keys.element_type is not x.element_type:
         raise ctx.invalid(f"the keys are {keys.element_type}, but the input is {x.element_type}")
     column = x.unsqueeze(ctx.rank(x.value, "the input"))
     is_match = column.equal(keys)
-    if x.element_type.is_real and np.isnan(listed).any():
-        is_match = is_match | (column.emit(elementwise.IsNaN10()) & np.isnan(listed))
+    if x.element_type.is_real and np.isnan(key_values).any():
+        is_match = is_match | (column.emit(elementwise.IsNaN10()) & np.isnan(key_values))
     # The number of the first key that is equal; the count of keys where none is.
     first = where(is_match, is_match.of(np.arange(count), "i64"), count).min(-1)
     return concat([values, Expression(ctx, as_list(ctx, default.value))], 0).gather(first)
@@ -273,6 +273,6 @@ def linear_classifier(
     of_two_shares(ctx, post_transform)
     positive = chosen(scores.greater(0), labels)
     # onnxruntime turns a single score into a probability, or leaves it.
-    kept = post_transform in ("NONE", "SOFTMAX", "SOFTMAX_ZERO")
-    result = scores if kept else transformed(ctx, scores, post_transform)
+    keeps_scores = post_transform in ("NONE", "SOFTMAX", "SOFTMAX_ZERO")
+    result = scores if keeps_scores else transformed(ctx, scores, post_transform)
     return positive, concat([1 - result, result], 1)

@@ -110,10 +110,10 @@ def svm_regressor(
 
 
 def _vectors(ctx: Context, numbers: Sequence[float] | None, count: int) -> Array:
-    listed = np.array(numbers or (), np.float32)
-    if not listed.size or listed.size % count:
-        raise ctx.invalid(f"{listed.size} numbers do not make {count} support vectors")
-    return listed.reshape(count, -1)
+    vectors = np.array(numbers or (), np.float32)
+    if not vectors.size or vectors.size % count:
+        raise ctx.invalid(f"{vectors.size} numbers do not make {count} support vectors")
+    return vectors.reshape(count, -1)
 
 
 # --- classification ---
@@ -165,7 +165,7 @@ def svm_classifier(
     label = greatest(_votes(scores, pairs, count), labels)
     if prob_a and prob_b:
         first = (-(scores * prob_a[: len(pairs)] + prob_b[: len(pairs)])).sigmoid().clip(_LEAST, 1 - _LEAST)
-        return label, transformed(ctx, _coupled(ctx, first, pairs, count), post_transform)
+        return label, transformed(ctx, _couple(ctx, first, pairs, count), post_transform)
     if count > 2:
         return label, transformed(ctx, scores, post_transform)
     return label, _both_scores(ctx, scores, post_transform)
@@ -225,7 +225,7 @@ def _both_scores(ctx: Context, score: Expression, transform: str) -> Expression:
 # --- probabilities of labels from those of pairs ---
 
 
-def _coupled(ctx: Context, first: Expression, pairs: Sequence[tuple[int, int]], count: int) -> Expression:
+def _couple(ctx: Context, first: Expression, pairs: Sequence[tuple[int, int]], count: int) -> Expression:
     """``[n, labels]`` of the probabilities ``[n, pairs]`` that it is each pair's first label.
 
     The second method of Wu, Lin and Weng, "Probability estimates for multi-class classification by
@@ -244,7 +244,7 @@ def _coupled(ctx: Context, first: Expression, pairs: Sequence[tuple[int, int]], 
 
 
 def _round(ctx: Context, start: Expression, q: Expression, count: int) -> SubGraph:
-    """One round through all labels, and whether another is needed."""
+    """Compute one round through all labels; return if another is needed."""
     body = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
     nodes = [
         make_node(inputs_outputs.Parameter1(shape=state.value.shape, element_type=state.element_type), ())

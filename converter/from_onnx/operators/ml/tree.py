@@ -132,10 +132,10 @@ def _plus(ctx: Context, scores: Expression, base: Array | None) -> Expression:
 # --- the tables of versions 1 to 3 ---
 
 
-def _numbers(ctx: Context, listed: Real, tensor: StoredTensor) -> Array | None:
+def _numbers(ctx: Context, values: Real, tensor: StoredTensor) -> Array | None:
     if tensor is not None:
         return ctx.known(ctx.stored(tensor), "a tensor").reshape(-1)
-    return None if listed is None else np.asarray(listed, np.float32)
+    return None if values is None else np.asarray(values, np.float32)
 
 
 def _listed_forest(

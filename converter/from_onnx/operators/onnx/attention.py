@@ -38,7 +38,7 @@ class Scores:
     mask: Output | None = None
     """Numbers that are added to the scores, or booleans: false where a key is not seen. Each row sees some key."""
     causal: bool = False
-    """Whether query i sees the keys 0 to i. The layer takes no mask besides."""
+    """True if query i sees the keys 0 to i. The layer takes no mask besides."""
     sink: Output | None = None
     """``[n]``: one more score for each head, which takes part in Softmax and has no value."""
 
@@ -46,7 +46,7 @@ class Scores:
 def attended(ctx: Context, q: Output, k: Output, v: Output, scores: Scores) -> Output:
     """The attention of queries ``[b, n, s, h]`` to keys and values ``[b, n, t, h]``: ``[b, n, s, h]``."""
     if scores.softcap:
-        masked = _masked(ctx, _limited(ctx, _products(ctx, q, k, scores.scale), scores.softcap), scores.mask)
+        masked = _mask(ctx, _limit(ctx, _products(ctx, q, k, scores.scale), scores.softcap), scores.mask)
         return ctx.emit(matmul.MatMul1(), _probabilities(ctx, masked, scores.sink), v)
     inputs = [q, k, v]
     if scores.mask is not None or scores.scale or scores.sink is not None:
@@ -75,12 +75,12 @@ def _products(ctx: Context, q: Output, k: Output, scale: float | None) -> Output
     return multiply(ctx, products, _scale(ctx, scale, q))
 
 
-def _limited(ctx: Context, scores: Output, softcap: float) -> Output:
+def _limit(ctx: Context, scores: Output, softcap: float) -> Output:
     limit = ctx.like(softcap, scores)
     return multiply(ctx, ctx.emit(elementwise.Tanh1(), layers.divide(ctx, scores, limit)), limit)
 
 
-def _masked(ctx: Context, scores: Output, mask: Output | None) -> Output:
+def _mask(ctx: Context, scores: Output, mask: Output | None) -> Output:
     if mask is None:
         return scores
     if mask.element_type is element_types.boolean:
@@ -105,12 +105,12 @@ def _probabilities(ctx: Context, scores: Output, sink: Output | None) -> Output:
 
 @record
 class _Visibility:
-    """What a query sees: booleans and numbers that are added, each broadcasting to ``[b, n, s, t]``."""
+    """Masks of attention: booleans and additive values, each broadcasting to ``[b, n, s, t]``."""
 
     allowed: Output | None = None
     bias: Output | None = None
     may_be_empty: bool = False
-    """Whether a query might see nothing at all."""
+    """True if a query might see nothing at all."""
 
     def also(self, ctx: Context, allowed: Output, may_be_empty: bool) -> _Visibility:
         both = allowed if self.allowed is None else layers.logical_and(ctx, self.allowed, allowed)
@@ -125,14 +125,14 @@ class _Visibility:
         return finite if self.allowed is None else layers.logical_and(ctx, self.allowed, finite)
 
     def finite_mask(self, ctx: Context, like: Output) -> Output | None:
-        """One mask of numbers, in which the lowest finite one stands for minus infinity."""
+        """Return one additive mask, in which the lowest finite value stands for minus infinity."""
         bias = None if self.bias is None else layers.maximum(ctx, self.bias, ctx.like(lowest(like), self.bias))
         if self.allowed is None or bias is None:
             return bias if self.allowed is None else mask_of(ctx, self.allowed, like)
         return layers.select(ctx, self.allowed, bias, ctx.like(lowest(like), bias))
 
     def mask(self, ctx: Context) -> Output | None:
-        """One mask of both: booleans where there is no bias, else numbers."""
+        """Merge both masks: booleans where there is no bias, else additive values."""
         if self.bias is None or self.allowed is None:
             return self.allowed if self.bias is None else self.bias
         return layers.select(ctx, self.allowed, self.bias, ctx.like(-np.inf, self.bias))
@@ -155,13 +155,13 @@ def _given_mask(ctx: Context, mask: Output, keys: Output) -> _Visibility:
     always = mask.shape[-1].is_static and keys.shape[2].is_static
     is_wide = width.is_static and width == total and (width.value > 1 or always)
     if ctx.version >= 24 and not is_wide:
-        mask = _widened(ctx, mask, keys)
+        mask = _widen(ctx, mask, keys)
     if is_boolean:
         return _Visibility(mask, None, True)
     return _Visibility(None, mask, value_range(mask).low == -math.inf)
 
 
-def _widened(ctx: Context, mask: Output, keys: Output) -> Output:
+def _widen(ctx: Context, mask: Output, keys: Output) -> Output:
     rank = mask.shape.rank
     missing = subtract(ctx, dim_of(ctx, keys, 2), dim_of(ctx, mask, rank - 1))
     before, after = ctx.constant([0] * rank), concat_lists(ctx, [ctx.constant([0] * (rank - 1)), missing])
@@ -374,12 +374,12 @@ def _step_by_step(
     """The attention, and the scores after the step ``mode``."""
     q, k, v = parts
     details = [_products(ctx, q, k, scores.scale)]
-    details.append(_limited(ctx, details[0], scores.softcap) if scores.softcap else details[0])
-    details.append(_masked(ctx, details[1], visible.mask(ctx)))
+    details.append(_limit(ctx, details[0], scores.softcap) if scores.softcap else details[0])
+    details.append(_mask(ctx, details[1], visible.mask(ctx)))
     whole, sees = details[2], None
     if visible.may_be_empty:
         mask, sees = _never_empty(ctx, visible)
-        whole = _masked(ctx, details[1], mask)
+        whole = _mask(ctx, details[1], mask)
     probabilities = in_type(ctx, _probabilities(ctx, in_type(ctx, whole, precision), None), q.element_type)
     if sees is not None:
         probabilities = layers.select(ctx, sees, probabilities, ctx.like(0, probabilities))

@@ -24,7 +24,7 @@ from ir_runtime.rewriting.expressions import Expression, where
 
 @record
 class _Layout:
-    """How a float's bits are shared out: one for the sign, then the exponent, then the fraction."""
+    """The layout of a float's bits: one for the sign, then the exponent, then the fraction."""
 
     bits: int
     fraction: int
@@ -98,7 +98,7 @@ def _words(data: Expression) -> Expression:
         return data.as_type("i32")
     x = data.as_type("f32")
     layout = _FLOATS.get(element_type)
-    magnitude = _ranked(x, element_type) if layout is None else _bits_of(x, layout)
+    magnitude = _rank_bits(x, element_type) if layout is None else _bits_of(x, layout)
     usual = int(_codes(np.full(1, np.nan), element_type)[0]) if element_type is not element_types.f4e2m1 else 0
     if usual:
         magnitude = where(x.emit(elementwise.IsNaN10()), magnitude.of(usual), magnitude)
@@ -110,7 +110,7 @@ def _words(data: Expression) -> Expression:
 
 
 def _of_words(words: Expression, target_type: ElementType) -> Expression:
-    """What the lowest bits of i32 are in another type."""
+    """Reinterpret the lowest bits of i32 as another type."""
     if target_type is element_types.f32:
         return _float_of(words)
     if target_type.bits == 32:
@@ -139,11 +139,11 @@ def _codes(values: Array, element_type: ElementType) -> Array:
 
 
 def _not_above(size: Expression, rising: Array) -> Expression:
-    """How many of rising numbers are not above each element."""
+    """Count the ascending numbers that are not above each element."""
     return size.emit(Bucketize3(output_type=element_types.i32, with_right_bound=False), size.of(rising))
 
 
-def _ranked(x: Expression, element_type: ElementType) -> Expression:
+def _rank_bits(x: Expression, element_type: ElementType) -> Expression:
     """The bits of the magnitude of a float of at most 8 bits, given as f32: how many floats above 0 are not above."""
     floats = unpack(np.frombuffer(_all_codes(element_type), np.uint8), element_type, (1 << element_type.bits,)).astype(
         np.float32

@@ -37,7 +37,7 @@ from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 
 @onnx_op("If", versions=(1, 11, 13, 16, 19, 21, 23, 24, 25))
 def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: GraphProto) -> Sequence[Value]:
-    """One of two graphs; where the condition is a constant, the layers of that graph without an If."""
+    """Run one of two graphs; where the condition is a constant, the layers of that graph without an If."""
     constant = cond.type.constant
     if constant is not None and constant.size == 1:
         return ctx.graphs.inline(then_branch if constant.reshape(-1)[0] else else_branch, [])
@@ -58,7 +58,7 @@ def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: Gra
         if declared or rank is None or not (is_single(then) and is_single(otherwise)):
             raise ctx.unsupported(
                 f"output {index} has rank {ranks[0]} in then_branch, but {ranks[1]} in else_branch, and a tensor of "
-                f"the IR keeps its rank; which branch is taken {_what_decides(ctx, cond)}"
+                f"the IR keeps its rank; which branch is taken {_describe_condition(ctx, cond)}"
             )
         for branch in branches:
             _give_rank(branch.model, index, rank)
@@ -143,7 +143,7 @@ def _failing(cond: Output, other: Body, name: str) -> Body:
     return Body(Model(name, [condition.node], results), (cond,))
 
 
-def _what_decides(ctx: Context, cond: Output) -> str:
+def _describe_condition(ctx: Context, cond: Output) -> str:
     """The end of an error: the inputs whose values or dynamic dimensions a condition depends on, and what to do."""
     values: dict[str, None] = {}
     shapes: dict[str, PartialShape] = {}
@@ -170,10 +170,10 @@ def _what_decides(ctx: Context, cond: Output) -> str:
     reasons += [f"depends on the value of the input '{name}': freeze it" for name in values]
     if not reasons:
         return "is only known at run time"
-    return f"{', and '.join(reasons)}; {_what_to_write(shapes, values)}"
+    return f"{', and '.join(reasons)}; {_describe_command(shapes, values)}"
 
 
-def _what_to_write(shapes: Mapping[str, PartialShape], values: Iterable[str]) -> str:
+def _describe_command(shapes: Mapping[str, PartialShape], values: Iterable[str]) -> str:
     """The option that makes a condition known, with placeholders for the user's numbers."""
     entries, placeholders = [], []
     for name, shape in shapes.items():

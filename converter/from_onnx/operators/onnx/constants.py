@@ -74,7 +74,7 @@ def constant(
 
 @onnx_op("ConstantOfShape", versions=(9, 20, 21, 23, 24, 25))
 def constant_of_shape(ctx: Context, shape: Output, *, value: TensorProto | None = None) -> Output:
-    """The one element of ``value`` (0 of type float32 by default), repeated to ``shape``."""
+    """The single element of ``value`` (0 of type float32 by default), repeated to ``shape``."""
     element = ctx.constant(0, "f32") if value is None else ctx.stored(value)
     if element.shape.element_count().value != 1:
         raise ctx.invalid(f"value must have one element, but has the shape {element.shape}")
@@ -116,7 +116,7 @@ def _cast(ctx: Context, x: Output, element_type: ElementType, saturate: bool = T
     if element_type in _MAX_FINITE:
         wide = in_type(ctx, x, element_types.f32)
         most = _MAX_FINITE[element_type]
-        return in_type(ctx, _limited(ctx, wide, -most, most) if saturate else wide, element_type)
+        return in_type(ctx, _limit(ctx, wide, -most, most) if saturate else wide, element_type)
     if element_type is element_types.boolean:
         return in_type(ctx, x, element_type)
     if element_type.is_packed and source.is_integral and isinstance(x.node.op, ir.Convert1):
@@ -129,7 +129,7 @@ def _cast(ctx: Context, x: Output, element_type: ElementType, saturate: bool = T
     return in_type(ctx, x, element_type)
 
 
-def _limited(ctx: Context, x: Output, least: float, most: float) -> Output:
+def _limit(ctx: Context, x: Output, least: float, most: float) -> Output:
     """x within [least, most]; NaN stays NaN."""
     limited = ctx.emit(activation.Clamp1(min=least, max=most), x)
     return layers.select(ctx, ctx.emit(ir.IsNaN10(), x), x, limited)
@@ -140,7 +140,7 @@ def _cast_to_power_of_two(ctx: Context, x: Output, saturate: bool, round_mode: s
     element_type = element_types.f8e8m0
     if not saturate:
         raise ctx.unsupported("the IR has no conversion to float8e8m0 that does not saturate")
-    wide = _limited(ctx, in_type(ctx, x, element_types.f32), 2.0**-127, 2.0**127)
+    wide = _limit(ctx, in_type(ctx, x, element_types.f32), 2.0**-127, 2.0**127)
     nearest = in_type(ctx, in_type(ctx, wide, element_type), element_types.f32)
     if round_mode == "nearest":
         return in_type(ctx, wide, element_type)

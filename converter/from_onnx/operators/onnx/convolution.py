@@ -101,7 +101,7 @@ def _spatial(x: Output) -> list[int] | None:
     return [d.value for d in x.shape.dims[2:]]
 
 
-def _grouped(ctx: Context, w: Output, group: int, rank: int) -> Output:
+def _group(ctx: Context, w: Output, group: int, rank: int) -> Output:
     """Weights ``[n, ...]`` of ``rank`` dimensions as ``[group, n / group, ...]``."""
     first = w.shape[0] if w.shape.has_rank else Dimension()
     if first.is_static and first.value % group:
@@ -156,7 +156,7 @@ def conv(ctx: Context, x: Output, w: Output, b: Output | None = None, *, group: 
                 ends.append(more if geometry.auto_pad == "SAME_UPPER" else less)
     cls = convolution.Convolution1 if group == 1 else convolution.GroupConvolution1
     op = cls(strides=geometry.strides, dilations=geometry.dilations, pads_begin=begins, pads_end=ends, auto_pad=mode)
-    y = ctx.emit(op, x, w if group == 1 else _grouped(ctx, w, group, geometry.rank + 2))
+    y = ctx.emit(op, x, w if group == 1 else _group(ctx, w, group, geometry.rank + 2))
     return _with_bias(ctx, y, b, geometry.rank)
 
 
@@ -188,12 +188,12 @@ def conv_transpose(
         # Some exporters write batch and channels in front of the spatial dimensions.
         spatial = list(output_shape)[2:] if len(output_shape) == geometry.rank + 2 else output_shape
         output_dimensions = _listed(ctx, "output_shape", spatial, geometry.rank, 1, 1)
-    weights = w if group == 1 else _grouped(ctx, w, group, geometry.rank + 2)
-    y = _transposed(ctx, x, weights, geometry, group, extra, output_dimensions)
+    weights = w if group == 1 else _group(ctx, w, group, geometry.rank + 2)
+    y = _transpose(ctx, x, weights, geometry, group, extra, output_dimensions)
     return _with_bias(ctx, y, b, geometry.rank)
 
 
-def _transposed(
+def _transpose(
     ctx: Context,
     x: Output,
     weights: Output,

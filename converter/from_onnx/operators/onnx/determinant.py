@@ -31,12 +31,12 @@ def det(ctx: Context, x: Expression) -> Expression:
             Expression(ctx, part_of(ctx, shape_of(ctx, x.value), 0, rank - 2)), mode="numpy"
         )
     for dimension in range(size.value, 0, -1):
-        pivot, rest = _eliminated(rest, dimension)
+        pivot, rest = _eliminate(rest, dimension)
         determinant = determinant * pivot
     return determinant.as_type(x.element_type)
 
 
-def _eliminated(x: Expression, dimension: int) -> tuple[Expression, Expression]:
+def _eliminate(x: Expression, dimension: int) -> tuple[Expression, Expression]:
     """The pivot of the first column with its sign ``[...]``, and what is left of the matrices."""
     rows, columns = x.rank - 2, x.rank - 1
     first = x.cut(columns, 0, 1)

@@ -61,8 +61,8 @@ def _two_inputs(
         onnx_op(op_type, versions=inplace)(translate_limited)
 
 
-def _fit(dimension: Dimension, two: Dimension) -> bool:
-    return dimension.merge(two) is not None or Dimension(1, 1) in (dimension, two)
+def _fit(dimension: Dimension, right: Dimension) -> bool:
+    return dimension.merge(right) is not None or Dimension(1, 1) in (dimension, right)
 
 
 def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: bool) -> Output:
@@ -71,11 +71,11 @@ def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: boo
     Without ``broadcast`` the shapes must be equal. With it the dimensions of ``b`` are those of
     ``a`` from ``axis`` on, by default the last ones; the result has the shape of ``a``.
     """
-    left, two = ctx.declared(a).shape, ctx.declared(b).shape
+    left, right = ctx.declared(a).shape, ctx.declared(b).shape
     if not broadcast:
-        if left.merge(two) is None:
-            wrong = f"without 'broadcast' the inputs must have one shape, but are {left} and {two}"
-            if left.rank != two.rank or not all(_fit(p, q) for p, q in zip(left, two)):
+        if left.merge(right) is None:
+            wrong = f"without 'broadcast' the inputs must have one shape, but are {left} and {right}"
+            if left.rank != right.rank or not all(_fit(p, q) for p, q in zip(left, right)):
                 raise ctx.invalid(wrong)
             ctx.tolerate(wrong)
         return b
@@ -90,11 +90,11 @@ def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: boo
             raise ctx.invalid(f"axis {axis} does not place {b.shape} within {a.shape}")
         if after:
             b = ctx.emit(movement.Unsqueeze1(), b, ctx.constant(np.arange(rank_b, rank_b + after)))
-    two = ctx.declared(b).shape
+    right = ctx.declared(b).shape
     if left.has_rank:
-        for mine, other in zip(reversed(left.dims), reversed(two.dims)):
+        for mine, other in zip(reversed(left.dims), reversed(right.dims)):
             if mine.merge(other) is None and not other.contains(1):
-                raise ctx.invalid(f"the second input {two} does not fit into the first, {left}")
+                raise ctx.invalid(f"the second input {right} does not fit into the first, {left}")
     return b
 
 
@@ -267,7 +267,7 @@ def bit_shift(ctx: Context, x: Output, y: Output, *, direction: str) -> Output:
 
 
 def _is_limited(y: Output, most: int) -> bool:
-    """Whether all numbers are from 0 to ``most``: by their bounds, or by a Where that puts ``most`` for others."""
+    """True if all numbers are from 0 to ``most``: by their bounds, or by a Where that puts ``most`` for others."""
     bounds = y.type.known_bounds
     if bounds is not None and (bounds.lower >= 0).all() and (bounds.upper <= most).all():
         return True

@@ -19,20 +19,20 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.shape_layers import as_i64, shape_of
 
 
-def _multiplied(ctx: Context, x: Output, factor: float) -> Output:
+def _multiply(ctx: Context, x: Output, factor: float) -> Output:
     return layers.multiply(ctx, x, ctx.like(factor, x))
 
 
 @onnx_op("Affine", versions=(1,))
 def affine(ctx: Context, x: Output, *, alpha: float = 1.0, beta: float = 0.0) -> Output:
     """alpha x + beta."""
-    return layers.add(ctx, _multiplied(ctx, x, alpha), ctx.like(beta, x))
+    return layers.add(ctx, _multiply(ctx, x, alpha), ctx.like(beta, x))
 
 
 @onnx_op("Scale", versions=(1,))
 def scale(ctx: Context, x: Output, *, scale: float = 1.0) -> Output:
     """x times a number."""
-    return _multiplied(ctx, x, scale)
+    return _multiply(ctx, x, scale)
 
 
 @onnx_op("ScaledTanh", versions=(1,))
@@ -40,7 +40,7 @@ def scaled_tanh(ctx: Context, x: Output, *, alpha: float | None = None, beta: fl
     """alpha tanh(beta x)."""
     if alpha is None or beta is None:
         raise ctx.invalid("alpha and beta have no defaults, but one is missing")
-    return _multiplied(ctx, ctx.emit(elementwise.Tanh1(), _multiplied(ctx, x, beta)), alpha)
+    return _multiply(ctx, ctx.emit(elementwise.Tanh1(), _multiply(ctx, x, beta)), alpha)
 
 
 @onnx_op("ParametricSoftplus", versions=(1,))
@@ -48,7 +48,7 @@ def parametric_softplus(ctx: Context, x: Output, *, alpha: float | None = None, 
     """alpha log(1 + e^(beta x))."""
     if alpha is None or beta is None:
         raise ctx.invalid("alpha and beta have no defaults, but one is missing")
-    return _multiplied(ctx, ctx.emit(activation.SoftPlus4(), _multiplied(ctx, x, beta)), alpha)
+    return _multiply(ctx, ctx.emit(activation.SoftPlus4(), _multiply(ctx, x, beta)), alpha)
 
 
 def _image(ctx: Context, x: Output) -> None:
@@ -60,7 +60,7 @@ def _image(ctx: Context, x: Output) -> None:
 def image_scaler(ctx: Context, x: Output, *, bias: Sequence[float] | None = None, scale: float = 1.0) -> Output:
     """Images ``[n, c, h, w]`` times a number, plus a bias for each channel."""
     _image(ctx, x)
-    scaled = _multiplied(ctx, x, scale)
+    scaled = _multiply(ctx, x, scale)
     if bias is None:
         return scaled
     # A single bias would be stretched over all channels, so that nothing else would notice.

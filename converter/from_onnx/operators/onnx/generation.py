@@ -111,8 +111,8 @@ def _running_product(ctx: Context, x: Output, at: int, exclusive: bool, reverse:
     ]
     current, before = (node.outputs[0] for node in parameters)
     after = body.emit(elementwise.Multiply1(), before, current)
-    shown = before if exclusive else after
-    results = [make_node(inputs_outputs.Result1(), [value]) for value in (shown, after)]
+    returned = before if exclusive else after
+    results = [make_node(inputs_outputs.Result1(), [value]) for value in (returned, after)]
     span = {"start": -1, "end": 0, "stride": -1} if reverse else {"start": 0, "end": -1, "stride": 1}
     inputs = (InputMap(0, 0, axis=at, part_size=1, **span), InputMap(1, 1))
     outputs = (OutputMap(0, 0, axis=at, part_size=1, **span),)

@@ -66,19 +66,19 @@ def _sample(
     wide = element_types.f64 if exact else element_types.f32 if element_type.is_real else element_types.i32
     if element_type.is_dynamic or (not element_type.is_real and element_type.bits >= 32):
         wide = element_type
-    data = _converted(ctx, x, wide)
+    data = _convert(ctx, x, wide)
     places = in_type(ctx, grid, element_types.f64 if grid.element_type is element_types.f64 else element_types.f32)
     if rank.rank == 4:
         op = grid_sample.GridSample9(align_corners=bool(align_corners), mode=modes[mode], padding_mode=padding)
-        return _converted(ctx, ctx.emit(op, data, places), element_type)
+        return _convert(ctx, ctx.emit(op, data, places), element_type)
     if rank.rank < 3:
         raise ctx.invalid(f"the data must have at least one spatial dimension, but the shape is {rank}")
     sampler = _Sampler(bool(align_corners), modes[mode], padding)
     sampled = sampler.sample(Expression(ctx, data), Expression(ctx, places), rank.rank - 2)
-    return _converted(ctx, sampled.value, element_type)
+    return _convert(ctx, sampled.value, element_type)
 
 
-def _converted(ctx: Context, value: Output, element_type: element_types.ElementType) -> Output:
+def _convert(ctx: Context, value: Output, element_type: element_types.ElementType) -> Output:
     return value if element_type.is_dynamic else in_type(ctx, value, element_type)
 
 
@@ -160,12 +160,12 @@ class _Sampler:
         """Indices (i64) brought into the data by the padding, and whether they were there, if it is zeros."""
         last = count - 1
         if self.padding == "reflection":
-            index = self._mirrored(index, count, last)
+            index = self._mirror(index, count, last)
         clipped = index.minimum(last).maximum(0)
         within = index.equal(clipped) if self.padding == "zeros" else None
         return clipped.as_type("i64"), within
 
-    def _mirrored(self, index: Expression, count: Expression, last: Expression) -> Expression:
+    def _mirror(self, index: Expression, count: Expression, last: Expression) -> Expression:
         """Indices reflected at the outer elements' centres, or at their outer edges."""
         period = (last * 2).maximum(1) if self.align_corners else count * 2
         along = index - (index / period).floor() * period
@@ -174,7 +174,7 @@ class _Sampler:
 
 
 def _polynomials(coefficients: Sequence[Sequence[float]], at: Expression) -> Expression:
-    """One polynomial a row, in ascending powers, by Horner's rule: ``[..., 1]`` gives ``[..., rows]``."""
+    """Evaluate one polynomial per row, in ascending powers, by Horner's rule: ``[..., 1]`` gives ``[..., rows]``."""
     highest, *others = reversed(list(zip(*coefficients)))
     total = at.of(highest)
     for column in others:

@@ -207,7 +207,7 @@ def trilu(ctx: Context, data: Output, k: Output | None = None, *, upper: int = 1
     start = layers.unsqueeze(ctx, rows, 1)
     if diagonal.type.constant != 0:
         start = layers.add(ctx, start, diagonal)
-    kept = ctx.emit(elementwise.GreaterEqual1() if upper else elementwise.LessEqual1(), columns, start)
+    is_inside = ctx.emit(elementwise.GreaterEqual1() if upper else elementwise.LessEqual1(), columns, start)
     zeros = {element_types.boolean: False, element_types.string: ""}
     zero = ctx.like(zeros.get(data.element_type, 0), data)
-    return layers.select(ctx, kept, data, zero)
+    return layers.select(ctx, is_inside, data, zero)

@@ -39,7 +39,7 @@ class _Along:
     end: float
 
 
-def _given(value: Output | None) -> Output | None:
+def _non_empty(value: Output | None) -> Output | None:
     """The input, or None where it is empty: exporters pass empty tensors for scales or sizes that they leave out."""
     return None if value is None or value.shape.element_count().high == 0 else value
 
@@ -79,7 +79,7 @@ def _resize(ctx: Context, x: Output, request: Request) -> Output:
     ):
         return x
     if _is_native(x, request, plan):
-        return _interpolated(ctx, x, request, plan)
+        return _interpolate(ctx, x, request, plan)
     if plan is None:
         return _at_execution(ctx, x, request)
     return _separately(ctx, x, request, plan)
@@ -186,7 +186,7 @@ def _resized(x: Output, request: Request, plan: list[_Along] | None) -> list[int
 
 
 def _is_dimension_of(sizes: Output, index: int, x: Output, axis: int) -> bool:
-    """Whether element ``index`` of ``sizes`` is the dimension of ``x`` along ``axis``: such a dimension is not resized.
+    """True if element ``index`` of ``sizes`` is the dimension of ``x`` along ``axis``: such a dimension is not resized.
 
     Exporters concatenate the dimensions that stay with those that the node resizes.
     """
@@ -225,7 +225,7 @@ def _is_dimension_of(sizes: Output, index: int, x: Output, axis: int) -> bool:
 # --- by the IR's Interpolate ---
 
 
-def _interpolated(ctx: Context, x: Output, request: Request, plan: list[_Along] | None) -> Output:
+def _interpolate(ctx: Context, x: Output, request: Request, plan: list[_Along] | None) -> Output:
     resized = _resized(x, request, plan)
     if not resized:
         return x
@@ -396,14 +396,14 @@ def resize(
         extrapolation_value,
         keep_aspect_ratio_policy,
         chosen,
-        _given(scales),
-        _given(sizes),
-        _given(roi),
+        _non_empty(scales),
+        _non_empty(sizes),
+        _non_empty(roi),
     )
     return _resize(ctx, x, request)
 
 
-def _scaled(ctx: Context, x: Output, scales: Output, mode: str) -> Output:
+def _scale(ctx: Context, x: Output, scales: Output, mode: str) -> Output:
     """Resizing as the first versions define it: ``asymmetric``, and nearest rounds down where data grow."""
     mode = "linear" if mode in ("bilinear", "trilinear") else mode
     axes = tuple(range(ctx.rank(x, "the data")))
@@ -414,13 +414,13 @@ def _scaled(ctx: Context, x: Output, scales: Output, mode: str) -> Output:
 @onnx_op("Upsample", versions=(9, 10))
 def resize_by_scales(ctx: Context, x: Output, scales: Output, *, mode: str = "nearest") -> Output:
     """``x`` resized along every dimension by ``scales``."""
-    return _scaled(ctx, x, scales, mode)
+    return _scale(ctx, x, scales, mode)
 
 
 @onnx_op("Upsample", versions=(7,))
 def upsample_by_attribute(ctx: Context, x: Output, *, scales: Sequence[float], mode: str = "nearest") -> Output:
     """``x`` enlarged along every dimension."""
-    return _scaled(ctx, x, ctx.constant(scales, "f32"), mode)
+    return _scale(ctx, x, ctx.constant(scales, "f32"), mode)
 
 
 @onnx_op("Upsample", versions=(1,))
@@ -430,4 +430,4 @@ def upsample_image(
     """Images ``[N, C, H, W]`` enlarged."""
     if ctx.rank(x, "the data") != 4:
         raise ctx.invalid(f"needs images of four dimensions, but got {x.shape}")
-    return _scaled(ctx, x, ctx.constant([1, 1, height_scale, width_scale], "f32"), mode)
+    return _scale(ctx, x, ctx.constant([1, 1, height_scale, width_scale], "f32"), mode)

@@ -46,7 +46,11 @@ def resize_dynamic(ctx: Context, x: Output, request: Request, resized: Sequence[
         if request.is_cropped:
             outside = (places < 0) | ((axis.dimension - 1) < places)
             masks.append(outside.reshape(*(-1 if i == axis.axis else 1 for i in range(y.rank))))
-        y = _nearest(y, axis, places, request) if request.mode == "nearest" else _weighted(y, axis, places, request)
+        y = (
+            _nearest(y, axis, places, request)
+            if request.mode == "nearest"
+            else _apply_weights(y, axis, places, request)
+        )
     for mask in masks:
         y = where(mask, y.of(request.extrapolation), y)
     return y.value
@@ -122,7 +126,7 @@ def _nearest(y: Expression, axis: _Axis, places: Expression, request: Request) -
     return y.gather(chosen.maximum(0).minimum(axis.dimension - 1).as_type("i64"), axis.axis)
 
 
-def _weighted(y: Expression, axis: _Axis, places: Expression, request: Request) -> Expression:
+def _apply_weights(y: Expression, axis: _Axis, places: Expression, request: Request) -> Expression:
     shrink = axis.scale.minimum(1) if request.antialias else axis.scale.of(1)
     margin = axis.count.of(0)
     if not request.exclude_outside:

@@ -1,4 +1,4 @@
-"""What a Resize or Upsample node asks for, in one record for every version of both."""
+"""The request of a Resize or Upsample node, in one record for every version of both."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Request:
 
     @property
     def is_cropped(self) -> bool:
-        """Whether a region of interest is resized, and not all of the data."""
+        """True if a region of interest is resized, and not all of the data."""
         return self.coordinate_mode == "tf_crop_and_resize"
 
     def check(self, ctx: Context) -> None:

@@ -49,7 +49,7 @@ def repeated(ctx: Context, trips: int, start: bool, states: Sequence[Value], bod
 
 
 def is_list(declared: ValueInfoProto) -> bool:
-    """Whether a body declares the iteration's number or the condition as a list of one, and not as a scalar."""
+    """True if a body declares the iteration's number or the condition as a list of one, and not as a scalar."""
     shape = declared_shape(declared.type)
     return shape.has_rank and shape.rank == 1
 
@@ -78,14 +78,14 @@ def appending(ctx: Context, states: Sequence[Value], body: GraphProto) -> tuple[
             )
     nodes = list(body.node)
     appended_body = body.with_fields(node=nodes)
-    appended = [_appended(ctx, appended_body, nodes, place) for place in places]
+    appended = [_appended_tensor(ctx, appended_body, nodes, place) for place in places]
     inputs = [value for index, value in enumerate(appended_body.input) if index - 2 not in places]
     outputs = [value for index, value in enumerate(appended_body.output) if index - 1 not in places]
     outputs += [ValueInfoProto(name=name) for name in appended]
     return appended_body.with_fields(input=inputs, output=outputs), places
 
 
-def _appended(ctx: Context, body: GraphProto, nodes: list[NodeProto], place: int) -> str:
+def _appended_tensor(ctx: Context, body: GraphProto, nodes: list[NodeProto], place: int) -> str:
     """The tensor that is appended to a state; the node that appends it is removed from the body."""
     before, after = body.input[2 + place].name, body.output[1 + place].name
     readers = [node for node in nodes if before in read_names(node)]

@@ -13,7 +13,7 @@ from ir_runtime.graph.operation import TensorType
 from ir_runtime.operations import elementwise, movement
 
 _MAX_TRANSLATIONS = 4
-"""How often a loop's body is translated to find types of its states that do not change any more."""
+"""Maximum number of translations of a loop's body to find types of its states that no longer change."""
 
 
 def scalar(ctx: Context, value: Output) -> Output:

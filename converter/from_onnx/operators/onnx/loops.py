@@ -120,7 +120,7 @@ def _loop(
 
 
 def _never_runs(ctx: Context, trip_count: Output | None, cond: Output | None) -> bool:
-    """Whether it follows from constants or declared shapes that the body does not run at all.
+    """True if it follows from constants or declared shapes that the body does not run at all.
 
     The results are then the initial states and empty scan outputs; engines differ in the shapes of these.
     """
@@ -171,7 +171,7 @@ def _of_nothing(shape: PartialShape) -> list[int]:
 
 
 def _runs(trips: Output, start: Output) -> bool:
-    """Whether the body is known to run at least once."""
+    """True if the body is known to run at least once."""
     constants = [value.type.constant for value in (trips, start)]
     return all(value is not None for value in constants) and bool(constants[0] != 0) and bool(constants[1])
 
@@ -191,7 +191,7 @@ def _beginning(ctx: Context, state: Output, value: Output) -> Output:
 
 
 def _stays(body: GraphProto, index: int) -> bool:
-    """Whether the body returns a state unchanged."""
+    """True if the body returns a state unchanged."""
     return body.output[1 + index].name == body.input[2 + index].name
 
 
@@ -282,12 +282,12 @@ def scan(
         raise ctx.invalid(f"the body has {len(body.input)} inputs, but {len(values)} are given")
     in_axes = [
         axis if axis >= 0 and not x.shape.has_rank else normalize_axis(axis, ctx.rank(x, "a scan input"), _IN_AXES)
-        for axis, x in zip(_filled(ctx, scan_input_axes, num_scan_inputs, "scan_input_axes"), scanned)
+        for axis, x in zip(_fill(ctx, scan_input_axes, num_scan_inputs, "scan_input_axes"), scanned)
     ]
-    in_back = _filled(ctx, scan_input_directions, num_scan_inputs, "scan_input_directions")
+    in_back = _fill(ctx, scan_input_directions, num_scan_inputs, "scan_input_directions")
     joined = len(body.output) - count
-    out_axes = _filled(ctx, scan_output_axes, joined, "scan_output_axes")
-    out_back = _filled(ctx, scan_output_directions, joined, "scan_output_directions")
+    out_axes = _fill(ctx, scan_output_axes, joined, "scan_output_axes")
+    out_back = _fill(ctx, scan_output_directions, joined, "scan_output_directions")
     slices = [
         TensorType(x.element_type, x.shape.replace(axis, 1) if x.shape.has_rank else x.shape)
         for x, axis in zip(scanned, in_axes)
@@ -319,7 +319,7 @@ def scan(
     return ctx.emit_all(op, *values, *translated.captures)
 
 
-def _filled(ctx: Context, entries: Sequence[int], count: int, name: str) -> list[int]:
+def _fill(ctx: Context, entries: Sequence[int], count: int, name: str) -> list[int]:
     if entries and len(entries) != count:
         raise ctx.invalid(f"{name} must have {count} entries, but is {list(entries)}")
     return list(entries) or [0] * count

@@ -21,7 +21,7 @@ def mat_mul(ctx: Context, a: Output, b: Output) -> Output:
 # --- Gemm ---
 
 
-def _scaled(ctx: Context, value: Output, factor: float) -> Output:
+def _scale(ctx: Context, value: Output, factor: float) -> Output:
     if factor == 1:
         return value
     if value.element_type.is_integral and factor != int(factor):
@@ -46,14 +46,14 @@ def gemm(
         if value.shape.has_rank and value.shape.rank != 2:
             raise ctx.invalid(f"{name} must be a matrix, but has the shape {value.shape}")
     product = matmul.MatMul1(transpose_a=bool(transA), transpose_b=bool(transB))
-    y = _scaled(ctx, ctx.emit(product, a, b), alpha)
+    y = _scale(ctx, ctx.emit(product, a, b), alpha)
     if c is None or beta == 0:
         return y
     if c.shape.has_rank and y.shape.has_rank:
         wide = broadcast(y.shape, c.shape)
         if c.shape.rank > 2 or wide.merge(y.shape) is None:
             raise ctx.invalid(f"C of the shape {c.shape} cannot be repeated to the product's shape {y.shape}")
-    return layers.add(ctx, y, _scaled(ctx, c, beta))
+    return layers.add(ctx, y, _scale(ctx, c, beta))
 
 
 @onnx_op("Gemm", versions=(1, 6))

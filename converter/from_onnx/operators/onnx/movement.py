@@ -40,17 +40,17 @@ def reshape_1(
     """The same values under the shape of an attribute; 0 keeps a dimension, one -1 takes the rest."""
     if shape is None:
         raise ctx.invalid("attribute 'shape' is missing")
-    return _reshaped(ctx, data, ctx.constant(np.asarray(shape, np.int64)), keep_zero=False)
+    return _reshape(ctx, data, ctx.constant(np.asarray(shape, np.int64)), keep_zero=False)
 
 
 @onnx_op("Reshape", versions=(5, 13), ignored={"special_zero": 1}, without=("allowzero",))
 @onnx_op("Reshape", versions=(14, 19, *_LATEST))
 def reshape_14(ctx: Context, data: Output, shape: Output, *, allowzero: int = 0) -> Output:
     """As before, with the shape from an input; with ``allowzero`` a 0 in the shape is a dimension of length 0."""
-    return _reshaped(ctx, data, shape, keep_zero=bool(allowzero))
+    return _reshape(ctx, data, shape, keep_zero=bool(allowzero))
 
 
-def _reshaped(ctx: Context, data: Output, shape: Output, keep_zero: bool) -> Output:
+def _reshape(ctx: Context, data: Output, shape: Output, keep_zero: bool) -> Output:
     shape = given_list(ctx, shape, "the shape")
     constant = shape.type.constant
     if constant is not None and keep_zero and 0 in constant and -1 in constant:

@@ -60,7 +60,7 @@ def _flat(ctx: Context, x: Output) -> Output:
     return ctx.emit(movement.Reshape1(special_zero=True), x, ctx.constant([0, 0, -1]))
 
 
-def _unflattened(ctx: Context, flat: Output, x: Output) -> Output:
+def _unflatten(ctx: Context, flat: Output, x: Output) -> Output:
     """A result of :func:`_flat` in the shape of ``x`` again."""
     shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
     return ctx.emit(movement.Reshape1(special_zero=False), flat, shape)
@@ -74,7 +74,7 @@ def _from_axis(ctx: Context, x: Output, axis: int) -> Output:
     return ctx.constant(np.arange(normalize_axis(axis, rank), rank))
 
 
-def _standardized(ctx: Context, x: Output, axes: Output, epsilon: float, mode: str = "INSIDE_SQRT") -> Output:
+def _standardize(ctx: Context, x: Output, axes: Output, epsilon: float, mode: str = "INSIDE_SQRT") -> Output:
     return ctx.emit(ir.MVN6(eps=epsilon, normalize_variance=True, eps_mode=mode), x, axes)
 
 
@@ -83,9 +83,9 @@ def _standardized(ctx: Context, x: Output, axes: Output, epsilon: float, mode: s
 
 def _in_one_type(ctx: Context, x: Output, parameters: Sequence[Output]) -> tuple[Output, list[Output]]:
     """The data and the parameters in the widest type among them."""
-    kinds = [value.element_type for value in (x, *parameters)]
-    widest = max(kinds, key=lambda element_type: element_type.bits)
-    if any(element_type.bits == widest.bits and element_type is not widest for element_type in kinds):
+    input_types = [value.element_type for value in (x, *parameters)]
+    widest = max(input_types, key=lambda element_type: element_type.bits)
+    if any(element_type.bits == widest.bits and element_type is not widest for element_type in input_types):
         widest = element_types.f32  # float16 and bfloat16 hold different numbers
     return in_type(ctx, x, widest), [in_type(ctx, value, widest) for value in parameters]
 
@@ -110,7 +110,7 @@ def _training(
     """Normalise by the mean and variance of the batch; also the updated running mean and variance."""
     if not x.shape.has_rank:
         normalized, *running = _training(ctx, _flat(ctx, x), parameters, epsilon, momentum)
-        return _unflattened(ctx, normalized, x), running[0], running[1]
+        return _unflatten(ctx, normalized, x), running[0], running[1]
     rank = _rank(ctx, x, 2)
     wide, (scale, bias, running_mean, running_variance) = _in_one_type(ctx, x, parameters)
     element_type = _wide(wide.element_type)
@@ -202,20 +202,20 @@ def instance_normalization(
 ) -> Output:
     """Normalises each channel of each image over its spatial dimensions."""
     if not x.shape.has_rank:
-        return _unflattened(ctx, instance_normalization(ctx, _flat(ctx, x), scale, bias, epsilon=epsilon), x)
+        return _unflatten(ctx, instance_normalization(ctx, _flat(ctx, x), scale, bias, epsilon=epsilon), x)
     rank = _rank(ctx, x, 3)
     for name, values in (("scale", scale), ("B", bias)):
         if values.shape.has_rank and (values.shape.rank != 1 or x.shape[1].merge(values.shape[0]) is None):
             raise ctx.invalid(f"{name} must have one value a channel of {x.shape}, but has the shape {values.shape}")
-    normalized = _standardized(ctx, x, ctx.constant(np.arange(2, rank)), epsilon)
+    normalized = _standardize(ctx, x, ctx.constant(np.arange(2, rank)), epsilon)
     return _add(ctx, _multiply(ctx, normalized, _by_channel(ctx, scale, rank)), _by_channel(ctx, bias, rank))
 
 
-def _grouped(ctx: Context, x: Output, num_groups: int, epsilon: float, scale: Output, bias: Output) -> Output:
+def _group(ctx: Context, x: Output, num_groups: int, epsilon: float, scale: Output, bias: Output) -> Output:
     """Normalise each group as one dimension, with one value of scale and bias for each group."""
     shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
     groups = ctx.emit(movement.Reshape1(special_zero=True), x, ctx.constant([0, num_groups, -1]))
-    normalized = _standardized(ctx, groups, ctx.constant([2]), epsilon)
+    normalized = _standardize(ctx, groups, ctx.constant([2]), epsilon)
     normalized = _add(ctx, _multiply(ctx, normalized, _by_channel(ctx, scale, 3)), _by_channel(ctx, bias, 3))
     return ctx.emit(movement.Reshape1(), normalized, shape)
 
@@ -236,7 +236,7 @@ def group_normalization_18(
     for name, values in (("scale", scale), ("bias", bias)):
         if values.shape.has_rank and (values.shape.rank != 1 or not values.shape[0].contains(num_groups)):
             raise ctx.invalid(f"{name} must have one value a group, of which there are {num_groups}")
-    return _grouped(ctx, x, num_groups, epsilon, scale, bias)
+    return _group(ctx, x, num_groups, epsilon, scale, bias)
 
 
 @onnx_op("GroupNormalization", versions=(21,))
@@ -282,7 +282,7 @@ def layer_normalization(
         normalized = in_type(ctx, _multiply(ctx, centered, inverse), x.element_type)
         statistics = (in_type(ctx, mean, stash), in_type(ctx, inverse, stash))
     else:
-        normalized = _standardized(ctx, x, axes, epsilon)
+        normalized = _standardize(ctx, x, axes, epsilon)
     normalized = _multiply(ctx, normalized, _fitting(ctx, x, scale, "Scale"))
     if bias is not None:
         normalized = _add(ctx, normalized, _fitting(ctx, x, bias, "B"))
@@ -326,7 +326,7 @@ def mean_variance_normalization_1(
     axes = ctx.constant([axis for axis in range(rank) if across_channels or axis != 1])
     if not normalize_variance:
         return layers.subtract(ctx, x, _mean(ctx, x, axes))
-    return _standardized(ctx, x, axes, 1e-9, "OUTSIDE_SQRT")
+    return _standardize(ctx, x, axes, 1e-9, "OUTSIDE_SQRT")
 
 
 @onnx_op("MeanVarianceNormalization", versions=(9, 13))
@@ -334,7 +334,7 @@ def mean_variance_normalization(ctx: Context, x: Output, *, axes: Sequence[int] 
     """Mean 0 and variance 1 over the axes; 1e-9 is added to the deviation."""
     if x.shape.has_rank:
         axes = normalize_axes(axes, x.shape.rank)
-    return _standardized(ctx, x, ctx.constant(axes), 1e-9, "OUTSIDE_SQRT")
+    return _standardize(ctx, x, ctx.constant(axes), 1e-9, "OUTSIDE_SQRT")
 
 
 # --- LRN, LpNormalization ---

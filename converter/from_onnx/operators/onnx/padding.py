@@ -27,7 +27,7 @@ def pad_1(ctx: Context, data: Output, *, paddings: Sequence[int], mode: str = "c
 @onnx_op("Pad", versions=(2,))
 def pad_2(ctx: Context, data: Output, *, pads: Sequence[int], mode: str = "constant", value: float = 0.0) -> Output:
     """As before; negative pads leave elements out."""
-    return _padded(ctx, data, ctx.constant(np.asarray(pads, np.int64)), ctx.like(value, data), None, mode, _OLD_MODES)
+    return _pad(ctx, data, ctx.constant(np.asarray(pads, np.int64)), ctx.like(value, data), None, mode, _OLD_MODES)
 
 
 @onnx_op("Pad", versions=(11, 13), without=("axes",))
@@ -45,14 +45,14 @@ def pad(
 
     Mode wrap, which continues with the elements of the other end, is there from version 19 on.
     """
-    return _padded(ctx, data, pads, constant_value, axes, mode, _MODES if ctx.version >= 19 else _OLD_MODES)
+    return _pad(ctx, data, pads, constant_value, axes, mode, _MODES if ctx.version >= 19 else _OLD_MODES)
 
 
 _OLD_MODES = ("constant", "reflect", "edge")
 _MODES = (*_OLD_MODES, "wrap")
 
 
-def _padded(
+def _pad(
     ctx: Context,
     data: Output,
     pads: Output,
@@ -69,7 +69,7 @@ def _padded(
 
 def _in_mode(ctx: Context, data: Output, before: Output, after: Output, value: Output | None, mode: str) -> Output:
     if mode == "wrap":
-        return _wrapped(ctx, data, before, after)
+        return _wrap(ctx, data, before, after)
     if mode == "constant":
         fill = ctx.like(_zero(data), data) if value is None else as_scalar(ctx, value, "the value to pad with")
         return ctx.emit(padding.Pad12(pad_mode="constant"), data, before, after, fill)
@@ -83,7 +83,7 @@ def _zero(data: Output) -> object:
 
 
 def _both_sides(ctx: Context, data: Output, pads: Output, axes: Output | None) -> tuple[Output, Output]:
-    """What is added in front of and behind every dimension, two lists."""
+    """Return the pads in front of and behind every dimension, two lists."""
     number = pads.shape.element_count()
     if axes is None:
         count = data.shape.rank if data.shape.has_rank or not number.is_static else number.value // 2
@@ -120,7 +120,7 @@ def _is_reflected_twice(data: Output, before: Output, after: Output) -> bool:
     return any(dimension.is_static and 0 < dimension.value <= max(a, b) for dimension, a, b in pads)
 
 
-def _kept(dimension: int, before: int, after: int) -> Array:
+def _kept_positions(dimension: int, before: int, after: int) -> Array:
     """The positions that negative pads leave."""
     return np.arange(max(0, -before), dimension - max(0, -after))
 
@@ -141,12 +141,12 @@ def _reflected_far(ctx: Context, data: Output, before: Output, after: Output) ->
         if not dimension_.is_static or not 0 < dimension_.value <= max(first[axis], last[axis]):
             continue
         far.append(axis)
-        kept = _kept(dimension_.value, first[axis], last[axis])
-        if not kept.size:
+        positions_left = _kept_positions(dimension_.value, first[axis], last[axis])
+        if not positions_left.size:
             raise ctx.invalid(f"nothing is left of dimension {axis} to be reflected")
-        period = max(1, 2 * (len(kept) - 1))
-        places = _positions(ctx, first[axis], len(kept), last[axis]) % period
-        mirrored = kept[np.minimum(places, period - places)]
+        period = max(1, 2 * (len(positions_left) - 1))
+        places = _positions(ctx, first[axis], len(positions_left), last[axis]) % period
+        mirrored = positions_left[np.minimum(places, period - places)]
         data = layers.gather(ctx, data, ctx.constant(mirrored), ctx.constant(axis))
     rest = [[0 if axis in far else pad for axis, pad in enumerate(side)] for side in (first, last)]
     if not any(rest[0] + rest[1]):
@@ -154,7 +154,7 @@ def _reflected_far(ctx: Context, data: Output, before: Output, after: Output) ->
     return ctx.emit(padding.Pad12(pad_mode="reflect"), data, ctx.constant(rest[0]), ctx.constant(rest[1]))
 
 
-def _wrapped(ctx: Context, data: Output, before: Output, after: Output) -> Output:
+def _wrap(ctx: Context, data: Output, before: Output, after: Output) -> Output:
     """Each dimension gathered at its positions modulo its length, after negative pads have cut it."""
     first, last = before.type.constant, after.type.constant
     result = data
@@ -165,10 +165,10 @@ def _wrapped(ctx: Context, data: Output, before: Output, after: Output) -> Outpu
             if not (a or b):
                 continue
             if length.is_static:
-                kept = _kept(length.value, a, b)
-                if not kept.size:
+                positions_left = _kept_positions(length.value, a, b)
+                if not positions_left.size:
                     raise ctx.invalid(f"nothing is left of dimension {axis} to be repeated")
-                places = kept[_positions(ctx, a, len(kept), b) % len(kept)]
+                places = positions_left[_positions(ctx, a, len(positions_left), b) % len(positions_left)]
                 result = layers.gather(ctx, result, ctx.constant(places), ctx.constant(axis))
                 continue
         result = _wrapped_dynamic(

@@ -204,7 +204,7 @@ def _lp(ctx: Context, x: Output, geometry: Geometry, p: float) -> Output:
     element_type = x.element_type
     wide = element_types.f32 if element_type.bits < 32 else element_type
     values = in_type(ctx, x, wide)
-    powers = _raised(ctx, layers.absolute(ctx, values), p)
+    powers = _raise_to_power(ctx, layers.absolute(ctx, values), p)
     placed = geometry.place(ctx, x)
     none = [0] * len(geometry.axes)
     layer = _average_layer(geometry, none, none, exclude=False)
@@ -223,10 +223,10 @@ def _lp(ctx: Context, x: Output, geometry: Geometry, p: float) -> Output:
         padded = windows.pad_beyond(ctx, windows.pad(ctx, powers, zero), zero)
         means = windows.cut(ctx, ctx.emit(layer, padded))
     sums = layers.multiply(ctx, means, ctx.like(math.prod(geometry.kernel), means))
-    return in_type(ctx, _raised(ctx, sums, 1 / p), element_type)
+    return in_type(ctx, _raise_to_power(ctx, sums, 1 / p), element_type)
 
 
-def _raised(ctx: Context, x: Output, exponent: float) -> Output:
+def _raise_to_power(ctx: Context, x: Output, exponent: float) -> Output:
     return x if exponent == 1 else layers.power(ctx, x, ctx.like(exponent, x))
 
 
@@ -298,6 +298,6 @@ def _global_lp_pool(ctx: Context, x: Output, p: float) -> Output:
         return ctx.emit((reduction.ReduceL1_4 if p == 1 else reduction.ReduceL2_4)(keep_dims=True), x, axes)
     element_type = x.element_type
     wide = in_type(ctx, x, element_types.f32 if element_type.bits < 32 else element_type)
-    powers = _raised(ctx, layers.absolute(ctx, wide), p)
+    powers = _raise_to_power(ctx, layers.absolute(ctx, wide), p)
     sums = ctx.emit(reduction.ReduceSum1(keep_dims=True), powers, axes)
-    return in_type(ctx, _raised(ctx, sums, 1 / p), element_type)
+    return in_type(ctx, _raise_to_power(ctx, sums, 1 / p), element_type)

@@ -28,14 +28,14 @@ _GREATEST = {element_types.f8e4m3: 448.0, element_types.f8e5m2: 57344.0, element
 # --- scales and zero points in the shape of the data ---
 
 
-def _fitted(ctx: Context, value: Output, x: Output, axis: int, block_size: int) -> Output:
+def _fit(ctx: Context, value: Output, x: Output, axis: int, block_size: int) -> Output:
     """A scale or zero point in a shape that broadcasts with ``x``.
 
     It is one number, one for each index along ``axis``, or one for each ``block_size`` indices.
     """
     rank = ctx.rank(value, "a scale or zero point")
     if block_size:
-        return _repeated(ctx, value, x, axis, block_size)
+        return _repeat(ctx, value, x, axis, block_size)
     if rank == 0:
         return value
     if rank > 1:
@@ -54,7 +54,7 @@ def _fitted(ctx: Context, value: Output, x: Output, axis: int, block_size: int) 
     return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(target))
 
 
-def _repeated(ctx: Context, value: Output, x: Output, axis: int, block_size: int) -> Output:
+def _repeat(ctx: Context, value: Output, x: Output, axis: int, block_size: int) -> Output:
     if block_size < 0:
         raise ctx.invalid(f"block_size must not be negative, but is {block_size}")
     rank = ctx.rank(x, "the data")
@@ -102,7 +102,7 @@ def _unless_zero(zero: Output | None) -> Output | None:
     return None if constant is not None and not constant.astype(np.float32).any() else zero
 
 
-def _rescaled(ctx: Context, x: Output, factor: Output, zero: Output | None, work: ElementType) -> Output:
+def _rescale(ctx: Context, x: Output, factor: Output, zero: Output | None, work: ElementType) -> Output:
     wide = layers.in_type(ctx, x, work)
     if zero is not None:
         wide = layers.subtract(ctx, wide, layers.in_type(ctx, zero, work))
@@ -149,7 +149,7 @@ def _dequantized_blocks(
     zero = _unless_zero(zero)
     if zero is not None:
         zero = reshaped(zero, single)
-    y = _rescaled(ctx, reshaped(x, in_blocks), factor, zero, work)
+    y = _rescale(ctx, reshaped(x, in_blocks), factor, zero, work)
     return layers.in_type(ctx, reshaped(y, dimensions), element_type)
 
 
@@ -186,10 +186,10 @@ def quantize(
             raise ctx.invalid(f"output_dtype is {element_type}, but the zero point is {y_zero_point.element_type}")
         element_type = y_zero_point.element_type
     wide = layers.in_type(ctx, x, _F32)
-    ratio = layers.divide(ctx, wide, layers.in_type(ctx, _fitted(ctx, y_scale, x, axis, block_size), _F32))
+    ratio = layers.divide(ctx, wide, layers.in_type(ctx, _fit(ctx, y_scale, x, axis, block_size), _F32))
     zero = _unless_zero(y_zero_point)
     if zero is not None:
-        zero = _fitted(ctx, zero, x, axis, block_size)
+        zero = _fit(ctx, zero, x, axis, block_size)
     return quantized(ctx, ratio, zero, element_type, bool(saturate))
 
 
@@ -224,11 +224,11 @@ def dequantize(
         return _dequantized_blocks(
             ctx, x, x_scale, x_zero_point, normalize_axis(axis, x.shape.rank), block_size, work, element_type
         )
-    factor = layers.in_type(ctx, _fitted(ctx, x_scale, x, axis, block_size), work)
+    factor = layers.in_type(ctx, _fit(ctx, x_scale, x, axis, block_size), work)
     zero = _unless_zero(x_zero_point)
     if zero is not None:
-        zero = _fitted(ctx, zero, x, axis, block_size)
-    return layers.in_type(ctx, _rescaled(ctx, x, factor, zero, work), element_type)
+        zero = _fit(ctx, zero, x, axis, block_size)
+    return layers.in_type(ctx, _rescale(ctx, x, factor, zero, work), element_type)
 
 
 # --- DynamicQuantizeLinear ---

@@ -39,7 +39,7 @@ def unit(ctx: Context, shape: Output, seed: float | None, stream: int = 0) -> Ou
     return ctx.emit(op, shape, ctx.constant(0, "f32"), ctx.constant(1, "f32"))
 
 
-def _scaled(ctx: Context, values: Output, factor: float, offset: float, element_type: ElementType) -> Output:
+def _scale(ctx: Context, values: Output, factor: float, offset: float, element_type: ElementType) -> Output:
     wide = element_type if element_type is element_types.f64 else element_types.f32
     values = in_type(ctx, values, wide)
     scaled = layers.multiply(ctx, values, ctx.constant(factor, wide))
@@ -55,7 +55,7 @@ def _uniform(
     low: float = 0.0,
     seed: float | None = None,
 ) -> Output:
-    return _scaled(ctx, unit(ctx, shape, seed), high - low, low, element_type)
+    return _scale(ctx, unit(ctx, shape, seed), high - low, low, element_type)
 
 
 def _normal(
@@ -75,14 +75,14 @@ def _normal(
     turn = layers.multiply(ctx, v, ctx.constant(2 * math.pi, "f32"))
     radius = layers.square_root(ctx, squared)
     values = layers.multiply(ctx, radius, ctx.emit(elementwise.Cos1(), turn))
-    return _scaled(ctx, values, scale, mean, element_type)
+    return _scale(ctx, values, scale, mean, element_type)
 
 
 def _declared(ctx: Context, shape: Sequence[int]) -> Output:
     return ctx.constant(np.asarray(shape, np.int64))
 
 
-def _kind(dtype: int | None, like: Output) -> ElementType:
+def _output_type(dtype: int | None, like: Output) -> ElementType:
     return like.element_type if dtype is None else element_type_of(dtype)
 
 
@@ -97,7 +97,7 @@ def random_uniform(ctx: Context, *, shape: Sequence[int], dtype: int = 1, **attr
 @attributes_of(_uniform)
 def random_uniform_like(ctx: Context, data: Output, *, dtype: int | None = None, **attributes: Any) -> Output:
     """Evenly distributed numbers in the shape of the input."""
-    return _uniform(ctx, shape_of(ctx, data), _kind(dtype, data), **attributes)
+    return _uniform(ctx, shape_of(ctx, data), _output_type(dtype, data), **attributes)
 
 
 @onnx_op("RandomNormal", versions=(1, 22))
@@ -111,7 +111,7 @@ def random_normal(ctx: Context, *, shape: Sequence[int], dtype: int = 1, **attri
 @attributes_of(_normal)
 def random_normal_like(ctx: Context, data: Output, *, dtype: int | None = None, **attributes: Any) -> Output:
     """Normally distributed numbers in the shape of the input."""
-    return _normal(ctx, shape_of(ctx, data), _kind(dtype, data), **attributes)
+    return _normal(ctx, shape_of(ctx, data), _output_type(dtype, data), **attributes)
 
 
 @onnx_op("Bernoulli", versions=(15, 22))
@@ -119,7 +119,7 @@ def bernoulli(ctx: Context, data: Output, *, dtype: int | None = None, seed: flo
     """1 with the probability that the input holds, otherwise 0."""
     chance = in_type(ctx, data, element_types.f32)
     hit = layers.less(ctx, unit(ctx, shape_of(ctx, data), seed), chance)
-    return in_type(ctx, hit, _kind(dtype, data))
+    return in_type(ctx, hit, _output_type(dtype, data))
 
 
 @onnx_op("Multinomial", versions=(7, 22))

@@ -28,8 +28,8 @@ class Activation:
 
 
 @record
-class _Kind:
-    """How an activation is emitted, how many parameters it has, and their defaults."""
+class _ActivationType:
+    """An activation: its function, the number of its parameters, and their defaults."""
 
     emit: Callable[[Context, Output, float, float], Output]
     parameters: int = 0
@@ -65,17 +65,17 @@ def _scaled_tanh(ctx: Context, x: Output, a: float, b: float) -> Output:
 
 
 _ACTIVATIONS = {
-    "sigmoid": _Kind(_single(activation.Sigmoid1)),
-    "tanh": _Kind(_single(elementwise.Tanh1)),
-    "relu": _Kind(_single(activation.ReLU1)),
-    "softplus": _Kind(_single(activation.SoftPlus4)),
-    "softsign": _Kind(_single(activation.SoftSign9)),
-    "elu": _Kind(lambda ctx, x, a, b: ctx.emit(activation.Elu1(alpha=a), x), 1, 1.0),
-    "leakyrelu": _Kind(_leaky_relu, 1, 0.01),
-    "thresholdedrelu": _Kind(_thresholded_relu, 1, 1.0),
-    "affine": _Kind(_affine, 2, 1.0, 0.0),
-    "hardsigmoid": _Kind(_hard_sigmoid, 2, 0.2, 0.5),
-    "scaledtanh": _Kind(_scaled_tanh, 2, 1.0, 1.0),
+    "sigmoid": _ActivationType(_single(activation.Sigmoid1)),
+    "tanh": _ActivationType(_single(elementwise.Tanh1)),
+    "relu": _ActivationType(_single(activation.ReLU1)),
+    "softplus": _ActivationType(_single(activation.SoftPlus4)),
+    "softsign": _ActivationType(_single(activation.SoftSign9)),
+    "elu": _ActivationType(lambda ctx, x, a, b: ctx.emit(activation.Elu1(alpha=a), x), 1, 1.0),
+    "leakyrelu": _ActivationType(_leaky_relu, 1, 0.01),
+    "thresholdedrelu": _ActivationType(_thresholded_relu, 1, 1.0),
+    "affine": _ActivationType(_affine, 2, 1.0, 0.0),
+    "hardsigmoid": _ActivationType(_hard_sigmoid, 2, 0.2, 0.5),
+    "scaledtanh": _ActivationType(_scaled_tanh, 2, 1.0, 1.0),
 }
 
 

@@ -102,7 +102,7 @@ Cell = Callable[[Context, "_Step"], list[Output]]
 
 @record
 class _Step:
-    """What a cell computes with: the inputs' part of the gates, the states, and the weights of its direction."""
+    """Operands of a cell: the inputs' part of the gates, the states, and the weights of its direction."""
 
     gates: Output
     states: list[Output]
@@ -215,10 +215,10 @@ def run(ctx: Context, family: _Family, inputs: Inputs, options: Options) -> tupl
     network = _network(ctx, family, inputs, options)
     every, *last = _native(ctx, network) if _is_native(network) else _as_iterator(ctx, network)
     if options.layout == 0:
-        every = _transposed(ctx, every, [2, 1, 0, 3])
-        last = [_transposed(ctx, state, [1, 0, 2]) for state in last]
+        every = _transpose(ctx, every, [2, 1, 0, 3])
+        last = [_transpose(ctx, state, [1, 0, 2]) for state in last]
     else:
-        every = _transposed(ctx, every, [0, 2, 1, 3])
+        every = _transpose(ctx, every, [0, 2, 1, 3])
     return every, *last
 
 
@@ -245,7 +245,7 @@ def _network(ctx: Context, family: _Family, inputs: Inputs, options: Options) ->
     if peepholes is not None:
         constant = peepholes.type.constant
         peepholes = None if constant is not None and not constant.any() else peepholes
-    x = inputs.x if options.layout else _transposed(ctx, inputs.x, [1, 0, 2])
+    x = inputs.x if options.layout else _transpose(ctx, inputs.x, [1, 0, 2])
     states = []
     for state in inputs.initial:
         if state is None:
@@ -255,7 +255,7 @@ def _network(ctx: Context, family: _Family, inputs: Inputs, options: Options) ->
         else:
             order = [None, count, hidden] if options.layout else [count, None, hidden]
             _check_shape(ctx, "an initial state", state, order)
-            state = state if options.layout else _transposed(ctx, state, [1, 0, 2])
+            state = state if options.layout else _transpose(ctx, state, [1, 0, 2])
             states.append(state if lengths is None else _zero_without_steps(ctx, state, lengths))
     names = list(options.activations or [*family.defaults] * count)
     per_direction_count = len(family.defaults)
@@ -287,8 +287,8 @@ def _check_shape(ctx: Context, name: str, value: Output | None, expected: Sequen
         return
     shape = value.shape
     if shape.rank != len(expected) or any(n is not None and not d.contains(n) for d, n in zip(shape, expected)):
-        shown = ", ".join("?" if n is None else str(n) for n in expected)
-        raise ctx.invalid(f"{name} must have the shape [{shown}], but has {shape}")
+        expected_text = ", ".join("?" if n is None else str(n) for n in expected)
+        raise ctx.invalid(f"{name} must have the shape [{expected_text}], but has {shape}")
 
 
 def _of_shape(ctx: Context, name: str, value: Output, expected: Sequence[int | None]) -> Output:
@@ -300,7 +300,7 @@ def _of_shape(ctx: Context, name: str, value: Output, expected: Sequence[int | N
     return reshape(ctx, value, [0 if n is None else n for n in expected])
 
 
-def _transposed(ctx: Context, x: Output, order: list[int]) -> Output:
+def _transpose(ctx: Context, x: Output, order: list[int]) -> Output:
     return layers.transpose(ctx, x, ctx.constant(order))
 
 
@@ -309,7 +309,7 @@ def _dimensions(ctx: Context, x: Output) -> Output:
 
 
 def _is_native(network: _Network) -> bool:
-    """Whether the IR's sequence computes the same, and engines compute it correctly."""
+    """True if the IR's sequence computes the same, and engines compute it correctly."""
     if network.peepholes is not None or network.options.input_forget or network.options.quantizes_data:
         return False
     if any(function.name not in _NATIVE for functions in network.functions for function in functions):
@@ -338,12 +338,12 @@ def _native(ctx: Context, network: _Network) -> list[Output]:
         steps = layers.gather(ctx, dimensions, ctx.constant(1), ctx.constant(0))
         batch = layers.gather(ctx, dimensions, ctx.constant([0]), ctx.constant(0))
         lengths = ctx.emit(movement.Broadcast3(mode="numpy"), steps, batch)
-    w, r = (_reordered(ctx, network, value) for value in (network.w, network.r))
+    w, r = (_reorder(ctx, network, value) for value in (network.w, network.r))
     biases = _native_biases(ctx, network)
     return ctx.emit_all(family.sequence(**attributes), network.x, *network.states, lengths, w, r, biases)
 
 
-def _reordered(ctx: Context, network: _Network, weights: Output) -> Output:
+def _reorder(ctx: Context, network: _Network, weights: Output) -> Output:
     """Rows ``[d, gates*h, ...]`` in the IR's order of the gates."""
     order = network.family.order
     if list(order) == sorted(order):
@@ -365,7 +365,7 @@ def _native_biases(ctx: Context, network: _Network) -> Output:
         update, reset, _ = _split(ctx, total, 3, 1)
         own, recurring = _split(ctx, of_inputs, 3, 1)[2], _split(ctx, of_states, 3, 1)[2]
         return ctx.emit(movement.Concat1(axis=1), update, reset, own, recurring)
-    return _reordered(ctx, network, total)
+    return _reorder(ctx, network, total)
 
 
 # --- as a TensorIterator over the steps ---

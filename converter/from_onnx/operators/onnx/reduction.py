@@ -23,7 +23,7 @@ from ir_runtime.rewriting.shape_layers import arange, axes_mask, dim_of, element
 
 @record
 class Axes:
-    """Which dimensions to reduce, and whether to keep them."""
+    """Dimensions to reduce, and the option to keep them."""
 
     output: Output
     keep: bool
@@ -57,7 +57,7 @@ def _reduced_by(cls: type[reduction.Reduction]) -> Body:
 
 
 def _is_empty(shape: PartialShape, axes: Axes) -> bool:
-    """Whether a reduced dimension is 0, so that there are no elements to reduce."""
+    """True if a reduced dimension is 0, so that there are no elements to reduce."""
     if not shape.has_rank:
         return False
     return any(dimension.high == 0 for i, dimension in enumerate(shape) if axes.values is None or i in axes.values)
@@ -87,12 +87,12 @@ def _log_sum(ctx: Context, data: Output, axes: Axes) -> Output:
 def _log_sum_exp(ctx: Context, data: Output, axes: Axes) -> Output:
     """log(sum(exp(x - m))) + m with the maximum m, so that nothing overflows; m = 0 where infinite."""
     values = in_type(ctx, data, _wide(data.element_type))
-    kept = Axes(axes.output, True, axes.values)
-    greatest = _apply(ctx, reduction.ReduceMax1, values, kept)
+    axes_kept = Axes(axes.output, True, axes.values)
+    greatest = _apply(ctx, reduction.ReduceMax1, values, axes_kept)
     infinite = ctx.emit(elementwise.IsInf10(), greatest)
     shift = layers.select(ctx, infinite, ctx.like(0, values), greatest)
     powers = layers.exponential(ctx, layers.subtract(ctx, values, shift))
-    logs = ctx.emit(elementwise.Log1(), _apply(ctx, reduction.ReduceSum1, powers, kept))
+    logs = ctx.emit(elementwise.Log1(), _apply(ctx, reduction.ReduceSum1, powers, axes_kept))
     result = layers.add(ctx, logs, shift)
     if not axes.keep:
         # Every reduced dimension has length 1 now, so any reduction drops it and changes no value.
@@ -179,9 +179,9 @@ class _Member:
             return self.unreduced(ctx, data)
         plain = constant.shape == (len(front),) and tuple(constant.tolist()) == front
         reduced = Axes(axes if plain else ctx.constant(front), keep, front)
-        return self._reduced(ctx, data, reduced)
+        return self._reduce(ctx, data, reduced)
 
-    def _reduced(self, ctx: Context, data: Output, axes: Axes) -> Output:
+    def _reduce(self, ctx: Context, data: Output, axes: Axes) -> Output:
         """The body; where there are no elements to reduce ONNX's value, since engines give different ones."""
         value = ctx.like(_identity_value(self.name, data.element_type), data)
         if _is_empty(data.shape, axes):
@@ -204,8 +204,8 @@ class _Member:
         if noop:
             shape = of_known_length(shape_of(ctx, data))
             return self.unreduced(ctx, ctx.emit(movement.Reshape1(special_zero=False), data, shape))
-        kept = self._reduced(ctx, data, Axes(of_known_length(ctx.constant(every)), True, every))
-        return kept if keep else ctx.emit(movement.Reshape1(special_zero=False), kept, ctx.constant([]))
+        reduced = self._reduce(ctx, data, Axes(of_known_length(ctx.constant(every)), True, every))
+        return reduced if keep else ctx.emit(movement.Reshape1(special_zero=False), reduced, ctx.constant([]))
 
     def _at_execution(self, ctx: Context, data: Output, axes: Output, keep: bool, noop: bool) -> Output:
         """For axes that are computed at run time; their number may be known."""
@@ -213,8 +213,8 @@ class _Member:
         number = axes.shape.element_count()
         if number.low == 0 and not noop:
             axes = _all_if_none(ctx, data, axes)
-        kept = self._reduced(ctx, data, Axes(axes, True, None))
-        return kept if keep else drop_dimensions(ctx, kept, axes)
+        reduced = self._reduce(ctx, data, Axes(axes, True, None))
+        return reduced if keep else drop_dimensions(ctx, reduced, axes)
 
 
 def _all_if_none(ctx: Context, data: Output, axes: Output) -> Output:

@@ -31,7 +31,7 @@ def angles(ctx: Context, cache: Output, places: Output, heads_at: int) -> Output
 
 
 Half = int | Output
-"""How many angles there are: a number, or a scalar output where that is dynamic."""
+"""The number of angles: an integer, or a scalar output where it is dynamic."""
 
 
 def rotated(
@@ -70,7 +70,7 @@ def _cut(ctx: Context, x: Output, start: Half, stop: Half | None, step: int = 1)
 
 
 def half_of(ctx: Context, cache: Output) -> Half:
-    """How many angles onnxruntime's cache holds for each position."""
+    """Return the number of angles per position in onnxruntime's cache."""
     if ctx.rank(cache, "cos_cache") != 2:
         raise ctx.invalid(f"cos_cache must have two dimensions, but is {cache.shape}")
     return cache.shape[1].value if cache.shape[1].is_static else dim_of(ctx, cache, 1)
@@ -233,7 +233,7 @@ def rotary_embedding_23(
 
 
 def _angles_of(ctx: Context, data: Output, cache: Output, rotated_count: int) -> Half:
-    """How many pairs of each head are rotated."""
+    """Return the number of pairs of each head to rotate."""
     width = data.shape[3]
     if not rotated_count and not width.is_static:
         return cache.shape[-1].value if cache.shape[-1].is_static else dim_of(ctx, cache, cache.shape.rank - 1)

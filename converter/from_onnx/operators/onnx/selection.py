@@ -18,7 +18,7 @@ def where(ctx: Context, condition: Output, x: Output, y: Output) -> Output:
     return layers.select(ctx, condition, x, y)
 
 
-def _clamped(ctx: Context, x: Output, low: Output | None, high: Output | None) -> Output:
+def _clamp(ctx: Context, x: Output, low: Output | None, high: Output | None) -> Output:
     """Min(max, Max(x, min)), so that ``max`` wins where they contradict; a missing one is the type's limit."""
     element_type = x.element_type
     for name, bound in (("min", low), ("max", high)):
@@ -42,7 +42,7 @@ def _greatest(ctx: Context, x: Output) -> float:
 
 
 def _scalar(ctx: Context, bound: Output) -> Output:
-    """One element as a scalar, so that it does not add dimensions."""
+    """Return one element as a scalar, so that it does not add dimensions."""
     if bound.shape.has_rank and bound.shape.rank == 0:
         return bound
     return ctx.emit(movement.Reshape1(), bound, ctx.constant([], "i64"))
@@ -76,4 +76,4 @@ def clip_6(
 @onnx_op("Clip", versions=(11, 12, 13))
 def clip(ctx: Context, x: Output, min: Output | None = None, max: Output | None = None) -> Output:
     """The bounds are inputs."""
-    return _clamped(ctx, x, min, max)
+    return _clamp(ctx, x, min, max)

@@ -39,10 +39,10 @@ def _items(ctx: Context, value: Value, name: str) -> tuple[Output, ...]:
 
 
 def _same_type(ctx: Context, items: Sequence[Output]) -> None:
-    kinds = {item.element_type for item in items}
-    if len(kinds) > 1:
+    input_types = {item.element_type for item in items}
+    if len(input_types) > 1:
         raise ctx.invalid(
-            f"all tensors of a sequence must have one type, but have {', '.join(sorted(map(str, kinds)))}"
+            f"all tensors of a sequence must have one type, but have {', '.join(sorted(map(str, input_types)))}"
         )
 
 
@@ -103,7 +103,7 @@ def sequence_at(ctx: Context, input_sequence: Value, position: Value) -> Output:
 
 @onnx_op("SequenceLength", versions=(11,), takes_values=True)
 def sequence_length(ctx: Context, input_sequence: Value) -> Output:
-    """How many tensors there are."""
+    """The number of tensors."""
     if isinstance(input_sequence, StackedSequence):
         return dim_of(ctx, input_sequence.stacked, 0)
     return ctx.constant(len(_items(ctx, input_sequence, "input_sequence")))
@@ -146,7 +146,7 @@ def _lengths(ctx: Context, split: Output | None, dimension: int) -> list[int]:
 def concat_from_sequence(ctx: Context, input_sequence: Value, *, axis: int, new_axis: int = 0) -> Output:
     """All tensors joined along ``axis``, which may be a new one."""
     if isinstance(input_sequence, StackedSequence):
-        return _unstacked(ctx, input_sequence.stacked, axis, bool(new_axis))
+        return _unstack(ctx, input_sequence.stacked, axis, bool(new_axis))
     items = _items(ctx, input_sequence, "input_sequence")
     if not items:
         raise ctx.unsupported("joining an empty sequence")
@@ -156,7 +156,7 @@ def concat_from_sequence(ctx: Context, input_sequence: Value, *, axis: int, new_
     return ctx.emit(movement.Concat1(axis=normalize_axis(axis, ctx.rank(items[0], "the tensors"))), *items)
 
 
-def _unstacked(ctx: Context, stacked: Output, axis: int, new_axis: bool) -> Output:
+def _unstack(ctx: Context, stacked: Output, axis: int, new_axis: bool) -> Output:
     """``[length, ...]`` with the length as dimension ``axis``, or put together with that of the tensors."""
     rank = ctx.rank(stacked, "the tensors")
     at = normalize_axis(axis, rank if new_axis else rank - 1)
@@ -208,20 +208,20 @@ def optional(ctx: Context, input: Value | None = None, *, type: Any = None) -> O
 
 @onnx_op("OptionalHasElement", versions=(15,), takes_values=True)
 def optional_has_element_15(ctx: Context, input: Value) -> Output:
-    """Whether the optional holds something."""
+    """True if the optional holds something."""
     return optional_has_element(ctx, input)
 
 
 @onnx_op("OptionalHasElement", versions=(18, 28), takes_values=True)
 def optional_has_element(ctx: Context, input: Value | None = None) -> Output:
-    """Whether there is an input that holds something; a tensor or a sequence always does."""
+    """True if there is an input that holds something; a tensor or a sequence always does."""
     empty = input is None or (isinstance(input, OptionalValue) and input.content is None)
     return ctx.constant(np.array(not empty), "boolean")
 
 
 @onnx_op("OptionalGetElement", versions=(15, 18, 28), takes_values=True)
 def optional_get_element(ctx: Context, input: Value) -> Value:
-    """What the optional holds."""
+    """Return the content of the optional."""
     if not isinstance(input, OptionalValue):
         return input
     if input.content is None:

@@ -23,7 +23,7 @@ def slice_1(
     if len(starts) != len(ends) or (axes is not None and len(axes) != len(starts)):
         raise ctx.invalid(f"starts, ends and axes must have one length, but have {len(starts)} and {len(ends)}")
     named = range(len(starts)) if axes is None else axes
-    return _sliced(ctx, data, _constants(ctx, starts), _constants(ctx, ends), _constants(ctx, named), None)
+    return _slice(ctx, data, _constants(ctx, starts), _constants(ctx, ends), _constants(ctx, named), None)
 
 
 @onnx_op("Slice", versions=(10, 11, 13))
@@ -36,14 +36,14 @@ def slice_10(
     steps: Output | None = None,
 ) -> Output:
     """``data[start:end:step]``, everything from inputs; steps may be negative."""
-    return _sliced(ctx, data, starts, ends, axes, steps)
+    return _slice(ctx, data, starts, ends, axes, steps)
 
 
 def _constants(ctx: Context, values: Sequence[int]) -> Output:
     return ctx.constant(np.asarray(values, np.int64))
 
 
-def _sliced(
+def _slice(
     ctx: Context, data: Output, starts: Output, ends: Output, axes: Output | None, steps: Output | None
 ) -> Output:
     starts, ends = given_list(ctx, starts, "starts"), given_list(ctx, ends, "ends")
@@ -92,19 +92,19 @@ def center_crop_pad(ctx: Context, data: Output, shape: Output, *, axes: Sequence
     def halved(longer: Output, shorter: Output) -> Output:
         return layers.truncated_quotient(ctx, layers.subtract(ctx, longer, shorter), two)
 
-    kept = layers.minimum(ctx, present, target)
-    start = halved(present, kept)
-    stop = layers.add(ctx, start, kept)
+    common = layers.minimum(ctx, present, target)
+    start = halved(present, common)
+    stop = layers.add(ctx, start, common)
     cut = ctx.emit(slicing.Slice8(), data, start, stop, _constants(ctx, [1] * len(chosen)), named)
-    before = halved(target, kept)
-    missing = layers.subtract(ctx, target, kept)
+    before = halved(target, common)
+    missing = layers.subtract(ctx, target, common)
     after = layers.subtract(ctx, missing, before)
     if list(chosen) != list(range(rank)):
-        before, after = (_placed(ctx, pads, chosen, rank, zero) for pads in (before, after))
+        before, after = (_place(ctx, pads, chosen, rank, zero) for pads in (before, after))
     return ctx.emit(padding.Pad12(pad_mode="constant"), cut, before, after, ctx.like(0, data))
 
 
-def _placed(ctx: Context, pads: Output, axes: Sequence[int], rank: int, zero: Output) -> Output:
+def _place(ctx: Context, pads: Output, axes: Sequence[int], rank: int, zero: Output) -> Output:
     """A number for every dimension: those of ``axes`` from ``pads``, the others 0."""
     sources = [axes.index(axis) if axis in axes else len(axes) for axis in range(rank)]
     longer = ctx.emit(movement.Concat1(axis=0), pads, zero)

@@ -60,7 +60,7 @@ _MAX_DISTANCE = 1000
 
 
 def _counts(ctx: Context, tokens: Expression, grams: _Grams, distances: Sequence[int]) -> Expression | None:
-    """How often each n-gram occurs in the rows of ``[n, l]``, as ``[n, count]``; None where the rows are too short.
+    """Count each n-gram in the rows of ``[n, l]``, as ``[n, count]``; None where the rows are too short.
 
     Its tokens have one of the ``distances`` from one another.
     """
@@ -85,7 +85,7 @@ def _counts(ctx: Context, tokens: Expression, grams: _Grams, distances: Sequence
     return functools.reduce(operator.add, counts) if counts else None
 
 
-def _placed(counts: Expression, columns: Array, weights: Array, width: int) -> Expression:
+def _place(counts: Expression, columns: Array, weights: Array, width: int) -> Expression:
     """``[n, width]``, where column ``columns[i]`` has the sum of its n-grams' counts ``[n, i]`` times weights.
 
     Each column takes as many n-grams as the one with most of them has, the missing ones with the weight 0.
@@ -168,7 +168,7 @@ def tf_idf_vectorizer(
             if len(np.unique(places[chosen])) != len(chosen):
                 raise ctx.unsupported("ONNX does not define the result of mode IDF where n-grams share an index")
             counts = counts.minimum(1)
-        counted = _placed(counts, places[chosen], scale[chosen], width)
+        counted = _place(counts, places[chosen], scale[chosen], width)
     else:
         counted = x.of(0, "f32").broadcast(tokens.size(0), width, mode="numpy")
     return counted if rank == 2 else counted.squeeze(0)

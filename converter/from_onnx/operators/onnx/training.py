@@ -23,13 +23,13 @@ def _regularized(x: Expression, gradient: Expression, coefficient: float) -> Exp
     return gradient if coefficient == 0 else x * coefficient + gradient
 
 
-def _every(ctx: Context, tensors: Sequence[Expression], kinds: int, step: Step) -> list[Expression]:
+def _every(ctx: Context, tensors: Sequence[Expression], values_per_tensor: int, step: Step) -> list[Expression]:
     """The step for each tensor; of every kind (values, gradients, states) all tensors come together."""
-    if not tensors or len(tensors) % kinds:
-        raise ctx.invalid(f"the tensors must be {kinds} for each that is optimised, but are {len(tensors)}")
-    count = len(tensors) // kinds
+    if not tensors or len(tensors) % values_per_tensor:
+        raise ctx.invalid(f"the tensors must be {values_per_tensor} for each that is optimised, but are {len(tensors)}")
+    count = len(tensors) // values_per_tensor
     results = [step(*tensors[i::count]) for i in range(count)]
-    return [result[output_index] for output_index in range(kinds - 1) for result in results]
+    return [result[output_index] for output_index in range(values_per_tensor - 1) for result in results]
 
 
 @onnx_op("Adagrad", versions=(1,), domain=_DOMAIN)

@@ -128,8 +128,8 @@ def swish(ctx: Context, x: Output, beta: Output | None = None) -> Output:
 
 def _group_norm(ctx: Context, x: Output, scale: Output, bias: Output, *, num_groups: int, eps: float = 1e-6) -> Output:
     """Mean 0 and variance 1 over each group of channels; scale and bias may stand among dimensions of 1."""
-    listed = [ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([-1])) for value in (scale, bias)]
-    return ctx.emit(normalization.GroupNormalization12(num_groups=num_groups, epsilon=eps), x, *listed)
+    vectors = [ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([-1])) for value in (scale, bias)]
+    return ctx.emit(normalization.GroupNormalization12(num_groups=num_groups, epsilon=eps), x, *vectors)
 
 
 onnx_op("GroupNorm", domain=OPENVINO, versions=(1,))(_group_norm)
@@ -206,7 +206,7 @@ def _image_dimensions(ctx: Context, x: Output, name: str) -> Output:
     return layers.gather(ctx, shape, ctx.constant([2, 3]), ctx.constant(0))
 
 
-def _placed(ctx: Context, op: priors.PriorBox8 | priors.PriorBoxClustered1, layer: Output, image: Output) -> Output:
+def _place(ctx: Context, op: priors.PriorBox8 | priors.PriorBoxClustered1, layer: Output, image: Output) -> Output:
     dimensions = _image_dimensions(ctx, layer, "the layer"), _image_dimensions(ctx, image, "the image")
     return ctx.emit(movement.Unsqueeze1(), ctx.emit(op, *dimensions), ctx.constant([0]))
 
@@ -226,7 +226,7 @@ def prior_box(
 ) -> Output:
     """Boxes of some sizes around every element of ``layer``, in parts of ``image``: ``[1, 2, 4 h w boxes]``."""
     _unused(ctx, img_size=img_size, img_h=img_h, img_w=img_w, step_h=step_h, step_w=step_w)
-    return _placed(ctx, op, layer, image)
+    return _place(ctx, op, layer, image)
 
 
 @_openvino_op("PriorBoxClustered", priors.PriorBoxClustered1, {"clip": 0, "variance": (0.1,)})
@@ -235,7 +235,7 @@ def prior_box_clustered(
 ) -> Output:
     """Boxes of given widths and heights around every element of ``layer``, as :func:`prior_box` gives them."""
     _unused(ctx, img_h=img_h, img_w=img_w)
-    return _placed(ctx, op, layer, image)
+    return _place(ctx, op, layer, image)
 
 
 def _with_caffe_name(code_type: str) -> str:
@@ -319,7 +319,7 @@ def region_features(
     distribute_rois_between_levels: int = 1,
     preserve_rois_order: int = 1,
 ) -> tuple[Output, ...]:
-    """What each region holds, from the layer of a pyramid that fits its size; and the regions."""
+    """Extract each region from the layer of a pyramid that fits its size; return the regions, too."""
     _unused(ctx, image_id=image_id)
     if not (distribute_rois_between_levels and preserve_rois_order):
         raise ctx.unsupported("the IR takes each region from the layer that fits it, and keeps the regions' order")

@@ -58,8 +58,10 @@ def aten(
         if per_sample_weights:
             # -1 leaves bags without indices at zero.
             per_sample_weights.insert(0, ctx.constant(-1, indices.element_type))
-        listed = embedding.EmbeddingBagOffsets15(reduction=reduction) if mode else embedding.EmbeddingBagOffsetsSum3()
-        pooled = ctx.emit(listed, table, indices, starts, *per_sample_weights)
+        operation = (
+            embedding.EmbeddingBagOffsets15(reduction=reduction) if mode else embedding.EmbeddingBagOffsetsSum3()
+        )
+        pooled = ctx.emit(operation, table, indices, starts, *per_sample_weights)
     return pooled, None, None, None
 
 
