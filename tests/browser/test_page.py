@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -129,8 +130,9 @@ def test_the_first_ir_comes_soon_and_has_the_bytes_of_cpython(
 
 
 def test_exported_models_have_the_bytes_of_cpython_and_are_verified(page: Page, tmp_path: Path) -> None:
-    sources = models.exported()
-    assert len(sources) == 100
+    every = 1 if os.environ.get("ONNX2IR_ALL_MODELS") else 5  # all of them take two minutes
+    sources = dict(list(models.exported().items())[::every])
+    assert len(sources) == 100 // every
     copies = tmp_path / "zoo"
     (copies / "opset13").mkdir(parents=True)
     for name, source in sources.items():
@@ -158,7 +160,7 @@ def test_exported_models_have_the_bytes_of_cpython_and_are_verified(page: Page, 
     print(sum("(WebAssembly)" in verdict for verdict in verdicts.values()), "verified against onnxruntime-web")
     assert different == []
     failed = {name: verdict for name, verdict in verdicts.items() if "(WebAssembly)" not in verdict}
-    assert failed == dict.fromkeys(TOO_LONG, "converted: 0")
+    assert failed == dict.fromkeys(TOO_LONG & sources.keys(), "converted: 0")
 
 
 def test_a_model_of_300_mb_is_converted(page: Page, tmp_path: Path) -> None:
