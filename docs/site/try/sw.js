@@ -19,24 +19,25 @@ self.addEventListener("activate", (event) => {
 
 const keeps = (response) => response.ok && (response.type === "basic" || response.type === "cors");
 
-async function answer(request) {
+// The response goes on to the page while its copy is stored.
+async function answer(request, event) {
   const cache = await caches.open(NAME);
   const kept = await cache.match(request, { ignoreVary: true });
   if (kept) return kept;
   const response = await fetch(request);
-  if (keeps(response)) await cache.put(request, response.clone());
+  if (keeps(response)) event.waitUntil(cache.put(request, response.clone()));
   return response;
 }
 
 self.addEventListener("fetch", (event) => {
-  if (event.request.method === "GET" && event.request.url.startsWith("http")) event.respondWith(answer(event.request));
+  if (event.request.method === "GET" && event.request.url.startsWith("http")) event.respondWith(answer(event.request, event));
 });
 
 // The page asks for the rest, such as onnxruntime, when it is idle.
 self.addEventListener("message", (event) => {
   if (event.data !== "keep") return;
   event.waitUntil((async () => {
-    const { files } = await (await answer(new Request("vendor/manifest.json"))).json();
-    for (const file of files) await answer(new Request(file)).catch(() => undefined);
+    const { files } = await (await answer(new Request("vendor/manifest.json"), event)).json();
+    for (const file of files) await answer(new Request(file), event).catch(() => undefined);
   })());
 });

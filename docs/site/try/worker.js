@@ -20,9 +20,11 @@ async function start(base) {
   const { loadPyodide } = await import(`${runtime}pyodide.mjs`);
   const lockFileURL = await lockOf(new URL(manifest.lock, base).href);
   const failures = [];
-  python = await loadPyodide({ indexURL: runtime, packageBaseUrl: runtime, lockFileURL });
+  // Packages are fetched while Python starts; loadPackage then says which are missing.
+  const packages = manifest.packages;
+  python = await loadPyodide({ indexURL: runtime, packageBaseUrl: runtime, lockFileURL, packages });
   send({ task: "Loading packages" });
-  await python.loadPackage(manifest.packages, {
+  await python.loadPackage(packages, {
     messageCallback() {},
     errorCallback: (text) => failures.push(text),
   });
