@@ -217,7 +217,7 @@ def _pairs(name: str, value: Any, form: str) -> dict[str, Any]:
         if not all(isinstance(key, str) and key for key, _ in pairs):
             raise OptionError(f"{name} must map names, but is {shown(value)}")
         types = {"replace_weight": (object,), "set_dim": (str, Integral)}.get(name, (str,))
-        odd = [right for _, right in pairs if not isinstance(right, types)]
+        odd = [right for _, right in pairs if not isinstance(right, types) or (name == "rename" and right == "")]
         if odd:
             raise OptionError(f"{name} must be {form}, but has the value {shown(odd[0])}")
     else:

@@ -17,9 +17,9 @@ from converter.editing.values import dimension_of, input_of, listed, open_cut, s
 from converter.from_ir import apply_options, cut_outputs, is_ir, known_tensors, read_ir
 from converter.from_onnx.input_forms import OptionError
 from converter.from_onnx.options import suggestions
-from converter.onnx_file.types import onnx_number, spelling
+from converter.onnx_file.types import onnx_number
 from converter.options import ConversionOptions
-from ir_runtime.graph import Model, Node, Output, PartialShape, RuntimeInfo, make_node
+from ir_runtime.graph import Model, Node, Output, PartialShape, RuntimeInfo, Tensor, make_node
 from ir_runtime.graph.invariants import JOINED, OPTIONS, PROCESSING
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from ir_runtime.rewriting import UniqueNames, graph_pass
@@ -140,16 +140,16 @@ def add_output(model: Model, name: str) -> None:
 def insert_after(model: Model, name: str, text: str) -> None:
     """Let the layers of an operator compute what the readers of a tensor read."""
     value, operator = _tensor(model, name, "insert_after"), OperatorText.read(text)
-    attributes = operator.checked(_OPSET if not operator.domain else 1, spelling(value.element_type))
+    attributes, types = operator.checked(_OPSET if not operator.domain else 1, value.element_type)
     after = _dependents(model, [value]) - {value}
-    further = []
+    further: list[tuple[str, Output | Tensor]] = []
     for place, entry in enumerate(operator.inputs):
         source = _tensor(model, entry, "insert_after") if isinstance(entry, str) else None
         if source in after:
             raise OptionError(f"insert_after: '{entry}' follows from '{name}', which would follow from it")
-        further.append((f"input{place}", entry, source))
+        further.append((f"input{place}", source or input_of(entry, types[place])))
     part = convert_model(_model_of(operator, value, further, attributes), target="any")
-    sources = {"x": value, **{label: source for label, _, source in further if source is not None}}
+    sources = {"x": value, **{label: source for label, source in further if isinstance(source, Output)}}
     unique = UniqueNames(model)
     readers = [(node, place) for node in value.uses for place, entry in enumerate(node.inputs) if entry is value]
     for node in part.nodes():
@@ -164,28 +164,24 @@ def insert_after(model: Model, name: str, text: str) -> None:
 
 
 def _model_of(
-    operator: OperatorText,
-    value: Output,
-    further: Sequence[tuple[str, Any, Output | None]],
-    attributes: Mapping[str, Any],
+    operator: OperatorText, value: Output, further: Sequence[tuple[str, Output | Tensor]], attributes: Mapping[str, Any]
 ) -> onnx.ModelProto:
     """Return a model of one node."""
     inputs, weights = [("x", value)], []
-    for label, entry, source in further:
-        if source is not None:
+    for label, source in further:
+        if isinstance(source, Output):
             inputs.append((label, source))
         else:
-            tensor = input_of(entry, value.element_type)
             weights.append(
                 onnx.TensorProto(
                     name=label,
-                    data_type=onnx_number(tensor.element_type),
-                    dims=tensor.shape,
-                    raw_data=b"".join(tensor.chunks()),
+                    data_type=onnx_number(source.element_type),
+                    dims=source.shape,
+                    raw_data=b"".join(source.chunks()),
                 )
             )
     node = helper.make_node(
-        operator.op_type, ["x", *(label for label, _, _ in further)], ["y"], domain=operator.domain, **attributes
+        operator.op_type, ["x", *(label for label, _ in further)], ["y"], domain=operator.domain, **attributes
     )
     ends = []
     for label, entry in inputs:

@@ -25,7 +25,7 @@ from converter.from_onnx.input_forms import OptionError
 from converter.from_onnx.options import suggestions
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.skeleton import place_of, refer, tensors_in
-from converter.onnx_file.types import element_type_of, onnx_number, spelling
+from converter.onnx_file.types import element_type_of, onnx_number
 
 
 def cut(model: OnnxModel, inputs: Sequence[str], outputs: Sequence[str]) -> None:
@@ -96,16 +96,15 @@ def insert_after(model: OnnxModel, name: str, text: str) -> None:
     """Let a node compute what the readers of a tensor read."""
     model.check_tensor(name, "insert_after")
     graph, operator = model.graph, OperatorText.read(text)
-    tensor_type = model.types([name])[name].type.tensor_type
-    element_type = element_type_of(tensor_type.elem_type) if tensor_type.elem_type else None
+    declared = model.types([name], is_needed=False).get(name, onnx.ValueInfoProto())
+    number = declared.type.tensor_type.elem_type
+    element_type = element_type_of(number) if number else None
     opsets = {normalize_domain(entry.domain): entry.version for entry in model.proto.opset_import}
-    attributes = operator.checked(
-        opsets.get(operator.domain, 1), None if element_type is None else spelling(element_type)
-    )
+    attributes, types = operator.checked(opsets.get(operator.domain, 1), element_type)
     names = model.unique()
     is_computed = name in model.writers()
     other = names.unique(f"{name}/before_{operator.op_type}" if is_computed else f"{name}/{operator.op_type}")
-    further = [_further_input(model, names.unique, name, entry, element_type) for entry in operator.inputs]
+    further = [_further_input(model, names.unique, name, *entry) for entry in zip(operator.inputs, types)]
     further = [other if entry == name and is_computed else entry for entry in further]
     node = helper.make_node(
         operator.op_type, [], [], f"{name}/{operator.op_type}", domain=operator.domain, **attributes
@@ -239,7 +238,7 @@ def rename(model: OnnxModel, names: Mapping[str, str]) -> None:
 def merge(model: OnnxModel, path: Any, pairs: Mapping[str, str]) -> None:
     """Put another model behind this one: its inputs read outputs, as ``pairs`` say."""
     other, label = OnnxModel(path), Path(path).stem if isinstance(path, (str, os.PathLike)) else "other"
-    types, there = model.types(model.outputs), {value.name: value for value in other.graph.input}
+    types, there = model.types(model.outputs, is_needed=False), {value.name: value for value in other.graph.input}
     for output, name in pairs.items():
         model.check_tensor(output, "connect", model.outputs, "output")
         other.check_tensor(name, "connect", [value.name for value in other.graph.input], "input of the other model")
@@ -433,7 +432,7 @@ def _problem(proto: onnx.ModelProto) -> str | None:
     copy = onnx.ModelProto()
     copy.CopyFrom(proto)
     try:
-        onnx.shape_inference.infer_shapes(copy, strict_mode=True)
+        onnx.shape_inference.infer_shapes(copy, check_type=True, strict_mode=True)
         for tensor in tensors_in(copy):
             if place_of(tensor) is not None:
                 tensor.ClearField("external_data")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -211,25 +211,26 @@ class OnnxModel:
             self.proto.functions, [entry for entry in self.proto.functions if (entry.domain, entry.name) in called]
         )
 
-    def types(self, names: Iterable[str]) -> dict[str, onnx.ValueInfoProto]:
+    def types(self, names: Sequence[str], *, is_needed: bool = True) -> dict[str, onnx.ValueInfoProto]:
         """Return the types of tensors: as the file declares them, as onnx infers them, and as the IR has them.
 
-        Raises :class:`UnsupportedModelError` for a tensor whose element type none of them knows.
+        Raises :class:`UnsupportedModelError` for a tensor whose type or rank none of them knows, if it ``is_needed``.
         """
         graph, types = self.graph, dict[str, onnx.ValueInfoProto]()
         for tensor in graph.initializer:
             types[tensor.name] = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
         declared = [*self.inferred().value_info, *graph.value_info, *graph.input, *graph.output]
         types.update((value.name, value) for value in declared if not _lacks(value))
-        if any(name not in types for name in names):
+        if any(_lacks(types.get(name), shape=True) for name in names):
             source = Source(OnnxFile.of_parts(self.proto, {}), Options())
             for name, value in source.types.items():
                 types.setdefault(name, to_onnx(value, onnx.ValueInfoProto()))
             for name in [name for name in names if _lacks(types.get(name), shape=True)]:
                 self._type_by_conversion(name, types)
-        for name in names:
-            if _lacks(types.get(name)):
-                raise UnsupportedModelError(f"the type of the tensor '{name}' is not known: choose another tensor")
+        for name in names if is_needed else ():
+            if _lacks(types.get(name), shape=True):
+                unknown = "type" if _lacks(types.get(name)) else "rank"
+                raise UnsupportedModelError(f"the {unknown} of the tensor '{name}' is not known: choose another tensor")
         return types
 
     def _type_by_conversion(self, name: str, types: dict[str, onnx.ValueInfoProto]) -> None:

@@ -13,9 +13,9 @@ from converter.onnx_file import schema_table
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import DATA_TYPES
 from converter.onnx_file.schema_table import Schema
-from converter.onnx_file.types import onnx_number
+from converter.onnx_file.types import onnx_number, spelling
 from ir_runtime.errors import ModelError
-from ir_runtime.graph import element_types
+from ir_runtime.graph import ElementType, element_types
 from ir_runtime.records import record
 
 _FORM = 'an operator such as "Softmax(axis=-1)"'
@@ -62,14 +62,17 @@ class OperatorText:
             )
         raise OptionError(f"insert_after: {where} has no operator {self.op_type}{suggestions(self.op_type, names)}")
 
-    def checked(self, opset: int, spelled_type: str | None) -> dict[str, Any]:
-        """Return the attributes as the operator's schema wants them; the first input has a type as schemas spell it.
+    def checked(
+        self, opset: int, element_type: ElementType | None
+    ) -> tuple[dict[str, Any], Sequence[ElementType | None]]:
+        """Return the attributes as the operator's schema has them, and the types of the further inputs.
 
-        Raises :class:`OptionError` for attributes, inputs and types that it does not have.
+        ``element_type`` is that of the first input. Raises :class:`OptionError` for attributes, inputs and types that
+        the schema does not have.
         """
         schema, count = self.schema(opset), len(self.inputs) + 1
         if schema is None:
-            return dict(self.attributes)
+            return dict(self.attributes), [element_type] * len(self.inputs)
         unknown = [name for name in self.attributes if name not in schema.attribute_types]
         if unknown:
             near = suggestions(unknown[0], schema.attribute_types)
@@ -81,13 +84,17 @@ class OperatorText:
             )
         if schema.least_outputs > 1 or not schema.output_types:
             raise OptionError(f"insert_after: {self.op_type} has {schema.least_outputs} outputs, and must have one")
-        formal = schema.inputs[0].type_str if schema.inputs else ""
-        allowed = schema.allowed.get(formal, (formal,))
-        if spelled_type is not None and spelled_type not in allowed:
-            raise OptionError(
-                f"insert_after: {self.op_type} takes {', '.join(allowed)}, but the tensor is {spelled_type}"
-            )
-        return self._typed(schema)
+        variables = [schema.inputs[min(place, len(schema.inputs) - 1)].type_str for place in range(count)]
+        spelled = None if element_type is None else spelling(element_type)
+        allowed = schema.allowed.get(variables[0], (variables[0],))
+        if spelled is not None and spelled not in allowed:
+            raise OptionError(f"insert_after: {self.op_type} takes {', '.join(allowed)}, but the tensor is {spelled}")
+        types = []
+        for variable in variables[1:]:
+            others = schema.allowed.get(variable, (variable,))
+            is_index = variable != variables[0] and "tensor(int64)" in others  # axes, shapes and the like
+            types.append(element_types.i64 if is_index else element_type)
+        return self._typed(schema), types
 
     def _typed(self, schema: Schema) -> dict[str, Any]:
         values = {}

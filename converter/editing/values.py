@@ -11,7 +11,7 @@ import numpy as np
 
 from converter.editing_options import plain, split
 from converter.from_onnx.input_forms import OptionError, shown
-from ir_runtime.graph import ElementType, Tensor, element_types
+from ir_runtime.graph import ElementType, Tensor
 
 
 def listed(names: Iterable[str]) -> str:
@@ -57,14 +57,18 @@ def weight_of(name: str, value: Any, element_type: ElementType, shape: tuple[int
 
 
 def input_of(value: Any, element_type: ElementType | None) -> Tensor:
-    """Return a further input of an operator: a number of the type of the first, a list of integers as int64."""
+    """Return a number or a list as a further input of an operator."""
+    if element_type is None:
+        raise OptionError(f"insert_after: the type of the input {value!r} is not known: name a tensor")
     try:
         array = np.array(value)
-        is_index = np.issubdtype(array.dtype, np.integer) and array.ndim == 1  # axes, shapes and the like
-        chosen = element_types.i64 if is_index or element_type is None else element_type
-        return Tensor.from_array(array.astype(chosen.dtype), chosen)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise OptionError(f"insert_after: {value!r} is no value of an input") from error
+        cast = array.astype(element_type.dtype)
+        is_kept = element_type.is_real or (cast == array).all()
+    except (TypeError, ValueError, OverflowError):
+        is_kept = False
+    if not is_kept:
+        raise OptionError(f"insert_after: the input {value!r} must be of the type {element_type}")
+    return Tensor.from_array(cast, element_type)
 
 
 def split_dimension(text: str) -> tuple[str, int | None]:

@@ -154,6 +154,30 @@ def test_large_tensors_of_attributes_go_from_file_to_file(tmp_path: Path) -> Non
         np.testing.assert_array_equal(y, values)
 
 
+def foreign() -> onnx.ModelProto:
+    """x -> a -> b by operators that nobody knows; Neg tells the type of b, and nothing its rank."""
+    text = "net (float[2] x) => (float[2] y) { a = own.foo (x) b = own.bar (a) y = Neg (b) }"
+    return parse(text, header=', "own" : 1')
+
+
+def test_operators_that_nobody_knows_are_in_no_way() -> None:
+    model = converter.edit(foreign(), insert_after={"a": "own.baz(k=1, mode='x')"}, rename={"b": "c"}).to_onnx()
+    assert [node.op_type for node in model.graph.node] == ["foo", "baz", "bar", "Neg"]
+    assert model.graph.node[3].input[0] == "c"
+
+
+def test_inputs_that_follow_from_schemas() -> None:
+    """A list is of the type of the tensor, or of int64 where the schema wants that."""
+    image = floats(1, 3, 8, 8)
+    expected = run(classifier(), {"image": image})
+    outputs = run(
+        converter.edit(classifier(), insert_after={"logits": "Reshape([2, 5])", "aux": "Mul([3])"}).to_onnx(),
+        {"image": image},
+    )
+    np.testing.assert_allclose(outputs["logits"], expected["logits"].reshape(2, 5), rtol=1e-5)
+    np.testing.assert_allclose(outputs["aux"], expected["aux"] * 3, rtol=1e-5)
+
+
 MISTAKES: list[tuple[Callable[[], Any], dict[str, Any], str]] = [
     (classifier, {"cut": ":embeding"}, "no tensor 'embeding'; near are 'embedding'"),
     (classifier, {"cut": "aux:logits"}, "'logits' does not follow from 'aux'"),
@@ -168,6 +192,7 @@ MISTAKES: list[tuple[Callable[[], Any], dict[str, Any], str]] = [
     (branches, {"rename": {"inner": "b"}}, "'inner' is inside"),
     (branches, {"rename": {"a": "inner"}}, "'a' cannot become 'inner', which the model has"),
     (classifier, {"rename": "a=b=c"}, r"one '=', but"),
+    (classifier, {"rename": {"image": ""}}, "must be OLD=NEW, but has the value ''"),
     (classifier, {"rename": "image"}, "must be OLD=NEW"),
     (classifier, {"rename": {"image": "logits"}}, "cannot become 'logits'"),
     (classifier, {"rename": "image=a,logits=a"}, "'logits' cannot become 'a'"),
@@ -188,6 +213,17 @@ MISTAKES: list[tuple[Callable[[], Any], dict[str, Any], str]] = [
     (classifier, {"insert_after": {"logits": "Gelu()"}}, "Gelu needs opset 20, the file has opset 17"),
     (classifier, {"insert_after": {"logits": "Transpose(perm=[0, 1, 2])"}}, "would be invalid"),
     (classifier, {"insert_after": {"logits": "TopK(3)"}}, "TopK has 2 outputs"),
+    (classifier, {"insert_after": {"image": "Cast(to=float16)"}}, "would be invalid: .*inconsistent type"),
+    (lambda: parse(PRE), {"insert_after": {"pixels": "Div(2.5)"}}, "the input 2.5 must be of the type u8"),
+    (
+        lambda: parse(PRE),
+        {"insert_after": {"pixels": "Cast(to=float33)"}},
+        "'to' of Cast must be INT, but is 'float33'",
+    ),
+    (foreign, {"cut": "a:y"}, "the type of the tensor 'a' is not known"),
+    (foreign, {"cut": "b:y"}, "the rank of the tensor 'b' is not known"),
+    (foreign, {"add_output": "b"}, "the rank of the tensor 'b' is not known"),
+    (foreign, {"insert_after": {"a": "Mul(2)"}}, "the type of the input 2 is not known"),
     (classifier, {"insert_after": "logits"}, "must be TENSOR=OPERATOR"),
     (classifier, {"replace_weight": {"head": W}}, "no weight 'head'; near are 'head_"),
     (classifier, {"replace_weight": {"head_weight": W.T}}, r"shape \[32, 10\], but the value \[10, 32\]"),
