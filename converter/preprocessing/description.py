@@ -26,7 +26,7 @@ class Preprocess:
     with ``"?"`` for dimensions without a meaning. Without ``layout`` it is the model's. ``element_type`` is the type
     that callers give (``"u8"``); None for the model's own, and u8 for nv12 and i420.
 
-    ``color`` is the colour format of images: ``"rgb"`` and ``"bgr"``, whose channels are reversed where ``model_color`` is
+    ``color`` is the format of images: ``"rgb"`` and ``"bgr"``, whose channels are reversed where ``model_color`` is
     the other one, or ``"nv12"`` and ``"i420"`` in a single plane. ``resize`` (``"linear"``, ``"cubic"`` or
     ``"nearest"``) takes images of any height and width to those of the model, or to ``size`` (height and width) where
     the model's are dynamic. ``reverse_channels`` swaps red and blue before ``mean`` is subtracted and ``scale``

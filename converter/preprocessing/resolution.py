@@ -96,7 +96,7 @@ def order_of_output(name: str, steps: Postprocess, type: TensorType) -> tuple[in
 
 
 def _guess(where: str, shape: PartialShape, channels: int) -> str:
-    """Return the layout of an image with this number of channels. Raises :class:`ConversionError` where two are possible."""
+    """Return the layout of an image with so many channels. Raises :class:`ConversionError` where two are possible."""
     for counts in ({channels}, {1, 3}):
         layouts = [layout for layout in _GUESSES if shape.rank == 4 and _length(shape[layout.index("c")]) in counts]
         if len(layouts) == 1:
