@@ -50,10 +50,12 @@ class OnnxModel:
     def _take(self, proto: onnx.TensorProto, file: OnnxFile) -> None:
         """Take the data of a large tensor out of its message."""
         entries = {entry.key: entry.value for entry in proto.external_data}
-        is_external = proto.data_location == onnx.TensorProto.EXTERNAL and entries.get("location") != EMBEDDED
-        if entries.get("location") == EMBEDDED:
-            start = int(entries["offset"])
-            packed = file.data[start : start + int(entries["length"])]
+        is_external = proto.data_location == onnx.TensorProto.EXTERNAL
+        if entries.get("location") == EMBEDDED and not is_external:
+            start, length = (entries.get(key, "") for key in ("offset", "length"))
+            if not (start.isdigit() and length.isdigit()):
+                raise InvalidModelError(f"tensor '{proto.name}' has external data at no place")
+            packed = file.data[int(start) : int(start) + int(length)]
         elif is_external:
             external = file.packed(messages.from_onnx(proto, messages.TensorProto), proto.name or "(unnamed)")
             assert external is not None

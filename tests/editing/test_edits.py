@@ -178,6 +178,31 @@ def test_inputs_that_follow_from_schemas() -> None:
     np.testing.assert_allclose(outputs["aux"], expected["aux"] * 3, rtol=1e-5)
 
 
+def test_names_that_look_like_references(tmp_path: Path) -> None:
+    """A weight whose name and description have the words by which its data is found."""
+    values = floats(400)
+    model = parse("net (float[400] x) => (float[400] y) { y = Add (x, offset) }", offset=values)
+    model.graph.initializer[0].doc_string = "\0embedded offset"
+    model.graph.node[0].name = "\0embedded"
+    onnx.save(model, tmp_path / "m.onnx")
+    for external in (False, True):
+        converter.edit(tmp_path / "m.onnx", rename={"x": "z"}).save(tmp_path / "n.onnx", external_data=external)
+        y = run(str(tmp_path / "n.onnx"), {"z": np.zeros(400, np.float32)})["y"]
+        np.testing.assert_array_equal(y, values)
+
+
+@pytest.mark.parametrize("location", [0, 1])
+def test_references_in_a_file_are_no_trust(location: int, tmp_path: Path) -> None:
+    model = parse("net (float[2] x) => (float[2] y) { y = Add (x, w) }", w=np.ones(2, np.float32))
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = location
+    tensor.external_data.add(key="location", value="\0embedded")
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(converter.InvalidModelError, match="tensor 'w'"):
+        converter.edit(tmp_path / "m.onnx")
+
+
 MISTAKES: list[tuple[Callable[[], Any], dict[str, Any], str]] = [
     (classifier, {"cut": ":embeding"}, "no tensor 'embeding'; near are 'embedding'"),
     (classifier, {"cut": "aux:logits"}, "'logits' does not follow from 'aux'"),
