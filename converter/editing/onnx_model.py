@@ -277,9 +277,8 @@ class OnnxModel:
         graph = self.graph
         _replace(graph.value_info, [entry for entry in graph.value_info if entry.name not in affected])
         for node in graph.node:
-            for body in bodies_of(node):
-                if affected & reads_of(node):
-                    body.ClearField("value_info")
+            if affected & reads_of(node):
+                _forget_types(node)
         before = {value.name: onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in graph.output}
         stale = [value for value in graph.output if value.name in affected - set(self.inputs)]
         for value in stale:
@@ -370,6 +369,17 @@ def _inner(node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
                 yield name, f"the {attribute.name} of node '{label}' ({node.op_type})"
             for inner in body.node:
                 yield from _inner(inner)
+
+
+def _forget_types(node: onnx.NodeProto) -> None:
+    """Remove the shapes that the bodies of a node declare, which may follow from those around them."""
+    for body in bodies_of(node):
+        body.ClearField("value_info")
+        for value in (*body.input, *body.output):
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
+        for inner in body.node:
+            _forget_types(inner)
 
 
 def _called(

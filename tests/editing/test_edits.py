@@ -14,7 +14,20 @@ from onnx import numpy_helper
 import converter
 import ir_runtime
 from tests.converter.test_command_options import onnx2ir
-from tests.editing.models import DETECTOR, NMS, PRE, W, branches, classifier, ends, floats, weight, write_files
+from tests.editing.models import (
+    BRANCHES,
+    DETECTOR,
+    NMS,
+    PRE,
+    W,
+    branches,
+    classifier,
+    ends,
+    floats,
+    shape_of,
+    weight,
+    write_files,
+)
 from tests.optimization.models import parse, run
 
 X = np.array([[1, -2, 3, -4], [-1, 2, -3, 4]], np.float32)
@@ -80,6 +93,17 @@ def test_an_operator_behind_what_bodies_read() -> None:
     model = converter.edit(source, insert_after={"x": "Neg()"}).to_onnx()
     flipped = [run(source, {"x": -X, "flag": np.array(value)})["y"] for value in (True, False)]
     np.testing.assert_array_equal(both_branches(model), flipped)
+
+
+def test_shapes_that_bodies_declare_follow_from_an_input() -> None:
+    fixed = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> {BRANCHES.replace("[n,4]", "[1,4]")}',
+    )
+    fixed.graph.initializer.append(numpy_helper.from_array(np.ones(4, np.float32), "w"))
+    model = converter.edit(fixed, set_dim={"x:0": "n"}).to_onnx()
+    assert shape_of(model, "y")[1:] == [4]
+    for value, expected in zip(both_branches(model), (np.maximum(X, 0) + 1, np.maximum(-X, 0) - X)):
+        np.testing.assert_array_equal(value, expected)
 
 
 def test_weights_of_bodies_and_of_constant_nodes() -> None:
