@@ -44,7 +44,7 @@ def _of_headers(first: Model, second: Model) -> Iterator[str]:
     ours, theirs = (_header(model) for model in (first, second))
     for name in dict.fromkeys([*ours, *theirs]):
         if ours.get(name) != theirs.get(name):
-            yield f"{name} is {ours.get(name, 'not there')}, there {theirs.get(name, 'not there')}"
+            yield f"{name} is {ours.get(name, 'missing')} where the other model has {theirs.get(name, 'none')}"
 
 
 def _header(model: Model) -> dict[str, str]:

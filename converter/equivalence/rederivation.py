@@ -194,7 +194,9 @@ def _changes(difference: ModelDifference) -> tuple[LayerChange, ...]:
     changes = list(difference.changed)
     for name, layer_type in difference.only_first:
         if name in gone:
-            changes.append(LayerChange(name, name, layer_type, (f"it is {layer_type}, there {gone[name]}",)))
+            changes.append(
+                LayerChange(name, name, layer_type, (f"it is {layer_type} where the other model has {gone[name]}",))
+            )
         else:
             changes.append(LayerChange(name, "", layer_type, ("the derivation has no such layer",)))
     for name, layer_type in difference.only_second:

@@ -215,7 +215,7 @@ def print_difference(difference: ModelDifference, first: object, second: object,
         if most is not None and len(layers) > most:
             console.print(f"  ... and {len(layers) - most} more: --all shows them")
     for change in difference.changed[:most]:
-        also = "" if change.layer == change.other else f", there '{change.other}'"
+        also = "" if change.layer == change.other else f", in the other model '{change.other}'"
         console.print(f"[bold]changed[/]: layer '{escape(change.layer)}' ({change.type}){escape(also)}")
         for sentence in change.what:
             console.print(f"  {escape(sentence)}")

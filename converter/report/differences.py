@@ -22,12 +22,16 @@ def write_difference(difference: ModelDifference, first: Model, first_xml: Path,
     other_types = _other_types(difference)
     rows = [(change.layer, change.other, change.type, "; ".join(change.what)) for change in difference.changed]
     rows += [
-        (name, name, f"{layer_type}, there {there}", "the type") for name, (layer_type, there) in other_types.items()
+        (name, name, f"{layer_type} where the other model has {there}", "the type")
+        for name, (layer_type, there) in other_types.items()
     ]
     only_first = [layer for layer in difference.only_first if layer[0] not in other_types]
     only_second = [layer for layer in difference.only_second if layer[0] not in other_types]
     changed = {change.layer: "; ".join(change.what) for change in difference.changed}
-    changed.update((name, f"it is {layer_type}, there {there}") for name, (layer_type, there) in other_types.items())
+    changed.update(
+        (name, f"it is {layer_type} where the other model has {there}")
+        for name, (layer_type, there) in other_types.items()
+    )
     changed.update((name, f"only in {first_xml.name}") for name, _ in only_first)
     for constant in graph.constants:
         if constant["n"] in changed:

@@ -67,7 +67,9 @@ def compare_models(
         tags = [tag for tag in {**infos[0], **infos[1]} if infos[0].get(tag) != infos[1].get(tag)]
         if tags or first.name != second.name:
             changes = [f"the element '{tag}' of rt_info differs" for tag in tags]
-            changes += [f"its name is '{first.name}', there '{second.name}'"] * (first.name != second.name)
+            changes += [f"its name is '{first.name}' where the other model has '{second.name}'"] * (
+                first.name != second.name
+            )
             difference.changed.append(LayerChange(first.name, second.name, "model", tuple(changes)))
     _compare(first, second, "", difference, names)
     return difference
@@ -239,7 +241,7 @@ def _by_data(node: Node) -> Hashable:
 def _differences(node: Node, other: Node, pairs: _Pairs) -> Iterator[str]:
     ours, theirs = node.op, other.op
     if (ours.type, ours.opset) != (theirs.type, theirs.opset):
-        yield f"it is {ours.type} of opset{ours.opset}, there {theirs.type} of opset{theirs.opset}"
+        yield f"it is {ours.type} of opset{ours.opset} where the other model has {theirs.type} of opset{theirs.opset}"
     held, there = ours.data, theirs.data
     if held is not None and there is not None:
         yield from _of_data(held, there)
@@ -247,19 +249,20 @@ def _differences(node: Node, other: Node, pairs: _Pairs) -> Iterator[str]:
         mine, others = ours.attributes(), theirs.attributes()
         for name in dict.fromkeys([*mine, *others]):
             if mine.get(name) != others.get(name):
-                yield f"{name} is {mine.get(name, 'not there')}, there {others.get(name, 'not there')}"
+                yield f"{name} is {mine.get(name, 'missing')} where the other model has {others.get(name, 'none')}"
         for index, (a, b) in enumerate(zip(node.outputs, other.outputs)):
             if (a.element_type, a.shape) != (b.element_type, b.shape):
-                yield f"output {index} is {a.element_type}{a.shape}, there {b.element_type}{b.shape}"
+                yield f"output {index} is {a.element_type}{a.shape} where the other model has {b.element_type}{b.shape}"
     if len(node.inputs) != len(other.inputs):
-        yield f"it has {len(node.inputs)} inputs, there {len(other.inputs)}"
+        yield f"it has {len(node.inputs)} inputs where the other model has {len(other.inputs)}"
     for index, (a, b) in enumerate(zip(node.inputs, other.inputs)):
         paired = pairs.other.get(a.node)
         # A source that only the first model has is listed by itself.
         if (paired is not None and paired is not b.node) or a.index != b.index:
-            yield f"input {index} is output {a.index} of '{a.node.name}', there output {b.index} of '{b.node.name}'"
+            source, other_source = (f"output {value.index} of '{value.node.name}'" for value in (a, b))
+            yield f"input {index} is {source} where the other model has {other_source}"
     if len(ours.subgraphs) != len(theirs.subgraphs):
-        yield f"it has {len(ours.subgraphs)} bodies, there {len(theirs.subgraphs)}"
+        yield f"it has {len(ours.subgraphs)} bodies where the other model has {len(theirs.subgraphs)}"
     for sub, body in zip(ours.subgraphs, theirs.subgraphs):
         if (sub.inputs, sub.outputs, sub.back_edges) != (body.inputs, body.outputs, body.back_edges):
             yield "its body is tied to it in another way"
@@ -267,21 +270,22 @@ def _differences(node: Node, other: Node, pairs: _Pairs) -> Iterator[str]:
 
 def _named_otherwise(node: Node, other: Node) -> Iterator[str]:
     if node.name != other.name:
-        yield f"its name is '{node.name}', there '{other.name}'"
+        yield f"its name is '{node.name}' where the other model has '{other.name}'"
     if node.runtime_info != other.runtime_info:
         yield "its rt_info differs"
     if node.output_names != other.output_names:
-        yield f"the names of the output are {node.output_names}, there {other.output_names}"
+        yield f"the names of the output are {node.output_names} where the other model has {other.output_names}"
     for index, (a, b) in enumerate(zip(node.outputs, other.outputs)):
         if sorted(a.names) != sorted(b.names):
-            yield f"output {index} has the tensor names {sorted(a.names)}, there {sorted(b.names)}"
+            yield f"output {index} has the tensor names {sorted(a.names)} where the other model has {sorted(b.names)}"
         if a.runtime_info != b.runtime_info:
             yield f"output {index} has another rt_info"
 
 
 def _of_data(held: Tensor, there: Tensor) -> Iterator[str]:
     if (held.element_type, held.shape) != (there.element_type, there.shape):
-        yield f"it holds {held.element_type}{list(held.shape)}, there {there.element_type}{list(there.shape)}"
+        types = [f"{tensor.element_type}{list(tensor.shape)}" for tensor in (held, there)]
+        yield f"it holds {types[0]} where the other model has {types[1]}"
         return
     unequal, largest = 0, 0.0
     for ours, theirs in _parts_in_pairs(held, there):

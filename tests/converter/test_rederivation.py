@@ -79,10 +79,13 @@ def _replace(old: str, new: str) -> Callable[[Path], None]:
 EDITS: dict[str, tuple[Callable[[Path], None], str]] = {
     "a bit of a weight": (_flip_a_bit, "1 of "),
     "an epsilon": (_replace('eps="', 'eps="1'), "eps is "),
-    "a mode": (_replace('"ERF"', '"TANH"'), "approximation_mode is TANH, there ERF"),
+    "a mode": (_replace('"ERF"', '"TANH"'), "approximation_mode is TANH where the other model has ERF"),
     "a tensor name": (_replace('names="y"', 'names="z"'), "tensor names"),
     "the metadata": (_replace('<info name="ir_version" value="', '<info name="ir_version" value="1'), "rt_info"),
-    "the name": (_replace('<net name="network"', '<net name="other"'), "its name is 'other', there 'network'"),
+    "the name": (
+        _replace('<net name="network"', '<net name="other"'),
+        "its name is 'other' where the other model has 'network'",
+    ),
 }
 
 

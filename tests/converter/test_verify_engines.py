@@ -91,10 +91,14 @@ def test_diff_lists_what_changed(ours: Path) -> None:
     product.inputs = product.inputs[::-1]
     found = compare_models(first, second)
     changes = {change.layer: change.what for change in found.changed}
-    assert changes["conv"] == ("pads_begin is 1, 1, there 0, 1", "pads_end is 1, 1, there 2, 1")
+    assert changes["conv"] == (
+        "pads_begin is 1, 1 where the other model has 0, 1",
+        "pads_end is 1, 1 where the other model has 2, 1",
+    )
     before = [source.node.name for source in product.inputs]
     assert changes[product.name] == tuple(
-        f"input {index} is output 0 of '{before[1 - index]}', there output 0 of '{before[index]}'" for index in (0, 1)
+        f"input {index} is output 0 of '{before[1 - index]}' where the other model has output 0 of '{before[index]}'"
+        for index in (0, 1)
     )
     assert set(changes) == {"conv", product.name}
     weights = compare_models(first, damaged(ours))
@@ -132,7 +136,7 @@ def test_diff_of_bodies(tmp_path: Path) -> None:
     inner.inputs = (*inner.inputs, inner.inputs[0])
     (change,) = compare_models(first, second).changed
     assert change.layer == f"{loop.name}/{inner.name}"
-    assert change.what == ("it has 2 inputs, there 3",)
+    assert change.what == ("it has 2 inputs where the other model has 3",)
 
 
 def test_diff_on_the_command_line(ours: Path, tmp_path: Path) -> None:

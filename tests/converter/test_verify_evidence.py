@@ -147,7 +147,10 @@ def test_a_layer_that_is_not_as_derived_is_unproven(tmp_path: Path) -> None:
     assert report.first_fault is None  # the Resize makes four pixels of one
     (change,) = report.derivation.differences
     assert (change.layer, report.verdict) == ("resize", "unproven")
-    assert "layer 'resize': coordinate_transformation_mode is half_pixel, there asymmetric" in report.reason
+    assert (
+        "layer 'resize': coordinate_transformation_mode is half_pixel where the other model has asymmetric"
+        in report.reason
+    )
     code, out, _ = onnx2ir("verify", str(path), str(tmp_path / "m.xml"))
     assert (code, "not as derived: layer 'resize' (Interpolate)" in " ".join(out.split())) == (1, True)
 
@@ -199,7 +202,7 @@ def test_a_changed_layer_is_named_whatever_the_options(tmp_path: Path) -> None:
     (change,) = converter.verify(path, model).derivation.differences
     assert (change.layer, change.what[0]) == (
         "resize",
-        "coordinate_transformation_mode is half_pixel, there asymmetric",
+        "coordinate_transformation_mode is half_pixel where the other model has asymmetric",
     )
 
 

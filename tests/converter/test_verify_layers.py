@@ -84,8 +84,10 @@ def test_the_first_wrong_layer_is_distinguished_from_those_behind_it(deep: Path)
     assert wrong[:3] == ["p5", "t5", "p6"]
     assert [one.comparison.name for one in report.layers if not one.local.passed] == ["p5"]
     (change,) = report.derivation.differences
-    assert (change.layer, change.what) == ("product5", ("transpose_b is false, there true",))
-    assert report.reason.endswith("from its derivation layer 'product5': transpose_b is false, there true")
+    assert (change.layer, change.what) == ("product5", ("transpose_b is false where the other model has true",))
+    assert report.reason.endswith(
+        "from its derivation layer 'product5': transpose_b is false where the other model has true"
+    )
 
 
 def test_notes_are_printed(deep: Path, capsys: pytest.CaptureFixture[str]) -> None:

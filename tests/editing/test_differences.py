@@ -103,20 +103,24 @@ DIFFERENT: dict[str, tuple[Callable[[], onnx.ModelProto], Callable[[], onnx.Mode
         lambda: edited(classifier, replace_weight={"head_weight": changed_weight}),
         "1 of 320 values differ, by 1 at most",
     ),
-    "an attribute, names too": (classifier, another_axis, "axes is 1, there 0"),
+    "an attribute, names too": (classifier, another_axis, "axes is 1 where the other model has 0"),
     "a body": (branches, more_in_a_body, "Relu"),
     "a dimension": (
         classifier,
         lambda: edited(classifier, set_dim="image:0=n"),
-        "type is f32[1,3,8,8], there f32[n,3,8,8]",
+        "type is f32[1,3,8,8] where the other model has f32[n,3,8,8]",
     ),
     "a property": (
         classifier,
         lambda: edited(classifier, metadata="owner=me"),
-        "metadata 'owner' is 'cat,dog', there 'me'",
+        "metadata 'owner' is 'cat,dog' where the other model has 'me'",
     ),
-    "an input's name": (classifier, lambda: edited(classifier, rename="image=x"), "input 0 is 'image', there 'x'"),
-    "the opset": (classifier, another_opset, "opset of ai.onnx is 17, there 16"),
+    "an input's name": (
+        classifier,
+        lambda: edited(classifier, rename="image=x"),
+        "input 0 is 'image' where the other model has 'x'",
+    ),
+    "the opset": (classifier, another_opset, "opset of ai.onnx is 17 where the other model has 16"),
     "a node more": (classifier, lambda: edited(classifier, insert_after="logits=Softmax(axis=-1)"), "Softmax"),
 }
 

@@ -34,4 +34,4 @@ def test_a_constant_of_another_shape_is_paired_by_its_name() -> None:
         return model([x], {"y": layer(op("Add"), x, constant(values, name="offset"), name="sum")})
 
     (change,) = compare_models(shifted(1.0, 2.0, 3.0), shifted(1.0)).changed
-    assert (change.layer, change.what) == ("offset", ("it holds f32[3], there f32[1]",))
+    assert (change.layer, change.what) == ("offset", ("it holds f32[3] where the other model has f32[1]",))

@@ -139,7 +139,7 @@ def test_a_type_that_changed_is_a_change_and_not_two_layers(tmp_path: Path) -> N
     first, second = (activation(path, kind, tmp_path) for path, kind in zip(names, ("Sigmoid", "Tanh")))
     write_difference(compare_models(first, second), first, *names, tmp_path / "page.html")
     text = text_in(tmp_path / "page.html")
-    assert ["second", "second", "Sigmoid, there Tanh", "the type"] in rows_of(text, "Changed layers")
+    assert ["second", "second", "Sigmoid where the other model has Tanh", "the type"] in rows_of(text, "Changed layers")
     assert "Only in" not in text
     by_name = {entry["n"]: entry for entry in data_of(tmp_path / "page.html")["layers"]}
     assert (by_name["second"]["v"], by_name["first"]["v"]) == (CHANGED, EQUAL)
