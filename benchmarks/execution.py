@@ -106,7 +106,7 @@ def _feeds(path: Path, given: argparse.Namespace, compiled: Any = None) -> dict[
             shape.append(max(dimension.low, min(dimension.high, wanted)))
         if port.element_type.is_real:
             feeds[port.name] = generator.random(shape).astype(port.dtype)
-        elif port.element_type.kind == "boolean":
+        elif port.element_type.category == "boolean":
             feeds[port.name] = np.ones(shape, np.bool_)
         else:
             feeds[port.name] = generator.integers(0, 2, shape).astype(port.dtype)

@@ -19,7 +19,7 @@ _MAX_MESSAGE_LENGTH = 1000
 _PACKAGES = ("ir_runtime", "converter")
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """``text``, cut where it is too long for a message."""
     return text if len(text) <= _MAX_MESSAGE_LENGTH else f"{text[:_MAX_MESSAGE_LENGTH]}..."
 
@@ -123,6 +123,6 @@ def described(error: BaseException) -> str:
 def text_of(error: BaseException) -> str:
     """An error's text, whatever its own ``__str__`` does."""
     try:
-        return shortened(str(error)) or "without a message"
+        return shorten(str(error)) or "without a message"
     except Exception:
         return "without a message"

@@ -39,7 +39,7 @@ class PreprocessingOptions:
     scale: float | None = _words("--scale", "A number to divide every input by.", type=float)
     reverse_input_channels: bool = _words(
         "--reverse-input-channels/--no-reverse-input-channels",
-        "Swap red and blue in every picture, before mean and scale.",
+        "Swap red and blue in every image, before mean and scale.",
     )
     layout: str | None = _texts(
         "--layout", 'The model\'s layout, and the layout that the IR is to take: "nchw", "data(nchw->nhwc)".'
@@ -47,11 +47,11 @@ class PreprocessingOptions:
     source_layout: str | None = _texts("--source-layout", 'The model\'s layout: "nchw", "data(nchw)".')
     target_layout: str | None = _texts("--target-layout", 'The layout that the IR is to take: "nhwc", "data(nhwc)".')
     resize: str | None = _texts(
-        "--resize", 'Take pictures of any height and width: "linear", "cubic", "nearest", "data(linear)".'
+        "--resize", 'Take images of any height and width: "linear", "cubic", "nearest", "data(linear)".'
     )
     color: str | None = _texts(
         "--color",
-        'What pictures come in: "rgb", "bgr", "nv12", "i420", "data(nv12->bgr)"; the model takes rgb, or what stands '
+        'Colour format of images: "rgb", "bgr", "nv12", "i420", "data(nv12->bgr)"; the model takes rgb, or what stands '
         "behind the arrow.",
     )
     fold_preprocessing: bool = _words(

@@ -50,10 +50,12 @@ class OnnxModel:
     def _take(self, proto: onnx.TensorProto, file: OnnxFile) -> None:
         """Take the data of a large tensor out of its message."""
         entries = {entry.key: entry.value for entry in proto.external_data}
-        is_external = proto.data_location == onnx.TensorProto.EXTERNAL and entries.get("location") != EMBEDDED
-        if entries.get("location") == EMBEDDED:
-            start = int(entries["offset"])
-            packed = file.data[start : start + int(entries["length"])]
+        is_external = proto.data_location == onnx.TensorProto.EXTERNAL
+        if entries.get("location") == EMBEDDED and not is_external:
+            start, length = (entries.get(key, "") for key in ("offset", "length"))
+            if not (start.isdigit() and length.isdigit()):
+                raise InvalidModelError(f"tensor '{proto.name}' has external data at no place")
+            packed = file.data[int(start) : int(start) + int(length)]
         elif is_external:
             external = file.packed(messages.from_onnx(proto, messages.TensorProto), proto.name or "(unnamed)")
             assert external is not None
@@ -275,9 +277,8 @@ class OnnxModel:
         graph = self.graph
         _replace(graph.value_info, [entry for entry in graph.value_info if entry.name not in affected])
         for node in graph.node:
-            for body in bodies_of(node):
-                if affected & reads_of(node):
-                    body.ClearField("value_info")
+            if affected & reads_of(node):
+                _forget_types(node)
         before = {value.name: onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in graph.output}
         stale = [value for value in graph.output if value.name in affected - set(self.inputs)]
         for value in stale:
@@ -368,6 +369,17 @@ def _inner(node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
                 yield name, f"the {attribute.name} of node '{label}' ({node.op_type})"
             for inner in body.node:
                 yield from _inner(inner)
+
+
+def _forget_types(node: onnx.NodeProto) -> None:
+    """Remove the shapes that the bodies of a node declare, which may follow from those around them."""
+    for body in bodies_of(node):
+        body.ClearField("value_info")
+        for value in (*body.input, *body.output):
+            if value.type.HasField("tensor_type"):
+                value.type.tensor_type.ClearField("shape")
+        for inner in body.node:
+            _forget_types(inner)
 
 
 def _called(

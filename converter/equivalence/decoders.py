@@ -84,7 +84,7 @@ class OnnxDecoder:
         self.reset()
 
     def reset(self, rows: int = 1) -> None:
-        """Forget the past, and begin with so many rows."""
+        """Reset the state, and begin with so many rows."""
         input_infos = self._reference.graph.inputs
         self._past = {
             cache.past: cache.empty(element_type_of(input_infos[cache.past].type.tensor_type.elem_type).dtype, rows)
@@ -103,7 +103,7 @@ class OnnxDecoder:
         return any(value.dtype.itemsize < 4 for value in self._past.values())
 
     def feeds(self, tokens: Array, mask: Array | None = None) -> Feeds:
-        """The inputs of the next step; ``mask`` covers the past, too, and is 0 for padding."""
+        """The inputs of the next step; ``mask`` covers earlier tokens, too, and is 0 for padding."""
         if mask is None:
             mask = np.ones((len(tokens), self._length + tokens.shape[1]), np.int64)
         feeds_by_name = {TOKENS: tokens, MASK: mask, POSITIONS: _places(mask, tokens.shape[1])}
@@ -139,7 +139,7 @@ class IrDecoder:
         self._output = output
 
     def __call__(self, tokens: Array, mask: Array, beams: Sequence[int] | None = None) -> Array:
-        """The logits of the last tokens of each row; ``mask`` covers the past, too."""
+        """The logits of the last tokens of each row; ``mask`` covers earlier tokens, too."""
         places = _places(mask, tokens.shape[1])
         rows = range(len(tokens)) if beams is None else beams
         feeds_by_name = {TOKENS: tokens, MASK: mask, POSITIONS: places, BEAMS: np.array(rows, np.int32)}
@@ -159,7 +159,7 @@ class IrDecoder:
         return self._engine.name
 
     def reset(self) -> None:
-        """Forget the past."""
+        """Reset the state."""
         self._engine.reset()
 
 

@@ -141,7 +141,7 @@ def _openvino(model: Model, path: str | os.PathLike[str] | None, device: Device)
 
 @record
 class StepEngine:
-    """A stateful model ready to run step by step: outputs by name from inputs by name, and what forgets the past."""
+    """A stateful model ready to run step by step: a function from inputs to outputs by name, and a reset."""
 
     name: str
     run: Callable[[Mapping[str, Array]], dict[str, Array]]

@@ -15,7 +15,7 @@ from converter.errors import ConversionError, InvalidModelError, UnsupportedMode
 from converter.onnx_file.messages import ModelProto, SparseTensorProto, TensorProto, from_onnx
 from converter.onnx_file.types import element_type_of
 from converter.onnx_file.wire_format import parse, parse_bytes
-from ir_runtime.boundary import shortened
+from ir_runtime.boundary import shorten
 from ir_runtime.files.file_kinds import ONNX, kind_of_bytes, kind_of_folder
 from ir_runtime.graph import Array, Tensor, element_types
 from ir_runtime.graph.mapped_file import FileSpan, MappedFile, bytes_of, reader_of
@@ -188,7 +188,7 @@ class OnnxFile:
         except (OSError, ValueError, RuntimeError) as error:  # names that no file can have, links in a circle
             reason = getattr(error, "strerror", None) or error
             raise InvalidModelError(
-                f"tensor '{name}': its external data {shortened(location)!r} cannot be read: {reason}"
+                f"tensor '{name}': its external data {shorten(location)!r} cannot be read: {reason}"
             ) from error
 
     def _resolve_path(self, location: str, name: str) -> Path:
@@ -299,7 +299,7 @@ def _mapped(path: Path, share: bool = True) -> MappedFile | Array | None:
         if file_kind is not None:
             raise ConversionError(f"{path} is not an ONNX model, but {file_kind}") from error
         raise ConversionError(
-            f"{shortened(str(path))} cannot be read: {getattr(error, 'strerror', None) or error}"
+            f"{shorten(str(path))} cannot be read: {getattr(error, 'strerror', None) or error}"
         ) from error
 
 

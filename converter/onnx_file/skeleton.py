@@ -103,46 +103,52 @@ def place_of(tensor: onnx.TensorProto) -> int | None:
     return int(entries["offset"]) if entries.get("location") == EMBEDDED else None
 
 
-def restored(message: onnx.ModelProto, tensors: Sequence[Tensor]) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of a model, each tensor of :func:`refer` with its data; the opposite of :func:`skeleton`."""
+def restored(message: onnx.ModelProto, tensors: Sequence[Tensor]) -> Iterator[memoryview | Tensor]:
+    """Yield the bytes of a model and the tensors of :func:`refer` between them; the opposite of :func:`skeleton`."""
     data = message.SerializeToString(deterministic=True)
-    for piece in _restored(data, 0, len(data), "model", tensors)[0]:
-        if isinstance(piece, memoryview):
-            yield piece
-        else:
-            yield from piece.chunks()
+    yield from _restored(data, 0, len(data), "model", tensors)[0]
 
 
 def _restored(
     data: bytes, start: int, end: int, message: str, tensors: Sequence[Tensor]
 ) -> tuple[list[memoryview | Tensor], int]:
     """Return the pieces of a message, and how many bytes they are."""
-    view, nested = memoryview(data), {_EXTERNAL_DATA: ""} if message == "tensor" else _FIELDS[message]
-    pieces: list[memoryview | Tensor] = []
-    copied, size, mark = start, end - start, data.find(_MARK, start, end)
+    mark, view = data.find(_MARK, start, end), memoryview(data)
     if mark < 0:
-        return [view[start:end]], size
-    for field in field_spans(view, start, end, nested):
-        if field.end <= mark and message != "tensor":
-            continue
+        return [view[start:end]], end - start
+    if message == "tensor":
+        return _filled(data, start, end, tensors)
+    pieces: list[memoryview | Tensor] = []
+    copied, size = start, end - start
+    for field in field_spans(view, start, end, _FIELDS[message]):
+        if mark < 0:
+            break
+        if field.end > mark:
+            inner, length = _restored(data, field.payload, field.end, _FIELDS[message][field.number], tensors)
+            head = _begin(field.number, length)
+            pieces += [view[copied : field.start], memoryview(head), *inner]
+            size += len(head) + length - (field.end - field.start)
+            copied, mark = field.end, data.find(_MARK, field.end, end)
+    return [*pieces, view[copied:end]], size
+
+
+def _filled(data: bytes, start: int, end: int, tensors: Sequence[Tensor]) -> tuple[list[memoryview | Tensor], int]:
+    """Return the pieces of a tensor without its references, and with what they refer to."""
+    pieces: list[memoryview | Tensor] = []
+    copied, size, view = start, end - start, memoryview(data)
+    fields = field_spans(view, start, end, (_EXTERNAL_DATA,))
+    if all(data.find(_MARK, field.payload, field.end) < 0 for field in fields):
+        return [view[start:end]], size  # the mark is part of a text
+    for field in fields:
         pieces.append(view[copied : field.start])
         copied, size = field.end, size - (field.end - field.start)
-        if message != "tensor":
-            inner, length = _restored(data, field.payload, field.end, nested[field.number], tensors)
-            head = _begin(field.number, length)
-            pieces += [memoryview(head), *inner]
-            size += len(head) + length
-            mark = data.find(_MARK, field.end, end)
-            if mark < 0:
-                break
-    pieces.append(view[copied:end])
-    if message == "tensor":
-        place = data.index(b"offset", start, end) + len(b"offset") + 1  # behind it the length of the text
-        tensor = tensors[int(data[place + 1 : place + 1 + data[place]])]
-        head = _begin(_RAW_DATA, tensor.byte_size)
-        pieces += [memoryview(head), tensor]
-        size += len(head) + tensor.byte_size
-    return pieces, size
+        at = data.find(b"offset", field.payload, field.end) + len(b"offset") + 1  # behind it the length of the text
+        if at > len(b"offset"):
+            tensor = tensors[int(data[at + 1 : at + 1 + data[at]])]
+            head = _begin(_RAW_DATA, tensor.byte_size)
+            pieces += [memoryview(head), tensor]
+            size += len(head) + tensor.byte_size
+    return [*pieces, view[copied:end]], size
 
 
 def _begin(number: int, size: int) -> bytes:

@@ -1,1 +1,1 @@
-"""Preprocessing that travels with the model: what is done to pictures before a model, as layers of the IR."""
+"""Preprocessing that travels with the model: steps on images in front of a model, as layers of the IR."""

@@ -26,9 +26,9 @@ class Preprocess:
     with ``"?"`` for dimensions without a meaning. Without ``layout`` it is the model's. ``element_type`` is the type
     that callers give (``"u8"``); None for the model's own, and u8 for nv12 and i420.
 
-    ``color`` is what pictures come in: ``"rgb"`` and ``"bgr"``, whose channels are reversed where ``model_color`` is
+    ``color`` is the format of images: ``"rgb"`` and ``"bgr"``, whose channels are reversed where ``model_color`` is
     the other one, or ``"nv12"`` and ``"i420"`` in a single plane. ``resize`` (``"linear"``, ``"cubic"`` or
-    ``"nearest"``) takes pictures of any height and width to those of the model, or to ``size`` (height and width) where
+    ``"nearest"``) takes images of any height and width to those of the model, or to ``size`` (height and width) where
     the model's are dynamic. ``reverse_channels`` swaps red and blue before ``mean`` is subtracted and ``scale``
     divides: one number, or one for each channel in the model's order.
 
@@ -65,7 +65,7 @@ class Preprocess:
             _check_size(self.size)
             object.__setattr__(self, "size", (int(self.size[0]), int(self.size[1])))
             if self.resize is None:
-                raise ConversionError("size is of no use without resize: say how pictures are to be resized")
+                raise ConversionError("size is of no use without resize: say how images are to be resized")
         for name in ("reverse_channels", "fold"):
             if not isinstance(getattr(self, name), bool):
                 raise ConversionError(f"{name} must be True or False, but is {getattr(self, name)!r}")
@@ -157,4 +157,4 @@ def _check_size(size: Any) -> None:
         and all(type(length) is int and length > 0 for length in size)
     )
     if not whole:
-        raise ConversionError(f"size must be the height and the width that pictures get, but is {size!r}")
+        raise ConversionError(f"size must be the height and the width that images get, but is {size!r}")

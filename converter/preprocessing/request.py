@@ -31,7 +31,7 @@ class Request:
     scale: float | None = None
     """What every input is divided by."""
     reverse_channels: bool = False
-    """True if red and blue are swapped in every picture of three channels."""
+    """True if red and blue are swapped in every image of three channels."""
     fold: bool = False
     """True if every mean and scale becomes part of the first convolutions."""
 
@@ -48,11 +48,11 @@ class Request:
         outputs: dict[str, dict[str, Any]] = {}
         for field_name in dict.fromkeys(entry.field for entry in self.entries):
             self._share(field_name, list(dict.fromkeys(names.values())), names, ends, inputs, outputs)
-        pictures = [_name(node) for node in model.parameters if _is_picture(node.outputs[0].shape)]
+        images = [_name(node) for node in model.parameters if _is_image(node.outputs[0].shape)]
         if self.reverse_channels:
-            if not pictures:
+            if not images:
                 raise ConversionError("reverse_channels needs an input of four dimensions with 3 channels, but none is")
-            for name in pictures:
+            for name in images:
                 _set(inputs, name, "reverse_channels", True)
         if self.scale is not None:
             for name in dict.fromkeys(names.values()):
@@ -110,7 +110,7 @@ def _name(node: Node) -> str:
     return (node.end_names or [node.name])[0]
 
 
-def _is_picture(shape: PartialShape) -> bool:
+def _is_image(shape: PartialShape) -> bool:
     return (
         shape.has_rank and shape.rank == 4 and any(shape[axis].is_static and shape[axis].value == 3 for axis in (1, 3))
     )

@@ -1,4 +1,4 @@
-"""Descriptions made complete for the input that they are for: layouts, types, the size that pictures get."""
+"""Descriptions made complete for the input that they are for: layouts, types, the size that images get."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Resolved:
     channel_axis: int | None
     """In the layout that callers give; None where no step needs it."""
     sizes: tuple[int, int] | None
-    """Height and width that pictures are resized to."""
+    """Target height and width of images."""
     order: tuple[int, ...]
     """The dimension of the callers' layout that each dimension of the model's is."""
     works_in: ElementType
@@ -96,7 +96,7 @@ def order_of_output(name: str, steps: Postprocess, type: TensorType) -> tuple[in
 
 
 def _guess(where: str, shape: PartialShape, channels: int) -> str:
-    """The layout of a picture whose channels are so many. Raises :class:`ConversionError` where two are possible."""
+    """Return the layout of an image with so many channels. Raises :class:`ConversionError` where two are possible."""
     for counts in ({channels}, {1, 3}):
         layouts = [layout for layout in _GUESSES if shape.rank == 4 and _length(shape[layout.index("c")]) in counts]
         if len(layouts) == 1:

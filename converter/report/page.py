@@ -135,7 +135,7 @@ _GRAPH = """
   </div>
   <div class="column drawing">
     <canvas id="canvas" tabindex="0" role="img"
-      aria-label="The graph; arrow keys go from layer to layer, with Shift they move the picture, plus and minus zoom,
+      aria-label="The graph; arrow keys go from layer to layer, with Shift they move the view, plus and minus zoom,
  0 fits it, Enter opens or closes a block"></canvas>
     <canvas id="minimap" width="150" height="150" role="img" aria-label="The whole graph; a click moves there"></canvas>
     <div class="tools" role="toolbar" aria-label="The drawing">

@@ -39,7 +39,7 @@ _GATHERS = (Gather1, Gather7, Gather8)
 _ENDS = (MatMul1, Cos1, Sin1, *_GATHERS)
 """Uses of positions: angles, or rows of a table."""
 _PROBES = ((3, 4), (0, 5))
-"""Lengths of the past, and numbers of tokens."""
+"""Numbers of earlier tokens, and of new tokens."""
 _MAX_RANK = 4
 
 

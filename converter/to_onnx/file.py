@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -82,16 +82,16 @@ def write_message(
     if total > _MOST_BYTES:
         raise ConversionError(f"{total} bytes of weights do not fit into one ONNX file: they need external data")
     if not files:
-        write_whole(path, lambda file: file.writelines(restored(message, tensors)))
+        write_whole(path, lambda file: _write_message(file, message, tensors))
     elif len(files) == 1:
-        write_pair(path, lambda: restored(message, tensors), data, lambda file: _write(file, files[data]))
+        write_pair(path, lambda: _chunks(message, tensors), data, lambda file: _write(file, files[data]))
     else:
         with whole_folder(path.parent) as folder:
             for name, held in files.items():
                 with open(folder / name.name, "wb") as file:
                     _write(file, held)
             with open(folder / path.name, "wb") as file:
-                file.writelines(restored(message, tensors))
+                _write_message(file, message, tensors)
     return [path, *files]
 
 
@@ -102,3 +102,18 @@ def _write(file: IO[bytes], tensors: Sequence[Tensor]) -> None:
         place += -place % _ALIGNMENT
         tensor.write_to(file, place)
         place += tensor.byte_size
+
+
+def _write_message(file: IO[bytes], message: onnx.ModelProto, tensors: Sequence[Tensor]) -> None:
+    position = 0
+    for piece in restored(message, tensors):
+        if isinstance(piece, Tensor):
+            piece.write_to(file, position)
+            position += piece.byte_size
+        else:
+            position += file.write(piece)
+
+
+def _chunks(message: onnx.ModelProto, tensors: Sequence[Tensor]) -> Iterator[bytes | memoryview]:
+    for piece in restored(message, tensors):
+        yield from piece.chunks() if isinstance(piece, Tensor) else (piece,)

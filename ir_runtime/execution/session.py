@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..boundary import boundary, shortened
+from ..boundary import boundary, shorten
 from ..errors import ExecutionError, ModelError
 from ..graph import Array
 from .ports import InferenceResult, Port, arguments_in_order, as_array
@@ -121,7 +121,7 @@ class Session:
         names_text = ", ".join(map(repr, near or list(variables)[:_MAX_SHOWN]))
         more = ", ..." if len(variables) > _MAX_SHOWN else ""
         hint = f"did you mean {names_text}?" if near else f"its variables are {names_text}{more}"
-        raise StateError(f"the model has no variable {shortened(name)!r}; {hint}")
+        raise StateError(f"the model has no variable {shorten(name)!r}; {hint}")
 
 
 class States(MutableMapping[str, Array]):

@@ -17,7 +17,7 @@ import numpy as np
 from lxml import etree
 
 from .. import operations as _operations
-from ..boundary import boundary, shortened
+from ..boundary import boundary, shorten
 from ..errors import FormatError, ModelError, UnsupportedError
 from ..graph import (
     Array,
@@ -96,7 +96,7 @@ def _contents(source: str | os.PathLike[str] | bytes | IO[bytes]) -> tuple[bytes
             file_kind = kind_of_folder(path)
             if file_kind is not None:
                 raise FormatError(f"{path} is not OpenVINO IR, but {file_kind}") from error
-            raise FormatError(f"{shortened(str(path))} cannot be read: {error.strerror or error}") from error
+            raise FormatError(f"{shorten(str(path))} cannot be read: {error.strerror or error}") from error
     if not callable(getattr(source, "read", None)):
         raise FormatError(
             f"the XML must be a path, bytes or a binary file object, but is an object of type {type(source).__name__}"

@@ -15,7 +15,7 @@ from ir_runtime.graph.operation import Operation, TensorType, enum, integer, ope
 from ir_runtime.graph.value_ranges import values_and_zeros
 
 
-def divided(dimension: Dimension, by: int, subject: str) -> Dimension:
+def divide_dimension(dimension: Dimension, by: int, subject: str) -> Dimension:
     if by < 1:
         raise InferenceError(f"the block size must be positive, but is {by}")
     if dimension.is_static and dimension.value % by:
@@ -55,7 +55,7 @@ class DepthToSpace1(_DepthAndSpace):
         if not shape.has_rank:
             return [TensorType(inputs[0].element_type, shape)]
         block = self.block_size
-        depth = divided(shape[1], block ** (shape.rank - 2), "dimension 1")
+        depth = divide_dimension(shape[1], block ** (shape.rank - 2), "dimension 1")
         space = [_times(dimension, block) for dimension in shape.dims[2:]]
         return [TensorType(inputs[0].element_type, PartialShape([shape[0], depth, *space]))]
 
@@ -88,7 +88,7 @@ class SpaceToDepth1(_DepthAndSpace):
         if not shape.has_rank:
             return [TensorType(inputs[0].element_type, shape)]
         block = self.block_size
-        space = [divided(dimension, block, f"dimension {i}") for i, dimension in enumerate(shape.dims[2:], 2)]
+        space = [divide_dimension(dimension, block, f"dimension {i}") for i, dimension in enumerate(shape.dims[2:], 2)]
         depth = _times(shape[1], block ** (shape.rank - 2))
         return [TensorType(inputs[0].element_type, PartialShape([shape[0], depth, *space]))]
 
@@ -115,7 +115,7 @@ def _numbers(value: TensorType, rank: int, least: int) -> list[Dimension]:
 def _parts(dimension: Dimension, by: Dimension, subject: str) -> Dimension:
     """``dimension`` divided by a number that divides it."""
     if by.is_static:
-        return divided(dimension, by.value, subject)
+        return divide_dimension(dimension, by.value, subject)
     high = INFINITY if dimension.high == INFINITY else dimension.high // by.low
     return Dimension(0 if by.high == INFINITY else -(-dimension.low // by.high), high)
 
@@ -216,7 +216,7 @@ class ShuffleChannels1(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         shape = inputs[0].shape
         if shape.has_rank:
-            divided(shape[normalize_axis(self.axis, shape.rank)], self.group, f"dimension {self.axis}")
+            divide_dimension(shape[normalize_axis(self.axis, shape.rank)], self.group, f"dimension {self.axis}")
         return [TensorType(inputs[0].element_type, shape)]
 
     def evaluate(self, *inputs: Array) -> Array:

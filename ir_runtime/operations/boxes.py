@@ -52,7 +52,7 @@ def by_score(scores: Array, least: float | None = None, most: int = -1) -> Array
     return order if most < 0 else order[:most]
 
 
-def unsuppressed(
+def select_unsuppressed(
     order: Array, shares: Shares, threshold: float, most: int, *, inclusive: bool = False, shrink: float = 1.0
 ) -> list[int]:
     """Of the boxes in ``order`` those that overlap none taken before them too much, at most ``most``.

@@ -19,7 +19,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.graph import INFINITY, Array, Dimension, ElementType, PartialShape, element_types
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
 
-from .detection import ranked, same_dimension
+from .detection import require_rank, same_dimension
 from .elementwise import merge_types
 
 _TWO = Dimension(2, 2)
@@ -74,7 +74,7 @@ class _ToColours(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         element_type = merge_types(inputs)
         _check_element_type(element_type)
-        planes = [ranked("a plane", source.shape, 4) for source in inputs]
+        planes = [require_rank("a plane", source.shape, 4) for source in inputs]
         if self._is_single(len(inputs)):
             _check_channels("the plane", planes[0], 1)
             batch, rows, width, _ = planes[0]
@@ -162,7 +162,7 @@ class _ToNV12(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         element_type = inputs[0].element_type
         _check_element_type(element_type)
-        image = ranked("the image", inputs[0].shape, 4)
+        image = require_rank("the image", inputs[0].shape, 4)
         _check_channels("the image", image, 3)
         batch, height, width, _ = image
         halves = [_part(height, 1, 2), _part(width, 1, 2)]

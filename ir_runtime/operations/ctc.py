@@ -14,7 +14,7 @@ from ir_runtime.graph import Array, ElementType, PartialShape
 from ir_runtime.graph.element_types import i32
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation, type_of_elements
 
-from .detection import ranked, same_dimension
+from .detection import require_rank, same_dimension
 
 
 def _decode(classes: Array, inside: Array, blank: int, merge: bool) -> tuple[Array, Array]:
@@ -51,8 +51,8 @@ class CTCGreedyDecoder1(Operation):
     ctc_merge_repeated: bool = boolean(default=True)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data = ranked("the probabilities", inputs[0].shape, 3)
-        mask = ranked("the mask", inputs[1].shape, 2)
+        data = require_rank("the probabilities", inputs[0].shape, 3)
+        mask = require_rank("the mask", inputs[1].shape, 2)
         steps = same_dimension("the number of steps", data[0], mask[0])
         batch = same_dimension("the batch", data[1], mask[1])
         return [TensorType(inputs[0].element_type, PartialShape([batch, steps, 1, 1]))]
@@ -80,8 +80,8 @@ class CTCGreedyDecoderSeqLen6(Operation):
     sequence_length_type: ElementType = type_of_elements(default=i32)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data = ranked("the probabilities", inputs[0].shape, 3)
-        lengths = ranked("the lengths", inputs[1].shape, 1)
+        data = require_rank("the probabilities", inputs[0].shape, 3)
+        lengths = require_rank("the lengths", inputs[1].shape, 1)
         batch = same_dimension("the batch", data[0], lengths[0])
         return [
             TensorType(self.classes_index_type, PartialShape([batch, data[1]])),
@@ -117,12 +117,12 @@ class CTCLoss4(Operation):
     unique: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        logits = ranked("the logits", inputs[0].shape, 3)
-        steps = ranked("the number of steps", inputs[1].shape, 1)
-        labels = ranked("the labels", inputs[2].shape, 2)
-        counts = ranked("the number of labels", inputs[3].shape, 1)
+        logits = require_rank("the logits", inputs[0].shape, 3)
+        steps = require_rank("the number of steps", inputs[1].shape, 1)
+        labels = require_rank("the labels", inputs[2].shape, 2)
+        counts = require_rank("the number of labels", inputs[3].shape, 1)
         if len(inputs) > 4:
-            ranked("the blank class", inputs[4].shape, 0)
+            require_rank("the blank class", inputs[4].shape, 0)
         same_dimension("the number of steps", logits[1], labels[1])
         batch = same_dimension("the batch", logits[0], steps[0], labels[0], counts[0])
         return [TensorType(inputs[0].element_type, PartialShape([batch]))]

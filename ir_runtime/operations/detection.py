@@ -14,10 +14,10 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, Array, Dimension, ElementType, PartialShape, as_dimension, element_types
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, operation, type_of_elements
 
-from .boxes import Shares, by_score, shares_of, unsuppressed
+from .boxes import Shares, by_score, select_unsuppressed, shares_of
 
 
-def ranked(subject: str, shape: PartialShape, rank: int) -> PartialShape:
+def require_rank(subject: str, shape: PartialShape, rank: int) -> PartialShape:
     """The shape, of which only the rank may be unknown; :class:`InferenceError` for another rank."""
     if shape.has_rank and shape.rank != rank:
         raise InferenceError(f"{subject} must have {rank} dimensions, but the shape is {shape}")
@@ -57,7 +57,7 @@ class Suppression(Operation):
 
     def selected(self, inputs: Sequence[TensorType]) -> PartialShape:
         """The shape of the list of boxes taken."""
-        boxes, scores = ranked("the boxes", inputs[0].shape, 3), ranked("the scores", inputs[1].shape, 3)
+        boxes, scores = require_rank("the boxes", inputs[0].shape, 3), require_rank("the scores", inputs[1].shape, 3)
         same_dimension("the number of batches of boxes and scores", boxes[0], scores[0])
         count = same_dimension("the number of boxes and of their scores", boxes[1], scores[2])
         same_dimension("the number of a box's coordinates", boxes[2], as_dimension(self.coordinates))
@@ -83,7 +83,7 @@ class Suppression(Operation):
                     taken, values = _soft(shares, of_class, int(limit), least, sigma)
                 else:
                     order = by_score(of_class, least)
-                    taken = unsuppressed(order, shares, overlap, int(limit), inclusive=self.equal_suppresses)
+                    taken = select_unsuppressed(order, shares, overlap, int(limit), inclusive=self.equal_suppresses)
                     values = list(of_class[taken])
                 rows += [(batch, class_index, box) for box in taken]
                 kept_scores += values

@@ -15,8 +15,8 @@ from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape, as_dimensi
 from ir_runtime.graph.element_types import f32
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
 
-from .boxes import by_score, shares_of, unsuppressed
-from .detection import ranked, same_dimension
+from .boxes import by_score, select_unsuppressed, shares_of
+from .detection import require_rank, same_dimension
 
 _CORNER, _CENTER = "caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"
 
@@ -80,7 +80,9 @@ class _DetectionOutput(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         names = ("the moves", "the scores", "the priors", "the earlier scores", "the earlier moves")
-        shapes = [ranked(subject, value.shape, rank) for subject, value, rank in zip(names, inputs, (2, 2, 3, 2, 2))]
+        shapes = [
+            require_rank(subject, value.shape, rank) for subject, value, rank in zip(names, inputs, (2, 2, 3, 2, 2))
+        ]
         if len(inputs) == 4:
             raise InferenceError("earlier scores and earlier moves come together, but there are 4 inputs")
         if not self.keep_top_k:
@@ -199,7 +201,7 @@ class _DetectionOutput(Operation):
             if class_index != self.background_label_id:
                 order = by_score(scores[:, class_index], self.confidence_threshold, self.top_k)
                 shares = shares_of(boxes[min(class_index, len(boxes) - 1)])
-                parts.append((class_index, unsuppressed(order, shares, self.nms_threshold, len(order))))
+                parts.append((class_index, select_unsuppressed(order, shares, self.nms_threshold, len(order))))
         return parts
 
     def _best_classes(self, boxes: Array, scores: Array) -> list[tuple[int, list[int]]]:
@@ -217,7 +219,7 @@ class _DetectionOutput(Operation):
         for class_index in np.unique(best[order]).tolist():
             shares = shares_of(boxes[min(class_index, len(boxes) - 1)])
             own = order[best[order] == class_index]
-            parts.append((class_index, unsuppressed(own, shares, self.nms_threshold, len(own))))
+            parts.append((class_index, select_unsuppressed(own, shares, self.nms_threshold, len(own))))
         return parts
 
 

@@ -13,8 +13,8 @@ from ir_runtime.errors import ExecutionError, InferenceError
 from ir_runtime.graph import Array, Dimension, PartialShape, as_dimension, element_types
 from ir_runtime.graph.operation import Operation, TensorType, boolean, integer, integers, operation, real, reals
 
-from .boxes import by_score, refined, shares_of, unsuppressed
-from .detection import ranked, same_dimension
+from .boxes import by_score, refined, select_unsuppressed, shares_of
+from .detection import require_rank, same_dimension
 from .proposals import proposed
 from .regions import ROIAlign3
 
@@ -46,7 +46,7 @@ class ExperimentalDetectronGenerateProposalsSingleImage6(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         names = ("the image's dimensions", "the anchors", "the deltas", "the scores")
-        shapes = [ranked(subject, value.shape, rank) for subject, value, rank in zip(names, inputs, (1, 2, 3, 3))]
+        shapes = [require_rank(subject, value.shape, rank) for subject, value, rank in zip(names, inputs, (1, 2, 3, 3))]
         image, anchors, deltas, scores = shapes
         same_dimension("the number of the image's dimensions", image[0], as_dimension(3))
         same_dimension("the number of an anchor's coordinates", anchors[1], as_dimension(4))
@@ -69,7 +69,7 @@ class ExperimentalDetectronGenerateProposalsSingleImage6(Operation):
         order = by_score(values)
         order = order[large[order]][: self.pre_nms_count]
         # Here a box ends at its upper corner, other than where it was moved.
-        taken = unsuppressed(order, shares_of(boxes), self.nms_threshold, self.post_nms_count)
+        taken = select_unsuppressed(order, shares_of(boxes), self.nms_threshold, self.post_nms_count)
         dtype = inputs[3].dtype
         return _pad(boxes[taken], self.post_nms_count, dtype), _pad(values[taken], self.post_nms_count, dtype)
 
@@ -86,7 +86,10 @@ class ExperimentalDetectronTopKROIs6(Operation):
     max_rois: int = integer(default=0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        regions, values = ranked("the regions", inputs[0].shape, 2), ranked("the probabilities", inputs[1].shape, 1)
+        regions, values = (
+            require_rank("the regions", inputs[0].shape, 2),
+            require_rank("the probabilities", inputs[1].shape, 1),
+        )
         same_dimension("the number of a region's coordinates", regions[1], as_dimension(4))
         same_dimension("the number of regions and of their probabilities", regions[0], values[0])
         if self.max_rois < 0:
@@ -119,8 +122,8 @@ class ExperimentalDetectronPriorGridGenerator6(Operation):
     stride_y: float = real(default=0.0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        priors = ranked("the boxes", inputs[0].shape, 2)
-        layer, image = ranked("the layer", inputs[1].shape, 4), ranked("the image", inputs[2].shape, 4)
+        priors = require_rank("the boxes", inputs[0].shape, 2)
+        layer, image = require_rank("the layer", inputs[1].shape, 4), require_rank("the image", inputs[2].shape, 4)
         same_dimension("the number of a box's coordinates", priors[1], as_dimension(4))
         same_dimension("the number of images of the layer and the image", layer[0], image[0])
         for cells, dimension, name in ((self.h, layer[2], "h"), (self.w, layer[3], "w")):
@@ -174,8 +177,8 @@ class ExperimentalDetectronROIFeatureExtractor6(Operation):
     aligned: bool = boolean(default=False)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        regions = ranked("the regions", inputs[0].shape, 2)
-        layers = [ranked("a layer", value.shape, 4) for value in inputs[1:]]
+        regions = require_rank("the regions", inputs[0].shape, 2)
+        layers = [require_rank("a layer", value.shape, 4) for value in inputs[1:]]
         same_dimension("the number of a region's coordinates", regions[1], as_dimension(4))
         for layer in layers:
             same_dimension("the number of images of a layer", layer[0], as_dimension(1))
@@ -239,7 +242,9 @@ class ExperimentalDetectronDetectionOutput6(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         names = ("the regions", "the deltas", "the scores", "the image's dimensions")
-        regions, deltas, scores, image = (ranked(subject, value.shape, 2) for subject, value in zip(names, inputs))
+        regions, deltas, scores, image = (
+            require_rank(subject, value.shape, 2) for subject, value in zip(names, inputs)
+        )
         same_dimension("the number of regions, deltas and scores", regions[0], deltas[0], scores[0])
         same_dimension("the number of a region's coordinates", regions[1], as_dimension(4))
         classes = Dimension(max(self.num_classes, 0), max(self.num_classes, 0))
@@ -271,7 +276,7 @@ class ExperimentalDetectronDetectionOutput6(Operation):
             order = by_score(scores[:, class_index], self.score_threshold)
             most = len(order) if self.post_nms_count == -1 else self.post_nms_count
             shares = shares_of(boxes[:, class_index], 1.0, touching=True)
-            taken = unsuppressed(order, shares, self.nms_threshold, most)
+            taken = select_unsuppressed(order, shares, self.nms_threshold, most)
             rows.append(np.array([(class_index, region) for region in taken], np.int64).reshape(-1, 2))
         classes, taken_regions = np.concatenate(rows).T
         values = scores[taken_regions, classes]

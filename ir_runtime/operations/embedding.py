@@ -15,7 +15,7 @@ from ir_runtime.graph.element_types import finfo, from_dtype
 from ir_runtime.graph.indices import bincount, repeat
 from ir_runtime.graph.operation import Operation, TensorType, enum, operation
 
-from .detection import ranked, same_dimension
+from .detection import require_rank, same_dimension
 from .elementwise import merge_types
 
 
@@ -191,8 +191,8 @@ class GatherTree1(Operation):
         shape = inputs[0].shape.merge(inputs[1].shape)
         if shape is None:
             raise InferenceError(f"ids and parents must have one shape, but have {inputs[0].shape}, {inputs[1].shape}")
-        shape = ranked("the ids", shape, 3)
-        lengths = ranked("the lengths", inputs[2].shape, 1)[0]
+        shape = require_rank("the ids", shape, 3)
+        lengths = require_rank("the lengths", inputs[2].shape, 1)[0]
         shape = shape.replace(1, same_dimension("the batch of ids and lengths", shape[1], lengths))
         return [TensorType(element_type, shape)]
 

@@ -15,8 +15,8 @@ from ir_runtime.graph import Array, Dimension, ElementType, PartialShape, as_dim
 from ir_runtime.graph.indices import bincount
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, operation, real, type_of_elements
 
-from .boxes import by_score, overlaps, shares_of, unsuppressed
-from .detection import ranked, same_dimension
+from .boxes import by_score, overlaps, select_unsuppressed, shares_of
+from .detection import require_rank, same_dimension
 
 
 @dataclass
@@ -85,7 +85,7 @@ class _Selection(Operation):
         return False
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        boxes, scores = ranked("the boxes", inputs[0].shape, 3), ranked("the scores", inputs[1].shape, 3)
+        boxes, scores = require_rank("the boxes", inputs[0].shape, 3), require_rank("the scores", inputs[1].shape, 3)
         images = same_dimension("the number of images of boxes and scores", boxes[0], scores[0])
         count = same_dimension("the number of boxes and of their scores", boxes[1], scores[2])
         return self.outputs(inputs[0].element_type, boxes, count, scores[1], images)
@@ -209,7 +209,7 @@ class _MulticlassNms(_Selection):
         order = order[scores[order] >= np.float32(self.score_threshold)]
         order = order if self.nms_top_k < 0 else order[: self.nms_top_k]
         shares, shrink = shares_of(boxes, self.pixel()), self.nms_eta
-        taken = unsuppressed(order, shares, self.iou_threshold, len(order), inclusive=True, shrink=shrink)
+        taken = select_unsuppressed(order, shares, self.iou_threshold, len(order), inclusive=True, shrink=shrink)
         return np.array(taken, np.int64), scores[taken]
 
 
@@ -231,8 +231,8 @@ class MulticlassNms9(_MulticlassNms):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if len(inputs) == 2:
             return super().infer(inputs)
-        boxes, scores = ranked("the boxes", inputs[0].shape, 3), ranked("the scores", inputs[1].shape, 2)
-        images = ranked("the numbers of boxes", inputs[2].shape, 1)
+        boxes, scores = require_rank("the boxes", inputs[0].shape, 3), require_rank("the scores", inputs[1].shape, 2)
+        images = require_rank("the numbers of boxes", inputs[2].shape, 1)
         classes = same_dimension("the number of classes of boxes and scores", boxes[0], scores[0])
         count = same_dimension("the number of boxes and of their scores", boxes[1], scores[1])
         return self.outputs(inputs[0].element_type, boxes, count, classes, images[0])

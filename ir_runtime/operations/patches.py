@@ -16,7 +16,7 @@ from ir_runtime.graph.operation import Operation, TensorType, enum, integers, op
 from ir_runtime.graph.value_ranges import values_and_zeros
 from ir_runtime.operations.windows import Window
 
-from .detection import ranked
+from .detection import require_rank
 
 
 def _two(name: str, values: Sequence[int], least: int) -> None:
@@ -121,7 +121,7 @@ class ExtractImagePatches3(Operation):
         ]
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data = ranked("the data", inputs[0].shape, 4)
+        data = require_rank("the data", inputs[0].shape, 4)
         spatial = [window.count_dimension(size) for window, size in zip(self._windows(), data.dims[2:])]
         channels = data[1] * math.prod(self.sizes)
         return [TensorType(inputs[0].element_type, PartialShape([data[0], channels, *spatial]))]

@@ -13,7 +13,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, PartialShape, as_dimension
 from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation, real
 
-from .detection import ranked, same_dimension
+from .detection import require_rank, same_dimension
 from .regions import Points, four_neighbours, interpolated, rounded
 
 
@@ -35,7 +35,7 @@ class _PositionSensitive(Operation):
         raise NotImplementedError
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data, regions = ranked("the data", inputs[0].shape, 4), ranked("the regions", inputs[1].shape, 2)
+        data, regions = require_rank("the data", inputs[0].shape, 4), require_rank("the regions", inputs[1].shape, 2)
         if self.output_dim < 1 or self.bins() < 1:
             raise InferenceError("output_dim and group_size must be positive")
         same_dimension("the number of channels", data[1], as_dimension(self.channels()))
@@ -158,8 +158,8 @@ class DeformablePSROIPooling1(_PositionSensitive):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         if len(inputs) == 3:
-            offsets = ranked("the offsets", inputs[2].shape, 4)
-            regions, channels = ranked("the regions", inputs[1].shape, 2), offsets[1]
+            offsets = require_rank("the offsets", inputs[2].shape, 4)
+            regions, channels = require_rank("the regions", inputs[1].shape, 2), offsets[1]
             if channels.is_static and (channels.value < 2 or 2 * self.output_dim % channels.value):
                 raise InferenceError(f"{self.output_dim} channels cannot be spread over {channels}/2 classes")
             same_dimension("the number of regions and of their offsets", regions[0], offsets[0])

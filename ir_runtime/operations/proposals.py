@@ -23,8 +23,8 @@ from ir_runtime.graph.operation import (
     type_of_elements,
 )
 
-from .boxes import by_score, clipped, large_enough, refined, shares_of, unsuppressed
-from .detection import ranked, same_dimension
+from .boxes import by_score, clipped, large_enough, refined, select_unsuppressed, shares_of
+from .detection import require_rank, same_dimension
 
 LOGARITHM_LIMIT = float(np.log(1000.0 / 16.0))
 """Proposals grow at most by this factor's logarithm, so that nothing overflows."""
@@ -62,8 +62,8 @@ class _Proposal(Operation):
     framework: str = text(default="")
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        scores, deltas = ranked("the scores", inputs[0].shape, 4), ranked("the deltas", inputs[1].shape, 4)
-        image = ranked("the image's dimensions", inputs[2].shape, 1)
+        scores, deltas = require_rank("the scores", inputs[0].shape, 4), require_rank("the deltas", inputs[1].shape, 4)
+        image = require_rank("the image's dimensions", inputs[2].shape, 1)
         batch = same_dimension("the number of images of scores and deltas", scores[0], deltas[0])
         same_dimension("the number of deltas, twice that of scores,", scores[1] * 2, deltas[1])
         if image[0].high < 3 or image[0].low > 4:
@@ -135,7 +135,7 @@ class _Proposal(Operation):
         order = by_score(values)
         order = order[large[order]][: self.pre_nms_topn]
         shares = shares_of(boxes, float(pixel), touching=True)
-        taken = unsuppressed(order, shares, self.nms_thresh, self.post_nms_topn)
+        taken = select_unsuppressed(order, shares, self.nms_thresh, self.post_nms_topn)
         chosen = boxes[taken]
         if self.clip_after_nms:
             chosen = clipped(chosen, width, height)
@@ -204,7 +204,8 @@ class GenerateProposals9(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         names = ("the images' dimensions", "the anchors", "the deltas", "the scores")
         shapes = [
-            ranked(subject_name, value.shape, rank) for subject_name, value, rank in zip(names, inputs, (2, 4, 4, 4))
+            require_rank(subject_name, value.shape, rank)
+            for subject_name, value, rank in zip(names, inputs, (2, 4, 4, 4))
         ]
         images, anchors, deltas, scores = shapes
         batch = same_dimension("the number of images", images[0], deltas[0], scores[0])
@@ -238,7 +239,7 @@ class GenerateProposals9(Operation):
             boxes, flat, large = proposed(anchors, of_deltas, of_scores, image, least, pixel)
             order = by_score(flat, most=self.pre_nms_count)
             shares = shares_of(boxes, pixel, touching=True)
-            taken = unsuppressed(
+            taken = select_unsuppressed(
                 order[large[order]], shares, self.nms_threshold, self.post_nms_count, shrink=self.nms_eta
             )
             rows.append(boxes[taken])

@@ -15,7 +15,7 @@ from ir_runtime.graph import Array, Dimension, PartialShape
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
 from ir_runtime.records import record
 
-from .detection import ranked, same_dimension
+from .detection import require_rank, same_dimension
 
 
 @record
@@ -76,8 +76,8 @@ class _AlignedPooling(Operation):
     """The number of values that describe a region."""
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data, regions = ranked("the data", inputs[0].shape, 4), ranked("the regions", inputs[1].shape, 2)
-        batches = ranked("the list of batches", inputs[2].shape, 1)
+        data, regions = require_rank("the data", inputs[0].shape, 4), require_rank("the regions", inputs[1].shape, 2)
+        batches = require_rank("the list of batches", inputs[2].shape, 1)
         if self.pooled_h < 1 or self.pooled_w < 1 or self.sampling_ratio < 0:
             raise InferenceError("pooled_h and pooled_w must be positive, and sampling_ratio must not be negative")
         count = same_dimension("the number of regions and of their batches", regions[0], batches[0])
@@ -215,7 +215,7 @@ class ROIPooling2(Operation):
                 object.__setattr__(self, name, value)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data, regions = ranked("the data", inputs[0].shape, 4), ranked("the regions", inputs[1].shape, 2)
+        data, regions = require_rank("the data", inputs[0].shape, 4), require_rank("the regions", inputs[1].shape, 2)
         if len(self.output_roi) != 2 or min(self.output_roi) < 1:
             raise InferenceError(f"output_roi must be two positive numbers, but is {list(self.output_roi)}")
         same_dimension("the number of a region's coordinates", regions[1], Dimension(5, 5))

@@ -15,7 +15,7 @@ from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, PartialShape, 
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
 from ir_runtime.operations.windows import Window
 
-from .detection import ranked
+from .detection import require_rank
 from .elementwise import merge_types
 
 Transform = Callable[..., Any]
@@ -214,9 +214,9 @@ class ISTFT16(Operation):
         element_type = merge_types([data, window])
         if not (element_type.is_real or element_type.is_dynamic):
             raise InferenceError(f"frames and window must be of a floating-point type, but are {element_type}")
-        ranked("the window", window.shape, 1)
-        ranked("the length of a frame", size.shape, 0)
-        ranked("the steps between frames", step.shape, 0)
+        require_rank("the window", window.shape, 1)
+        require_rank("the length of a frame", size.shape, 0)
+        require_rank("the steps between frames", step.shape, 0)
         shape = data.shape
         frame = None if size.constant is None else int(size.constant)
         stride = None if step.constant is None else int(step.constant)

@@ -13,7 +13,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape, element_types
 from ir_runtime.graph.operation import Operation, TensorType, operation
 
-from .detection import ranked, same_dimension
+from .detection import require_rank, same_dimension
 from .elementwise import merge_types
 
 
@@ -34,10 +34,10 @@ class SparseFillEmptyRows16(Operation):
         whole = merge_types([sizes, places])
         if not (whole.is_integral or whole.is_dynamic):
             raise InferenceError(f"dimensions and places must be integers, but are {whole}")
-        same_dimension("the number of dimensions", ranked("the dimensions", sizes.shape, 1)[0], Dimension(2, 2))
-        ranked("the value to fill with", default.shape, 0)
-        value_count = ranked("the values", values.shape, 1)[0]
-        entry_count, columns = ranked("the places", places.shape, 2)
+        same_dimension("the number of dimensions", require_rank("the dimensions", sizes.shape, 1)[0], Dimension(2, 2))
+        require_rank("the value to fill with", default.shape, 0)
+        value_count = require_rank("the values", values.shape, 1)[0]
+        entry_count, columns = require_rank("the places", places.shape, 2)
         same_dimension("the number of values", value_count, entry_count)
         same_dimension("the number of dimensions", columns, Dimension(2, 2))
         rows = DYNAMIC if sizes.known_bounds is None else sizes.known_bounds.dimensions()[0]

@@ -13,7 +13,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, Array, PartialShape, element_types
 from ir_runtime.graph.operation import Operation, TensorType, operation
 
-from .detection import ranked
+from .detection import require_rank
 from .elementwise import merge_types
 
 
@@ -34,7 +34,7 @@ class StringTensorPack15(Operation):
             raise InferenceError(f"begins and ends must be i32 or i64, but are {element_type}")
         if symbols.element_type not in (element_types.u8, element_types.dynamic):
             raise InferenceError(f"the bytes must be u8, but are {symbols.element_type}")
-        ranked("the bytes", symbols.shape, 1)
+        require_rank("the bytes", symbols.shape, 1)
         shape = begins.shape.merge(ends.shape)
         if shape is None:
             raise InferenceError(f"begins and ends must have one shape, but have {begins.shape} and {ends.shape}")

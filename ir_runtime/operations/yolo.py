@@ -13,8 +13,8 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, Dimension, PartialShape, normalize_axis
 from ir_runtime.graph.operation import Operation, TensorType, boolean, integer, integers, operation, reals
 
-from .blocks import divided
-from .detection import ranked
+from .blocks import divide_dimension
+from .detection import require_rank
 
 
 @operation("RegionYolo", opset=1)
@@ -40,7 +40,7 @@ class RegionYolo1(Operation):
         return self.num if self.do_softmax else len(self.mask)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data = ranked("the data", inputs[0].shape, 4)
+        data = require_rank("the data", inputs[0].shape, 4)
         values = self.coords + 1 + self.classes
         if min(self.coords, self.classes, self.regions()) < 0 or not data[1].contains(self.regions() * values):
             raise InferenceError(f"data of the shape {data} have not {self.regions()} regions of {values} values")
@@ -86,14 +86,16 @@ class ReorgYolo2(Operation):
     movement = True
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data = ranked("the data", inputs[0].shape, 4)
+        data = require_rank("the data", inputs[0].shape, 4)
         if not self.stride or self.stride[0] < 1:
             raise InferenceError(f"stride must be positive, but is {list(self.stride)}")
         step = self.stride[0]
         for dimension, divisor in zip(data.dims[1:], (step * step, step, step)):
             if dimension.is_static and dimension.value % divisor:
                 raise InferenceError(f"data of the shape {data} cannot be divided by strides of {step}")
-        spatial = [divided(dimension, step, f"dimension {axis}") for axis, dimension in enumerate(data.dims[2:], 2)]
+        spatial = [
+            divide_dimension(dimension, step, f"dimension {axis}") for axis, dimension in enumerate(data.dims[2:], 2)
+        ]
         return [TensorType(inputs[0].element_type, PartialShape([data[0], data[1] * (step * step), *spatial]))]
 
     def evaluate(self, *inputs: Array) -> Array:

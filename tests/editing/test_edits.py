@@ -14,7 +14,20 @@ from onnx import numpy_helper
 import converter
 import ir_runtime
 from tests.converter.test_command_options import onnx2ir
-from tests.editing.models import DETECTOR, NMS, PRE, W, branches, classifier, ends, floats, weight, write_files
+from tests.editing.models import (
+    BRANCHES,
+    DETECTOR,
+    NMS,
+    PRE,
+    W,
+    branches,
+    classifier,
+    ends,
+    floats,
+    shape_of,
+    weight,
+    write_files,
+)
 from tests.optimization.models import parse, run
 
 X = np.array([[1, -2, 3, -4], [-1, 2, -3, 4]], np.float32)
@@ -80,6 +93,17 @@ def test_an_operator_behind_what_bodies_read() -> None:
     model = converter.edit(source, insert_after={"x": "Neg()"}).to_onnx()
     flipped = [run(source, {"x": -X, "flag": np.array(value)})["y"] for value in (True, False)]
     np.testing.assert_array_equal(both_branches(model), flipped)
+
+
+def test_shapes_that_bodies_declare_follow_from_an_input() -> None:
+    fixed = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> {BRANCHES.replace("[n,4]", "[1,4]")}',
+    )
+    fixed.graph.initializer.append(numpy_helper.from_array(np.ones(4, np.float32), "w"))
+    model = converter.edit(fixed, set_dim={"x:0": "n"}).to_onnx()
+    assert shape_of(model, "y")[1:] == [4]
+    for value, expected in zip(both_branches(model), (np.maximum(X, 0) + 1, np.maximum(-X, 0) - X)):
+        np.testing.assert_array_equal(value, expected)
 
 
 def test_weights_of_bodies_and_of_constant_nodes() -> None:
@@ -176,6 +200,31 @@ def test_inputs_that_follow_from_schemas() -> None:
     )
     np.testing.assert_allclose(outputs["logits"], expected["logits"].reshape(2, 5), rtol=1e-5)
     np.testing.assert_allclose(outputs["aux"], expected["aux"] * 3, rtol=1e-5)
+
+
+def test_names_that_look_like_references(tmp_path: Path) -> None:
+    """A weight whose name and description have the words by which its data is found."""
+    values = floats(400)
+    model = parse("net (float[400] x) => (float[400] y) { y = Add (x, offset) }", offset=values)
+    model.graph.initializer[0].doc_string = "\0embedded offset"
+    model.graph.node[0].name = "\0embedded"
+    onnx.save(model, tmp_path / "m.onnx")
+    for external in (False, True):
+        converter.edit(tmp_path / "m.onnx", rename={"x": "z"}).save(tmp_path / "n.onnx", external_data=external)
+        y = run(str(tmp_path / "n.onnx"), {"z": np.zeros(400, np.float32)})["y"]
+        np.testing.assert_array_equal(y, values)
+
+
+@pytest.mark.parametrize("location", [0, 1])
+def test_references_in_a_file_are_no_trust(location: int, tmp_path: Path) -> None:
+    model = parse("net (float[2] x) => (float[2] y) { y = Add (x, w) }", w=np.ones(2, np.float32))
+    tensor = model.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = location
+    tensor.external_data.add(key="location", value="\0embedded")
+    onnx.save(model, tmp_path / "m.onnx")
+    with pytest.raises(converter.InvalidModelError, match="tensor 'w'"):
+        converter.edit(tmp_path / "m.onnx")
 
 
 MISTAKES: list[tuple[Callable[[], Any], dict[str, Any], str]] = [

@@ -210,7 +210,7 @@ class _Chain:
             reads = tuple(register[source] for source in layer.inputs)
             before.append((layer.formula, reads, shape_of[layer.output]))
             register[layer.output] = len(register)
-        flat, out_flat = collapsed(shape, [shape_of[output] for output in register])
+        flat, out_flat = collapse_axes(shape, [shape_of[output] for output in register])
         registers, temporaries = allocated(rest, register)
         instructions = [_Instruction(layer.formula, reads, target) for layer, reads, target in registers]
         place = next((i for i in self._private if shapes[i] == shape), None)
@@ -250,7 +250,7 @@ def allocated(
     return placed, count
 
 
-def collapsed(
+def collapse_axes(
     shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]
 ) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
     """The shapes with neighbouring dimensions joined wherever every input has both of them or neither."""

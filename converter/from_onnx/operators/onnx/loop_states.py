@@ -53,7 +53,7 @@ def joined_along(axes: Mapping[int, int]) -> Boundary:
     return leave
 
 
-def settled(
+def settle_state_types(
     ctx: Context,
     states: Sequence[Output],
     offset: int,

@@ -14,7 +14,7 @@ from converter.from_onnx.operators.onnx.loop_states import (
     is_single,
     joined_along,
     scalar,
-    settled,
+    settle_state_types,
 )
 from converter.from_onnx.translation.context import Body, Context
 from converter.from_onnx.translation.registry import onnx_op
@@ -113,7 +113,9 @@ def _loop(
         return value
 
     free = _unread(body, count) if _runs(trips, start) else []
-    translated = settled(ctx, states, 1, lambda types: ctx.graphs.body(body, [*_CONTROL, *types], enter, leave), free)
+    translated = settle_state_types(
+        ctx, states, 1, lambda types: ctx.graphs.body(body, [*_CONTROL, *types], enter, leave), free
+    )
     for index in free:
         states[index] = _beginning(ctx, states[index], translated.model.outputs[1 + index])
     return _emit_loop(ctx, translated, (trips, start), states, [_stays(body, i) for i in range(count)])
@@ -150,7 +152,7 @@ def _nothing_joined(ctx: Context, states: Sequence[Output], body: GraphProto) ->
         static_shapes[index] = inner.declared(value).shape
         return value
 
-    translated = settled(ctx, states, 1, lambda types: ctx.graphs.body(body, [*_CONTROL, *types]))
+    translated = settle_state_types(ctx, states, 1, lambda types: ctx.graphs.body(body, [*_CONTROL, *types]))
     ctx.graphs.body(body, [*_CONTROL, *(ctx.declared(state) for state in states)], leave=leave)
     joined = []
     for index in range(1 + count, len(body.output)):
@@ -308,7 +310,9 @@ def scan(
         places[index] = axis
         return joined_along(places)(inner, index, value)
 
-    translated = settled(ctx, states, 0, lambda types: ctx.graphs.body(body, [*types, *slices], enter, leave))
+    translated = settle_state_types(
+        ctx, states, 0, lambda types: ctx.graphs.body(body, [*types, *slices], enter, leave)
+    )
     inputs = [InputMap(i, i) for i in range(count)]
     inputs += [InputMap(i, i, axis, *_ends(back)) for i, (axis, back) in enumerate(zip(in_axes, in_back), count)]
     inputs += [InputMap(i, i) for i in range(len(values), len(values) + len(translated.captures))]
