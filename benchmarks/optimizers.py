@@ -84,7 +84,7 @@ def inputs_of(model: Path, shapes: str | None) -> dict[str, Any]:
     sides.frozen = bound.frozen
     sides.ports = [port for port in sides.ports if port.name not in bound.frozen]
     runs.random(0, 1, bound.shapes, None)
-    return sides.given(runs.runs[0].feeds)
+    return sides.reference_feeds(runs.runs[0].feeds)
 
 
 def measured(
