@@ -138,11 +138,13 @@ class EditOptions:
         return self.__dict__[name]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the options that differ from their defaults, by name; of weights the names alone."""
+        """Return the options that differ from their defaults, by name; of weights and models the names alone."""
         values = {e.name: value for e in fields(self) if (value := getattr(self, e.name)) != e.default and value}
         if "replace_weight" in values:
             values["replace_weight"] = list(values["replace_weight"])
-        return {name: str(value) if isinstance(value, os.PathLike) else value for name, value in values.items()}
+        if "merge" in values:
+            values["merge"] = _name_of_model(values["merge"])
+        return values
 
     def __post_init__(self) -> None:
         from converter.from_onnx.input_forms import OptionError, shown
@@ -239,6 +241,13 @@ def _pairs(name: str, value: Any, form: str) -> dict[str, Any]:
             raise OptionError(f"{name} has '{key}' twice")
         named[key] = right
     return named
+
+
+def _name_of_model(model: Any) -> str:
+    """Return the path of a model, or the name of one in memory."""
+    if isinstance(model, (str, os.PathLike)):
+        return os.fspath(model)
+    return str(getattr(model, "name", "") or getattr(getattr(model, "graph", None), "name", "") or "other")
 
 
 def _ends(value: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
