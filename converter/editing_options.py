@@ -233,7 +233,7 @@ def _pairs(name: str, value: Any, form: str) -> dict[str, Any]:
             if not key.strip() or not rest or not (right.strip() or name == "metadata"):
                 raise OptionError(f"{name} must be {form}, but is {shown(text)}")
             if name == "rename" and len(split(right, "=")) > 1:
-                raise OptionError(f"{name} must be {form} with one '=', but is {shown(text)}: \\= is one in a name")
+                raise OptionError(f"{name} must be {form} with one '=', but is {shown(text)}; write \\= in a name")
             pairs.append((key.strip(), right.strip() if name in _WHOLE else plain(right)))
     named: dict[str, Any] = {}
     for key, right in pairs:
@@ -257,7 +257,7 @@ def _ends(value: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
         sides = split(value, ":")
         if len(sides) != 2:
             raise OptionError(
-                f"cut must be FROM:TO with one ':', but {shown(value)} has {len(sides) - 1}: \\: is one in a name"
+                f"cut must be FROM:TO with one ':', but {shown(value)} has {len(sides) - 1}; write \\: in a name"
             )
         ends = [_list("cut", side) if side.strip() else () for side in sides]
     elif isinstance(value, Sequence) and len(value) == 2:

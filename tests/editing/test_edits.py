@@ -233,7 +233,7 @@ MISTAKES: list[tuple[Callable[[], Any], dict[str, Any], str]] = [
     (classifier, {"cut": "logits:"}, "no output follows from 'logits'"),
     (classifier, {"cut": ":image"}, "'image' is an input or a weight"),
     (classifier, {"cut": "image:image"}, "'image' on both sides"),
-    (classifier, {"cut": "a:b:c"}, r"one ':', but .* has 2: \\: is one in a name"),
+    (classifier, {"cut": "a:b:c"}, r"one ':', but .* has 2; write \\: in a name"),
     (classifier, {"cut": ":"}, "on one side at least"),
     (classifier, {"cut": "a,,b:c"}, "empty name"),
     (branches, {"cut": ":inner"}, "'inner' is inside the .*_branch of node 'y' .If"),
