@@ -9,8 +9,8 @@ becomes
 
     q -> Multiply(scale * sqrt(k)) -> Divide(Power(ShapeOf(q)[3], 0.5)) -> Loop
 
-where the Multiply is left out for the scale that is usual. As a Loop, a step of a model takes 13 times as long, and a
-prompt of 128 tokens 30 times:
+where the Multiply is left out for the usual scale. With 16 heads of 64, the Loop takes 3 times as long for one token,
+and 16 times for a prompt of 128:
 https://github.com/openvinotoolkit/openvino/blob/master/src/common/transformations/src/transformations/common_optimizations/fuse_gated_delta_net.cpp
 """
 
