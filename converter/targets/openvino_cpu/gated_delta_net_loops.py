@@ -19,8 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Node, Output
-from ir_runtime.graph.model import Model
+from ir_runtime.graph import InputMap, Node, Output, OutputMap, SubGraph
 from ir_runtime.operations.control_flow import Loop5
 from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Exp1, Multiply1, Power1, Subtract1
 from ir_runtime.operations.generation import ShapeOf3
@@ -32,12 +31,15 @@ from ir_runtime.rewriting import Builder, NotMatched, Replacement, fail
 from ir_runtime.rewriting.expressions import Expression
 from ir_runtime.rewriting.matching import Pattern, anything, constant, layer, number
 
-_QUERY = 2
-"""The input of the Loop."""
+_SLICED = {"query": 2, "key": 3, "value": 4, "decay": 5, "beta": 6}
+"""The inputs of the Loop whose slices along axis 2 the parameters of the body are."""
+_STATES = {"state": 7, "outputs": 8}
+"""The inputs with which the states begin."""
+_QUERY = _SLICED["query"]
 
 
-def _body() -> tuple[Pattern, Pattern]:
-    """Return the patterns of the next state and of the outputs."""
+def _body() -> Pattern:
+    """Return the pattern of the outputs, within which ``after`` is the next state."""
     state, outputs, decay = anything("state"), anything("outputs"), anything("decay")
     last, second = number(-1), number(-2)
     key = layer(Unsqueeze1, layer(Squeeze1, anything("key"), number(2)), last)
@@ -46,14 +48,14 @@ def _body() -> tuple[Pattern, Pattern]:
     change = layer(Subtract1, layer(Squeeze1, anything("value"), number(2)), retrieved)
     rate = layer(Multiply1, change, anything("beta"), commutative=True)
     update = layer(Multiply1, key, layer(Unsqueeze1, rate, second), commutative=True)
-    after = layer(Add1, faded, update, commutative=True)
+    after = layer(Add1, faded, update, commutative=True, name="after")
     query = layer(Unsqueeze1, layer(Squeeze1, anything("query"), number(2)), last)
     output = layer(ReduceSum1, layer(Multiply1, after, query, commutative=True), second)
     step = layer(Unsqueeze1, anything("step"), number(0))
-    return after, layer(ScatterUpdate3, outputs, step, output, number(2))
+    return layer(ScatterUpdate3, outputs, step, output, number(2))
 
 
-_AFTER, _OUTPUTS = _body()
+_BODY = _body()
 _X = anything("x")
 _ROOT = layer(
     Power1,
@@ -67,7 +69,7 @@ _SCALED_BY_ROOT = layer(Divide1, _X, _ROOT)
 def gated_delta_net_loops(builder: Builder, node: Node) -> Replacement:
     """Scale the query as the plug-in's pass expects it."""
     assert isinstance(node.op, Loop5)
-    wrong = _not_gated_delta_rule(node.op.bodies[0].body)
+    wrong = _not_gated_delta_rule(node, node.op.bodies[0])
     if wrong is not None:
         return wrong
     query = node.inputs[_QUERY]
@@ -78,14 +80,38 @@ def gated_delta_net_loops(builder: Builder, node: Node) -> Replacement:
     return builder.emit_all(node.op, *inputs)
 
 
-def _not_gated_delta_rule(body: Model) -> NotMatched | None:
-    """Return why the body of a Loop is not that of the gated delta rule."""
-    if len(body.parameters) != 8 or len(body.results) != 3:
+def _not_gated_delta_rule(node: Node, sub: SubGraph) -> NotMatched | None:
+    """Return why a Loop is not that of the gated delta rule over all steps, from the first to the last.
+
+    The plug-in's pass looks at the body alone, so that what it replaces has to be checked here.
+    """
+    parameters, results = sub.body.parameters, sub.body.results
+    if len(parameters) != 8 or len(results) != 3:
         return fail("the body has another number of parameters or results")
-    for pattern, result in zip((_AFTER, _OUTPUTS), body.results[1:]):
-        match = pattern.match(result.inputs[0])
-        if isinstance(match, NotMatched):
-            return match
+    match = _BODY.match(results[2].inputs[0])
+    if isinstance(match, NotMatched):
+        return match
+    if match["after"] is not results[1].inputs[0]:
+        return fail("the body's second result is not the next state")
+    places = {match[name].node: name for name in ("step", *_SLICED, *_STATES)}
+    roles = [places.get(parameter) for parameter in parameters]
+    if None in roles or len(places) != 8:
+        return fail("the body reads other values than one slice of each input")
+    expected = {
+        InputMap(None, roles.index("step")),
+        *(InputMap(port, roles.index(name), axis=2) for name, port in _SLICED.items()),
+        *(InputMap(port, roles.index(name)) for name, port in _STATES.items()),
+    }
+    edges = {(1, roles.index("state")), (2, roles.index("outputs"))}
+    outputs = {OutputMap(None, 0), OutputMap(0, 2), OutputMap(1, 1)}
+    if not (set(sub.inputs) == expected and set(sub.outputs) == outputs and set(sub.back_edges) == edges):
+        return fail("its inputs are read in another order, or its outputs are not the last states")
+    count, length = node.inputs[0].type.constant, node.inputs[_QUERY].shape[2]
+    if count is not None and not (length.is_static and int(count.reshape(-1)[0]) == length.value):
+        return fail(f"it makes {count} of {length} steps")
+    conditions = (node.inputs[1].type.constant, results[0].inputs[0].type.constant)
+    if not all(condition is not None and condition.all() for condition in conditions):
+        return fail("a condition may end it early")
     return None
 
 
@@ -98,9 +124,9 @@ def _scaled_by_root(builder: Builder, scaled: Output) -> Output:
     if not isinstance(match, NotMatched):
         name = "factor" if "factor" in match else "divisor"
         array = match.array(name)
-        if array.size == 1 and match["x"].shape == scaled.shape:
-            constant_ = np.float64(array.reshape(-1)[0])
-            factor, value = constant_ if name == "factor" else 1 / constant_, match["x"]
+        if array.size == 1 and array.all() and match["x"].shape == scaled.shape:
+            scale = np.float64(array.reshape(-1)[0])
+            factor, value = scale if name == "factor" else 1 / scale, match["x"]
     query = Expression(builder, value)
     if scaled.shape[3].is_static:
         ratio = np.float32(factor * np.sqrt(scaled.shape[3].value))
