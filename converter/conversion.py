@@ -25,7 +25,7 @@ from converter.from_onnx.translation.translator import translate_model
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.options import ConversionOptions, SavingOptions, options_from, takes
 from converter.passes.registry import passes
-from converter.stages import about, inform, informs, stage, talking
+from converter.stages import about, inform, informs, progress_of, stage, talking
 from ir_runtime.boundary import boundary
 from ir_runtime.errors import ContradictionError
 from ir_runtime.graph import Model, PartialShape
@@ -240,7 +240,7 @@ def save(model: Model, path: Path, options: SavingOptions) -> Compression:
     elif stored.model is not model:
         Derivation.of(model).then(Step("save", options=options.to_dict()), stored.model).write(stored.model)
     with stage("write"):
-        write_model(stored.model, path)
+        write_model(stored.model, path, progress=progress_of(f"Writing {path.name}"))
     return stored
 
 

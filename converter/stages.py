@@ -37,6 +37,7 @@ class Times:
 
 
 _times: ContextVar[Times | None] = ContextVar("times", default=None)
+_show: ContextVar[Callable[[str, float], object] | None] = ContextVar("show", default=None)
 
 
 @contextlib.contextmanager
@@ -106,6 +107,22 @@ def timed() -> Iterator[Times]:
         yield times
     finally:
         _times.reset(token)
+
+
+@contextlib.contextmanager
+def watched(show: Callable[[str, float], object]) -> Iterator[None]:
+    """A context whose work calls ``show`` with the name of a task, and the share of it that is done."""
+    token = _show.set(show)
+    try:
+        yield
+    finally:
+        _show.reset(token)
+
+
+def progress_of(task: str) -> Callable[[float], object]:
+    """A function that takes the share of ``task`` that is done, in any thread, for who watches the present context."""
+    show = _show.get()
+    return (lambda share: None) if show is None else functools.partial(show, task)
 
 
 @contextlib.contextmanager

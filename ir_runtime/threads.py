@@ -1,14 +1,28 @@
-"""True if the platform has threads: CPython compiled to WebAssembly, as in Pyodide, cannot start any."""
+"""Threads: whether the platform has any, how many are of use, and work that they share in order."""
 
 from __future__ import annotations
 
 import functools
+import os
 import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_MOST = 4
+"""Each thread holds some of the weights that it works on: with more, memory grows faster than the speed."""
+LARGE = 1 << 28
+"""Bytes of weights from which on several threads share the work."""
 
 
 @functools.cache
 def are_available() -> bool:
-    """True if a thread can be started. Where not, work that threads would share is done by the caller alone."""
+    """True if a thread can be started. Where not, work that threads would share is done by the caller alone.
+
+    CPython compiled to WebAssembly, as in Pyodide, cannot start any.
+    """
     try:
         thread = threading.Thread(target=int)
         thread.start()
@@ -16,3 +30,25 @@ def are_available() -> bool:
         return False
     thread.join()
     return True
+
+
+def processors() -> int:
+    """The number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def map_in_order(function: Callable[[Item], Result], items: Iterable[Item], byte_count: int) -> Iterator[Result]:
+    """Yield the results of ``function`` for all items, in their order.
+
+    If it reads many bytes, ``byte_count`` for all items, threads compute several results at a time: NumPy and the
+    system release the interpreter's lock. An error is raised in the place of its result; the items that no thread has
+    begun are then left out.
+    """
+    count = min(_MOST, processors()) if byte_count >= LARGE and are_available() else 1
+    if count < 2:
+        yield from map(function, items)
+        return
+    from concurrent.futures import ThreadPoolExecutor  # takes longer to import than small work takes
+
+    with ThreadPoolExecutor(count, "onnx2ir") as pool:
+        yield from pool.map(function, items)

@@ -40,7 +40,7 @@ CONVERTER = {
     "converter.channel_factors": {"ir_runtime"},
     "converter.derivation": {"ir_runtime", "converter"},  # the version
     "converter.passes": {*MODEL_TO_MODEL, "converter.channel_factors"},
-    "converter.compression": MODEL_TO_MODEL,
+    "converter.compression": {*MODEL_TO_MODEL, "converter.stages"},  # progress
     "converter.states": {*MODEL_TO_MODEL, "converter.compression", "converter.derivation"},
     "converter.targets": {*MODEL_TO_MODEL, "converter.passes"},  # decompositions
     "converter.preprocessing": {*MODEL_TO_MODEL, "converter.channel_factors", "converter.compression"},

@@ -18,6 +18,7 @@ from converter.batch.sources import find_models
 from converter.errors import ConversionError
 from converter.options import ConversionOptions, SavingOptions, both_from, takes
 from ir_runtime.boundary import boundary
+from ir_runtime.threads import processors
 
 Paths = Union[str, "os.PathLike[str]", Sequence[Union[str, "os.PathLike[str]"]]]
 
@@ -135,8 +136,3 @@ def _submit(executor: Executor, run: Callable[[Job], Row], job: Job) -> Future[R
         lost: Future[Row] = Future()
         lost.set_exception(error)
         return lost
-
-
-def processors() -> int:
-    """The number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

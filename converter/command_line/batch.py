@@ -122,10 +122,11 @@ def batch(
       onnx2ir batch zoo/ --check
     """
     from converter.batch.jobs import jobs_for
-    from converter.batch.many import processors, settings_for
+    from converter.batch.many import settings_for
     from converter.batch.sources import find_models
     from converter.errors import ConversionError
     from ir_runtime.files.whole_files import check_writable, write_whole
+    from ir_runtime.threads import processors
 
     if keeps_nothing:
         refuse_unused("check")

@@ -14,7 +14,7 @@ import click
 
 from converter.command_line.json_output import print_json_error, text_of
 from converter.command_line.option_groups import write_options
-from converter.stages import Times, timed
+from converter.stages import Times, timed, watched
 
 PATIENCE = 2.0
 """Seconds after which a terminal shows progress."""
@@ -86,7 +86,7 @@ class State:
             return
         from converter.report.progress import spinner
 
-        with spinner(task, PATIENCE):
+        with spinner(task, PATIENCE) as update, watched(update):
             yield
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
+from functools import partial
 
 from ir_runtime.errors import ModelError
 from ir_runtime.graph import Array, Model, Node, RuntimeInfo, Tensor, element_types, infer_types, make_node
@@ -18,6 +19,7 @@ from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Binary, Convert1, Unary
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewriting import UniqueNames, graph_pass
+from ir_runtime.threads import map_in_order
 
 from .half_precision import LARGEST, misfits, to_half
 
@@ -51,20 +53,31 @@ def halve(model: Model, exact: Set[Node] = frozenset()) -> Halved:
     result = Halved()
     for part in model.all_models():
         unique = UniqueNames(part)
+        nodes = [node for node in part.nodes() if _is_weights(node) and node not in exact]
+        byte_count = sum(node.op.data.byte_size for node in nodes if node.op.data is not None)
         of_shapes = constants_of_shapes(part)
-        for node in part.nodes():
-            tensor = node.op.data
-            if tensor is None or tensor.element_type not in (element_types.f32, element_types.f64) or tensor.size < 2:
-                continue
-            if node in exact or PREPROCESSING in node.runtime_info:
-                continue
-            reason = "decide shapes or indices" if node in of_shapes else _unfit(tensor)
+        reasons = map_in_order(partial(_reason_against, of_shapes), nodes, byte_count)
+        for node, reason in zip(nodes, list(reasons)):
             if reason:
                 result.kept[reason] += 1
             else:
                 node.outputs[0].replace_by(_compressed(node, unique).outputs[0])
                 result.count += 1
     return result
+
+
+def _is_weights(node: Node) -> bool:
+    """True for float constants of several values that are not those of preprocessing."""
+    tensor = node.op.data
+    if tensor is None or tensor.element_type not in (element_types.f32, element_types.f64) or tensor.size < 2:
+        return False
+    return PREPROCESSING not in node.runtime_info
+
+
+def _reason_against(of_shapes: Set[Node], node: Node) -> str:
+    """Return the reason why a constant stays; empty where float16 holds it."""
+    assert node.op.data is not None
+    return "decide shapes or indices" if node in of_shapes else _unfit(node.op.data)
 
 
 def constants_of_shapes(model: Model) -> set[Node]:
@@ -118,7 +131,7 @@ def _compressed(node: Node, unique: UniqueNames) -> Node:
 def _unfit(tensor: Tensor) -> str:
     """Why float16 does not hold the values; empty where it does."""
     tiny = 0
-    for part in tensor.parts():
+    for part in (tensor.transposed() if tensor.is_view_of_transposed() else tensor).parts():
         beyond, small = misfits(part)
         if beyond:
             return f"have values beyond {LARGEST:.0f}"

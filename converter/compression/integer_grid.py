@@ -13,6 +13,7 @@ float32 where float16 would make the steps larger by more than one part in 64.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -53,7 +54,7 @@ def put_on_grid(
     there is no such grid.
     """
     element_type = element_type_of_codes(bits, symmetric)
-    low, high, whole = _ranges(source.array().reshape(shape), reduced)
+    low, high, whole = _ranges(source, shape, reduced)
     if not (np.isfinite(low).all() and np.isfinite(high).all()):
         return "are not finite"
     if max(-low.min(initial=0), high.max(initial=0)) > _LARGEST:
@@ -71,12 +72,11 @@ def put_on_grid(
 
     def codes() -> Iterator[Array]:
         steps, least, greatest = scale.astype(np.float32), *(np.float32(limit) for limit in element_type.limits)
-        values = source.array().reshape(shape)
         narrow = np.int8 if symmetric else np.uint8
-        for index in _blocks(shape):
+        for index, values in _blocks(source, shape):
             shared = _shared(index, reduced)
             with np.errstate(over="ignore"):  # codes beyond the limits are clipped below
-                part = np.divide(values[index], steps[shared], dtype=np.float32)
+                part = np.divide(values, steps[shared], dtype=np.float32)
             np.rint(part, out=part)
             if zero is not None:
                 part += zero[shared]
@@ -94,18 +94,30 @@ def _zero_points(values: Array, element_type: ElementType) -> Tensor:
     return Tensor.from_array(values.astype(np.uint8).astype(element_type.dtype), element_type)
 
 
-def _ranges(values: Array, reduced: tuple[int, ...]) -> tuple[Array, Array, bool]:
+def _ranges(source: Tensor, shape: tuple[int, ...], reduced: tuple[int, ...]) -> tuple[Array, Array, bool]:
     """The least and the greatest weight, or zero, of each grid, and whether all weights are whole numbers."""
-    shape = tuple(1 if axis in reduced else dimension for axis, dimension in enumerate(values.shape))
-    low, high = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
+    if source.is_view_of_transposed():
+        split = _axes_of_rows(source.shape[0], shape)
+        order = (*range(split, len(shape)), *range(split))
+        back = tuple(np.argsort(order))
+        shape, reduced = tuple(shape[axis] for axis in order), tuple(back[axis] for axis in reduced)
+        low, high, whole = _ranges(source.transposed(), shape, reduced)
+        return low.transpose(back), high.transpose(back), whole
+    grids = tuple(1 if axis in reduced else dimension for axis, dimension in enumerate(shape))
+    low, high = np.zeros(grids, np.float32), np.zeros(grids, np.float32)
     whole = True
-    for index in _blocks(values.shape):
-        part = values[index].astype(np.float32, copy=False)
+    for index, values in _blocks(source, shape):
+        part = values.astype(np.float32, copy=False)
         shared = _shared(index, reduced)
         np.minimum(low[shared], part.min(axis=reduced, keepdims=True), out=low[shared])
         np.maximum(high[shared], part.max(axis=reduced, keepdims=True), out=high[shared])
         whole = whole and bool((np.rint(part) == part).all())
     return low, high, whole
+
+
+def _axes_of_rows(rows: int, shape: tuple[int, ...]) -> int:
+    """The number of axes of ``shape`` that the rows of a matrix are split to."""
+    return next(count for count in range(1, len(shape) + 1) if math.prod(shape[:count]) == rows)
 
 
 def _unit_scale(low: Array, high: Array, element_type: ElementType) -> Array:
@@ -133,14 +145,29 @@ def _round_scale(scale: Array) -> Array:
     return half if grown.all() else scale
 
 
-def _blocks(shape: tuple[int, ...]) -> Iterator[Index]:
+def _blocks(source: Tensor, shape: tuple[int, ...]) -> Iterator[tuple[Index, Array]]:
+    """The weights in ``shape`` as blocks of at most about :data:`_BLOCK` elements in C order, each with its index."""
+    parts = source.parts()
+    rest = next(parts)
+    for index in _indices(shape):
+        block_shape = tuple(part.stop - part.start for part in index)
+        size = math.prod(block_shape)
+        pieces = [rest[:size]]
+        while (missing := size - sum(piece.size for piece in pieces)) > 0:
+            rest = next(parts)
+            pieces.append(rest[:missing])
+        rest = rest[pieces[-1].size :]
+        yield index, (pieces[0] if len(pieces) == 1 else np.concatenate(pieces)).reshape(block_shape)
+
+
+def _indices(shape: tuple[int, ...]) -> Iterator[Index]:
     """Indices of parts of at most about :data:`_BLOCK` elements, which follow each other in C order."""
     inner, axis = 1, len(shape) - 1
     while axis > 0 and inner * shape[axis] <= _BLOCK:
         inner *= shape[axis]
         axis -= 1
     rows = max(1, _BLOCK // inner)
-    behind = (slice(None),) * (len(shape) - axis - 1)
+    behind = tuple(slice(0, dimension) for dimension in shape[axis + 1 :])
     for outer in np.ndindex(*shape[:axis]):
         before = tuple(slice(i, i + 1) for i in outer)
         for start in range(0, shape[axis], rows):

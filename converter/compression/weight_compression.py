@@ -30,6 +30,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from converter.errors import ConversionError
+from converter.stages import progress_of
 from ir_runtime.graph import Model, Node, Output, RuntimeInfo, Tensor, element_types, make_node
 from ir_runtime.graph.invariants import COMPRESSION
 from ir_runtime.graph.operation import Operation
@@ -47,6 +48,7 @@ from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.records import record
 from ir_runtime.rewriting import UniqueNames, graph_pass
+from ir_runtime.threads import map_in_order
 
 from .float16_constants import DECOMPRESSION
 from .integer_grid import OnGrid, element_type_of_codes, put_on_grid
@@ -166,12 +168,17 @@ def compress_weights(model: Model, options: WeightCompression) -> CompressedWeig
         all_weights = [weights for node in part.nodes() if (weights := _weights(node)) is not None]
         last = _last_products(part, {use.node for weights in all_weights for use in weights.uses})
         unique = UniqueNames(part)
-        for weights in all_weights:
-            way = _way(weights, options, last)
-            new_layers = _compressed(weights, way, unique)
-            if isinstance(new_layers, str):
-                result.kept[new_layers] += 1
+        ways = [_way(weights, options, last) for weights in all_weights]
+        byte_count = sum(weights.tensor.byte_size for weights in all_weights)
+        grids, progress = [], progress_of("Compressing weights")
+        for grid in map_in_order(_grid, [*zip(all_weights, ways)], byte_count):
+            grids.append(grid)
+            progress(len(grids) / len(ways))
+        for weights, way, grid in zip(all_weights, ways, grids):
+            if isinstance(grid, str):
+                result.kept[grid] += 1
                 continue
+            new_layers = _layers(weights, grid, unique)
             weights.value.replace_by(new_layers[-1].outputs[0], move_names=False)
             result.count[str(way)] += 1
             result.constants.update(layer for layer in new_layers if layer.op.data is not None)
@@ -265,8 +272,9 @@ def _way(weights: _Weights, options: WeightCompression, last: set[Node]) -> _Way
     return _Way(options.bits, options.is_symmetric, group)
 
 
-def _compressed(weights: _Weights, way: _Way, unique: UniqueNames) -> list[Node] | str:
-    """The layers that replace the weights, or the reason why these stay."""
+def _grid(weights_and_way: tuple[_Weights, _Way]) -> OnGrid | str:
+    """Return the codes of the weights, or the reason why these stay."""
+    weights, way = weights_and_way
     tensor = weights.tensor
     if not _read_as_weights(weights):
         return "are read by other layers as well"
@@ -289,7 +297,7 @@ def _compressed(weights: _Weights, way: _Way, unique: UniqueNames) -> list[Node]
             or np.abs(scale).max() * (1 << way.bits) > _LARGEST_IN_FLOAT16
         ):
             return "have steps that float16 does not hold"
-    return _layers(weights, grid, unique)
+    return grid
 
 
 def _read_as_weights(weights: _Weights) -> bool:

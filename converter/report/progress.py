@@ -84,25 +84,39 @@ def _format_row(row: Row) -> str:
 
 
 @contextlib.contextmanager
-def spinner(task: str, patience: float) -> Iterator[None]:
-    """Show ``task`` and its time on the terminal of stderr once it takes more than ``patience`` seconds."""
+def spinner(task: str, patience: float) -> Iterator[Callable[[str, float], None]]:
+    """Show ``task`` and its time on the terminal of stderr once it takes more than ``patience`` seconds.
+
+    The context gets a function that shows another name, and the share that is done.
+    """
     progresses: list[Progress] = []
+    shown = [task]
 
     def show() -> None:
         from rich.console import Console
-        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}", markup=False),
+            TaskProgressColumn(text_format_no_percentage=""),
+            TimeElapsedColumn(),
+        )
         progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        progress.add_task(task, total=None)
+        progress.add_task(shown[-1], total=None)
         progress.start()
         progresses.append(progress)
+
+    def update(name: str, share: float) -> None:
+        shown[:] = [name]
+        for progress in progresses:
+            progress.update(progress.task_ids[0], description=name, total=1.0, completed=share)
 
     timer = threading.Timer(patience, show)
     timer.daemon = True
     timer.start()
     try:
-        yield
+        yield update
     finally:
         timer.cancel()
         timer.join()  # it may be starting to draw

@@ -10,6 +10,7 @@ import onnx
 
 from converter.errors import ConversionError
 from converter.onnx_file.skeleton import place_of, refer, restored
+from ir_runtime.files.weights import write_blobs
 from ir_runtime.files.whole_files import check_target, whole_folder, write_pair, write_whole
 from ir_runtime.graph import Tensor
 
@@ -96,12 +97,12 @@ def write_message(
 
 
 def _write(file: IO[bytes], tensors: Sequence[Tensor]) -> None:
-    place = 0
+    blobs, end = [], 0
     for tensor in tensors:
-        file.write(bytes(-place % _ALIGNMENT))
-        place += -place % _ALIGNMENT
-        tensor.write_to(file, place)
-        place += tensor.byte_size
+        end += -end % _ALIGNMENT
+        blobs.append((end, tensor))
+        end += tensor.byte_size
+    write_blobs(file, blobs)
 
 
 def _write_message(file: IO[bytes], message: onnx.ModelProto, tensors: Sequence[Tensor]) -> None:

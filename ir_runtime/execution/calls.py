@@ -17,8 +17,9 @@ import numpy as np
 from ..boundary import boundary
 from ..graph import Array, Model
 from ..graph.mapped_file import MappedFile
+from ..threads import processors
 from .kernels.caches import grown_caches
-from .kernels.threads import Unbuffered, Workers, processors
+from .kernels.threads import Unbuffered, Workers
 from .plan import Plan, Schedules
 from .profile import Clock
 from .wide_floats import in_float32

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import IO
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import IO, cast
 
+from .. import threads
 from ..graph import Tensor
 from .digests import blake2b
+from .whole_files import NewFile
+
+Progress = Callable[[float], object]
+"""Is called with the share of the work that is done, between 0 and 1."""
 
 ALIGNMENT = 64
 """Constants start at multiples of this many bytes, so that mapped ones are aligned; readers accept gaps."""
@@ -52,16 +58,64 @@ class WeightsLayout:
             self._by_digest[digest] = offset
         return offset, size
 
-    def write(self, file: IO[bytes]) -> None:
-        """Write every blob, with zeros in the gaps."""
-        position = 0
-        for offset, tensor in self._blobs:
-            file.write(bytes(offset - position))
-            tensor.write_to(file, offset)
-            position = offset + tensor.byte_size
-        if self._by_identity and not position:
+    def write(self, file: IO[bytes], progress: Progress | None = None) -> None:
+        """Write every blob, with zeros in the gaps; ``progress`` is called with the share that is written."""
+        write_blobs(file, self._blobs, progress)
+        if self._by_identity and not self._end:
             # A file of no bytes cannot be mapped, and some readers take constants in it for missing ones.
             file.write(b"\0")
+
+
+def write_blobs(file: IO[bytes], blobs: Sequence[tuple[int, Tensor]], progress: Progress | None = None) -> None:
+    """Write tensors at offsets, which rise, with zeros in the gaps; threads write large ones at a time.
+
+    ``file`` is empty before.
+    """
+    total, done = sum(tensor.byte_size for _, tensor in blobs), 0
+    if isinstance(file, NewFile) and hasattr(os, "pwrite") and total >= threads.LARGE:
+        written = _write_at_places(file, blobs, total)
+    else:
+        written = _write_in_turn(file, blobs)
+    for tensor in written:
+        done += tensor.byte_size
+        if progress is not None:
+            progress(done / total)
+
+
+def _write_in_turn(file: IO[bytes], blobs: Sequence[tuple[int, Tensor]]) -> Iterator[Tensor]:
+    position = 0
+    for offset, tensor in blobs:
+        file.write(bytes(offset - position))
+        tensor.write_to(file, offset)
+        position = offset + tensor.byte_size
+        yield tensor
+
+
+def _write_at_places(file: NewFile, blobs: Sequence[tuple[int, Tensor]], total: int) -> Iterator[Tensor]:
+    """Write tensors at their offsets; the system fills the gaps with zeros."""
+
+    def write(blob: tuple[int, Tensor]) -> Tensor:
+        offset, tensor = blob
+        tensor.write_to(cast("IO[bytes]", _FileFrom(file, offset)), offset)
+        return tensor
+
+    last_offset, last = blobs[-1]
+    file.truncate(last_offset + last.byte_size)
+    return threads.map_in_order(write, blobs, total)
+
+
+class _FileFrom:
+    """A part of a file that is written from an offset on, with a position of its own."""
+
+    def __init__(self, file: NewFile, offset: int) -> None:
+        self._file = file
+        self._position = offset
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Write all of ``data``, and return its size."""
+        self._file.write_at(self._position, data)
+        self._position += len(data)
+        return len(data)
 
 
 def digest_of(tensor: Tensor) -> bytes:

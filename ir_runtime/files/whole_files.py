@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +14,32 @@ from typing import IO
 from .. import threads
 from ..errors import FileError
 
-Write = Callable[[IO[bytes]], object]
+
+class NewFile(io.BufferedWriter):
+    """A file that is written under another name; one that is stopped takes no more bytes, from any thread."""
+
+    is_stopped = False
+
+    def write(self, data: bytes | memoryview) -> int:  # type: ignore[override]
+        """Append bytes, and return their number."""
+        self._check()
+        return super().write(data)
+
+    def write_at(self, position: int, data: bytes | memoryview) -> int:
+        """Write bytes at an offset without moving the file's position, and return their number."""
+        self._check()
+        rest = memoryview(data)
+        while rest:
+            count = os.pwrite(self.fileno(), rest, position)
+            rest, position = rest[count:], position + count
+        return len(data)
+
+    def _check(self) -> None:
+        if self.is_stopped:
+            raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+
+
+Write = Callable[[NewFile], object]
 
 _SYNC_SECONDS = 0.01
 """Seconds between two flushes of written data to the disk."""
@@ -91,9 +118,13 @@ def write_pair(second: Path, text: Callable[[], Iterable[bytes | memoryview]], f
             _descriptor(first_file) as descriptor,
             _Aside(lambda: _write_to(first_file, write_first)) as aside,
         ):
-            content = text()
-            while not aside.is_done_within(_SYNC_SECONDS):
-                _sync_data(descriptor)  # the disk works while the processor prepares further weights
+            try:
+                content = text()
+                while not aside.is_done_within(_SYNC_SECONDS):
+                    _sync_data(descriptor)  # the disk works while the processor prepares further weights
+            except BaseException:  # KeyboardInterrupt, too, does not wait for gigabytes
+                first_file.is_stopped = True
+                raise
         _write_to(second_file, lambda file: file.writelines(content))
         with _alone_in(second.parent):
             # An old second must never be beside a new first: it is removed, and the new one comes last.
@@ -225,7 +256,7 @@ def _descriptor(file: IO[bytes]) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _write_to(file: IO[bytes], write: Write) -> None:
+def _write_to(file: NewFile, write: Write) -> None:
     write(file)
     file.flush()
     os.fsync(file.fileno())
@@ -241,11 +272,11 @@ def _refusals_name(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _temporary(path: Path) -> Iterator[tuple[IO[bytes], str]]:
+def _temporary(path: Path) -> Iterator[tuple[NewFile, str]]:
     """A file beside ``path`` that is gone afterwards unless it was renamed."""
     handle, name = _create(path.parent)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with NewFile(io.FileIO(handle, "wb")) as file:
             yield file, name
     finally:
         with contextlib.suppress(FileNotFoundError):

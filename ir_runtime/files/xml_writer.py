@@ -15,7 +15,7 @@ from ..errors import ModelError
 from ..graph import Model, Node, Output, RuntimeInfo, SubGraph, Tensor
 from ..graph.model import PortMap
 from .tensor_names import join_names
-from .weights import WeightsLayout
+from .weights import Progress, WeightsLayout
 from .whole_files import check_target, write_pair
 
 # The forbidden characters are listed and not the allowed ones: this pattern compiles twenty times as fast.
@@ -39,11 +39,13 @@ def write_model(
     model: Model,
     xml: str | os.PathLike[str] | IO[bytes],
     weights: str | os.PathLike[str] | IO[bytes] | None = None,
+    progress: Progress | None = None,
 ) -> None:
     """Write ``model`` as IR v11.
 
     ``xml`` is a path or a binary file object. ``weights`` defaults to the path with ``.bin`` in
     place of the suffix, and must be given for a file object. Files appear complete or not at all.
+    ``progress`` is called with the share of the weights that is written, between 0 and 1.
     Raises :class:`ModelError` for a model the format cannot hold and :class:`FileError`, which is an
     :class:`OSError`, too, where the disk refuses.
     """
@@ -56,7 +58,7 @@ def write_model(
         if weights is None or isinstance(weights, (str, os.PathLike)) or not hasattr(weights, "write"):
             raise ModelError("writing the XML to a file object needs a file object for the weights, too")
         parts = _document(model, layout)
-        layout.write(weights)
+        layout.write(weights, progress)
         for part in parts:
             xml.write(part)
         return
@@ -71,7 +73,7 @@ def write_model(
     check_destination(model, xml_path, bin_path)
     for tensor in _constants(model):
         layout.place(tensor)
-    write_pair(xml_path, lambda: _document(model, layout), bin_path, layout.write)
+    write_pair(xml_path, lambda: _document(model, layout), bin_path, lambda file: layout.write(file, progress))
 
 
 def check_destination(model: Model, xml: Path, weights: Path | None = None) -> None:

@@ -219,16 +219,36 @@ class FileSpan:
             FileSpan(self.file, self.offset + start, len(some)).read_into(some)
             file.write(some)
 
+    def read_columns(self, count: int, start: int, columns: memoryview) -> None:
+        """Read the same bytes of each of ``count`` rows of a matrix, from the byte ``start`` of a row on.
+
+        ``columns`` has as many bytes of each row as are read. Raises :class:`ModelError` where the file has changed.
+        """
+        row_size, width = self.size // count, len(columns) // count
+        if width == row_size:
+            self.read_into(columns)
+            return
+        descriptor, offset = self.file.descriptor, self.offset + start
+        for place in range(0, len(columns), width):
+            self._read_at(descriptor, columns[place : place + width], offset)
+            offset += row_size
+
     def read_into(self, buffer: memoryview) -> None:
         """Read the bytes into a buffer of their size. Raises :class:`ModelError` where the file has changed."""
-        descriptor, done = self.file.descriptor, 0
-        if not hasattr(os, "preadv"):
-            for chunk in self.chunks():
-                buffer[done : done + len(chunk)] = chunk
-                done += len(chunk)
-            return
-        while done < self.size:
-            count = os.preadv(descriptor, [buffer[done:]], self.offset + done)
+        self._read_at(self.file.descriptor, buffer, self.offset)
+
+    def _read_at(self, descriptor: int, buffer: memoryview, offset: int) -> None:
+        while buffer:
+            count = _read_some(descriptor, buffer, offset)
             if not count:
-                raise ModelError(f"the file '{self.file.path}' has lost its bytes from {self.offset + done} on")
-            done += count
+                raise ModelError(f"the file '{self.file.path}' has lost its bytes from {offset} on")
+            buffer, offset = buffer[count:], offset + count
+
+
+def _read_some(descriptor: int, buffer: memoryview, offset: int) -> int:
+    """Read bytes at an offset into a buffer, and return how many the system gave."""
+    if hasattr(os, "preadv"):
+        return os.preadv(descriptor, [buffer], offset)
+    some = os.pread(descriptor, min(len(buffer), _CHUNK_BYTES), offset)
+    buffer[: len(some)] = some
+    return len(some)

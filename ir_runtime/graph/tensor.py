@@ -24,9 +24,10 @@ _MAX_SHOWN_ELEMENTS = 16
 _CACHE_LINE = 64
 """Bytes in a row of a transposed matrix that are copied at a time."""
 _MAX_READ_BYTES = 1 << 24
-"""Matrices that are not larger are read before they are transposed."""
-_MAX_MAPPED_BYTES = 1 << 22
-"""The part of a file that may be in memory while a large transposed matrix is copied."""
+"""The part of a file that is read at a time to be transposed, unless its rows are many."""
+_MAX_STRIP_BYTES = 1 << 26
+"""The same for matrices of many rows, of which at least :data:`_STRIP_WIDTH` bytes are read at a time."""
+_STRIP_WIDTH = 1 << 12
 _SAMPLE_ELEMENTS = 16
 """The number of elements at each of two places that :meth:`Tensor.sample` reads."""
 
@@ -112,6 +113,11 @@ class Tensor:
         return Tensor.computed_in_parts(
             self.element_type, shape, lambda: _flat_parts(np.swapaxes(self.array(), -1, -2)), kin, self, "Transpose"
         )
+
+    def is_view_of_transposed(self) -> bool:
+        """True if the data lies in a file in the order of :meth:`transposed`, which is read in less time."""
+        held = self._array
+        return held is not None and held.ndim == 2 and self._file is not None and FileSpan.of(held.T) is not None
 
     @property
     def file(self) -> MappedFile | None:
@@ -319,23 +325,31 @@ def _flat_parts(array: Array, *, is_reused: bool = False) -> Iterator[Array]:
         return
     rows = max(1, _COPIED_BYTES // max(1, array.nbytes // len(array)))
     buffer = np.empty((min(rows, len(array)), *array.shape[1:]), array.dtype) if is_reused else None
-    array = _read(array)
-    for start in range(0, len(array), rows):
-        some = array[start : start + rows]
-        copied = np.empty(some.shape, array.dtype) if buffer is None else buffer[: len(some)]
-        _copy(some, copied)
-        yield copied.reshape(-1)
+    for block in _read(array):
+        for start in range(0, len(block), rows):
+            some = block[start : start + rows]
+            copied = np.empty(some.shape, array.dtype) if buffer is None else buffer[: len(some)]
+            _copy(some, copied)
+            yield copied.reshape(-1)
     forget_pages(array)
 
 
-def _read(array: Array) -> Array:
-    """A transposed matrix in a file as one in memory, unless it is large: every page of a map costs time."""
-    span = FileSpan.of(array.T) if array.ndim == 2 and array.nbytes <= _MAX_READ_BYTES else None
+def _read(array: Array) -> Iterator[Array]:
+    """Yield the rows of an array; those of a transposed matrix in a file as strips that are read into memory.
+
+    Every page of a map costs time, and a column lies in as many pages as the matrix in the file has rows.
+    """
+    span = FileSpan.of(array.T) if array.ndim == 2 else None
     if span is None:
-        return array
-    transposed = np.empty(array.shape[::-1], array.dtype)
-    span.read_into(transposed.reshape(-1).view(np.uint8).data)
-    return transposed.T
+        yield array
+        return
+    count, row_size = array.shape[1], array.shape[1] * array.itemsize
+    rows = max(1, max(_MAX_READ_BYTES, min(_MAX_STRIP_BYTES, count * _STRIP_WIDTH)) // row_size)
+    strip = np.empty(min(rows, len(array)) * count, array.dtype)
+    for start in range(0, len(array), rows):
+        columns = strip[: min(rows, len(array) - start) * count]
+        span.read_columns(count, start * array.itemsize, columns.view(np.uint8).data)
+        yield columns.reshape(count, -1).T
 
 
 def _copy(array: Array, values: Array) -> None:
@@ -347,16 +361,9 @@ def _copy(array: Array, values: Array) -> None:
     if array.ndim != 2 or array.strides[0] != array.itemsize:
         values[...] = array
         return
-    stride = abs(array.strides[1])
-    is_mapped = file_of(array) is not None
     columns = max(1, _CACHE_LINE // array.itemsize)
-    forgotten_end = 0
     for start in range(0, array.shape[1], columns):
-        end = start + columns
-        values[:, start:end] = array[:, start:end]
-        if is_mapped and (end - forgotten_end) * stride > _MAX_MAPPED_BYTES:
-            forget_pages(array[:, forgotten_end:end])
-            forgotten_end = end
+        values[:, start : start + columns] = array[:, start : start + columns]
 
 
 def _bytes_of(flat: Array, element_type: ElementType) -> bytes | memoryview:

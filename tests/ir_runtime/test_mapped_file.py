@@ -121,7 +121,7 @@ def test_arrays_with_strides_are_read_in_the_order_of_their_elements(
     chunk: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for name in ("_CHUNK_BYTES", "_COPIED_BYTES", "_MAX_READ_BYTES", "_MAX_MAPPED_BYTES"):
+    for name in ("_CHUNK_BYTES", "_COPIED_BYTES", "_MAX_READ_BYTES", "_MAX_STRIP_BYTES"):
         monkeypatch.setattr(tensor_module, name, chunk)
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     for step in (1, -1):

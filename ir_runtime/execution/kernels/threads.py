@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -21,13 +20,6 @@ ENOUGH = 1 << 18
 _BUFFER_ELEMENTS = 512
 _PARTS_PER_THREAD = 4
 """The mean number of parts that a thread takes."""
-
-
-def processors() -> int:
-    """The number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class Workers:
