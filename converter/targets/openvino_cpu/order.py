@@ -33,6 +33,8 @@ ORDER = [
           contract=EXACT),
     Entry("gather_from_2_bit_tables", ["Convert1"], ["target"], reason="free: reads tables of the file",
           contract=EXACT),
+    Entry("gather_of_nothing", ["Gather1", "Gather7", "Gather8"], ["target"],
+          reason="free: no other rule gathers nothing", contract=EXACT),
     Entry("group_normalization_of_rank_2", ["GroupNormalization12"], ["target"],
           reason="free: no other rule emits GroupNormalization of rank 2", contract=EXACT),
     Entry("hard_sigmoid_of_nan", ["HardSigmoid1"], ["target"], reason="free: no other rule emits HardSigmoid",

@@ -218,4 +218,14 @@ CRASHING = [
         ),
         "Slice",
     ),
+    Row(
+        "gather_of_nothing",
+        single("Gather", 13, {"x": numbers(2, 3, 4)}, {"i": np.zeros(0, np.int64)}, axis=2),
+        "Gather",
+    ),
+    Row(
+        "gather_of_nothing: indices of rank 2",
+        single("Gather", 13, {"x": numbers(2, 3, 4)}, {"i": np.zeros((0, 2), np.int64)}, axis=1),
+        "Gather",
+    ),
 ]
