@@ -130,6 +130,24 @@ SELECTED = [
     ),
 ]
 
+
+def empty_broadcast(op_type: str, scalar_first: bool) -> Callable[[], Probe]:
+    """Arithmetic of a number that is broadcast to no rows, and of another number."""
+
+    def build() -> Probe:
+        names = ["b", "k"] if scalar_first else ["k", "b"]
+        nodes = [helper.make_node("Expand", ["c", "shape"], ["b"]), helper.make_node(op_type, names, ["y"])]
+        constants = {"c": np.float32(1.5), "k": np.arange(1, 9, dtype=np.float32)}
+        return several(nodes, {"shape": ints(0, 8)}, constants, {"shape": [2]})
+
+    return build
+
+
+EMPTY = [
+    Row("broadcasts_of_dynamic_length", empty_broadcast("Mul", True), "Broadcast Multiply"),
+    Row("broadcasts_of_dynamic_length: second operand", empty_broadcast("Sub", False), "Broadcast Subtract"),
+]
+
 # --- strings ---
 
 STRINGS = np.array([["a", "a string that is too long for a pointer"], ["", "b"]], object)
@@ -181,7 +199,7 @@ EXTREMES = [
 BOXES = np.array([[[0, 0, 2, 2], [0, 0, 2, 1.9], [3, 3, 4, 4], [0, 0, 1, 1]]], np.float32)
 SCORES = np.array([[[0.5, 0.9, 0.7, 0.8]]], np.float32)
 
-WRONG = [*MOVED, *TYPED, *SELECTED]
+WRONG = [*MOVED, *TYPED, *SELECTED, *EMPTY]
 REFUSED = [
     *STRINGS_SELECTED,
     *EXTREMES,

@@ -1,0 +1,41 @@
+"""Arithmetic with a Broadcast to a computed shape, as a Broadcast of the arithmetic's result.
+
+The plug-in moves the Broadcast itself (BroadcastTransition), to the greater of both dimensions: where one is 0 and the
+other 1, which is an empty result, it returns one element.
+
+    x, shape -> Broadcast -> Multiply(k)      becomes      x -> Multiply(k), shape -> Broadcast(bidirectional)
+"""
+
+from __future__ import annotations
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph import Dimension, Node, Output
+from ir_runtime.operations.movement import Broadcast1, Broadcast3
+from ir_runtime.rewriting import Builder, Replacement, fail
+
+
+@openvino_cpu.replaces("broadcasts_of_dynamic_length", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def broadcasts_of_dynamic_length(builder: Builder, node: Node) -> Replacement:
+    """Compute before the Broadcast whose dimensions may be 0."""
+    if node.op.auto_broadcast != "numpy":  # type: ignore[attr-defined]
+        return fail("the shapes do not broadcast as in NumPy")
+    for place, operand in enumerate(node.inputs):
+        if _may_be_empty(operand, node.inputs[1 - place]):
+            inputs = list(node.inputs)
+            inputs[place], target = operand.node.inputs[:2]
+            return builder.emit(Broadcast3(mode="bidirectional"), builder.emit(node.op, *inputs), target)
+    return fail("no operand is a Broadcast, read once, whose dimensions may be 0 where those of the other are 1")
+
+
+def _may_be_empty(operand: Output, other: Output) -> bool:
+    """True if ``operand`` is moved by the plug-in, and a dimension may be 0 beside one of 1."""
+    op = operand.node.op
+    if not isinstance(op, (Broadcast1, Broadcast3)) or op.mode == "explicit" or len(operand.uses) != 1:
+        return False
+    if operand.node.inputs[1].tensor is not None:
+        return False
+    if not (operand.shape.has_rank and other.shape.has_rank):
+        return True
+    dims, beside = list(operand.shape)[::-1], list(other.shape)[::-1]
+    beside += [Dimension(1, 1)] * (len(dims) - len(beside))
+    return any(dimension.low == 0 and length.contains(1) for dimension, length in zip(dims, beside))
