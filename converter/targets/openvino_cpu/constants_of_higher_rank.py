@@ -1,9 +1,10 @@
-"""Arithmetic with a constant of one element whose rank is higher than that of the data.
+"""Arithmetic with a constant whose rank is higher than that of the data.
 
 Such a constant adds dimensions of 1 to the result. OpenVINO fuses the layers of an activation or a normalization
-(Clamp, Swish, HSwish, Gelu, SoftPlus, MVN, RMS ...) into one layer, which has the rank of the data.
+(Clamp, Swish, HSwish, Gelu, SoftPlus, MVN, RMS ...) into one layer, which has the rank of the data, as a matrix
+multiplication with a bias has; a PReLU with such slopes ends the process.
 
-    x [2, 3] -> Add([[[1]]])      becomes      x -> Add(1) -> Unsqueeze([0])
+    x [2, 3] -> Add([[[1, 2, 3]]])      becomes      x -> Add([1, 2, 3]) -> Unsqueeze([0])
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 @openvino_cpu.replaces("constants_of_higher_rank", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def constants_of_higher_rank(builder: Builder, node: Node) -> Replacement:
-    """Compute with a scalar, and add the dimensions afterwards."""
+    """Compute with a scalar or with a constant of the data's rank, and add the dimensions afterwards."""
     if node.op.auto_broadcast != "numpy":  # type: ignore[attr-defined]
         return fail("the shapes do not broadcast as in NumPy")
     for place, source in enumerate(node.inputs):
         data, tensor = node.inputs[1 - place].shape, source.tensor
-        if tensor is None or tensor.size != 1 or not data.has_rank or source.shape.rank <= data.rank:
+        if tensor is None or not data.has_rank or tensor.size == 0:
             continue
-        inputs = list(node.inputs)
-        inputs[place] = builder.constant(tensor.array().reshape(()), source.element_type)
         added = range(source.shape.rank - data.rank)
+        if not added or any(tensor.shape[axis] != 1 for axis in added):
+            continue
+        shape = () if tensor.size == 1 else tensor.shape[len(added) :]
+        inputs = list(node.inputs)
+        inputs[place] = builder.constant(tensor.array().reshape(shape), source.element_type)
         return layers.unsqueeze(builder, builder.emit(node.op, *inputs), *added)
-    return fail("no input is a constant of one element and of a higher rank")
+    return fail("no input is a constant that adds dimensions of 1")

@@ -420,11 +420,32 @@ def constant_of_higher_rank(layers: Sequence[tuple[str, list[str], float | None]
     return build
 
 
+def bias_of_higher_rank() -> Probe:
+    """A matrix multiplication of rank 3, and a bias of rank 4."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["t"]), helper.make_node("Add", ["t", "b"], ["y"])]
+    constants = {"w": numbers(8, 5), "b": numbers(1, 1, 1, 5)}
+    return several(nodes, {"x": numbers(2, 3, 8)}, constants, {"x": ["n", 3, 8]})
+
+
+def slopes_of_higher_rank() -> Probe:
+    """A PReLU in two branches, with slopes of more dimensions than the data."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["above"]),
+        helper.make_node("Neg", ["x"], ["negative"]),
+        helper.make_node("Relu", ["negative"], ["below"]),
+        helper.make_node("Mul", ["slopes", "below"], ["scaled"]),
+        helper.make_node("Sub", ["above", "scaled"], ["y"]),
+    ]
+    x = numbers(2, 3, 8) - np.float32(24)
+    return several(nodes, {"x": x}, {"slopes": numbers(1, 1, 1, 1, 1, 1, 8)}, {"x": [2, 3, 8]})
+
+
 FUSED = [
     *(
         Row(f"constants_of_higher_rank: {name}", constant_of_higher_rank(layers), plain)
         for name, (layers, plain) in HIGHER_RANKS.items()
     ),
+    Row("constants_of_higher_rank: bias", bias_of_higher_rank, "MatMul Add"),
     Row("fusion_guards: constants", constants_after_a_reduction, "ReduceMean Add"),
     Row("fusion_guards: reshape", reshape_after_a_reduction, "ReduceMax Reshape"),
 ]
@@ -459,4 +480,7 @@ REFUSED = [
         grouped(ml_dtypes.bfloat16),
     ),
 ]
-CRASHING = [TABLE]
+CRASHING = [
+    TABLE,
+    Row("constants_of_higher_rank: slopes", slopes_of_higher_rank, "ReLU Negative ReLU Multiply Subtract"),
+]
