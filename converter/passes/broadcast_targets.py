@@ -4,6 +4,10 @@
 
 A dimension of 1 in the target keeps that of ``x``. Exporters write the first form to repeat the heads of attention;
 runtimes recognise the second one. Dimensions are those of ``x`` for whatever shapes.
+
+    x [b, t], [1, 1, 1] -> Broadcast                          becomes      x -> Unsqueeze([0])
+
+OpenVINO's CPU plug-in removes the first form where a Transpose is before it, and with it the dimension.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node
 from ir_runtime.operations.movement import Broadcast3
-from ir_runtime.rewriting import Builder, Replacement, fail
+from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 from .registry import passes
 
@@ -20,8 +24,13 @@ from .registry import passes
 def broadcast_target(builder: Builder, node: Node) -> Replacement:
     """Write 1 for the dimensions of the target that the input has anyway."""
     x, target = node.inputs[:2]
-    if target.tensor is not None or node.op.mode == "explicit":  # type: ignore[attr-defined]
-        return fail("its target is constant, or axes tell where the dimensions go")
+    if node.op.mode == "explicit":  # type: ignore[attr-defined]
+        return fail("axes tell where the dimensions go")
+    if target.tensor is not None:
+        values = target.tensor.array()
+        if not x.shape.has_rank or values.size <= x.shape.rank or (values != 1).any():
+            return fail("its target is constant, and does more than adding dimensions of 1")
+        return layers.unsqueeze(builder, x, *range(values.size - x.shape.rank))
     dims, target_dims = symbolic_shapes().dims(x), symbolic_shapes().elements(target)
     if dims is None or target_dims is None or target_dims.size > len(dims):
         return fail("rank or target are not known, or it adds dimensions")

@@ -348,6 +348,12 @@ NEAR_MISSES = {
     ),
     "a tile that repeats": NearMiss(build=lambda g, c: g("Tile", g("Abs", "x"), g.integers([1, 2, 1])), count=2),
     "a shape that widens": NearMiss(build=lambda g, c: g("Expand", g("Abs", "x"), g.integers([1, 1, 1, 1])), count=2),
+    "a shape that widens what is transposed": NearMiss(
+        build=lambda g, c: g(
+            "Expand", g("Transpose", g("Abs", "x"), perm=[2, 1, 0]), g.integers([1] * c.choice([4, 5]))
+        ),
+        count=3,
+    ),
     "a shape that is another": NearMiss(
         build=lambda g, c: g("Reshape", g("Abs", "x"), g.integers([0, -1, 4])), count=2
     ),
