@@ -49,12 +49,26 @@ def einsum_attention(builder: Builder, node: Node) -> Replacement:
     ):
         orders = _orders(queries, keys, scores[2], output)
         if orders is not None:
+            if not _agree(match.node("products"), node):
+                return fail("an Einsum repeats a dimension of 1")
             scale = Scale()
             q, k = (without_factors(match[name], scale) for name in names)
             parts = [_transpose(builder, part, order) for part, order in zip((q, k, match["values"]), orders)]
             product = attended(builder, match, (parts[0], parts[1], parts[2]), scale)
             return product if isinstance(product, NotMatched) else _transpose(builder, product, orders[3])
     return fail("the equations are not those of attention")
+
+
+def _agree(*nodes: Node) -> bool:
+    """True if no dimension of a letter is 1 in one input of an Einsum, and longer in the other."""
+    for node in nodes:
+        lengths: dict[str, set[int]] = {}
+        for letters, source in zip(_terms(node), node.inputs):
+            for letter, dimension in zip(letters, source.shape if source.shape.has_rank else ()):
+                lengths.setdefault(letter, set()).update([dimension.low] if dimension.is_static else [])
+        if any(len(each) > 1 for each in lengths.values()):
+            return False
+    return True
 
 
 def _terms(node: Node) -> list[str]:

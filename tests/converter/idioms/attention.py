@@ -259,6 +259,17 @@ NEAR_MISSES = {
         inputs={"x": (2, 3, 5, 8), "k": (2, 3, 1, 8), "v": (2, 3, 6, 7), "m": (5, 6)},
         absent="ScaledDotProductAttention",
     ),
+    **{
+        f"equations that repeat {what}": NearMiss(
+            build=lambda g, c: of_equations(g, c, "bnth,bnsh->bnts", "bnts,bnsd->bntd"),
+            inputs={**SHAPES, name: shape},
+            absent="ScaledDotProductAttention",
+        )
+        for what, name, shape in (
+            ("the depth of the keys", "k", (2, 3, 6, 1)),
+            ("a value for all keys", "v", (2, 3, 1, 7)),
+        )
+    },
     "equations that sum the weights up": NearMiss(
         build=lambda g, c: of_equations(g, c, "bnth,bnsh->bnts", "bnts,bnsd->bnsd"),
         inputs=SHAPES,
