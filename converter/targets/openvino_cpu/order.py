@@ -114,6 +114,8 @@ ORDER = [
               "Add1", "Subtract1", "Multiply1", "Divide1", "Maximum1", "Minimum1", "Power1"], ["target"],
           after=["quantized_products", "batch_normalizations", "fake_quantize", "extremes_with_nan"],
           reason="sees the constants that other rules leave or emit", contract=EXACT),
+    Entry("slopes_of_columns", ["Multiply1"], ["target"], after=["constants_of_higher_rank", "batch_normalizations"],
+          reason="sees the constants that other rules leave or emit", contract=EXACT),
     Entry("broadcasts_of_dynamic_length", ["Arithmetic"], ["target"],
           after=["integer_arithmetic", "extremes_with_nan"],
           reason="moves the arithmetic that other rules leave or emit", contract=EXACT),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -429,15 +430,19 @@ def bias_of_higher_rank() -> Probe:
 
 def slopes_of_higher_rank() -> Probe:
     """A PReLU in two branches, with slopes of more dimensions than the data."""
+    return two_branches("Sub", numbers(2, 3, 8), numbers(1, 1, 1, 1, 1, 1, 8))
+
+
+def two_branches(op_type: str, x: np.ndarray[Any, Any], slopes: np.ndarray[Any, Any]) -> Probe:
+    """PReLU as the ReLU of the data beside that of the negative data times slopes."""
     nodes = [
         helper.make_node("Relu", ["x"], ["above"]),
         helper.make_node("Neg", ["x"], ["negative"]),
         helper.make_node("Relu", ["negative"], ["below"]),
         helper.make_node("Mul", ["slopes", "below"], ["scaled"]),
-        helper.make_node("Sub", ["above", "scaled"], ["y"]),
+        helper.make_node(op_type, ["above", "scaled"], ["y"]),
     ]
-    x = numbers(2, 3, 8) - np.float32(24)
-    return several(nodes, {"x": x}, {"slopes": numbers(1, 1, 1, 1, 1, 1, 8)}, {"x": [2, 3, 8]})
+    return several(nodes, {"x": x - x.mean()}, {"slopes": slopes}, {"x": x.shape})
 
 
 FUSED = [
@@ -446,6 +451,15 @@ FUSED = [
         for name, (layers, plain) in HIGHER_RANKS.items()
     ),
     Row("constants_of_higher_rank: bias", bias_of_higher_rank, "MatMul Add"),
+    *(
+        Row(
+            f"slopes_of_columns: {op_type} of rank {len(shape)}",
+            functools.partial(two_branches, op_type, numbers(*shape), numbers(8)),
+            f"ReLU Negative ReLU Multiply {layer}",
+        )
+        for op_type, layer in (("Sub", "Subtract"), ("Add", "Add"))
+        for shape in ((2, 8, 8), (2, 8, 3, 8))
+    ),
     Row("fusion_guards: constants", constants_after_a_reduction, "ReduceMean Add"),
     Row("fusion_guards: reshape", reshape_after_a_reduction, "ReduceMax Reshape"),
 ]
