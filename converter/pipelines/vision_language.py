@@ -16,7 +16,7 @@ from typing import Any
 from converter.errors import ConversionError, UnsupportedModelError
 from converter.language_models.parts import convert_part, graph_names
 from converter.language_models.settings import configuration_of, generation_of
-from converter.language_models.source import CONFIGURATION, GENAI_SETTINGS, GENERATION, SourceFolder, read_json
+from converter.language_models.source import CONFIGURATION, GENAI_SETTINGS, GENERATION, SourceFolder
 from converter.onnx_file.reader import open_model
 from converter.options import ConversionOptions
 from ir_runtime.graph import Model, PartialShape, element_types
@@ -26,11 +26,9 @@ from .inputs import add_input, give_output_rank, without_features
 from .language import convert_language_model
 from .patches import GRIDS, PATCHES, STATES, pass_on, take_positions
 from .pipeline import Part, Pipeline, TokenizerFiles
-from .settings import copied, missing_settings
+from .settings import PREPROCESSOR, PROCESSOR, copied, image_settings, missing_settings
 
 TASK = "image-text-to-text"
-PREPROCESSOR, _PROCESSOR = "preprocessor_config.json", "processor_config.json"
-"""The settings of images, alone and, since transformers 5, among others."""
 _FILES = {"vision_encoder": "vision", "embed_tokens": "embedding", "decoder_model_merged": "decoder"}
 """Names of files, and of the parts of ``genai_config.json``."""
 _OUTPUT = "openvino_"
@@ -143,16 +141,13 @@ def _architecture_of(source: SourceFolder, configuration: Mapping[str, Any]) -> 
 
 
 def _preprocessor_of(source: SourceFolder) -> Mapping[str, Any]:
-    path = source.path / PREPROCESSOR
-    if path.is_file():
-        return read_json(path)
-    nested = read_json(source.path / _PROCESSOR).get("image_processor")
-    if not isinstance(nested, dict):
+    settings = image_settings(source.path)
+    if settings is None:
         raise ConversionError(
-            f"{source.path} has no {PREPROCESSOR}, and no {_PROCESSOR} with an 'image_processor', by which VLMPipeline "
+            f"{source.path} has no {PREPROCESSOR}, and no {PROCESSOR} with an 'image_processor', by which VLMPipeline "
             "prepares images"
         )
-    return nested
+    return settings
 
 
 def _with_shortest_edge(source: SourceFolder, preprocessor: Mapping[str, Any]) -> Mapping[str, Any]:

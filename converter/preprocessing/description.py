@@ -33,8 +33,8 @@ class Preprocess:
     ``"nearest"``, and ``"bilinear_pillow"`` and ``"bicubic_pillow"``, which compute whole numbers from whole numbers)
     takes images of any height and width to those of the model, or to ``size`` (height and width) where the model's are
     dynamic. A ``size`` of one number is that of the shorter side, and the ratio of the sides stays, rounded down.
-    ``crop`` (height and width) then takes the middle of the resized image. ``reverse_channels`` swaps red and blue before ``mean`` is subtracted and ``scale``
-    divides: one number, or one for each channel in the model's order.
+    ``crop`` (height and width) then takes the middle of the resized image. ``reverse_channels`` swaps red and blue
+    before ``mean`` is subtracted and ``scale`` divides: one number, or one for each channel in the model's order.
 
     With ``fold`` mean and scale become part of the first convolutions' weights; the mean stays a layer in front of
     convolutions that pad.

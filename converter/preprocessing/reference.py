@@ -96,7 +96,10 @@ def _resized(array: Array, steps: Preprocess, axes: Sequence[int]) -> Array:
 
 
 def _filtered(array: Array, axis: int, count: int, mode: str, dtype: np.dtype[Any]) -> Array:
-    """Pillow's filters along one axis: wider where images shrink, and rounded to whole numbers for integers."""
+    """Pillow's filters along one axis: wider where images shrink, and rounded to whole numbers for integers.
+
+    Weighted sums are in float32, one element after the other, since many of them lie halfway between whole numbers.
+    """
     length = array.shape[axis]
     if length == count:
         return array
@@ -109,11 +112,15 @@ def _filtered(array: Array, axis: int, count: int, mode: str, dtype: np.dtype[An
     weights = _keys(distance, -0.5) if mode == "bicubic_pillow" else 1 - distance
     weights = np.where((places >= first[:, None]) & (places < last[:, None]), weights, 0)
     weights = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
-    total = np.moveaxis(np.tensordot(weights.astype(np.float64), array, (1, axis)), 0, axis)
-    if dtype.kind not in "iu":
-        return total
+    rows = np.moveaxis(array, axis, 0)
+    if not np.issubdtype(dtype, np.integer):
+        return np.moveaxis(np.tensordot(weights.astype(np.float64), rows, (1, 0)), 0, axis)
+    total = np.zeros((count, *rows.shape[1:]), np.float32)
+    for place in range(length):
+        weight = weights[:, place].reshape(-1, *[1] * (array.ndim - 1))
+        total = total + weight * rows[place].astype(np.float32)
     limits = np.iinfo(dtype)
-    return np.clip(np.rint(total.astype(np.float32)), limits.min, limits.max).astype(np.float64)
+    return np.moveaxis(np.clip(np.rint(total), limits.min, limits.max).astype(np.float64), 0, axis)
 
 
 def _resize(array: Array, axis: int, count: int, mode: str) -> Array:

@@ -157,8 +157,8 @@ def _sizes(where: str, steps: Preprocess, layout_of_input: str, own: Sequence[Di
         if isinstance(lengths, int):
             if any(dimension.is_static for dimension in dimensions):
                 raise ConversionError(
-                    f"{where} has the height and width {dimensions[0]}, {dimensions[1]}, but size is that of the shorter "
-                    "side alone: say with crop what the model gets of the other one"
+                    f"{where} has the height and width {dimensions[0]}, {dimensions[1]}, but size is that of the "
+                    "shorter side alone: say with crop what the model gets of the other one"
                 )
         elif not all(dimension.contains(length) for dimension, length in zip(dimensions, lengths)):
             raise ConversionError(

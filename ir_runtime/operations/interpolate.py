@@ -195,7 +195,7 @@ class _Modes(_Interpolate):
             factors = (np.array(counts, np.float32) / before).astype(np.float32)
         if self.mode != "nearest":
             work = work.astype(np.float32) if work.dtype.itemsize < 4 or work.dtype.kind != "f" else work
-        rounds_each = self.mode.endswith("_pillow") and data.dtype.kind in "iu"
+        rounds_each = self.mode.endswith("_pillow") and np.issubdtype(data.dtype, np.integer)
         for axis, count, factor in sorted(zip(chosen, counts, factors), reverse=rounds_each):
             if count == work.shape[axis] and (factor == 1 or self.shape_calculation_mode == "sizes"):
                 continue
