@@ -19,6 +19,7 @@ from converter.language_models.settings import configuration_of, generation_of
 from converter.language_models.source import CONFIGURATION, GENAI_SETTINGS, GENERATION, SourceFolder
 from converter.onnx_file.reader import open_model
 from converter.options import ConversionOptions
+from converter.states.stateful import compute_in_float32
 from ir_runtime.graph import Model, PartialShape, element_types
 from ir_runtime.records import record
 
@@ -274,7 +275,10 @@ def _convert_no_patches(path: Path, options: ConversionOptions) -> Model:
 def _convert_embeddings(path: Path, options: ConversionOptions) -> Model:
     """The embeddings of tokens alone."""
     model = convert_part(path, options)
-    return model if len(model.parameters) == 1 else without_features(model, _TOKENS, _EMBEDDED)
+    if len(model.parameters) > 1:
+        model = without_features(model, _TOKENS, _EMBEDDED)
+        compute_in_float32(model)  # the output is another value now, which may be of float16
+    return model
 
 
 def _convert_with_states(path: Path, options: ConversionOptions, layers: int) -> Model:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ import onnx
 import openvino
 import openvino_genai
 import pytest
+from onnxruntime.transformers.float16 import convert_float_to_float16
 
 import converter
 import ir_runtime
@@ -135,6 +137,31 @@ def test_tokens(tmp_path: Path, family: Family) -> None:
             parts = [openvino.Tensor(image[None]) for image in images(count, family.shape)]
             result = model.generate(prompt, images=parts, generation_config=GREEDY)
             assert result.texts == [reference.decode(expected[text])], (backend, text)
+
+
+def test_halved_files(tmp_path: Path) -> None:
+    """Halved with inputs and outputs as they are, but for the embeddings: computed in float32, with rounded weights."""
+    FAMILIES["llava"].write(tmp_path / "onnx")
+    shutil.copytree(tmp_path / "onnx", tmp_path / "rounded")
+    for path in (tmp_path / "onnx/onnx").glob("*.onnx"):
+        has_float_ends = path.stem != "embed_tokens"
+        onnx.save(convert_float_to_float16(onnx.load(path), keep_io_types=has_float_ends), path)
+        rounded = onnx.load(tmp_path / "rounded/onnx" / path.name)
+        for tensor in rounded.graph.initializer:
+            value = onnx.numpy_helper.to_array(tensor)
+            if value.dtype == np.float32:
+                value = value.clip(-65504, 65504).astype(np.float16).astype(np.float32)
+                tensor.CopyFrom(onnx.numpy_helper.from_array(value, tensor.name))
+        onnx.save(rounded, tmp_path / "rounded/onnx" / path.name)
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert not written.without_paged_attention
+    text, parts = f"{FAMILIES['llava'].image}what is it", images(1, (SIDE, SIDE))
+    reference = VisionLanguageModel(tmp_path / "rounded")
+    expected = reference.decode(reference.generate(text, parts, TOKENS))
+    for backend in ("SDPA", "PA"):
+        shown = [openvino.Tensor(image[None]) for image in parts]
+        result = pipeline(tmp_path / "ir", backend).generate("what is it", images=shown, generation_config=GREEDY)
+        assert result.texts == [expected], backend
 
 
 def test_folder_for_onnxruntime_genai(tmp_path: Path) -> None:

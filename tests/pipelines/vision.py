@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -268,7 +268,7 @@ def write_vision_folder(
     (folder / "onnx").mkdir(parents=True)
     for name, model in models.items():
         onnx.save(model, folder / "onnx" / f"{name}{ending}.onnx")
-    _write_tokenizer(folder, tokens)
+    write_image_tokenizer(folder, tokens)
     settings = {"hidden_size": HIDDEN, "vocab_size": VOCABULARY, "model_type": "llama"}
     vision = {"patch_size": PATCH, "image_size": SIDE, "window_size": WINDOW * MERGE * PATCH}
     vision |= {"num_position_embeddings": SIDE_OF_TABLE**2, "deepstack_visual_indexes": [0]}  # type: ignore[dict-item]
@@ -321,7 +321,7 @@ def _among_embeddings(embeddings: onnx.ModelProto) -> onnx.ModelProto:
     return embeddings
 
 
-def _write_tokenizer(folder: Path, tokens: Sequence[str]) -> None:
+def write_image_tokenizer(folder: Path, tokens: Sequence[str]) -> None:
     """A tokenizer of single bytes whose last tokens are ``tokens``, the first of them :data:`IMAGE_ID`."""
     write_tokenizer(folder)
     path = folder / "tokenizer.json"
@@ -337,14 +337,15 @@ def _write_tokenizer(folder: Path, tokens: Sequence[str]) -> None:
 
 
 class VisionLanguageModel:
-    """The parts of a folder in onnxruntime."""
+    """The parts of a folder in onnxruntime; ``files`` are those of the parts, by the names of transformers.js."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: Mapping[str, Path] | None = None, patch: int = PATCH) -> None:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        files = files or {path.stem: path for path in (folder / "onnx").glob("*.onnx")}
         self._sessions = {
-            path.stem: onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-            for path in (folder / "onnx").glob("*.onnx")
+            name: onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]) for name, path in files.items()
         }
+        self._patch = patch
         self._has_patches = len(self._sessions["vision_encoder"].get_inputs()) == 2
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -385,7 +386,11 @@ class VisionLanguageModel:
         return result
 
     def _embedded(self, tokens: np.ndarray) -> np.ndarray:
-        return np.array(self._sessions["embed_tokens"].run(None, {"input_ids": tokens})[0])
+        none = {"image_features": np.zeros((1, HIDDEN)), "deepstack_features": np.zeros((1, 1, HIDDEN))}
+        session = self._sessions["embed_tokens"]
+        names = {port.name for port in session.get_inputs()}
+        feeds = {name: value.astype(np.float32) for name, value in none.items() if name in names}
+        return np.array(session.run(None, {"input_ids": tokens, **feeds})[0])
 
     def _states(self, image: np.ndarray) -> list[np.ndarray]:
         """The states of an image, ``[tokens, width]``, and those that a layer of the decoder adds."""
@@ -394,10 +399,10 @@ class VisionLanguageModel:
         session = self._sessions["vision_encoder"]
         if not self._has_patches:
             return [np.reshape(session.run(None, {"pixel_values": pixels[None]})[0], (-1, HIDDEN))]
-        height, width = (side // PATCH for side in image.shape[:2])
+        height, width = (side // self._patch for side in image.shape[:2])
         twice = np.stack([pixels, pixels])
-        parts = twice.reshape(2, 3, height // MERGE, MERGE, PATCH, width // MERGE, MERGE, PATCH)
-        rows = parts.transpose(2, 5, 3, 6, 1, 0, 4, 7).reshape(height * width, PATCH_NUMBERS)
+        parts = twice.reshape(2, 3, height // MERGE, MERGE, self._patch, width // MERGE, MERGE, self._patch)
+        rows = parts.transpose(2, 5, 3, 6, 1, 0, 4, 7).reshape(height * width, -1)
         grid = np.array([[1, height, width]])
         states, *others = session.run(None, {"pixel_values": rows, "image_grid_thw": grid})
         return [np.array(states), *(np.array(other)[0] for other in others)]
@@ -414,7 +419,7 @@ class VisionLanguageModel:
                 columns.append((start, start, start))
                 index += 1
                 continue
-            height, width = (side // PATCH // MERGE for side in next(next_image).shape[:2])
+            height, width = (side // self._patch // MERGE for side in next(next_image).shape[:2])
             columns += [(start, start + row, start + column) for row in range(height) for column in range(width)]
             index += height * width
         return np.array(columns).T[:, None]
