@@ -125,7 +125,7 @@ def folder_table() -> str:
         cells = (row["architecture"], layout, row.get("runtime"), row["measured"], row["difference"])
         lines.append(f"| {' | '.join(map(str, cells))} | `{row['command']}` |")
     equal = sum(row["equal"] for row in rows)
-    return f"{equal} of {len(rows)} folders, with {versions}:\n\n" + "\n".join([*head, *lines]) + "\n"
+    return f"Equal are {equal} of {len(rows)} folders, with {versions}:\n\n" + "\n".join([*head, *lines]) + "\n"
 
 
 def contract_tables() -> str:
