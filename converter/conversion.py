@@ -126,14 +126,14 @@ def convert(
 ) -> Conversion:
     """Convert ``source``, which may be an IR, and count what passes and rules did.
 
-    ``make_states`` replaces ``make_stateful`` of :mod:`converter.states` for a stateful model.
+    ``make_states`` replaces ``make_stateful`` of :mod:`converter.states`, also where ``stateful`` is not asked for.
     """
     options = options or ConversionOptions()
     source = os.fspath(source) if isinstance(source, os.PathLike) else source
     for extension in options.extensions:
         load_extension(extension)
     pairs = options.stateful if isinstance(options.stateful, Mapping) else None
-    states = (make_states or _states_of(pairs)) if options.stateful else None
+    states = make_states or (_states_of(pairs) if options.stateful else None)
     if is_ir(source):
         work = _from_ir(source, options, states)
         origin = {"source": "ir", "digest": digest_of_ir(source)}

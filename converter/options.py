@@ -382,9 +382,24 @@ class FolderOptions:
         metavar="NAMES",
     )
 
+    preprocess_images: bool = option(
+        False,
+        """Put the steps of preprocessor_config.json in front of a model of images, which then takes bytes.
+
+        The IR takes u8 images ``[n, height, width, 3]`` of any size, red first, and resizes with Pillow's filters,
+        crops, rescales and normalizes them. The file is not copied.
+        """,
+        "--preprocess-images",
+        group=_FOLDERS,
+        unused_in=["stateless", "several", "model"],
+        schema=SWITCH,
+    )
+
     def __post_init__(self) -> None:
         from converter.from_onnx.input_forms import OptionError, shown
 
+        if not isinstance(self.preprocess_images, bool):
+            raise OptionError(f"preprocess_images must be True or False, but is {shown(self.preprocess_images)}")
         for name, value in (("task", self.task), ("variant", self.variant)):
             if value is not None and not isinstance(value, str):
                 raise OptionError(f"{name} must be a text, but is {shown(value)}")

@@ -24,11 +24,8 @@ IN_SHORT = {
     "editing": (["--weights", "2", "--side", "64"], r"0.00 GB remain: cut in [\d.]+ s, copied in [\d.]+ s"),
     "encoder_decoders": (["--help"], r"Encoder-decoders that Optimum exported"),  # by hand: it needs Optimum
     "execution": (["MODEL", "--seconds", "0.1"], r"model .*\d\.\d\d"),
+    "folders": (["FOLDER", "--only", "none"], r"^$"),  # by hand: its folders are made with Optimum and mobius
     "growing_graphs": (["chain", "20", "FOLDER/chain.onnx"], r"^$"),
-    "image_pipelines": (
-        ["--help"],
-        r"Diffusion folders that Optimum exported",
-    ),  # by hand: its folders are exported with Optimum
     "injected_faults": (["MODEL", "--each", "2", "--input", "image[1,3,8,8],rate=2"], r"\b2\b"),
     "language_models": (
         ["speed", "FOLDER/llama-onnx", "FOLDER/llama-ir", "--prompt", "8", "--tokens", "3"],
@@ -36,6 +33,7 @@ IN_SHORT = {
     ),
     "layer_counts": (["MODEL"], r"^1 models, 1 with at most as many layers"),
     "loading": (["MODEL", "--rounds", "1"], r"1 models: geometric mean \d\.\d\d"),
+    "make_folders": (["--help"], r"as exporters and quantizers leave them"),  # by hand
     "matrix": (["--cases", "4"], r"numpy.* 4 of 4"),
     "mutants": (["--help"], r"A sample of mutants"),  # run by hand: it needs hours, and tools that no test has
     "nncf_parity": (["MODEL", "--samples", "1", "--runs", "1"], r"\| model \| quantize \| (\d+)/\1 \| 2/2 \|"),

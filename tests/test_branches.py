@@ -183,6 +183,7 @@ WORDS = {
     "profile": "--profile",
     "record": "--no-record",
     "ranges": "--values nothing=ones",
+    "preprocess_images": "--preprocess-images",
     "remove_output": "--remove-output nothing",
     "rename": "--rename y=z",
     "repeat": "--repeat 2",

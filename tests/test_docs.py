@@ -82,6 +82,16 @@ def test_the_messages_of_the_troubleshooting_page_are_the_codes() -> None:
     assert [one for one in messages if one not in joined] == []
 
 
+def test_the_page_of_pipelines_has_every_measured_folder() -> None:
+    page = (ROOT / "docs" / "pipelines.md").read_text()
+    folders = json.loads((ROOT / "docs" / "measured_folders.json").read_text())["folders"].values()
+    rows = [line for line in page.splitlines() if line.startswith("|") and "`onnx2ir convert FOLDER -o OUT" in line]
+    assert len(rows) == len(folders), "run docs/generate.py --page-only"
+    for folder in folders:
+        cells = [folder["architecture"], folder["difference"], f"`{folder['command']}`"]
+        assert any(all(cell in row for cell in cells) for row in rows), "run docs/generate.py --page-only"
+
+
 def test_the_site_has_every_page() -> None:
     listed = set(re.findall(r": ([\w/.]+\.md)$", (ROOT / "docs" / "site" / "mkdocs.yml").read_text(), re.M))
     assert listed == {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}

@@ -138,7 +138,9 @@ OF_COMPARISONS = {
     "without_preprocessing",
 }
 """Passes over copies that only a comparison sees."""
-OF_SEVERAL_PARTS = {"computed_once", "masks_of_new_tokens", "dimension_guards", "positions_of_patches"}
+OF_SEVERAL_PARTS = {
+    *("computed_once", "masks_of_new_tokens", "dimension_guards", "positions_of_patches", "states_of_images"),
+}
 """Passes that need a model of several parts; ``tests/language_models`` and ``tests/pipelines`` run them."""
 
 

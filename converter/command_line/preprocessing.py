@@ -47,7 +47,8 @@ class PreprocessingOptions:
     source_layout: str | None = _texts("--source-layout", 'The model\'s layout: "nchw", "data(nchw)".')
     target_layout: str | None = _texts("--target-layout", 'The layout that the IR is to take: "nhwc", "data(nhwc)".')
     resize: str | None = _texts(
-        "--resize", 'Take images of any height and width: "linear", "cubic", "nearest", "data(linear)".'
+        "--resize",
+        'Take images of any height and width: "linear", "cubic", "nearest", "bilinear_pillow", "data(linear)".',
     )
     color: str | None = _texts(
         "--color",

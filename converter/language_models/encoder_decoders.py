@@ -87,8 +87,17 @@ def convert_encoder(parts: EncoderDecoder, options: ConversionOptions) -> Model:
     return _convert(parts.encoder, options)
 
 
-def convert_decoder(parts: EncoderDecoder, options: ConversionOptions) -> Model:
+def convert_decoder(
+    parts: EncoderDecoder,
+    options: ConversionOptions,
+    *,
+    names: Mapping[str, str] | None = None,
+    takes_one_token: bool = False,
+) -> Model:
     """The decoder with caches as variables, of itself and of the encoder's states.
+
+    ``names`` maps names of inputs and outputs to those that the pipeline asks for. A decoder that ``takes_one_token`` a
+    call by itself, as that of SpeechT5, is not compared for several.
 
     Raises :class:`ConversionError` where the files do not belong together, :class:`UnsupportedModelError` where the
     decoder with caches is right for one token a call only.
@@ -107,13 +116,17 @@ def convert_decoder(parts: EncoderDecoder, options: ConversionOptions) -> Model:
     plain = replace(options, target="any")
     once = ComputedOnce(_part(parts.first, list(present_of_past.values()), plain), present_of_past)
 
+    own = {name: name.replace(_PAST, _PRESENT) for name in inputs if name.startswith(_PAST) and _OF_ENCODER not in name}
+
     def make_states(model: Model, shapes: Mapping[str, PartialShape]) -> None:
         keep_computed(model, once)
-        make_stateful(model, shapes)
+        make_stateful(model, shapes, own or None)
         add_masks(model)
 
     returned = [name for name in outputs if name not in present_of_past.values()]
-    decoder = _convert(parts.others, options, returned, with_caches=True, make_states=make_states)
+    decoder = _convert(parts.others, options, returned, with_caches=True, make_states=make_states, names=names)
+    if takes_one_token:
+        return decoder
     advice = "export the model with a newer release of Optimum" if options.fuse else "convert it with fusion"
     _check(decoder, _part(parts.first, returned[:1], plain), parts, advice)
     return decoder
@@ -131,9 +144,10 @@ def _convert(
     *,
     with_caches: bool | None = None,
     make_states: MakeStates | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> Model:
     freeze = {BRANCH: [with_caches]} if BRANCH in graph_names(path)[0] else None
-    return convert_part(path, options, outputs, freeze=freeze, make_states=make_states)
+    return convert_part(path, options, outputs, freeze=freeze, make_states=make_states, names=names)
 
 
 def _check(decoder: Model, first: Model, parts: EncoderDecoder, advice: str) -> None:

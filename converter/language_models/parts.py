@@ -34,7 +34,9 @@ def convert_part(
 
     ``names`` maps names of inputs and outputs to those that the pipeline asks for.
     """
-    options = replace(options, freeze=freeze, output=outputs, stateful=True)
+    # Attention of a stateful model takes masks and positions as runtimes of language models set them. Models with
+    # preprocessing, which are those of images alone, have no such inputs.
+    options = replace(options, freeze=freeze, output=outputs, stateful=options.request is None)
     model = convert(path, options, make_states=make_states or _make_no_states).model
     names = names or {}
     for node in model.parameters:  # optimum-intel asks an input for any of its names

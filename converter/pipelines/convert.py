@@ -21,6 +21,7 @@ from ir_runtime.files.whole_files import whole_folder
 from ir_runtime.files.xml_writer import check_destination
 from ir_runtime.records import record
 
+from .image_processors import prepare_images
 from .language import ENCODER, LANGUAGE_TASKS
 from .pipeline import Part, Pipeline, TokenizerFiles
 from .recognition import recognise
@@ -133,11 +134,13 @@ def convert_recognised(
     refuse_unused(options, "folder", "a folder")
     if options.stateful and pipeline.task not in LANGUAGE_TASKS:
         raise ConversionError(f"stateful is for language models, but {pipeline.path} is for {pipeline.task}")
-    if len(pipeline.parts) > 1 and (options.input or isinstance(options.stateful, Mapping)):
+    if len(pipeline.parts) > 1 and (options.input or options.request or isinstance(options.stateful, Mapping)):
         parts = ", ".join(part.name for part in pipeline.parts)
         raise ConversionError(
             f"{pipeline.path} has several models ({parts}): shapes and names of inputs cannot be given for all at once"
         )
+    if reading.preprocess_images:
+        pipeline, options = prepare_images(pipeline, options)
     models = {part: part.convert(part.source, options) for part in pipeline.parts}
     limits = [reason for part, model in models.items() if part.is_decoder for reason in obstacles(model)]
     paths = [target / part.target for part in pipeline.parts]

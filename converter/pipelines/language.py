@@ -19,7 +19,6 @@ from .settings import copied, missing_settings
 
 ENCODER, DECODER = "openvino_encoder_model.xml", "openvino_decoder_model.xml"
 GENERATION_TASK, TRANSLATION_TASK = "text-generation", "text2text-generation"
-_VOCODER = "decoder_postnet_and_vocoder"
 SPEECH_TASK, CAPTION_TASK = "automatic-speech-recognition", "image-to-text"
 LANGUAGE_TASKS = (GENERATION_TASK, TRANSLATION_TASK, SPEECH_TASK, CAPTION_TASK)
 """Tasks of models with a KV cache, for ``--stateful``."""
@@ -38,11 +37,6 @@ def recognise_encoder_decoder(source: SourceFolder, task: str | None) -> Pipelin
     """An encoder with a decoder: what the encoder reads tells the task."""
     if task not in (None, *(name for name, _ in _ENCODERS.values())):
         return None
-    if source.files.has("encoder_model", _VOCODER):
-        raise UnsupportedModelError(
-            f"{source.path} has {_VOCODER}.onnx, as SpeechT5 has: Text2SpeechPipeline wants what is behind the decoder "
-            "as two models, which an exporter joined. The file of each part can be converted by itself"
-        )
     parts = source.parts
     if parts is None:
         return None

@@ -12,23 +12,30 @@ Qwen2.5-VL sorts the tokens, squares of patches, by windows of the image, which 
     grids -> mask of attention in windows             becomes      window_attention_mask [1, patches, patches]
 
 There ``rotary_pos_emb`` has the order of the image, and is sorted by ``window_index``, too.
+
+Qwen3-VL adds embeddings of positions to those of patches: a table for a square of patches, between whose entries is
+interpolated for the image. openvino-genai looks the four nearest entries up and adds their weighted sum:
+
+    patches -> embeddings + positions of grids        becomes      patches -> embeddings; hidden_states
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from converter.errors import UnsupportedModelError
 from ir_runtime.errors import ExecutionError
 from ir_runtime.execution.executor import compile_model
-from ir_runtime.graph import Array, ElementType, Model, Node, Output, PartialShape, element_types, make_node
+from ir_runtime.graph import Array, ElementType, Model, Node, Output, PartialShape, Tensor, element_types, make_node
 from ir_runtime.graph.invariants import OPTIONS
+from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.attention import ScaledDotProductAttention13
-from ir_runtime.operations.elementwise import Cos1, Sin1
+from ir_runtime.operations.elementwise import Add1, Cos1, Sin1
 from ir_runtime.operations.indexing import Gather8
-from ir_runtime.operations.inputs_outputs import Parameter1, Result1
+from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from ir_runtime.operations.movement import Concat1
 from ir_runtime.records import record
 from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers
@@ -57,14 +64,15 @@ def take_positions(model: Model, merge_size: int, window: int | None = None) -> 
     grids = next((node for node in model.parameters if any(name in GRIDS for name in node.end_names)), None)
     if grids is None:
         raise UnsupportedModelError(f"the encoder of images must read the grids of its patches, '{GRIDS[0]}'")
-    angles = _angles(model, grids)
+    waves = _waves(model, grids, merge_size)
+    angles = next(iter(waves))
     attentions = [node for node in model.nodes() if isinstance(node.op, ScaledDotProductAttention13)]
     if not attentions:
         raise UnsupportedModelError("the encoder of images has no attention that is one layer: a mask has no place")
     masks = list(dict.fromkeys(node.inputs[_MASK_AT] for node in attentions if len(node.inputs) > _MASK_AT))
     orders = [] if window is None else _orders(model, grids)
     own = _Image(merge_size, window)
-    masks_of_windows, orders = _compare(model, grids, own, angles, masks, orders)
+    masks_of_windows, orders = _compare(model, grids, own, waves, masks, orders)
     copies = 2 if _is_doubled(angles) else 1
     width = angles.shape[1].value // copies
     new_angles = _input(model, ANGLES, PartialShape([None, width]))
@@ -84,7 +92,8 @@ def take_positions(model: Model, merge_size: int, window: int | None = None) -> 
         squares = builder.emit(Gather8(), squares, new_order, builder.constant(0))
         new_angles = layers.reshape(builder, squares, [-1, width])
     new_angles = builder.emit(Concat1(axis=1), new_angles, new_angles) if copies == 2 else new_angles
-    angles.replace_by(new_angles, move_names=False)
+    for value, wave in waves.items():
+        value.replace_by(new_angles if wave is None else builder.emit(wave(), new_angles), move_names=False)
     infer_stale(model)
     if grids.outputs[0].uses:
         reader = grids.outputs[0].uses[0]
@@ -156,19 +165,53 @@ def _orders(model: Model, grids: Node) -> list[Output]:
     return [value for value in orders if value.shape.has_rank and value.shape.rank == 1]
 
 
-def _angles(model: Model, grids: Node) -> Output:
-    """The angles ``[patches, width]`` whose cosines and sines are taken."""
+_Waves = Mapping[Output, "Callable[[], Operation] | None"]
+"""Values ``[patches, width]`` and what they are of the angles; None for the angles themselves."""
+_WAVES: Mapping[Callable[[], Operation], np.ufunc] = {Cos1: np.cos, Sin1: np.sin}
+
+
+def _waves(model: Model, grids: Node, merge_size: int) -> _Waves:
+    """The angles whose cosines and sines are taken, or cosines and sines that are looked up in tables."""
     derived = _derived_values(model, grids.outputs[0])
     waves = [node for node in model.nodes() if isinstance(node.op, (Cos1, Sin1))]
     values = {node.inputs[0] for node in waves if node.inputs[0] in derived}
+    tables = {} if values else _waves_of_tables(model, grids, merge_size, derived)
+    if tables:
+        return tables
     if len(values) != 1:
         raise UnsupportedModelError(
             f"'{grids.end_names[0]}' must tell one matrix of angles, the positions of patches, but tells {len(values)}"
         )
     angles = values.pop()
-    if not angles.shape.has_rank or angles.shape.rank != 2 or not angles.shape[1].is_static:
+    if not _is_matrix(angles):
         raise UnsupportedModelError(f"the angles of patches must be a matrix of known width, but are {angles.shape}")
-    return angles
+    return {angles: None}
+
+
+def _waves_of_tables(model: Model, grids: Node, merge_size: int, derived: set[Output]) -> _Waves:
+    """Cosines and sines ``[patches, width]`` of the angles of an image, which values are is computed."""
+    image = _Image(merge_size, None)
+    candidates = [
+        value
+        for node in model.nodes()
+        for value in node.outputs
+        if value in derived and value.element_type.is_real and _is_matrix(value) and value.shape[1].value % 2 == 0
+    ]
+    results = _compute(model, grids, image.grid, candidates)
+    return {
+        value: wave
+        for value, result in results.items()
+        for wave, function in _WAVES.items()
+        if _is_close(result, function(image.angles(value.shape[1].value)))
+    }
+
+
+def _is_matrix(value: Output) -> bool:
+    return value.shape.has_rank and value.shape.rank == 2 and value.shape[1].is_static
+
+
+def _is_close(value: Array, expected: Array) -> bool:
+    return value.shape == expected.shape and np.allclose(value, expected, atol=1e-4)
 
 
 def _is_doubled(angles: Output) -> bool:
@@ -179,29 +222,29 @@ def _is_doubled(angles: Output) -> bool:
 
 
 def _compare(
-    model: Model, grids: Node, image: _Image, angles: Output, masks: list[Output], orders: list[Output]
+    model: Model, grids: Node, image: _Image, waves: _Waves, masks: list[Output], orders: list[Output]
 ) -> tuple[set[Output], list[Output]]:
     """Compute angles, masks and orders of one image, and compare them with openvino-genai's.
 
     Returns those of ``masks`` that are of windows, and those of ``orders`` that are the order of the tokens.
     """
-    values = [angles, *masks, *orders]
+    values = [*waves, *masks, *orders]
     results = _compute(model, grids, image.grid, values)
     orders = [order for order in orders if np.array_equal(results[order], image.order)]
     if image.window is not None and not orders:
         raise UnsupportedModelError(
             "the order of the tokens is another than openvino-genai computes from the 'window_size'"
         )
-    copies = 2 if _is_doubled(angles) else 1
-    expected = np.tile(image.angles(angles.shape[1].value // copies), copies)
-    own = results[angles]
-    if own.shape != expected.shape or not np.allclose(own, expected, atol=1e-4):
-        raise UnsupportedModelError("the positions of patches are others than openvino-genai computes")
+    for value, wave in waves.items():
+        copies = 2 if _is_doubled(value) else 1
+        angles = np.tile(image.angles(value.shape[1].value // copies), copies)
+        if not _is_close(results[value], angles if wave is None else _WAVES[wave](angles)):
+            raise UnsupportedModelError("the positions of patches are others than openvino-genai computes")
     of_windows = set()
     for mask in masks:
-        value = results[mask]
-        seen = value if value.dtype == bool else value > _HIDDEN
-        if not (value.dtype == bool or (value[seen] == 0).all()):
+        added = results[mask]
+        seen = added if added.dtype == bool else added > _HIDDEN
+        if not (added.dtype == bool or (added[seen] == 0).all()):
             raise UnsupportedModelError("the mask of attention adds other numbers than 0 to what patches see")
         if seen.all():
             continue
@@ -243,6 +286,97 @@ def angles_of(grid: tuple[int, int, int], merge_size: int, width: int) -> Array:
     places = [axis.reshape(tiles).transpose(0, 2, 1, 3).ravel() for axis in (rows, columns)]
     speeds = _BASE ** (-np.arange(0, width, 2) / width)
     return np.tile(np.concatenate([np.outer(place, speeds) for place in places], axis=1), (time, 1))
+
+
+@record
+class Embedded:
+    """An encoder whose patches are embedded by a model of its own."""
+
+    patches: Model
+    """From ``hidden_states``, which are patches, to their embeddings."""
+    positions: Model
+    """From ``input``, numbers of positions, to their embeddings."""
+    encoder: Model
+    """From ``hidden_states``, which are the sums of both; it still reads the grids."""
+
+
+def take_embeddings(model: Model, pixels: str, outputs: Sequence[str], merge_size: int, positions: int) -> Embedded:
+    """Divide the model behind the sum of the embeddings of patches and of their positions.
+
+    ``positions`` is the number of entries of their table. Raises :class:`UnsupportedModelError` where there is no such
+    sum, or where the positions are interpolated in another way than openvino-genai does.
+    """
+    grids = next((node for node in model.parameters if any(name in GRIDS for name in node.end_names)), None)
+    source = next(node.outputs[0] for node in model.parameters if pixels in node.end_names)
+    if grids is None:
+        raise UnsupportedModelError(f"the encoder of images must read the grids of its patches, '{GRIDS[0]}'")
+    of_grids, of_patches = (_derived_values(model, value) for value in (grids.outputs[0], source))
+    sums = [
+        (node.outputs[0], own, other)
+        for node in model.nodes()
+        if isinstance(node.op, Add1) and _is_matrix(node.outputs[0])
+        for own, other in (tuple(node.inputs), tuple(reversed(node.inputs)))
+        if own in of_patches - of_grids and other in of_grids - of_patches
+    ]
+    side = math.isqrt(positions)
+    if len(sums) != 1 or side**2 != positions or side % merge_size:
+        raise UnsupportedModelError(
+            "the encoder of images must add embeddings of a square of positions to those of patches once, but has "
+            f"{len(sums)} such sums and {positions} positions"
+        )
+    total, patches, added = sums[0]
+    table = _rows_of_image(_computed(model, grids, (1, side, side), added), (side, side), merge_size)
+    grid = (1, 2 * merge_size, 5 * merge_size)
+    if not _is_close(_computed(model, grids, grid, added), interpolated(table, grid[1:], merge_size)):
+        raise UnsupportedModelError(
+            "the embeddings of positions are interpolated in another way than openvino-genai does"
+        )
+    results = {name: node.inputs[0] for node in model.results for name in node.end_names}
+    return Embedded(
+        extract(model, {source: PATCHES}, {patches: STATES}),
+        _look_up(table),
+        extract(model, {total: PATCHES}, {results[name]: name for name in outputs}),
+    )
+
+
+def _computed(model: Model, grids: Node, grid: tuple[int, int, int], value: Output) -> Array:
+    return _compute(model, grids, grid, [value])[value]
+
+
+def _rows_of_image(values: Array, sides: tuple[int, int], merge_size: int) -> Array:
+    """Values of patches, squares first, in the order of the image."""
+    height, width = (side // merge_size for side in sides)
+    squares = values.reshape(height, width, merge_size, merge_size, -1)
+    return squares.transpose(0, 2, 1, 3, 4).reshape(sides[0] * sides[1], -1)
+
+
+def interpolated(table: Array, sides: tuple[int, int], merge_size: int) -> Array:
+    """The embeddings of the positions of an image, squares of patches first, between entries of a square ``table``."""
+    side = math.isqrt(len(table))
+    places = [np.arange(count) * ((side - 1) / max(count - 1, 1)) for count in sides]
+    low = [np.floor(place).astype(int) for place in places]
+    high = [np.minimum(index + 1, side - 1) for index in low]
+    part = [place - index for place, index in zip(places, low)]
+    rows = table.reshape(side, side, -1)
+    weights = part[0][:, None, None]
+    lines = rows[low[0]] * (1 - weights) + rows[high[0]] * weights
+    weights = part[1][None, :, None]
+    values = lines[:, low[1]] * (1 - weights) + lines[:, high[1]] * weights
+    height, width = (count // merge_size for count in sides)
+    squares = values.reshape(height, merge_size, width, merge_size, -1).transpose(0, 2, 1, 3, 4)
+    return squares.reshape(sides[0] * sides[1], -1)
+
+
+def _look_up(table: Array) -> Model:
+    """``input [4, positions]`` to ``[4, positions, width]``."""
+    indices = make_node(Parameter1(shape=PartialShape([4, None]), element_type=element_types.i64), (), "input")
+    indices.outputs[0].add_name("input")
+    rows = make_node(Const1(value=Tensor.from_array(table.astype(np.float32), element_types.f32)), (), "table")
+    axis = make_node(Const1(value=Tensor.from_array(np.array(0), element_types.i64)), (), "axis")
+    inputs = [rows.outputs[0], indices.outputs[0], axis.outputs[0]]
+    gather = make_node(Gather8(), inputs, "positions")
+    gather.outputs[0].add_name(STATES)
+    return Model("positions", [indices], [make_node(Result1(), gather.outputs, f"{STATES}/result")])
 
 
 def _input(model: Model, name: str, shape: PartialShape, element_type: ElementType = element_types.f32) -> Output:

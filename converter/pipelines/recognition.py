@@ -18,6 +18,8 @@ from .language import LANGUAGE_TASKS, recognise_decoder, recognise_encoder_decod
 from .pipeline import Pipeline
 from .single_models import TASKS as SINGLE_TASKS
 from .single_models import recognise_single_model
+from .speech import TASK as SPEECH_TASK
+from .speech import recognise_speech
 from .vision_language import TASK as VISION_TASK
 from .vision_language import recognise_vision_language
 
@@ -25,12 +27,13 @@ Recognition = Callable[[SourceFolder, "str | None"], "Pipeline | None"]
 
 RECOGNITIONS: Sequence[Recognition] = (
     recognise_diffusion,
+    recognise_speech,  # before other encoders with decoders
     recognise_encoder_decoder,  # before the decoders, which may lie beside an encoder
     recognise_vision_language,  # before the decoders, which it has one of
     recognise_decoder,  # before single models: both have a model.onnx with logits
     recognise_single_model,
 )
-TASKS = (*LANGUAGE_TASKS, VISION_TASK, DIFFUSION_TASK, *SINGLE_TASKS)
+TASKS = (*LANGUAGE_TASKS, SPEECH_TASK, VISION_TASK, DIFFUSION_TASK, *SINGLE_TASKS)
 """The tasks that a folder may be for."""
 _SOUGHT = (
     "model_index.json (diffusion), genai_config.json, encoder_model.onnx with a decoder, decoder_model_merged.onnx, "

@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from converter.language_models.source import SourceFolder, kept_files
+from converter.language_models.source import SourceFolder, kept_files, read_json
+
+PREPROCESSOR, PROCESSOR = "preprocessor_config.json", "processor_config.json"
+"""The settings of images, alone and, since transformers 5, among others."""
+
+
+def image_settings(folder: Path) -> Mapping[str, Any] | None:
+    """The settings by which images are prepared; None where the folder has none."""
+    if (folder / PREPROCESSOR).is_file():
+        return read_json(folder / PREPROCESSOR)
+    nested = read_json(folder / PROCESSOR).get("image_processor")
+    return nested if isinstance(nested, dict) else None
 
 
 def copied(source: SourceFolder, *folders: str) -> tuple[tuple[Path, str], ...]:

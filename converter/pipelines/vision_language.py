@@ -8,7 +8,7 @@ that depends on ``model_type`` of ``config.json``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,26 +16,28 @@ from typing import Any
 from converter.errors import ConversionError, UnsupportedModelError
 from converter.language_models.parts import convert_part, graph_names
 from converter.language_models.settings import configuration_of, generation_of
-from converter.language_models.source import CONFIGURATION, GENAI_SETTINGS, GENERATION, SourceFolder, read_json
+from converter.language_models.source import CONFIGURATION, GENAI_SETTINGS, GENERATION, SourceFolder
 from converter.onnx_file.reader import open_model
 from converter.options import ConversionOptions
+from converter.states.stateful import compute_in_float32
 from ir_runtime.graph import Model, PartialShape, element_types
 from ir_runtime.records import record
 
+from .deepstack import take_states_of_images
 from .inputs import add_input, give_output_rank, without_features
 from .language import convert_language_model
-from .patches import GRIDS, PATCHES, STATES, pass_on, take_positions
+from .patches import GRIDS, PATCHES, STATES, Embedded, pass_on, take_embeddings, take_positions
 from .pipeline import Part, Pipeline, TokenizerFiles
-from .settings import copied, missing_settings
+from .settings import PREPROCESSOR, PROCESSOR, copied, image_settings, missing_settings
 
 TASK = "image-text-to-text"
-PREPROCESSOR, _PROCESSOR = "preprocessor_config.json", "processor_config.json"
-"""The settings of images, alone and, since transformers 5, among others."""
 _FILES = {"vision_encoder": "vision", "embed_tokens": "embedding", "decoder_model_merged": "decoder"}
 """Names of files, and of the parts of ``genai_config.json``."""
 _OUTPUT = "openvino_"
 _PIXELS, _TOKENS, _FEATURES, _EMBEDDED = "pixel_values", "input_ids", "image_features", "inputs_embeds"
 _SEGMENTS = "token_type_ids"
+_STACKED_FEATURES, _STACKED, _STACKED_STATES = "deepstack_features", "deepstack_embeds", "deepstack_feature_lists"
+"""States of images that layers of the decoder add: as the encoder returns them, for all tokens, and in VLMPipeline."""
 
 
 @record
@@ -52,6 +54,8 @@ class _Architecture:
     """True if images are rows of patches of any number, whose positions it computes."""
     has_windows: bool = False
     """True if some layers of the encoder see windows of an image alone, whose order it computes."""
+    has_deepstack: bool = False
+    """True if it adds positions to the embeddings of patches, and layers of the decoder add states of images."""
 
 
 _ARCHITECTURES: Mapping[str, _Architecture] = {
@@ -61,8 +65,16 @@ _ARCHITECTURES: Mapping[str, _Architecture] = {
     "llava": _Architecture("llava"),
     "qwen2_5_vl": _Architecture("qwen2_5_vl", has_patches=True, has_windows=True),
     "qwen2_vl": _Architecture("qwen2_vl", has_patches=True),
+    "qwen3_vl": _Architecture("qwen3_vl", has_patches=True, has_deepstack=True),
 }
 """Types of models, as ``config.json`` calls them."""
+_UNKNOWN = "which VLMPipeline of openvino-genai 2026.4 does not know"
+_REFUSED = {
+    **dict.fromkeys(("idefics3", "smolvlm"), _UNKNOWN),
+    "phi3_v": "whose tiles of an image VLMPipeline joins between an encoder and a projection, which are one model here",
+    "minicpmv": "whose encoder and resampler VLMPipeline wants as two models, which are one model here",
+}
+"""Reasons why others cannot be converted."""
 
 
 def recognise_vision_language(source: SourceFolder, task: str | None) -> Pipeline | None:
@@ -75,9 +87,10 @@ def recognise_vision_language(source: SourceFolder, task: str | None) -> Pipelin
     architecture = _architecture_of(source, configuration)
     preprocessor = _preprocessor_of(source)
     _check_inputs(vision, [_PIXELS], [_PIXELS, *(GRIDS if architecture.has_patches else ())])
-    _check_inputs(embeddings, [_TOKENS], [_TOKENS, _FEATURES])
-    segments = [_SEGMENTS] if architecture.has_segments else []
-    _check_inputs(decoder, [_EMBEDDED, "attention_mask"], [_EMBEDDED, "attention_mask", "position_ids", *segments])
+    stacked, segments = architecture.has_deepstack, [_SEGMENTS] if architecture.has_segments else []
+    _check_inputs(embeddings, [_TOKENS], [_TOKENS, _FEATURES, *([_STACKED_FEATURES] if stacked else [])])
+    needed = [_EMBEDDED, "attention_mask", *([_STACKED] if stacked else [])]
+    _check_inputs(decoder, needed, [*needed, "position_ids", *segments])
     settings: Mapping[str, Mapping[str, Any]] = {
         CONFIGURATION: {**configuration, "model_type": architecture.name},
         PREPROCESSOR: _with_shortest_edge(source, preprocessor) if architecture.is_square else preprocessor,
@@ -87,12 +100,20 @@ def recognise_vision_language(source: SourceFolder, task: str | None) -> Pipelin
     if architecture.has_patches:
         merge_size = int(preprocessor.get("merge_size", 2))
         window = _window_of(configuration, merge_size) if architecture.has_windows else None
+        table = _positions_of(configuration) if stacked else 0
         merger = partial(_convert_patches, merge_size=merge_size, window=window)
         vision_parts = [
             Part("patches", vision, f"{_OUTPUT}vision_embeddings_model.xml", _convert_no_patches, "float16"),
             Part("image encoder", vision, f"{_OUTPUT}vision_embeddings_merger_model.xml", merger, "float16"),
         ]
-    convert_decoder = _convert_with_segments if segments else convert_language_model
+        if stacked:
+            vision_parts = _embedded_parts(vision, merge_size, table)
+    convert_decoder: Callable[[Path, ConversionOptions], Model] = convert_language_model
+    if segments:
+        convert_decoder = _convert_with_segments
+    if stacked:
+        layers = len(configuration["vision_config"]["deepstack_visual_indexes"])
+        convert_decoder = partial(_convert_with_states, layers=layers)
     return Pipeline(
         source.path,
         TASK,
@@ -135,24 +156,22 @@ def _architecture_of(source: SourceFolder, configuration: Mapping[str, Any]) -> 
     if name is None:
         raise ConversionError(f"{source.path / CONFIGURATION} must name the 'model_type', by which VLMPipeline works")
     if name not in _ARCHITECTURES:
+        reason = _REFUSED.get(name, "")
         raise UnsupportedModelError(
-            f"{source.path} is of the type '{name}', but of those of VLMPipeline only {', '.join(_ARCHITECTURES)} can "
-            "be converted: convert the file of each part by itself"
+            f"{source.path} is of the type '{name}'{reason and ', '}{reason}; of those of VLMPipeline "
+            f"{', '.join(_ARCHITECTURES)} can be converted. Convert the file of each part by itself"
         )
     return _ARCHITECTURES[name]
 
 
 def _preprocessor_of(source: SourceFolder) -> Mapping[str, Any]:
-    path = source.path / PREPROCESSOR
-    if path.is_file():
-        return read_json(path)
-    nested = read_json(source.path / _PROCESSOR).get("image_processor")
-    if not isinstance(nested, dict):
+    settings = image_settings(source.path)
+    if settings is None:
         raise ConversionError(
-            f"{source.path} has no {PREPROCESSOR}, and no {_PROCESSOR} with an 'image_processor', by which VLMPipeline "
+            f"{source.path} has no {PREPROCESSOR}, and no {PROCESSOR} with an 'image_processor', by which VLMPipeline "
             "prepares images"
         )
-    return nested
+    return settings
 
 
 def _with_shortest_edge(source: SourceFolder, preprocessor: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -202,6 +221,47 @@ def _convert_patches(path: Path, options: ConversionOptions, merge_size: int, wi
     return model
 
 
+def _positions_of(configuration: Mapping[str, Any]) -> int:
+    """The number of positions of patches in the table of openvino-genai."""
+    vision = configuration.get("vision_config", {})
+    for name, expected in (("num_position_embeddings", int), ("deepstack_visual_indexes", list)):
+        if not isinstance(vision.get(name), expected):
+            raise ConversionError(
+                f"'vision_config' in {CONFIGURATION} must have '{name}', by which VLMPipeline computes positions of "
+                "patches and states of images"
+            )
+    return int(vision["num_position_embeddings"])
+
+
+def _embedded_parts(vision: Path, merge_size: int, positions: int) -> list[Part]:
+    """An encoder in three parts: embeddings of patches, those of positions, and the layers."""
+    divided: dict[ConversionOptions, Embedded] = {}
+
+    def convert_whole(path: Path, options: ConversionOptions) -> Embedded:
+        if options not in divided:
+            features, *others = graph_names(path)[1]
+            names = {features: STATES, _STACKED_FEATURES: _STACKED_STATES}
+            if _STACKED_FEATURES not in others:
+                raise UnsupportedModelError(f"{path} must return '{_STACKED_FEATURES}', which decoder layers add")
+            model = convert_part(path, options, [features, _STACKED_FEATURES], names=names)
+            embedded = take_embeddings(model, _PIXELS, (STATES, _STACKED_STATES), merge_size, positions)
+            take_positions(embedded.encoder, merge_size)
+            divided[options] = embedded
+        return divided[options]
+
+    def part(name: str, file: str, choose: Callable[[Embedded], Model]) -> Part:
+        def convert(path: Path, options: ConversionOptions) -> Model:
+            return choose(convert_whole(path, options))
+
+        return Part(name, vision, f"{_OUTPUT}vision_embeddings_{file}model.xml", convert, "float16")
+
+    return [
+        part("patches", "", lambda embedded: embedded.patches),
+        part("positions", "pos_", lambda embedded: embedded.positions),
+        part("image encoder", "merger_", lambda embedded: embedded.encoder),
+    ]
+
+
 def _convert_no_patches(path: Path, options: ConversionOptions) -> Model:
     graph = open_model(path).proto.graph
     dims = next(value.type.tensor_type.shape.dim for value in graph.input if value.name == _PIXELS)
@@ -215,7 +275,21 @@ def _convert_no_patches(path: Path, options: ConversionOptions) -> Model:
 def _convert_embeddings(path: Path, options: ConversionOptions) -> Model:
     """The embeddings of tokens alone."""
     model = convert_part(path, options)
-    return model if len(model.parameters) == 1 else without_features(model, _TOKENS, _EMBEDDED)
+    if len(model.parameters) > 1:
+        model = without_features(model, _TOKENS, _EMBEDDED)
+        compute_in_float32(model)  # the output is another value now, which may be of float16
+    return model
+
+
+def _convert_with_states(path: Path, options: ConversionOptions, layers: int) -> Model:
+    """The decoder with the states of images as VLMPipeline gives them."""
+    model = convert_language_model(path, options)
+    count = take_states_of_images(model, _STACKED, _EMBEDDED)
+    if count != layers:
+        raise UnsupportedModelError(
+            f"'{_STACKED}' has states for {count} layers, but 'deepstack_visual_indexes' in {CONFIGURATION} {layers}"
+        )
+    return model
 
 
 def _convert_with_segments(path: Path, options: ConversionOptions) -> Model:

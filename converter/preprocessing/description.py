@@ -12,7 +12,9 @@ from ir_runtime.graph import ElementType
 from ir_runtime.graph.element_types import element_type
 from ir_runtime.records import record
 
-RESIZES = ("linear", "cubic", "nearest")
+PILLOW_RESIZES = ("bilinear_pillow", "bicubic_pillow")
+"""The filters of the Python Imaging Library, which are wider where images shrink."""
+RESIZES = ("linear", "cubic", "nearest", *PILLOW_RESIZES)
 COLORS = ("rgb", "bgr", "nv12", "i420")
 PLANES = ("nv12", "i420")
 """Formats in one plane: brightness, and below it the colour differences, ``[n, 1.5 h, w, 1]``."""
@@ -27,10 +29,12 @@ class Preprocess:
     that callers give (``"u8"``); None for the model's own, and u8 for nv12 and i420.
 
     ``color`` is the format of images: ``"rgb"`` and ``"bgr"``, whose channels are reversed where ``model_color`` is
-    the other one, or ``"nv12"`` and ``"i420"`` in a single plane. ``resize`` (``"linear"``, ``"cubic"`` or
-    ``"nearest"``) takes images of any height and width to those of the model, or to ``size`` (height and width) where
-    the model's are dynamic. ``reverse_channels`` swaps red and blue before ``mean`` is subtracted and ``scale``
-    divides: one number, or one for each channel in the model's order.
+    the other one, or ``"nv12"`` and ``"i420"`` in a single plane. ``resize`` (``"linear"``, ``"cubic"``,
+    ``"nearest"``, and ``"bilinear_pillow"`` and ``"bicubic_pillow"``, which compute whole numbers from whole numbers)
+    takes images of any height and width to those of the model, or to ``size`` (height and width) where the model's are
+    dynamic. A ``size`` of one number is that of the shorter side, and the ratio of the sides stays, rounded down.
+    ``crop`` (height and width) then takes the middle of the resized image. ``reverse_channels`` swaps red and blue
+    before ``mean`` is subtracted and ``scale`` divides: one number, or one for each channel in the model's order.
 
     With ``fold`` mean and scale become part of the first convolutions' weights; the mean stays a layer in front of
     convolutions that pad.
@@ -42,7 +46,8 @@ class Preprocess:
     color: str | None = None
     model_color: str = "rgb"
     resize: str | None = None
-    size: tuple[int, int] | None = None
+    size: tuple[int, int] | int | None = None
+    crop: tuple[int, int] | None = None
     reverse_channels: bool = False
     mean: float | Sequence[float] | None = None
     scale: float | Sequence[float] | None = None
@@ -61,11 +66,21 @@ class Preprocess:
         _choice("resize", self.resize, RESIZES)
         _choice("color", self.color, COLORS)
         _choice("model_color", self.model_color, ("rgb", "bgr"))
-        if self.size is not None:
-            _check_size(self.size)
-            object.__setattr__(self, "size", (int(self.size[0]), int(self.size[1])))
+        for name in ("size", "crop"):
+            value = getattr(self, name)
+            if value is None:
+                continue
             if self.resize is None:
-                raise ConversionError("size is of no use without resize: say how images are to be resized")
+                raise ConversionError(f"{name} is of no use without resize: say how images are to be resized")
+            object.__setattr__(self, name, _lengths(name, value))
+        if self.crop is not None:
+            if self.size is None:
+                raise ConversionError("crop needs size, to which images are resized before")
+            sides = (self.size, self.size) if isinstance(self.size, int) else self.size
+            if any(length > side for length, side in zip(self.crop, sides)):
+                raise ConversionError(
+                    f"crop takes the middle of resized images, but is {list(self.crop)}, and size is {self.size}"
+                )
         for name in ("reverse_channels", "fold"):
             if not isinstance(getattr(self, name), bool):
                 raise ConversionError(f"{name} must be True or False, but is {getattr(self, name)!r}")
@@ -150,11 +165,13 @@ def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
         raise ConversionError(f"{name} must be {', '.join(allowed[:-1])} or {allowed[-1]}, but is {value!r}")
 
 
-def _check_size(size: Any) -> None:
-    whole = (
-        isinstance(size, (tuple, list))
-        and len(size) == 2
-        and all(type(length) is int and length > 0 for length in size)
-    )
-    if not whole:
-        raise ConversionError(f"size must be the height and the width that images get, but is {size!r}")
+def _lengths(name: str, value: Any) -> tuple[int, int] | int:
+    """Height and width; of ``size`` also the shorter side alone."""
+    lengths = [value] if type(value) is int and name == "size" else value
+    if (
+        not isinstance(lengths, (tuple, list))
+        or (len(lengths) != 2 and lengths is value)
+        or not all(type(length) is int and length > 0 for length in lengths)
+    ):
+        raise ConversionError(f"{name} must be the height and the width that images get, but is {value!r}")
+    return (lengths[0], lengths[1]) if lengths is value else lengths[0]

@@ -16,7 +16,7 @@ import numpy as np
 from converter.compression.float16_constants import PREPROCESSING
 from converter.errors import ConversionError
 from converter.preprocessing.channel_order import reverse_in_weights
-from converter.preprocessing.description import PLANES, Postprocess, Preprocess
+from converter.preprocessing.description import PILLOW_RESIZES, PLANES, Postprocess, Preprocess
 from converter.preprocessing.folding import fold
 from converter.preprocessing.recorded import Recorded
 from converter.preprocessing.resolution import Resolved, order_of_output, resolve
@@ -24,12 +24,13 @@ from ir_runtime.graph import Model, Node, Output, RuntimeInfo, make_node
 from ir_runtime.graph.element_types import element_type
 from ir_runtime.graph.invariants import PROCESSING
 from ir_runtime.operations.colour import I420toBGR8, I420toRGB8, NV12toBGR8, NV12toRGB8
-from ir_runtime.operations.elementwise import Multiply1, Subtract1
+from ir_runtime.operations.elementwise import Divide1, Multiply1, Subtract1
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Parameter1
 from ir_runtime.operations.interpolate import Interpolate11
 from ir_runtime.operations.movement import Transpose1
-from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers
+from ir_runtime.operations.reduction import ReduceMin1
+from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers, shape_layers
 
 _PLANES = {
     ("nv12", "rgb"): NV12toRGB8,
@@ -152,17 +153,12 @@ def steps_as_layers(
     steps = resolved_steps.steps
     if steps.color in PLANES:
         value = builder.emit(_PLANES[steps.color, steps.model_color](), value)
-    value = layers.in_type(builder, value, resolved_steps.works_in)
+    if steps.resize not in PILLOW_RESIZES:
+        value = layers.in_type(builder, value, resolved_steps.works_in)
     if resolved_steps.sizes is not None:
         axes = [cast(str, steps.layout).index(letter) for letter in "hw"]
-        resized = Interpolate11(
-            mode=cast(str, steps.resize),
-            shape_calculation_mode="sizes",
-            coordinate_transformation_mode="half_pixel",
-            nearest_mode="round_prefer_floor",
-            cube_coeff=-0.75,
-        )
-        value = builder.emit(resized, value, builder.constant(list(resolved_steps.sizes)), builder.constant(axes))
+        value = _resized(builder, value, steps, resolved_steps.sizes, axes)
+    value = layers.in_type(builder, value, resolved_steps.works_in)
     if reverses:
         axis = cast(int, resolved_steps.channel_axis)
         value = builder.emit(Gather8(batch_dims=0), value, builder.constant([2, 1, 0]), builder.constant(axis))
@@ -178,6 +174,39 @@ def steps_as_layers(
     if resolved_steps.order != tuple(range(len(resolved_steps.order))):
         value = builder.emit(Transpose1(), value, builder.constant(list(resolved_steps.order)))
     return layers.in_type(builder, value, element_type(type_name))
+
+
+def _resized(
+    builder: Builder, value: Output, steps: Preprocess, sizes: tuple[int, int] | int, axes: Sequence[int]
+) -> Output:
+    """Images of another height and width, which are the dimensions ``axes``, and the middle of them."""
+    is_pillow = steps.resize in PILLOW_RESIZES
+    resize = Interpolate11(
+        mode=cast(str, steps.resize),
+        shape_calculation_mode="sizes",
+        coordinate_transformation_mode="half_pixel",
+        nearest_mode="round_prefer_floor",
+        cube_coeff=-0.5 if is_pillow else -0.75,
+    )
+    if isinstance(sizes, int):
+        lengths = shape_layers.dimension_list(builder, value, *axes)
+        shorter = builder.emit(ReduceMin1(keep_dims=True), lengths, builder.constant([0]))
+        scaled = layers.multiply(builder, lengths, builder.constant([sizes]))
+        target = builder.emit(Divide1(), scaled, shorter)
+    else:
+        target = builder.constant(list(sizes))
+    value = builder.emit(resize, value, target, builder.constant(list(axes)))
+    for index, axis in enumerate(axes if steps.crop is not None else ()):
+        length = cast("tuple[int, int]", steps.crop)[index]
+        if not isinstance(sizes, int) and sizes[index] == length:
+            continue
+        # A Gather, whose result has a static dimension, as the model's input may have to
+        side = builder.emit(Gather8(batch_dims=0), target, builder.constant([index]), builder.constant(0))
+        rest = builder.emit(Subtract1(), side, builder.constant([length]))
+        first = builder.emit(Divide1(), rest, builder.constant([2]))
+        places = layers.add(builder, first, builder.constant(list(range(length))))
+        value = builder.emit(Gather8(batch_dims=0), value, places, builder.constant(axis))
+    return value
 
 
 def _by_channel(builder: Builder, numbers: object, resolved_steps: Resolved, *, turned: bool) -> Output:

@@ -140,8 +140,10 @@ def _build_steps(texts: Mapping[str, str], steps_class: type[Steps]) -> Steps:
     for key in ("mean", "scale"):
         if key in values:
             values[key] = [float(number) for number in values[key].split(",")]
-    if "size" in values:
-        values["size"] = tuple(int(number) for number in values["size"].split(","))
+    for key in ("size", "crop"):
+        if key in values:
+            lengths = tuple(int(number) for number in values[key].split(","))
+            values[key] = lengths if len(lengths) > 1 else lengths[0]
     for key in ("reverse_channels", "fold"):
         if key in values:
             values[key] = values[key] == "True"

@@ -5,16 +5,14 @@ Nothing here comes from the executor of the IR, whose results are compared with 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from converter.preprocessing.description import PLANES, Postprocess, Preprocess
+from converter.preprocessing.description import PILLOW_RESIZES, PLANES, Postprocess, Preprocess
 from ir_runtime.graph import Array
 from ir_runtime.graph.indices import take
-
-_A = -0.75
-"""The coefficient of the cubic kernel."""
 
 
 def preprocessed(value: Array, steps: Preprocess) -> Array:
@@ -22,13 +20,12 @@ def preprocessed(value: Array, steps: Preprocess) -> Array:
     array = np.asarray(value)
     if steps.color in PLANES:
         array = _from_plane(array, steps.color == "nv12", steps.model_color == "bgr")
-    if steps.resize or steps.mean is not None or steps.scale is not None:
-        array = array.astype(np.float64)
     layout = steps.layout or ""
     model = steps.model_layout or layout
     if steps.resize is not None and steps.size is not None:
-        for letter, count in zip("hw", steps.size):
-            array = _resize(array, layout.index(letter), count, steps.resize)
+        array = _resized(array, steps, [layout.index(letter) for letter in "hw"])
+    elif steps.mean is not None or steps.scale is not None:
+        array = array.astype(np.float64)
     channels = layout.index("c") if "c" in layout else None
     if steps.swaps_colors:
         array = np.flip(array, cast(int, channels))
@@ -81,6 +78,51 @@ def _from_plane(plane: Array, is_nv12: bool, blue_first: bool) -> Array:
     return (np.rint(colours) if plane.dtype.kind == "u" else colours).astype(plane.dtype)
 
 
+def _resized(array: Array, steps: Preprocess, axes: Sequence[int]) -> Array:
+    """Images of another height and width, and the middle of them, in float64."""
+    mode, size, dtype = cast(str, steps.resize), steps.size, array.dtype
+    if isinstance(size, int):
+        shorter = min(array.shape[axis] for axis in axes)
+        size = array.shape[axes[0]] * size // shorter, array.shape[axes[1]] * size // shorter
+    array = array.astype(np.float64)
+    is_pillow = mode in PILLOW_RESIZES
+    sides = list(zip(axes, cast("tuple[int, int]", size)))
+    for axis, count in reversed(sides) if is_pillow else sides:
+        array = _filtered(array, axis, count, mode, dtype) if is_pillow else _resize(array, axis, count, mode)
+    for (axis, count), length in zip(sides, steps.crop or ()):
+        first = (count - length) // 2
+        array = array[(slice(None),) * axis + (slice(first, first + length),)]
+    return array
+
+
+def _filtered(array: Array, axis: int, count: int, mode: str, dtype: np.dtype[Any]) -> Array:
+    """Pillow's filters along one axis: wider where images shrink, and rounded to whole numbers for integers.
+
+    Weighted sums are in float32, one element after the other, since many of them lie halfway between whole numbers.
+    """
+    length = array.shape[axis]
+    if length == count:
+        return array
+    width = max(length / count, 1.0)
+    reach = width * (2 if mode == "bicubic_pillow" else 1)
+    middle = (np.arange(count) + 0.5) * (length / count)
+    first, last = np.trunc(middle - reach + 0.5), np.trunc(middle + reach + 0.5)
+    places = np.arange(length)
+    distance = np.abs((places + 0.5 - middle[:, None]) / width)
+    weights = _keys(distance, -0.5) if mode == "bicubic_pillow" else 1 - distance
+    weights = np.where((places >= first[:, None]) & (places < last[:, None]), weights, 0)
+    weights = (weights / weights.sum(1, keepdims=True)).astype(np.float32)
+    rows = np.moveaxis(array, axis, 0)
+    if not np.issubdtype(dtype, np.integer):
+        return np.moveaxis(np.tensordot(weights.astype(np.float64), rows, (1, 0)), 0, axis)
+    total = np.zeros((count, *rows.shape[1:]), np.float32)
+    for place in range(length):
+        weight = weights[:, place].reshape(-1, *[1] * (array.ndim - 1))
+        total = total + weight * rows[place].astype(np.float32)
+    limits = np.iinfo(dtype)
+    return np.moveaxis(np.clip(np.rint(total), limits.min, limits.max).astype(np.float64), 0, axis)
+
+
 def _resize(array: Array, axis: int, count: int, mode: str) -> Array:
     """Interpolate-11 along one axis, with half_pixel coordinates, round_prefer_floor and no antialiasing."""
     length = array.shape[axis]
@@ -105,8 +147,8 @@ def _resize(array: Array, axis: int, count: int, mode: str) -> Array:
     return total.astype(array.dtype)
 
 
-def _keys(distance: Array) -> Array:
-    """The cubic convolution kernel, for distances below 2."""
-    near = (_A + 2) * distance**3 - (_A + 3) * distance**2 + 1
-    far = _A * distance**3 - 5 * _A * distance**2 + 8 * _A * distance - 4 * _A
+def _keys(distance: Array, a: float = -0.75) -> Array:
+    """The cubic convolution kernel with the coefficient ``a``, for distances below 2."""
+    near = (a + 2) * distance**3 - (a + 3) * distance**2 + 1
+    far = a * distance**3 - 5 * a * distance**2 + 8 * a * distance - 4 * a
     return np.where(distance <= 1, near, far)

@@ -27,8 +27,8 @@ class Resolved:
     """The type that callers give."""
     channel_axis: int | None
     """In the layout that callers give; None where no step needs it."""
-    sizes: tuple[int, int] | None
-    """Target height and width of images."""
+    sizes: tuple[int, int] | int | None
+    """Target height and width of resized images, or that of the shorter side."""
     order: tuple[int, ...]
     """The dimension of the callers' layout that each dimension of the model's is."""
     works_in: ElementType
@@ -147,14 +147,22 @@ def _channel_axis(
     return axis
 
 
-def _sizes(where: str, steps: Preprocess, layout_of_input: str, own: Sequence[Dimension]) -> tuple[int, int]:
+def _sizes(where: str, steps: Preprocess, layout_of_input: str, own: Sequence[Dimension]) -> tuple[int, int] | int:
     if "h" not in layout_of_input or "w" not in layout_of_input:
         raise ConversionError(f"{where}: resize needs a height and a width, but the layout is {layout_of_input}")
     dimensions = [own[layout_of_input.index(letter)] for letter in "hw"]
     if steps.size is not None:
-        if not all(dimension.contains(length) for dimension, length in zip(dimensions, steps.size)):
+        setting = "size" if steps.crop is None else "crop"
+        lengths = steps.size if steps.crop is None else steps.crop
+        if isinstance(lengths, int):
+            if any(dimension.is_static for dimension in dimensions):
+                raise ConversionError(
+                    f"{where} has the height and width {dimensions[0]}, {dimensions[1]}, but size is that of the "
+                    "shorter side alone: say with crop what the model gets of the other one"
+                )
+        elif not all(dimension.contains(length) for dimension, length in zip(dimensions, lengths)):
             raise ConversionError(
-                f"{where} has the height and width {dimensions[0]}, {dimensions[1]}, but size is {list(steps.size)}"
+                f"{where} has the height and width {dimensions[0]}, {dimensions[1]}, but {setting} is {list(lengths)}"
             )
         return steps.size
     height, width = map(_length, dimensions)

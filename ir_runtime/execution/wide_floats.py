@@ -29,7 +29,8 @@ _ALL_NARROW_TYPES = (*_NARROW_TYPES, element_types.f32)
 def in_float32(model: Model, kept: Collection[Node] = (), *, ends: bool = False) -> Model:
     """``model`` with its layers changed to float32 where they compute, except ``kept``; those of bodies, too.
 
-    With ``ends`` its inputs and outputs become float32 as well.
+    With ``ends`` its inputs and outputs become float32 as well, and a Convert from float32 to 16 bits does not round:
+    whoever halves a model and leaves its inputs and outputs as they are puts one behind each.
     """
     _Widening(model, kept, ends).run()
     return model
@@ -63,10 +64,29 @@ class _Widening:
             node.op = node.op.with_changed_bodies(self._with_wide_body)
             if self._ends and node.op.role == "parameter":
                 self._widen_input(node)
-            elif not self._widen(node) and not (self._ends and node.op.role == "result"):
+            elif self._ends and self._narrows(node):
+                self._widen_conversion(node)
+            elif self._ends and node.op.role == "result":
+                self._widen_result(node)
+            elif not self._widen(node):
                 node.replace_inputs(
                     [self._as(source, self._were.get(source, source.element_type)) for source in node.inputs]
                 )
+        for node in list(self._model.nodes()) if self._ends else ():
+            is_idle = isinstance(node.op, Convert1) and node.inputs[0].element_type is node.outputs[0].element_type
+            if is_idle and not any(user.op.role == "result" for user in node.outputs[0].uses):
+                node.outputs[0].replace_by(node.inputs[0])
+
+    def _narrows(self, node: Node) -> bool:
+        """True if a layer converts values that are computed in the wide type."""
+        is_conversion = isinstance(node.op, Convert1) and node.inputs[0].node.op.data is None
+        return is_conversion and node.inputs[0].element_type is self.wide and self._is_narrow(node.outputs[0])
+
+    def _widen_conversion(self, node: Node) -> None:
+        (output,) = node.outputs
+        self._were[output] = output.element_type
+        output.type = TensorType(self.wide, output.shape)
+        node.op = Convert1(destination_type=self.wide)
 
     def _with_wide_body(self, body: Model) -> Model:
         return in_float32(body)
@@ -77,6 +97,14 @@ class _Widening:
             self._were[output] = output.element_type
             output.type = TensorType(self.wide, output.shape)
             node.op = node.op.of_type(output.type)
+
+    def _widen_result(self, node: Node) -> None:
+        (source,) = node.inputs
+        if self._is_narrow(source):  # of layers that only move weights
+            wide = self._as(source, self.wide)
+            if not node.output_names:
+                wide.names, source.names = [*wide.names, *source.names], []
+            node.replace_inputs([wide])
 
     def _widen(self, node: Node) -> bool:
         op = self._operation(node)

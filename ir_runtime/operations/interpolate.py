@@ -195,15 +195,17 @@ class _Modes(_Interpolate):
             factors = (np.array(counts, np.float32) / before).astype(np.float32)
         if self.mode != "nearest":
             work = work.astype(np.float32) if work.dtype.itemsize < 4 or work.dtype.kind != "f" else work
-        for axis, count, factor in zip(chosen, counts, factors):
+        rounds_each = self.mode.endswith("_pillow") and np.issubdtype(data.dtype, np.integer)
+        for axis, count, factor in sorted(zip(chosen, counts, factors), reverse=rounds_each):
             if count == work.shape[axis] and (factor == 1 or self.shape_calculation_mode == "sizes"):
                 continue
             if work.shape[axis] == 0 and count:
                 raise InferenceError(f"an empty dimension cannot be resized to {count}")
             work = self.taps(work.shape[axis], count, factor).apply(work, axis)
+            if rounds_each:  # as Pillow does, rows first
+                work = _rounded(work, data.dtype)
         if data.dtype.kind in "iu" and work.dtype != data.dtype:
-            info = np.iinfo(data.dtype)
-            work = np.clip(np.rint(work), info.min, info.max)
+            work = _rounded(work, data.dtype)
         return work.astype(data.dtype, copy=False)
 
     def taps(self, dimension: int, count: int, scale: np.float32) -> Taps:
@@ -238,6 +240,12 @@ class _Modes(_Interpolate):
         total = weights.sum(1, keepdims=True)
         weights = np.divide(weights, total, out=np.zeros_like(weights), where=total != 0)
         return Taps(np.clip(around, 0, dimension - 1), weights)
+
+
+def _rounded(values: Array, dtype: np.dtype) -> Array:
+    """The nearest whole numbers that ``dtype`` has, still as floats."""
+    info = np.iinfo(dtype)
+    return np.clip(np.rint(values), info.min, info.max)
 
 
 def _pillow(dimension: int, count: int, cubic: bool, a: float) -> Taps:

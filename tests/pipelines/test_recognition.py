@@ -20,6 +20,7 @@ from tests.language_models.encoder_decoders import EncoderDecoder
 from tests.language_models.folders import write_folder
 
 from .graphs import Graph
+from .speech import write_speech_folder
 from .texts import text_encoder, write_json, write_pooling, write_text_folder
 
 
@@ -77,6 +78,7 @@ FOLDERS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "decoder": (lambda folder: write_folder(folder, Decoder()), "text-generation", "LLMPipeline"),
     "speech": (_speech, "automatic-speech-recognition", "WhisperPipeline"),
     "speech, another model": (_another_speech, "automatic-speech-recognition", "OpenVINO"),
+    "speech of texts": (write_speech_folder, "text-to-speech", "Text2SpeechPipeline"),
     "captions": (_reads("pixel_values"), "image-to-text", "OpenVINO"),
     "translation": (lambda folder: EncoderDecoder().save(folder), "text2text-generation", "OpenVINO"),
     "embeddings": (_texts, "feature-extraction", "TextEmbeddingPipeline"),
@@ -198,11 +200,6 @@ def _modules_of_another_form(folder: Path) -> None:
     write_json(folder / "modules.json", {"0": "Transformer"})
 
 
-def _speech_of_texts(folder: Path) -> None:
-    EncoderDecoder().save(folder)
-    (folder / "decoder_postnet_and_vocoder.onnx").write_bytes(b"")
-
-
 WRONG: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
     "nothing": (lambda folder: folder.mkdir(), ConversionError, "not recognised: it has no files, but none of model_index"),
     "no model": (lambda folder: (folder.mkdir(), write_json(folder / "config.json", {})), ConversionError,
@@ -212,7 +209,6 @@ WRONG: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
     "another pooling": (_pooled("max_tokens"), UnsupportedModelError, "pools by 'max_tokens', but TextEmbeddingPipeline pools"),
     "modules of another form": (_modules_of_another_form, ConversionError, "must hold a JSON list of objects, but holds dict"),
     "an encoder of embeddings": (_reads("inputs_embeds"), UnsupportedModelError, "encoder_model.onnx reads 'inputs_embeds', but"),
-    "a vocoder": (_speech_of_texts, UnsupportedModelError, "has decoder_postnet_and_vocoder.onnx, as SpeechT5 has"),
     "another input": (lambda folder: _texts(folder, extra=("position_ids",)), UnsupportedModelError,
                       "reads 'position_ids', too: TextEmbeddingPipeline gives input_ids, attention_mask, token_type_ids"),
 }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ import onnx
 import openvino
 import openvino_genai
 import pytest
+from onnxruntime.transformers.float16 import convert_float_to_float16
 
 import converter
 import ir_runtime
@@ -19,7 +21,15 @@ from converter.errors import ConversionError, UnsupportedModelError
 from tests.language_models.decoders import Decoder
 
 from .texts import write_json
-from .vision import PATCH, SIDE, VisionLanguageModel, rename_for_genai, vision_encoder, write_vision_folder
+from .vision import (
+    PATCH,
+    SIDE,
+    VisionLanguageModel,
+    patch_encoder,
+    rename_for_genai,
+    vision_encoder,
+    write_vision_folder,
+)
 
 TOKENS = 32
 GREEDY = openvino_genai.GenerationConfig(
@@ -95,6 +105,12 @@ FAMILIES = {
         count=6,
         decoder=Decoder("onnx"),
     ),
+    "qwen3_vl": Family(
+        *("qwen3_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
+        shape=(6 * PATCH, 10 * PATCH),
+        count=15,
+        decoder=Decoder("onnx"),
+    ),
 }
 
 
@@ -121,6 +137,31 @@ def test_tokens(tmp_path: Path, family: Family) -> None:
             parts = [openvino.Tensor(image[None]) for image in images(count, family.shape)]
             result = model.generate(prompt, images=parts, generation_config=GREEDY)
             assert result.texts == [reference.decode(expected[text])], (backend, text)
+
+
+def test_halved_files(tmp_path: Path) -> None:
+    """Halved with inputs and outputs as they are, but for the embeddings: computed in float32, with rounded weights."""
+    FAMILIES["llava"].write(tmp_path / "onnx")
+    shutil.copytree(tmp_path / "onnx", tmp_path / "rounded")
+    for path in (tmp_path / "onnx/onnx").glob("*.onnx"):
+        has_float_ends = path.stem != "embed_tokens"
+        onnx.save(convert_float_to_float16(onnx.load(path), keep_io_types=has_float_ends), path)
+        rounded = onnx.load(tmp_path / "rounded/onnx" / path.name)
+        for tensor in rounded.graph.initializer:
+            value = onnx.numpy_helper.to_array(tensor)
+            if value.dtype == np.float32:
+                value = value.clip(-65504, 65504).astype(np.float16).astype(np.float32)
+                tensor.CopyFrom(onnx.numpy_helper.from_array(value, tensor.name))
+        onnx.save(rounded, tmp_path / "rounded/onnx" / path.name)
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert not written.without_paged_attention
+    text, parts = f"{FAMILIES['llava'].image}what is it", images(1, (SIDE, SIDE))
+    reference = VisionLanguageModel(tmp_path / "rounded")
+    expected = reference.decode(reference.generate(text, parts, TOKENS))
+    for backend in ("SDPA", "PA"):
+        shown = [openvino.Tensor(image[None]) for image in parts]
+        result = pipeline(tmp_path / "ir", backend).generate("what is it", images=shown, generation_config=GREEDY)
+        assert result.texts == [expected], backend
 
 
 def test_folder_for_onnxruntime_genai(tmp_path: Path) -> None:
@@ -204,11 +245,25 @@ WRONG: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
     "no size": (_internvl_without_size, ConversionError, "must have a 'size' with 'height', the side of the images' tiles"),
     "no encoder": (_without("onnx/vision_encoder.onnx"), ConversionError, "but no vision_encoder.onnx"),
     "no type": (_type(None), ConversionError, "config.json must name the 'model_type'"),
-    "another type": (_type("idefics3"), UnsupportedModelError,
-                     "is of the type 'idefics3', but of those of VLMPipeline only gemma3, internvl, internvl_chat, llava, qwen2_5_vl, qwen2_vl can be"),
+    "another type": (_type("phi3_v"), UnsupportedModelError,
+                     "of the type 'phi3_v', whose tiles .*; of those of VLMPipeline gemma3, .*, qwen3_vl can be"),
+    "a type that is not listed": (_type("paligemma"), UnsupportedModelError, "is of the type 'paligemma'; of those of"),
     "another encoder": (_reads_sizes, UnsupportedModelError,
                         "reads 'image_sizes', too: VLMPipeline gives this model pixel_values"),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["idefics3", "smolvlm"])
+def test_types_that_the_runtime_does_not_know(tmp_path: Path, name: str) -> None:
+    """The reason of the refusal is true: VLMPipeline refuses the type by itself."""
+    write_vision_folder(tmp_path / "onnx", Decoder())
+    converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    for folder in ("onnx", "ir"):
+        _type(name)(tmp_path / folder)
+    with pytest.raises(UnsupportedModelError, match=r"which VLMPipeline of openvino-genai 2026\.4 does not know"):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "other")
+    with pytest.raises(RuntimeError, match=f"Unsupported '{name}' VLM model type"):
+        pipeline(tmp_path / "ir", "SDPA")
 
 
 @pytest.mark.parametrize(("spoil", "error", "message"), WRONG.values(), ids=WRONG)
@@ -243,6 +298,39 @@ def test_other_windows(tmp_path: Path, model_type: str, size: int, message: str)
     settings = json.loads(path.read_text())
     vision = {**settings["vision_config"], "window_size": size}
     write_json(path, {**settings, "model_type": model_type, "vision_config": vision})
+    with pytest.raises(ConversionError, match=message):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert not (tmp_path / "ir").exists()
+
+
+def _vision(**changes: object) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        settings = json.loads((folder / "config.json").read_text())
+        vision = {**settings["vision_config"], **changes}
+        write_json(folder / "config.json", {**settings, "vision_config": vision})
+
+    return change
+
+
+def _encoder(**options: object) -> Callable[[Path], None]:
+    return lambda folder: onnx.save(patch_encoder(**options), folder / "onnx/vision_encoder.onnx")  # type: ignore[arg-type]
+
+
+TABLES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "no number of positions": (_vision(num_position_embeddings=None), "must have 'num_position_embeddings', by which"),
+    "no layers": (_vision(deepstack_visual_indexes=None), "must have 'deepstack_visual_indexes'"),
+    "other layers": (_vision(deepstack_visual_indexes=[0, 1]), "'deepstack_embeds' has states for 1 layers, but .* 2"),
+    "no square": (_vision(num_position_embeddings=35), "a square of positions .* but has 1 such sums and 35 positions"),
+    "another square": (_vision(num_position_embeddings=64), "interpolated in another way than openvino-genai does"),
+    "another interpolation": (_encoder(has_table=True, interpolation="half_pixel"), "interpolated in another way"),
+    "no table": (_encoder(), "vision_encoder.onnx must return 'deepstack_features', which decoder layers add"),
+}
+
+
+@pytest.mark.parametrize(("spoil", "message"), TABLES.values(), ids=TABLES)
+def test_other_tables(tmp_path: Path, spoil: Callable[[Path], None], message: str) -> None:
+    FAMILIES["qwen3_vl"].write(tmp_path / "onnx")
+    spoil(tmp_path / "onnx")
     with pytest.raises(ConversionError, match=message):
         converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
     assert not (tmp_path / "ir").exists()

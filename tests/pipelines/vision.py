@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +52,18 @@ WINDOW = 2
 """The side of Qwen2.5-VL's windows in tokens."""
 
 
-def patch_encoder(window: int | None = None) -> onnx.ModelProto:
+SIDE_OF_TABLE = 6
+"""The side of the square of positions that Qwen3-VL has embeddings of."""
+
+
+def patch_encoder(
+    window: int | None = None, *, has_table: bool = False, interpolation: str = "align_corners"
+) -> onnx.ModelProto:
     """Qwen2-VL's encoder, as it is traced for one image: the grid tells the positions of the patches, and a mask.
 
     With ``window`` that of Qwen2.5-VL: tokens are sorted by windows of so many rows and columns, which a layer sees alone.
+    With ``has_table`` that of Qwen3-VL: embeddings of positions, cosines and sines come from tables, and the decoder gets
+    states of the embeddings, too. ``interpolation`` says how the table is interpolated.
     """
     graph = Graph(seed=13)
     row = graph("Gather", "image_grid_thw", graph.constant(0, np.int64))
@@ -78,6 +86,9 @@ def patch_encoder(window: int | None = None) -> onnx.ModelProto:
     table = graph("MatMul", graph("Unsqueeze", largest, graph.integers(1)), speeds)
     angles = graph("Reshape", graph("Gather", table, numbers), graph.integers(-1, WAVES))
     x = graph("MatMul", "pixel_values", graph.weight(PATCH_NUMBERS, WIDTH))
+    if has_table:
+        x = graph("Add", x, _positions_of_table(graph, sides, tiles, interpolation))
+    embedded = x
     masks, reverse = [], ""
     if window is not None:
         order, reverse, mask = _windows(graph, squares, window)
@@ -90,8 +101,14 @@ def patch_encoder(window: int | None = None) -> onnx.ModelProto:
             for value, width in ((x, WIDTH), (angles, WAVES))
         )
         masks.append(mask)
-    angles = graph("Concat", angles, angles, axis=-1)
-    waves = [graph(name, angles) for name in ("Cos", "Sin")]
+    if has_table:
+        all_angles = np.arange(64)[:, None] * 10000.0 ** (-np.arange(0, WAVES, 2) / WAVES)
+        tables = (graph("Gather", graph.constant(wave(all_angles)), numbers) for wave in (np.cos, np.sin))
+        halves = [graph("Reshape", table, graph.integers(-1, WAVES)) for table in tables]
+        waves = [graph("Concat", half, half, axis=-1) for half in halves]
+    else:
+        angles = graph("Concat", angles, angles, axis=-1)
+        waves = [graph(name, angles) for name in ("Cos", "Sin")]
     end = graph("Mul", time, graph("Mul", height, width))
     count = graph("Gather", graph("Shape", "pixel_values"), zero)
     seen = graph("Less", graph("Range", zero, count, one), end)
@@ -112,7 +129,21 @@ def patch_encoder(window: int | None = None) -> onnx.ModelProto:
         "pixel_values": (np.float32, ["patches", PATCH_NUMBERS]),
         "image_grid_thw": (np.int64, ["images", 3]),
     }
-    return graph.model(inputs, {"image_features": (states, ["tokens", HIDDEN])})
+    ends: dict[str, tuple[str, list[Any]]] = {"image_features": (states, ["tokens", HIDDEN])}
+    if has_table:
+        squares = graph("Tanh", graph("Reshape", embedded, graph.integers(-1, MERGE**2 * WIDTH)))
+        stacked = graph("Unsqueeze", graph.linear(squares, MERGE**2 * WIDTH, HIDDEN), graph.integers(0))
+        ends["deepstack_features"] = (stacked, [1, "tokens", HIDDEN])
+    return graph.model(inputs, ends)
+
+
+def _positions_of_table(graph: Graph, sides: Sequence[str], tiles: str, places: str) -> str:
+    """Embeddings of positions ``[patches, width]``, squares of patches first, between those of a table."""
+    table = graph.weight(1, WIDTH, SIDE_OF_TABLE, SIDE_OF_TABLE, depth=1)
+    sizes = graph("Concat", graph.integers(1, WIDTH), *sides, axis=0)
+    image = graph("Resize", table, "", "", sizes, mode="linear", coordinate_transformation_mode=places)
+    squares = graph("Reshape", image, graph("Concat", graph.integers(WIDTH), tiles, axis=0))
+    return graph("Reshape", graph("Transpose", squares, perm=[1, 3, 2, 4, 0]), graph.integers(-1, WIDTH))
 
 
 def _windows(graph: Graph, sides: Sequence[str], window: int) -> tuple[str, str, str]:
@@ -169,6 +200,20 @@ def with_three_positions(decoder: onnx.ModelProto) -> onnx.ModelProto:
     return decoder
 
 
+def with_states_of_images(decoder: onnx.ModelProto) -> onnx.ModelProto:
+    """The decoder that adds ``deepstack_embeds [1, batch, tokens, width]``."""
+    graph = decoder.graph
+    for node in graph.node:
+        if node.op_type != "Shape":
+            node.input[:] = ["stacked" if name == "inputs_embeds" else name for name in node.input]
+    graph.node.insert(0, helper.make_node("Add", ["inputs_embeds", "states"], ["stacked"]))
+    graph.node.insert(0, helper.make_node("Gather", ["deepstack_embeds", "first"], ["states"]))
+    graph.initializer.append(numpy_helper.from_array(np.array(0), "first"))
+    dims = [1, "batch_size", "sequence_length", HIDDEN]
+    graph.input.append(helper.make_tensor_value_info("deepstack_embeds", TensorProto.FLOAT, dims))
+    return decoder
+
+
 def split(decoder: Decoder) -> tuple[onnx.ModelProto, onnx.ModelProto]:
     """The embeddings of tokens, and the decoder that reads them."""
     model = decoder.build()
@@ -208,19 +253,25 @@ def write_vision_folder(
     ending: str = "",
 ) -> None:
     """The first of ``tokens`` stands for each state of an image; ``size`` is that of the preprocessor."""
-    has_patches, has_windows = model_type.startswith("qwen2"), model_type == "qwen2_5_vl"
+    has_patches, has_windows = model_type.startswith("qwen"), model_type == "qwen2_5_vl"
+    has_table = model_type == "qwen3_vl"
     embeddings, language_model = split(decoder)
     models = {
-        "vision_encoder": patch_encoder(WINDOW if has_windows else None) if has_patches else vision_encoder(rank=rank),
+        "vision_encoder": patch_encoder(WINDOW if has_windows else None, has_table=has_table)
+        if has_patches
+        else vision_encoder(rank=rank),
         "embed_tokens": embeddings,
         "decoder_model_merged": with_three_positions(language_model) if has_patches else language_model,
     }
+    if has_table:
+        models["decoder_model_merged"] = with_states_of_images(models["decoder_model_merged"])
     (folder / "onnx").mkdir(parents=True)
     for name, model in models.items():
         onnx.save(model, folder / "onnx" / f"{name}{ending}.onnx")
-    _write_tokenizer(folder, tokens)
+    write_image_tokenizer(folder, tokens)
     settings = {"hidden_size": HIDDEN, "vocab_size": VOCABULARY, "model_type": "llama"}
     vision = {"patch_size": PATCH, "image_size": SIDE, "window_size": WINDOW * MERGE * PATCH}
+    vision |= {"num_position_embeddings": SIDE_OF_TABLE**2, "deepstack_visual_indexes": [0]}  # type: ignore[dict-item]
     write_json(folder / "config.json", {"model_type": model_type, "text_config": settings, "vision_config": vision})
     sizes = {"size": size or {"shortest_edge": SIDE}, "crop_size": {"height": SIDE, "width": SIDE}}
     patches = {
@@ -270,7 +321,7 @@ def _among_embeddings(embeddings: onnx.ModelProto) -> onnx.ModelProto:
     return embeddings
 
 
-def _write_tokenizer(folder: Path, tokens: Sequence[str]) -> None:
+def write_image_tokenizer(folder: Path, tokens: Sequence[str]) -> None:
     """A tokenizer of single bytes whose last tokens are ``tokens``, the first of them :data:`IMAGE_ID`."""
     write_tokenizer(folder)
     path = folder / "tokenizer.json"
@@ -286,14 +337,15 @@ def _write_tokenizer(folder: Path, tokens: Sequence[str]) -> None:
 
 
 class VisionLanguageModel:
-    """The parts of a folder in onnxruntime."""
+    """The parts of a folder in onnxruntime; ``files`` are those of the parts, by the names of transformers.js."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: Mapping[str, Path] | None = None, patch: int = PATCH) -> None:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        files = files or {path.stem: path for path in (folder / "onnx").glob("*.onnx")}
         self._sessions = {
-            path.stem: onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-            for path in (folder / "onnx").glob("*.onnx")
+            name: onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]) for name, path in files.items()
         }
+        self._patch = patch
         self._has_patches = len(self._sessions["vision_encoder"].get_inputs()) == 2
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -304,10 +356,12 @@ class VisionLanguageModel:
         """The next ``count`` tokens; ``text`` has an image token for each of the states of ``images``, ``[h, w, 3]``."""
         tokens = np.array([self._tokenizer.encode(text).ids])
         x, places = self._embedded(tokens), tokens == IMAGE_ID
+        stacked = np.zeros_like(x)
         if images:
-            states = np.concatenate([self._states(image) for image in images])
+            states, *others = (np.concatenate(parts) for parts in zip(*map(self._states, images)))
             assert places.sum() == len(states)
             x[places] = states
+            stacked[places] = others[0] if others else 0
         decoder, result = self._sessions["decoder_model_merged"], list[int]()
         inputs = [port.name for port in decoder.get_inputs()]
         outputs = [port.name for port in decoder.get_outputs()]
@@ -321,29 +375,37 @@ class VisionLanguageModel:
             feeds |= {"inputs_embeds": x, "attention_mask": np.ones((1, length), np.int64)}
             if "position_ids" in inputs:
                 feeds["position_ids"] = positions if self._has_patches else positions[0]
+            if "deepstack_embeds" in inputs:
+                feeds["deepstack_embeds"] = stacked[None]
             values = dict(zip(outputs, decoder.run(None, feeds)))
             feeds = {name: values[name.replace("past_key_values", "present")] for name in caches}
             result.append(int(values["logits"][0, -1].argmax()))
             x = self._embedded(np.array([result[-1:]]))
+            stacked = np.zeros_like(x)
             positions = np.full((3, 1, 1), positions.max() + 1)
         return result
 
     def _embedded(self, tokens: np.ndarray) -> np.ndarray:
-        return np.array(self._sessions["embed_tokens"].run(None, {"input_ids": tokens})[0])
+        none = {"image_features": np.zeros((1, HIDDEN)), "deepstack_features": np.zeros((1, 1, HIDDEN))}
+        session = self._sessions["embed_tokens"]
+        names = {port.name for port in session.get_inputs()}
+        feeds = {name: value.astype(np.float32) for name, value in none.items() if name in names}
+        return np.array(session.run(None, {"input_ids": tokens, **feeds})[0])
 
-    def _states(self, image: np.ndarray) -> np.ndarray:
-        """The states of an image, ``[tokens, width]``."""
+    def _states(self, image: np.ndarray) -> list[np.ndarray]:
+        """The states of an image, ``[tokens, width]``, and those that a layer of the decoder adds."""
         pixels = (image.astype(np.float32) / 255 - np.float32(MEAN)) / np.float32(DEVIATION)
         pixels = pixels.transpose(2, 0, 1)
         session = self._sessions["vision_encoder"]
         if not self._has_patches:
-            return np.reshape(session.run(None, {"pixel_values": pixels[None]})[0], (-1, HIDDEN))
-        height, width = (side // PATCH for side in image.shape[:2])
+            return [np.reshape(session.run(None, {"pixel_values": pixels[None]})[0], (-1, HIDDEN))]
+        height, width = (side // self._patch for side in image.shape[:2])
         twice = np.stack([pixels, pixels])
-        parts = twice.reshape(2, 3, height // MERGE, MERGE, PATCH, width // MERGE, MERGE, PATCH)
-        rows = parts.transpose(2, 5, 3, 6, 1, 0, 4, 7).reshape(height * width, PATCH_NUMBERS)
+        parts = twice.reshape(2, 3, height // MERGE, MERGE, self._patch, width // MERGE, MERGE, self._patch)
+        rows = parts.transpose(2, 5, 3, 6, 1, 0, 4, 7).reshape(height * width, -1)
         grid = np.array([[1, height, width]])
-        return np.array(session.run(None, {"pixel_values": rows, "image_grid_thw": grid})[0])
+        states, *others = session.run(None, {"pixel_values": rows, "image_grid_thw": grid})
+        return [np.array(states), *(np.array(other)[0] for other in others)]
 
     def _positions(self, places: np.ndarray, images: Sequence[np.ndarray]) -> np.ndarray:
         """The positions of a prompt, ``[3, 1, tokens]``: those of Qwen2-VL count rows and columns of images."""
@@ -357,7 +419,7 @@ class VisionLanguageModel:
                 columns.append((start, start, start))
                 index += 1
                 continue
-            height, width = (side // PATCH // MERGE for side in next(next_image).shape[:2])
+            height, width = (side // self._patch // MERGE for side in next(next_image).shape[:2])
             columns += [(start, start + row, start + column) for row in range(height) for column in range(width)]
             index += height * width
         return np.array(columns).T[:, None]

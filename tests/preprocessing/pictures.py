@@ -19,6 +19,8 @@ RESIZES = {
     "linear": ResizeAlgorithm.RESIZE_LINEAR,
     "cubic": ResizeAlgorithm.RESIZE_CUBIC,
     "nearest": ResizeAlgorithm.RESIZE_NEAREST,
+    "bilinear_pillow": ResizeAlgorithm.RESIZE_BILINEAR_PILLOW,
+    "bicubic_pillow": ResizeAlgorithm.RESIZE_BICUBIC_PILLOW,
 }
 PLANES = {"nv12": ColorFormat.NV12_SINGLE_PLANE, "i420": ColorFormat.I420_SINGLE_PLANE}
 
@@ -88,9 +90,12 @@ def with_processor(plain: Path, name: str, steps: Preprocess, outputs: dict[str,
     if steps.color in PLANES:
         blue_first = steps.model_color == "bgr"
         chain.convert_color(ColorFormat.BGR if blue_first else ColorFormat.RGB)
+    in_bytes = steps.resize in ("bilinear_pillow", "bicubic_pillow")
+    if in_bytes:
+        chain.resize(RESIZES[steps.resize], *(steps.size or ()))
     if steps.mean or steps.scale or steps.resize:
         chain.convert_element_type(openvino.Type.f32)
-    if steps.resize:
+    if steps.resize and not in_bytes:
         chain.resize(RESIZES[steps.resize], *(steps.size or ()))
     if steps.swaps_colors:
         chain.reverse_channels()

@@ -106,7 +106,7 @@ ERRORS: dict[str, tuple[list[str], str]] = {
     "no number": (["--mean-values", "image[a]"], "--mean-values must be numbers, but has 'a'"),
     "brackets": (["--mean-values", "image[1,2"], "has brackets or commas that do not fit"),
     "zero": (["--scale-values", "0"], "scale divides the input, so that it cannot be 0"),
-    "resize": (["--resize", "area"], "resize must be linear, cubic or nearest, but is 'area'"),
+    "resize": (["--resize", "area"], "resize must be linear, cubic, nearest, bilinear_pillow or bicubic_pillow, but is 'area'"),
     "colour": (["--color", "yuv"], "color must be rgb, bgr, nv12 or i420, but is 'yuv'"),
     "type": (["--input", "image[u9]"], "element_type must be a type such as u8 or f32, but is 'u9'"),
 }  # fmt: skip
@@ -125,6 +125,40 @@ def of_integers() -> onnx.ModelProto:
     return onnx.parser.parse_model(
         '<ir_version: 9, opset_import: ["" : 17]> m (int64[2] x) => (int64[2] y) { y = Neg(x) }'
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"size": 8}, "size is of no use without resize"),
+        ({"crop": (8, 8), "resize": "linear"}, "crop needs size, to which images are resized before"),
+        ({"crop": 8, "resize": "linear", "size": 8}, "crop must be the height and the width that images get, but is 8"),
+        (
+            {"size": (8, 0), "resize": "linear"},
+            r"size must be the height and the width that images get, but is \(8, 0\)",
+        ),
+        ({"crop": (8, 9), "resize": "linear", "size": 8}, r"crop takes the middle .* is \[8, 9\], and size is 8"),
+        ({"size": 12, "resize": "linear"}, "size is that of the shorter side alone: say with crop"),
+        ({"size": 16, "crop": (12, 15), "resize": "linear"}, r"height and width 12, 16, but crop is \[12, 15\]"),
+    ],
+)
+def test_sizes_that_do_not_fit(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(converter.ConversionError, match=message):
+        converter.convert_model(model_of_pictures(), preprocess={"image": Preprocess(model_layout="nchw", **fields)})
+
+
+@pytest.mark.parametrize("resize", ["linear", "bicubic_pillow"])
+@pytest.mark.parametrize("shape", [(31, 23), (29, 53)])
+def test_the_middle_of_images_by_their_shorter_side(resize: str, shape: tuple[int, int], tmp_path: Path) -> None:
+    """The record is read back from the file, and each engine computes the steps of the reference."""
+    steps = Preprocess(element_type="u8", layout="nhwc", model_layout="nchw", resize=resize, size=17, crop=(12, 16))
+    model = model_of_pictures()
+    converter.save_model(converter.convert_model(model, preprocess={"image": steps}), tmp_path / "m.xml")
+    assert recorded(tmp_path / "m.xml").inputs["image"] == steps
+    image = picture(1, *shape, 3)
+    for engine in ("numpy", "openvino"):
+        report = converter.verify(model, tmp_path / "m.xml", inputs={"image": image}, engine=engine)
+        assert report.passed, report.verdict
 
 
 def test_errors_in_python() -> None:

@@ -42,6 +42,8 @@ ROWS = {
     "linear": (Preprocess(resize="linear", mean=MEAN, **U8), (1, 31, 7, 3), "u8"),
     "cubic": (Preprocess(resize="cubic", scale=255, **U8), (1, 31, 7, 3), "u8"),
     "nearest": (Preprocess(resize="nearest", **U8), (1, 31, 50, 3), "u8"),
+    "bilinear, as Pillow": (Preprocess(resize="bilinear_pillow", mean=MEAN, **U8), (1, 31, 37, 3), "u8"),
+    "bicubic, as Pillow": (Preprocess(resize="bicubic_pillow", scale=255, **U8), (1, 9, 40, 3), "u8"),
     "linear without a layout": (Preprocess(resize="linear", model_layout="nchw"), (1, 3, 40, 5), "f32"),
     "everything": (
         Preprocess(resize="linear", mean=MEAN, scale=SCALE, reverse_channels=True, **U8), (1, 24, 33, 3), "u8",

@@ -11,7 +11,7 @@ from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, transpose, with_shape
 from converter.to_onnx.registry import ir_op
-from ir_runtime.graph import INFINITY, Dimension, element_types
+from ir_runtime.graph import INFINITY, Dimension, ElementType, element_types
 from ir_runtime.operations.interpolate import Interpolate1, Interpolate4, Interpolate11, scaled_dimension
 
 _MODES = {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cubic": "cubic"}
@@ -165,7 +165,8 @@ def _by_products(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, targe
         ctx.fail(f"the mode {op.mode} in ONNX needs known dimensions before and after")
     element_type, rank = x.element_type, x.shape.rank
     work = x if element_type in (element_types.f32, element_types.f64) else ctx.cast(x, element_types.f32)
-    for axis, number in zip(axes, constant.reshape(-1).tolist()):
+    rounds_each = op.mode.endswith("_pillow") and not element_type.is_real
+    for axis, number in sorted(zip(axes, constant.reshape(-1).tolist()), reverse=rounds_each):
         size = x.shape[axis].value
         if op.shape_calculation_mode == "sizes":
             count, scale = int(number), np.float32(np.float32(number) / np.float32(size))
@@ -177,9 +178,16 @@ def _by_products(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, targe
         order = [*[i for i in range(rank) if i != axis], axis]
         moved = ctx.emit("MatMul", transpose(ctx, work, order), ctx.like(weights.T, work))
         work = transpose(ctx, moved, [order.index(i) for i in range(rank)])
+        if rounds_each:
+            work = _rounded(ctx, work, element_type)
     if work.element_type is element_type:
         return work
     if element_type.is_real:
         return ctx.cast(work, element_type)
-    low, high = (ctx.like(limit, work) for limit in element_type.limits)
-    return ctx.cast(ctx.emit("Clip", ctx.emit("Round", work), low, high), element_type)
+    return ctx.cast(_rounded(ctx, work, element_type), element_type)
+
+
+def _rounded(ctx: Context, x: Value, element_type: ElementType) -> Value:
+    """The nearest whole numbers that ``element_type`` has, still as floats."""
+    low, high = (ctx.like(limit, x) for limit in element_type.limits)
+    return ctx.emit("Clip", ctx.emit("Round", x), low, high)

@@ -202,6 +202,7 @@ def _recurrence() -> list[Call]:
 def _images() -> list[Call]:
     found = []
     data = normal(2, 3, 4, 6)
+    image = np.random.default_rng(5).integers(0, 256, (2, 3, 4, 6)).astype(np.uint8)
     for mode, (sizes, axes) in itertools.product(("nearest", "linear", "cubic"), [((8, 3), (2, 3)), ((5,), (3,))]):
         wanted, along = ints(*sizes), ints(*axes)
         scales = np.array([1.5, 0.7][: len(sizes)], np.float32)
@@ -219,6 +220,7 @@ def _images() -> list[Call]:
     found += calls("Interpolate", 11, data, ints(2, 3, 8, 3), coordinate_transformation_mode="align_corners")
     for mode in ("bilinear_pillow", "bicubic_pillow"):
         found += calls("Interpolate", 11, data, ints(8, 3), ints(2, 3), mode=mode)
+        found += calls("Interpolate", 11, image, ints(8, 3), ints(2, 3), mode=mode, cube_coeff=-0.5)
     found += calls("GridSample", 9, data, uniform(-1.2, 1.2, 2, 5, 7, 2), padding_mode="border")
     found += calls("GridSample", 9, data, uniform(-1.2, 1.2, 2, 5, 7, 2), align_corners=True, mode="bicubic")
     blocks: dict[str, Any] = {"strides": (1, 1), "dilations": (1, 1), "pads_begin": (0, 0), "pads_end": (0, 0)}
