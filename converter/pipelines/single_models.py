@@ -57,6 +57,7 @@ _OTHER_TASKS: Mapping[str, _Signature] = {
     "depth-estimation": _Signature("pixel_values", frozenset({"predicted_depth"})),
     "image-feature-extraction": _Signature("pixel_values", frozenset({_HIDDEN})),
     "audio-classification": _Signature("input_values", frozenset({_LOGITS}), 2),
+    "text-to-audio": _Signature(_TEXT, frozenset({"waveform"})),
 }
 """Tasks that openvino-genai has no pipeline for. The first that fits is taken where no configuration decides."""
 _ARCHITECTURES = {"MaskedLM": "fill-mask", "TokenClassification": "token-classification"}

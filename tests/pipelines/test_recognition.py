@@ -74,6 +74,16 @@ def _images(**outputs: Sequence[int | str]) -> Callable[[Path], None]:
     return write
 
 
+def _sound(folder: Path) -> None:
+    """The inputs and the output of Kokoro."""
+    folder.mkdir()
+    graph = Graph()
+    scaled = graph("Mul", graph("Cast", "input_ids", to=onnx.TensorProto.FLOAT), "speed")
+    wave = graph("Mul", scaled, graph("ReduceMean", "style", axes=[1], keepdims=1))
+    inputs = {"input_ids": (np.int64, [1, "n"]), "style": (np.float32, [1, 256]), "speed": (np.float32, [1])}
+    onnx.save(graph.model(inputs, {"waveform": (wave, [1, "n"])}), folder / "model.onnx")
+
+
 FOLDERS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "decoder": (lambda folder: write_folder(folder, Decoder()), "text-generation", "LLMPipeline"),
     "speech": (_speech, "automatic-speech-recognition", "WhisperPipeline"),
@@ -88,6 +98,7 @@ FOLDERS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "classes of tokens": (lambda folder: _texts(folder, outputs="logits"), "token-classification", "OpenVINO"),
     "classes of images": (_images(logits=["b", 5]), "image-classification", "OpenVINO"),
     "boxes": (_images(logits=["b", 4, 5], pred_boxes=["b", 4, 4]), "object-detection", "OpenVINO"),
+    "sound of phonemes": (_sound, "text-to-audio", "OpenVINO"),
     "masks": (_images(logits=["b", 5, 2, 2]), "image-segmentation", "OpenVINO"),
 }
 
