@@ -466,7 +466,21 @@ FUSED = [
 PRODUCTS = [Row("integer_products", product_of_integers, "MatMul")]
 
 WRONG = [*RESIZED, *ATTENDED, *SIGNALS, *STRIDED, *SIGMOIDS, *FUSED, *PRODUCTS, *COMPRESSED, *THRESHOLDS]
+
+
+def attention_of_lower_rank() -> Probe:
+    """Scores of three dimensions, values of four."""
+    nodes = [
+        helper.make_node("MatMul", ["q", "k"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+        helper.make_node("MatMul", ["weights", "v"], ["y"]),
+    ]
+    feeds = {"q": numbers(2, 5, 8) / 80, "k": numbers(2, 8, 6) / 96, "v": numbers(1, 2, 6, 7)}
+    return several(nodes, feeds, {}, {name: value.shape for name, value in feeds.items()})
+
+
 REFUSED = [
+    Row("attention_of_lower_rank", attention_of_lower_rank, "MatMul SoftMax MatMul"),
     *RESIZED_IN_FRONT,
     *RESIZED_FROM_SHAPES,
     *RESIZED_CHANNELS,
