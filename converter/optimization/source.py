@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from converter.errors import ConversionError, InvalidModelError
 from converter.from_onnx.options import Options
+from converter.from_onnx.translation.registry import counts_before_function
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import model_functions
 from converter.onnx_file.messages import (
     AttributeProto,
     DimensionProto,
+    FunctionProto,
     GraphProto,
     NodeProto,
     SparseTensorProto,
@@ -96,17 +98,18 @@ class Source:
 
     def within(self, place: int) -> Iterator[NodeProto]:
         """A node, the nodes of its graphs, and those of the functions that they call."""
-        return self._within(self.nodes[place])
+        return self._within(self.nodes[place], self.functions)
 
-    def _within(self, node: NodeProto, callers: frozenset[tuple[str, str]] = frozenset()) -> Iterator[NodeProto]:
+    def _within(self, node: NodeProto, functions: Mapping[tuple[str, str], FunctionProto]) -> Iterator[NodeProto]:
         yield node
         for graph in subgraphs(node):
             for inner in graph.node:
-                yield from self._within(inner, callers)
+                yield from self._within(inner, functions)
         key = (normalize_domain(node.domain), node.op_type)
-        if key in self.functions and key not in callers:
-            for inner in self.functions[key].node:
-                yield from self._within(inner, callers | {key})
+        if key in functions:
+            others = {other: function for other, function in functions.items() if other != key}
+            for inner in functions[key].node:
+                yield from self._within(inner, others)
 
     def called(self, places: Iterable[int]) -> set[tuple[str, str]]:
         """The functions that these nodes call, and those that these call."""
@@ -114,12 +117,24 @@ class Source:
         return {key for node in nodes if (key := (normalize_domain(node.domain), node.op_type)) in self.functions}
 
     def size(self, place: int) -> int:
-        """Count the nodes that a node stands for with those of its graphs and functions, without constants."""
-        inner = self.within(place)
+        """Count the nodes that a node stands for with those of its graphs and functions, without constants.
+
+        A call that onnxruntime runs by a kernel, whatever the function says, is one node.
+        """
+        inner = self._within(self.nodes[place], self._expanded)
         return sum(
-            (normalize_domain(node.domain), node.op_type) not in self.functions and node.op_type not in _CONSTANTS
+            (normalize_domain(node.domain), node.op_type) not in self._expanded and node.op_type not in _CONSTANTS
             for node in inner
         )
+
+    @cached_property
+    def _expanded(self) -> Mapping[tuple[str, str], FunctionProto]:
+        """The functions that runtimes expand."""
+        return {
+            (domain, name): function
+            for (domain, name), function in self.functions.items()
+            if not counts_before_function(name, domain, self.opsets.get(domain, 0))
+        }
 
     def names(self) -> set[str]:
         """The names of all tensors, those in the graphs of nodes included."""
