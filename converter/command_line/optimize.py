@@ -52,12 +52,15 @@ def optimize_command(
       onnx2ir optimize model.onnx --opset 13
       onnx2ir optimize model.onnx --input "image[1,3,224,224]"
       onnx2ir optimize model.onnx --target onnxruntime --json
+      onnx2ir optimize model.onnx --fp16 --fp16-except Softmax --verify
     """
     from converter.optimization.optimize import optimize
     from converter.to_onnx.file import check_onnx_path
 
     if not check:
         refuse_unused("unverified")
+    if not values["float16"]:
+        refuse_unused("float32")
     target = output_model if output_model is not None else model.with_suffix(".optimized.onnx")
     check_onnx_path(target)
     check_output(target, model)
@@ -83,6 +86,7 @@ def optimize_command(
         sizes = ", ".join(f"{path} ({size_text(path.stat().st_size)})" for path in files)
         nodes = f"{result.nodes_before} nodes became {result.nodes}, of opset {result.opset}"
         stay = f"; {len(result.kept)} stay as they are" if result.kept else ""
-        state.inform(f"Wrote {sizes}: {nodes}{stay}")
+        wide = f"; {len(result.float32)} compute in float32 (--json lists them)" if result.float32 else ""
+        state.inform(f"Wrote {sizes}: {nodes}{stay}{wide}")
         print_report(report)
     exit_of(report)

@@ -111,6 +111,11 @@ class Source:
             for inner in functions[key].node:
                 yield from self._within(inner, others)
 
+    def all_nodes(self) -> Iterator[NodeProto]:
+        """All nodes, with those of graphs and of called functions."""
+        for place in range(len(self.nodes)):
+            yield from self.within(place)
+
     def called(self, places: Iterable[int]) -> set[tuple[str, str]]:
         """The functions that these nodes call, and those that these call."""
         nodes = (inner for place in places for inner in self.within(place))
