@@ -221,7 +221,7 @@ class Assembly:
         """A node as the file has it, with the weights that it holds."""
         node = onnx.NodeProto()
         node.CopyFrom(self.source.original.as_onnx().graph.node[self.source.places_in_file[place]])
-        node.input[:] = [self._original(name) for name in node.input]
+        node.input[:] = [self._original(name) for name in self.source.nodes[place].input]
         for tensor in tensors_in(node):
             entries = {entry.key: entry.value for entry in tensor.external_data}
             if entries.get("location") == EMBEDDED:

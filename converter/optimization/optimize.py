@@ -24,6 +24,7 @@ from converter.onnx_file.domains import MICROSOFT, normalize_domain
 from converter.onnx_file.node_order import node_name, subgraphs
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.optimization.assembly import Assembly
+from converter.optimization.equal_nodes import merge_equal_nodes
 from converter.optimization.float16 import (
     ASKED_FOR,
     ends_of_codes,
@@ -256,8 +257,12 @@ class _Search:
         for part in parts:
             passes.update(part.passes)
             copies.update(part.copies)
+        units = self.source.units(kept_nodes)
+        in_order = [graphs[unit[0]] for unit in units if unit[0] in graphs]
+        merged = merge_equal_nodes(in_order, self.fixed, self.taken)
+        copies |= {name: merged.get(same, same) for name, same in copies.items()} | merged
         reason = _SMALLER if is_written else f"opsets from {OLDEST} to {NEWEST} are written, and it is of {opset}"
-        assembly = Assembly(self.source, self.source.units(kept_nodes), graphs, opset, inner, copies, self.taken)
+        assembly = Assembly(self.source, units, graphs, opset, inner, copies, self.taken)
         bodies_of_all = [body for bodies_of_node in bodies.values() for _, _, body in bodies_of_node]
         return Optimization(
             assembly,
@@ -341,9 +346,14 @@ class _Search:
             for place in filter(partial(self._may_stay, opset=opset), growth):
                 by_operator.setdefault(self.source.nodes[place].op_type, set()).add(place)
             grown = sorted(by_operator.values(), key=lambda places: -sum(growth[place] for place in places))
-            for places in ([set().union(*grown)] if len(grown) > 1 else []) + grown[:_MOST_TRIES]:
-                parts, all_kept = self._parts(kept_nodes | places, opset)
-                if self._size(parts, all_kept) < self._size(best, kept_nodes):
+            base, all_grown = kept_nodes, set[int]().union(*grown)
+            for places in ([all_grown] if len(grown) > 1 else []) + grown[:_MOST_TRIES]:
+                # Where all of them together are fewer nodes, some may not have to stay.
+                is_without = len(grown) > 1 and places is not all_grown and all_grown <= kept_nodes
+                tried = kept_nodes - (places - base) if is_without else kept_nodes | places
+                parts, all_kept = self._parts(tried, opset)
+                size, least = self._size(parts, all_kept), self._size(best, kept_nodes)
+                if size < least or (is_without and size == least):
                     best, kept_nodes = parts, all_kept
             if self._size(best, kept_nodes) == before:
                 break

@@ -30,6 +30,7 @@ from converter.onnx_file.model_info import declared_shape, model_opsets
 from converter.onnx_file.node_order import in_order, node_name, read_names, subgraphs
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of, onnx_number
+from converter.optimization.zero_states import without_zero_states
 from ir_runtime.graph import Model, PartialShape, Tensor, element_types
 
 if TYPE_CHECKING:
@@ -64,12 +65,15 @@ class Source:
         self.inputs = [value for value in graph.input if value.name not in self.initializers]
         self.outputs = list(graph.output)
         available = {*self.initializers, *self.sparse, *(value.name for value in self.inputs)}
-        self.nodes: list[NodeProto] = _needed(in_order(graph.node, available), [value.name for value in graph.output])
+        ordered = in_order(graph.node, available)
+        nodes = without_zero_states(self.file, ordered, self.initializers)
+        place_in_file = {id(node): place for place, node in enumerate(graph.node)}
+        places = {id(node): place_in_file[id(original_node)] for node, original_node in zip(nodes, ordered)}
+        self.nodes: list[NodeProto] = _needed(nodes, [value.name for value in graph.output])
         self.reads = [read_names(node) for node in self.nodes]
         self.producers = {name: place for place, node in enumerate(self.nodes) for name in node.output if name}
         self._check_names({*available, *self.producers})
-        place_in_file = {id(node): place for place, node in enumerate(graph.node)}
-        self.places_in_file = [place_in_file[id(node)] for node in self.nodes]
+        self.places_in_file = [places[id(node)] for node in self.nodes]
         self.constants = {
             place
             for place, node in enumerate(self.nodes)
