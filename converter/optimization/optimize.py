@@ -65,6 +65,8 @@ _OPERATORS = {
     "swishes": "Swish",
 }
 """Passes of fusion -> the operator that they lead to: in an opset without it the nodes would be spelled out again."""
+_OF_ONNXRUNTIME = frozenset({"attentions", "einsum_attentions", "gelus"})
+"""Passes of fusion to what onnxruntime has an operator for in every opset."""
 _DIFFER_IN_TYPES = {
     "Bernoulli": 15,
     "Dropout": 12,
@@ -177,16 +179,26 @@ def optimize(model: ModelSource, *, options: OptimizationOptions | None = None, 
     with about(file.name), stage("optimize"):
         excepted = chosen.excepted()
         first = _Search(Source(file, chosen.bindings().bindings), chosen)
-        best = first.result()
+        best = _with_operators_of_onnxruntime(first)
         again = replace(chosen, input=None, freeze=None, batch=None, opset=None)
         best = _repeated(best, again)
         return _halved(best, again, excepted - first.excepted) if chosen.fp16 else best
 
 
+def _with_operators_of_onnxruntime(search: _Search) -> Optimization:
+    """The result with fewer nodes: as it is, or of what becomes operators of onnxruntime's, where these may be used."""
+    best = search.result()
+    if search.options.target == "onnxruntime":
+        source, options = search.source, search.options
+        fused = _Search(source, options, source.names(), search.in_half, _OF_ONNXRUNTIME).result()
+        best = fused if fused.nodes < best.nodes else best
+    return best
+
+
 def _repeated(best: Optimization, options: OptimizationOptions) -> Optimization:
     """Optimize again while that leaves fewer nodes: what one round makes of the graph may show more to the next."""
     for _ in range(_MOST_REPEATS):
-        result = _Search(Source(best.assembly.as_file(), Options()), options).result()
+        result = _with_operators_of_onnxruntime(_Search(Source(best.assembly.as_file(), Options()), options))
         if result.nodes >= best.nodes:
             break
         passes = Counter(best.passes) + Counter(result.passes)
@@ -214,12 +226,19 @@ class _Search:
     """The nodes that stay, found by carrying the others through the IR."""
 
     def __init__(
-        self, source: Source, options: OptimizationOptions, taken: set[str] | None = None, in_half: bool = False
+        self,
+        source: Source,
+        options: OptimizationOptions,
+        taken: set[str] | None = None,
+        in_half: bool = False,
+        fused: frozenset[str] = frozenset(),
     ) -> None:
         self.source = source
         self.taken = source.names() if taken is None else taken
         self.options = options
         self.in_half = in_half
+        self.fused = fused
+        """Passes of fusion that lead to operators of onnxruntime, where ONNX's are those of a later opset."""
         self.everything = frozenset(range(len(source.nodes))) - source.constants
         self.imported = source.opsets.get("", FORMS)
         self.opset = options.opset or self.imported
@@ -324,7 +343,7 @@ class _Search:
         options = replace(self.options, input=None, freeze=None, batch=None, opset=opset)
         return {
             place: [
-                (number, index, _Search(body, options, self.taken, self.in_half).result())
+                (number, index, _Search(body, options, self.taken, self.in_half, self.fused).result())
                 for number, index, body in self.source.bodies(place)
             ]
             for place in kept_nodes
@@ -444,6 +463,7 @@ class _Search:
 
     def _conversion_options(self, opset: int) -> ConversionOptions:
         late = {name for name, op in _OPERATORS.items() if schema_table.versions(op, "")[0].since_version > opset}
+        late -= self.fused
         options = self.options.conversion()
         if not late or not options.fuse:
             return options
