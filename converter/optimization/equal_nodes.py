@@ -43,6 +43,7 @@ class _Merging:
         self.copies: dict[str, str] = {}
         self._fixed = fixed
         self._calls: dict[Hashable, tuple[Graph, Call]] = {}
+        """Calls by operator, attributes and inputs, which are known by numbers: tuples of tuples would grow."""
         self._counts = Counter(value.name for graph in graphs for call in graph.calls for value in call.outputs)
         self._taken = taken
         self._names = Names({*taken, *self._counts})
@@ -60,7 +61,7 @@ class _Merging:
             earlier = self._calls.get(key)
             if earlier is None or any(value.name in self._fixed for value in call.outputs):
                 self._calls.setdefault(key, (graph, call))
-                self._keys.update({value: (key, number) for number, value in enumerate(call.outputs)})
+                self._keys.update({value: id(value) for value in call.outputs})
                 calls.append(call)
                 continue
             for value, same in zip(call.outputs, earlier[1].outputs):
