@@ -86,9 +86,9 @@ class _Merging:
 
     def _read(self, graph: Graph, value: Value) -> Value:
         """The input of a graph that is an output of another."""
-        for known in graph.inputs:
-            if known.name == value.name:
-                return known
+        for source in graph.inputs:
+            if source.name == value.name:
+                return source
         read = Value(value.type, value.name)
         graph.inputs.append(read)
         self._keys[read] = self._keys[value]
