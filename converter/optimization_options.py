@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from converter.export_options import ExportOptions
-from converter.options import ConversionOptions, described, option, same_option
+from converter.options import SWITCH, ConversionOptions, described, option, same_option
 from ir_runtime.records import record
 
 if TYPE_CHECKING:
@@ -66,6 +66,39 @@ class OptimizationOptions:
     skip_passes: str | Sequence[str] = _as_for_convert("skip_passes")
     exact: bool = _as_for_convert("exact")
 
+    fp16: bool = option(
+        False,
+        """Compute in float16: weights and activations become float16, between inputs and outputs of float32.
+
+        What needs float32 keeps it, between Casts: operators that have no float16, what is computed from positions or
+        with numbers beyond 65504, and quantized nodes. The result lists these nodes.
+        """,
+        "--fp16",
+        parameter="float16",  # it is a choice for export
+        schema=SWITCH,
+    )
+    fp16_io: bool = option(
+        False, "With fp16: inputs and outputs become float16, too.", "--fp16-io", schema=SWITCH, unused_in=["float32"]
+    )
+    fp16_except: str | Sequence[str] = option(
+        (),
+        """With fp16: names of nodes, or operators, that stay as they are, in float32: "Softmax,/head/MatMul".
+
+        For nodes whose results are too large or not exact enough in float16.
+        """,
+        "--fp16-except",
+        parameter="fp16_except",
+        schema=ConversionOptions.__dataclass_fields__["skip_passes"].metadata["schema"],
+        multiple=True,
+        metavar="NAMES",
+        unused_in=["float32"],
+    )
+
+    def excepted(self) -> set[str]:
+        """Return the names of ``fp16_except``."""
+        texts = [self.fp16_except] if isinstance(self.fp16_except, str) else self.fp16_except
+        return {name.strip() for text in texts for name in text.split(",") if name.strip()}
+
     def conversion(self) -> ConversionOptions:
         """Return the options of the conversion of a part to the plain IR, whose inputs have their shapes already."""
         return ConversionOptions(
@@ -89,5 +122,11 @@ class OptimizationOptions:
             if not isinstance(self.target, str) or self.target not in TARGETS:
                 raise OptionError(f"target must be one of {', '.join(TARGETS)}, but is {shown(self.target)}")
             Opsets.of(self.opset)
+            for name in ("fp16_io", "fp16_except"):
+                if getattr(self, name) and not self.fp16:
+                    raise OptionError(f"{name} needs fp16")
+            if not all(isinstance(name, str) for name in self.fp16_except):
+                raise OptionError(f"fp16_except must be names of nodes or operators, but is {shown(self.fp16_except)}")
+            self.excepted()
             self.bindings()
             self.conversion()

@@ -11,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from converter.command_line.options import CLASSES
+from converter.optimization_options import OptimizationOptions
 from converter.options import FolderOptions, on_command_line, parameter_of
 from converter.verification_options import VerificationOptions
 
@@ -69,7 +70,10 @@ BRANCHES: dict[str, dict[str, Branch]] = {
         ),
     },
     "inspect": {"nodes": _branch("cannot be used with --nodes, which prints lines alone", "report", "as_json")},
-    "optimize": {"unverified": _branch("needs --verify", "inputs", "seed")},
+    "optimize": {
+        "unverified": _branch("needs --verify", "inputs", "seed"),
+        "float32": _branch("needs --fp16", *_fields("float32", OptimizationOptions)),
+    },
     "run": {
         "given": _branch("cannot be used with --inputs, which are not random", "seed"),
         "steps": _branch("executes calls that start anew, and cannot be combined with --steps", "repeat"),

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from converter.command_line.json_output import print_json
-from converter.command_line.options import field_options
+from converter.command_line.options import check_output, field_options, output_option
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, State, guarded
 from converter.editing_options import LISTS, EditOptions, SplitData
@@ -20,13 +20,7 @@ from ir_runtime.report import size_text
 
 @main.command("edit")
 @click.argument("model", type=MODEL_FILE)
-@click.option(
-    "-o",
-    "--output-model",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="The .onnx or .xml to write, by default beside the model: model.edited.onnx.",
-)
+@output_option("The .onnx or .xml to write, by default beside the model: model.edited.onnx.")
 @field_options(EditOptions, ExternalData, SplitData)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @guarded
@@ -53,15 +47,9 @@ def edit_command(
       onnx2ir edit model.xml --add-output hidden
     """
     from converter.editing.edit import edit
-    from converter.errors import ConversionError
-    from ir_runtime.files.whole_files import check_writable
 
     target = output_model if output_model is not None else model.with_suffix(f".edited{model.suffix}")
-    if not target.parent.is_dir():
-        raise ConversionError(f"there is no folder '{target.parent}' to write '{target.name}' to")
-    if target.exists() and target.samefile(model):
-        raise ConversionError(f"'{target}' is the model that is read: write to another file")
-    check_writable(target)
+    check_output(target, model)
     read = {entry.name: values[parameter_of(entry)] for entry in on_command_line(EditOptions)}
     options = EditOptions(**{**read, **{name: ",".join(read[name]) if read[name] else () for name in LISTS}})
     with state.working(f"Editing {model.name}"):

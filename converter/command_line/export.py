@@ -9,7 +9,7 @@ import click
 
 from converter.command_line.branches import refuse_unused
 from converter.command_line.json_output import print_json
-from converter.command_line.options import field_options, read_fields
+from converter.command_line.options import check_output, field_options, output_option, read_fields
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
@@ -23,13 +23,7 @@ if TYPE_CHECKING:
 
 @main.command()
 @click.argument("model", type=MODEL_FILE)
-@click.option(
-    "-o",
-    "--output-model",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="The .onnx to write, by default beside the model, by its name; or a folder for a language model.",
-)
+@output_option("The .onnx to write, by default beside the model, by its name; or a folder for a language model.")
 @field_options(ExportOptions, ExternalData)
 @click.option("--verify", "check", is_flag=True, help="Compare the written model, in onnxruntime, with the IR.")
 @click.option("--inputs", type=INPUT_FILE, help="With --verify: inputs as .npz or .npy instead of random ones.")
@@ -61,7 +55,6 @@ def export(
       onnx2ir export int4.xml --contrib -o int4.onnx
       onnx2ir export llama-ir/ -o llama-onnx/
     """
-    from converter.errors import ConversionError
     from converter.to_onnx.export import Exported
     from converter.to_onnx.file import check_onnx_path, write_onnx
     from ir_runtime import read_model
@@ -76,9 +69,7 @@ def export(
         refuse_unused("unverified")
     target = output_model if output_model is not None else model.with_suffix(".onnx")
     check_onnx_path(target)
-    if not target.parent.is_dir():
-        raise ConversionError(f"there is no folder '{target.parent}' to write '{target.name}' to")
-    check_writable(target)
+    check_output(target, model)
     if page is not None:
         check_writable(page)
     with state.working(f"Exporting {model.name}"):

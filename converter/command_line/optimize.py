@@ -9,7 +9,7 @@ import click
 
 from converter.command_line.branches import refuse_unused
 from converter.command_line.json_output import print_json
-from converter.command_line.options import field_options, read_fields
+from converter.command_line.options import check_output, field_options, output_option, read_fields
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
@@ -24,13 +24,7 @@ if TYPE_CHECKING:
 
 @main.command("optimize")
 @click.argument("model", type=MODEL_FILE)
-@click.option(
-    "-o",
-    "--output-model",
-    type=click.Path(path_type=Path),
-    metavar="PATH",
-    help="The .onnx to write, by default beside the model: model.optimized.onnx.",
-)
+@output_option("The .onnx to write, by default beside the model: model.optimized.onnx.")
 @field_options(OptimizationOptions, ExternalData)
 @click.option("--verify", "check", is_flag=True, help="Compare both models in onnxruntime.")
 @click.option("--inputs", type=INPUT_FILE, help="With --verify: inputs as .npz or .npy instead of random ones.")
@@ -58,21 +52,18 @@ def optimize_command(
       onnx2ir optimize model.onnx --opset 13
       onnx2ir optimize model.onnx --input "image[1,3,224,224]"
       onnx2ir optimize model.onnx --target onnxruntime --json
+      onnx2ir optimize model.onnx --fp16 --fp16-except Softmax --verify
     """
-    from converter.errors import ConversionError
     from converter.optimization.optimize import optimize
     from converter.to_onnx.file import check_onnx_path
-    from ir_runtime.files.whole_files import check_writable
 
     if not check:
         refuse_unused("unverified")
+    if not values["float16"]:
+        refuse_unused("float32")
     target = output_model if output_model is not None else model.with_suffix(".optimized.onnx")
     check_onnx_path(target)
-    if not target.parent.is_dir():
-        raise ConversionError(f"there is no folder '{target.parent}' to write '{target.name}' to")
-    if target.exists() and target.samefile(model):
-        raise ConversionError(f"'{target}' is the model that is read: write to another file")
-    check_writable(target)
+    check_output(target, model)
     text = ",".join(text for text in values["input_texts"] if text.strip())
     options = OptimizationOptions(**{**read_fields(OptimizationOptions, values), "input": text or None})
     with state.working(f"Optimizing {model.name}"):
@@ -95,6 +86,7 @@ def optimize_command(
         sizes = ", ".join(f"{path} ({size_text(path.stat().st_size)})" for path in files)
         nodes = f"{result.nodes_before} nodes became {result.nodes}, of opset {result.opset}"
         stay = f"; {len(result.kept)} stay as they are" if result.kept else ""
-        state.inform(f"Wrote {sizes}: {nodes}{stay}")
+        wide = f"; {len(result.float32)} compute in float32 (--json lists them)" if result.float32 else ""
+        state.inform(f"Wrote {sizes}: {nodes}{stay}{wide}")
         print_report(report)
     exit_of(report)

@@ -33,6 +33,23 @@ def field_options(*classes: type) -> Callable[[Callable[..., Any]], Callable[...
     return decorate
 
 
+def output_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorator: ``-o``, the path of the one model that a command writes."""
+    return click.option("-o", "--output-model", type=click.Path(path_type=Path), metavar="PATH", help=text)
+
+
+def check_output(target: Path, model: Path) -> None:
+    """Raise :class:`ConversionError` where ``target`` cannot be written, or is the ``model`` that is read."""
+    from converter.errors import ConversionError
+    from ir_runtime.files.whole_files import check_writable
+
+    if not target.parent.is_dir():
+        raise ConversionError(f"there is no folder '{target.parent}' to write '{target.name}' to")
+    if target.exists() and target.samefile(model):
+        raise ConversionError(f"'{target}' is the model that is read: write to another file")
+    check_writable(target)
+
+
 def _option(entry: Field[Any]) -> Callable[..., Any]:
     about = dict(entry.metadata["click"])
     text = summary(entry)

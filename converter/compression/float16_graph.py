@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
 
 import numpy as np
 
@@ -11,17 +12,25 @@ from ir_runtime.graph import Array, ElementType, Model, Node, Output, Tensor, el
 from ir_runtime.graph.invariants import PRECISION
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.activation import Clamp1
-from ir_runtime.operations.elementwise import Convert1
+from ir_runtime.operations.elementwise import Comparison, Convert1, Maximum1, Minimum1, Select1
 from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting import UniqueNames, graph_pass
 
 from .float16_constants import constants_of_shapes
-from .half_precision import LARGEST, to_half
+from .half_precision import LARGEST, misfits, to_half
+from .quantized_layers import quantized_layers
 
 _INDEX_TYPES = (element_types.i32, element_types.i64, element_types.boolean)
 """Positions, lengths and masks; integers of 8 bits are pixels and codes of weights."""
+_LARGEST_OF_MASKS = LARGEST / 2
+"""In place of what is beyond float16 in masks: scores are added to it, whose sum must not be infinite."""
 _MAX_CONSTANT_BYTES = 1 << 12
 """Layers with larger constants compute with weights, not with positions."""
+_OF_INDICES = "it computes from positions, lengths or masks alone: float16 has no whole numbers beyond 2048"
+_OF_SHAPES = "its constants decide shapes or indices"
+QUANTIZED = "it is quantized"
+BEYOND = f"it computes with numbers beyond {LARGEST:.0f}, float16's largest"
 
 
 @graph_pass("unfold_float16", PRECISION)
@@ -43,24 +52,43 @@ def unfold_halves(model: Model) -> int:
 
 
 @graph_pass("compute_in_float16", PRECISION)
-def compute_in_half(model: Model) -> None:
+def compute_in_half(
+    model: Model,
+    refused: Mapping[str, str] = MappingProxyType({}),
+    *,
+    half_scales: bool = True,
+    quantized: Collection[str] = (),
+) -> dict[str, str]:
     """Compute in float16 what ``model`` and its bodies compute in float32, in place.
 
     Inputs and outputs, of bodies too, keep their types. What is computed from positions, lengths and masks alone
     stays in float32 up to where it meets the data, as float16 has no whole numbers beyond 2048; so do layers that
-    cannot take float16. Constants beyond float16's largest number become that.
+    cannot take float16, those of ``refused`` (the reasons by name), those that compute with constants beyond
+    float16's largest number, and those that are quantized. Where constants are only moved or compared, they become
+    the largest number. Without ``half_scales`` weights are dequantized to float32, too;
+    ``quantized`` are inputs that were dequantized before, and outputs that are quantized behind.
+
+    Returns the layers that stay in float32, by name, and why.
     """
+    reasons: dict[str, str] = {}
     for part in reversed(list(model.all_models())):
-        _Halving(part).run()
+        halving = _Halving(part, refused, quantized_layers(part, not half_scales, quantized))
+        halving.run()
+        reasons.update(halving.reasons)
+    return reasons
 
 
 class _Halving:
     """The values of one graph in both types."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, refused: Mapping[str, str], quantized: set[Node]) -> None:
         self._model = model
+        self._refused = refused
         self._names = UniqueNames(model)
         self._of_shapes = constants_of_shapes(model)
+        self._quantized = quantized
+        self.reasons: dict[str, str] = {}
+        """Why layers stay in float32, by name."""
         self._single: set[Output] = set()
         """Values that were float32."""
         self._of_indices: set[Output] = set()
@@ -79,12 +107,22 @@ class _Halving:
             if self._is_decompression(node):
                 self._in_half[node.outputs[0]] = node.inputs[0]
             elif self._is_of_indices(node):
-                self._keep(node)
+                self._keep(node, _OF_INDICES)
                 self._of_indices.update(outputs)
                 if any(source in self._beyond or _is_beyond(source) for source in node.inputs):
                     self._beyond.update(outputs)
-            elif node.op.role or node.op.subgraphs or not self._narrow(node):
+            elif node.name in self._refused:
+                self._keep(node, self._refused[node.name])
+            elif node in self._quantized:
+                self._keep(node, QUANTIZED)
+            elif not _only_passes(node.op) and any(self._is_wanted(s) and _is_beyond(s) for s in node.inputs):
+                self._keep(node, BEYOND)
+                self._beyond.update(outputs)
+            elif node.op.role or node.op.subgraphs:
                 self._keep(node)
+            elif not self._narrow(node):
+                of_shapes = any(source.node in self._of_shapes for source in node.inputs)
+                self._keep(node, _OF_SHAPES if of_shapes else f"{node.op.type} takes no float16")
 
     def _is_decompression(self, node: Node) -> bool:
         return isinstance(node.op, Convert1) and node.outputs[0] in self._single and _is_half_constant(node.inputs[0])
@@ -97,13 +135,16 @@ class _Halving:
         is_convert = isinstance(node.op, Convert1) and node.outputs[0] in self._single
         return is_convert and node.inputs[0].tensor is None and node.inputs[0].element_type in _INDEX_TYPES
 
-    def _keep(self, node: Node) -> None:
+    def _keep(self, node: Node, reason: str = "") -> None:
         """Let a layer compute in float32."""
+        if reason and not self._single.isdisjoint((*node.inputs, *node.outputs)):
+            self.reasons[node.name] = reason
         node.replace_inputs([self._as_single(source) for source in node.inputs])
 
     def _narrow(self, node: Node) -> bool:
         """Let a layer compute in float16; False where it cannot."""
-        inputs = [self._as_half(source) if self._is_wanted(source) else source for source in node.inputs]
+        is_mask = isinstance(node.op, Select1)
+        inputs = [self._as_half(source, is_mask) if self._is_wanted(source) else source for source in node.inputs]
         op = _in_half(node.op)
         try:
             types = infer_types(op, [source.type for source in inputs])
@@ -115,17 +156,18 @@ class _Halving:
     def _is_wanted(self, source: Output) -> bool:
         return source in self._single and source.node not in self._of_shapes
 
-    def _as_half(self, source: Output) -> Output:
+    def _as_half(self, source: Output, is_mask: bool = False) -> Output:
         if source.element_type is element_types.f16:
             return source
         if source not in self._in_half:
+            limit = _LARGEST_OF_MASKS if is_mask or source in self._of_indices else LARGEST
             if source.tensor is not None:
-                half = _constant(source, element_types.f16, self._names(f"{source.node.name}/float16"))
+                half = _constant(source, element_types.f16, self._names(f"{source.node.name}/float16"), limit)
             else:
                 value = source
                 if source in self._beyond:
                     name = self._names(f"{source.node.name}/clamp")
-                    value = make_node(Clamp1(min=-LARGEST, max=LARGEST), [source], name).outputs[0]
+                    value = make_node(Clamp1(min=-limit, max=limit), [source], name).outputs[0]
                 half = self._convert(value, element_types.f16)
             self._in_half[source] = half
         return self._in_half[source]
@@ -155,27 +197,48 @@ def _is_half_constant(source: Output) -> bool:
 
 
 def _is_beyond(source: Output) -> bool:
-    if source.tensor is None or not source.element_type.is_real:
-        return False
-    values = np.abs(source.tensor.array().astype(np.float64))
-    return bool((values > LARGEST).any())
+    return source.tensor is not None and source.element_type.is_real and is_beyond(source.tensor)
 
 
-def _constant(source: Output, element_type: ElementType, name: str) -> Output:
-    """A constant in another type, computed while it is written."""
-    tensor = source.tensor
-    assert tensor is not None
+def is_beyond(tensor: Tensor) -> bool:
+    """True if a finite number of a real tensor is beyond float16's largest."""
+    is_wide = tensor.element_type in (element_types.f32, element_types.f64)
+    return is_wide and any(misfits(part)[0] for part in tensor.parts())
 
-    def parts(of: Tensor = tensor) -> Iterator[Array]:
-        for part in of.parts():
-            yield _limited_half(part) if element_type is element_types.f16 else part.astype(element_type.dtype)
+
+def _only_passes(op: Operation) -> bool:
+    """True if results are values of the inputs, or comparisons of them: what is clamped before is clamped behind."""
+    return isinstance(op, (Maximum1, Minimum1, Select1, Clamp1, Concat1, Convert1, Comparison)) or bool(op.movement)
+
+
+def half_tensor(tensor: Tensor, limit: float = LARGEST) -> Tensor:
+    """The tensor in float16, computed while it is written; finite numbers that are too large become ``limit``."""
+    return _converted(tensor, element_types.f16, limit)
+
+
+def _constant(source: Output, element_type: ElementType, name: str, limit: float = LARGEST) -> Output:
+    assert source.tensor is not None
+    return make_node(Const1(value=_converted(source.tensor, element_type, limit)), (), name).outputs[0]
+
+
+def _converted(tensor: Tensor, element_type: ElementType, limit: float) -> Tensor:
+    def parts() -> Iterator[Array]:
+        for part in tensor.parts():
+            yield _limited_half(part, limit) if element_type is element_types.f16 else part.astype(element_type.dtype)
 
     converted = Tensor.computed_in_parts(element_type, tensor.shape, parts, tensor.sample(), tensor, "Convert")
     if tensor.byte_size <= _MAX_CONSTANT_BYTES:
         converted = Tensor.from_array(converted.array(), element_type).derived("Convert", tensor)
-    return make_node(Const1(value=converted), (), name).outputs[0]
+    return converted
 
 
-def _limited_half(values: Array) -> Array:
-    """The numbers as float16; finite ones stay finite."""
-    return to_half(np.where(np.isfinite(values), np.clip(values, -LARGEST, LARGEST), values))
+def _limited_half(values: Array, limit: float) -> Array:
+    """The numbers as float16; finite ones stay finite, and those beyond float16's largest become ``limit``.
+
+    A single number does not become 0: an epsilon of 1e-12 is there to be divided by.
+    """
+    is_beyond = np.isfinite(values) & (np.abs(values) > LARGEST)
+    halves = to_half(np.where(is_beyond, np.copysign(values.dtype.type(limit), values), values))
+    if values.size == 1 and values[0] != 0 and halves[0] == 0:
+        return np.copysign(np.nextafter(np.float16(0), np.float16(1)), values).astype(np.float16)
+    return halves

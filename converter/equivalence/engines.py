@@ -35,6 +35,8 @@ class Engine:
     precision: str = ""
     compile_part: Callable[[Model], Engine] | None = None
     """Another model in the same engine, such as a part of this one; None for NumPy."""
+    notes: Sequence[str] = ()
+    """Remarks on what is compared."""
 
 
 def engine_for(

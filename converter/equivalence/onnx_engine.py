@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +14,7 @@ from converter.conversion import convert
 from converter.equivalence.engines import Engine
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
+from converter.equivalence.tolerances import narrow_type
 from converter.errors import ConversionError, InternalError
 from converter.onnx_file.messages import ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
@@ -30,11 +32,15 @@ def is_onnx(model: object) -> bool:
     return type(model).__module__.startswith("onnx.") and type(model).__name__ == "ModelProto"
 
 
-def onnx_engine(source: object, frozen: Mapping[str, Any] = MappingProxyType({})) -> Engine:
+def onnx_engine(
+    source: object, frozen: Mapping[str, Any] = MappingProxyType({}), widened: Collection[str] = ()
+) -> Engine:
     """The ONNX model ready to run; ``frozen`` are the values of inputs that the caller does not give.
 
-    Its ``model`` is its IR, which tells what a run costs and which values the inputs take; where there is no IR, a
-    graph of the inputs alone.
+    Outputs of float16 come as float32 where their names are among ``widened``.
+
+    Its ``model`` is its IR, which tells what a run costs, which values the inputs take, and whether it computes in 16
+    bits; where there is no IR, a graph of the inputs alone.
     """
     graph = OnnxGraph(source)  # type: ignore[arg-type]
     oracle = Oracle(graph)
@@ -44,10 +50,15 @@ def onnx_engine(source: object, frozen: Mapping[str, Any] = MappingProxyType({})
         if name in frozen
     }
     outputs = [_port(value, element_types.f32) for value in graph.proto.graph.output]
+    halves = {port.name for port in outputs if port.element_type is element_types.f16 and port.name in widened}
+    outputs = [replace(port, element_type=element_types.f32) if port.name in halves else port for port in outputs]
 
     def run(feeds: Mapping[str, Array]) -> list[Array]:
         results = oracle.run({**feeds, **constants})
-        return [np.asarray(results[port.name]) for port in outputs]
+        return [
+            np.asarray(results[port.name]).astype(np.float32) if port.name in halves else np.asarray(results[port.name])
+            for port in outputs
+        ]
 
     try:
         model = convert(graph.file, ConversionOptions(target="any")).model
@@ -56,7 +67,10 @@ def onnx_engine(source: object, frozen: Mapping[str, Any] = MappingProxyType({})
     except ConversionError:
         model = Model(parameters=[_parameter(value) for value in graph.inputs.values()])
     inputs = [_port(value) for name, value in graph.inputs.items() if name not in frozen]
-    return Engine("onnxruntime", model, inputs, outputs, run)
+    precision = narrow_type(model)
+    notes = [f"output '{name}' is of float16, and its values were compared with those of float32" for name in halves]
+    name = f"onnxruntime in {precision}" if precision else "onnxruntime"
+    return Engine(name, model, inputs, outputs, run, precision, notes=sorted(notes))
 
 
 def _parameter(value: ValueInfoProto) -> Node:

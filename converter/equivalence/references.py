@@ -19,9 +19,10 @@ from converter.equivalence.onnx_graph import OnnxGraph, typed
 from converter.equivalence.oracle import Oracle
 from converter.equivalence.report import WeightCheck
 from converter.equivalence.stress import undefined
-from converter.equivalence.tolerances import Loss
+from converter.equivalence.tolerances import Loss, is_narrow
 from converter.equivalence.weights import check_weights
 from converter.errors import VerificationError
+from converter.onnx_file.messages import TensorProto
 from converter.onnx_file.reader import ModelSource
 from converter.preprocessing.recorded import METADATA, Recorded
 from ir_runtime import Model, Port, read_model
@@ -76,6 +77,16 @@ class Reference(ABC):
     def loss(self, model: Model) -> Loss | None:
         """Return the loss by rounding and quantization in the model itself, compared with the IR ``model``."""
         return None
+
+    @property
+    def is_narrow(self) -> bool:
+        """True if the reference itself computes in 16 bits, so that its type decides the tolerance."""
+        return False
+
+    @property
+    def float32_outputs(self) -> Collection[str]:
+        """The outputs that are declared to be of float32, of an ONNX model."""
+        return ()
 
     def values(self) -> Mapping[str, Values]:
         """What the inputs are filled with, by name, where the graph shows it."""
@@ -160,6 +171,15 @@ class OnnxReference(Reference):
 
     def loss(self, model: Model) -> Loss | None:
         return Loss.of(self.graph, model)
+
+    @property
+    def is_narrow(self) -> bool:
+        return is_narrow(self.graph)
+
+    @property
+    def float32_outputs(self) -> Collection[str]:
+        outputs = self.graph.proto.graph.output
+        return [value.name for value in outputs if value.type.tensor_type.elem_type == TensorProto.FLOAT]
 
     def values(self) -> Mapping[str, Values]:
         return values_of(self.graph)

@@ -9,6 +9,7 @@ import numpy as np
 
 from converter.equivalence.compare import STEPS, Comparison, Tolerance, tolerance_for
 from converter.equivalence.onnx_graph import OnnxGraph
+from converter.onnx_file.messages import TensorProto
 from ir_runtime import Model
 from ir_runtime.graph import Array
 from ir_runtime.operations.elementwise import Convert1
@@ -79,17 +80,30 @@ class Loss:
         """The loss of quantised models, and of those that compute in 16 bits; None for others."""
         if _is_quantized(graph):
             return cls(STEPS, "values in the middle between two steps of quantisation went to different ones", False)
-        float_types = {
-            output.element_type.name
-            for part in model.parts()
-            for node in part.nodes
-            if node.inputs and not isinstance(node.op, Convert1)
-            for output in node.outputs
-        }
-        narrow = next((narrow_type for narrow_type in _NARROW if narrow_type in float_types), None)
-        if narrow is None:
+        narrow = narrow_type(model)
+        if not narrow:
             return None
         return cls(_NARROW[narrow], f"the model computes in {narrow}, and the rounding of layers adds up", True)
+
+
+def narrow_type(model: Model) -> str:
+    """The element type of 16 bits that layers of an IR compute in; empty for none."""
+    float_types = {
+        output.element_type.name
+        for part in model.parts()
+        for node in part.nodes
+        if node.inputs and not isinstance(node.op, Convert1)
+        for output in node.outputs
+    }
+    return next((name for name in _NARROW if name in float_types), "")
+
+
+def is_narrow(graph: OnnxGraph) -> bool:
+    """True if nodes of an ONNX model, Casts apart, read inputs or weights of 16-bit floats."""
+    types = {value.name: value.type.tensor_type.elem_type for value in graph.proto.graph.input}
+    types.update({tensor.name: tensor.data_type for tensor in graph.proto.graph.initializer})
+    narrow = {name for name, data_type in types.items() if data_type in (TensorProto.FLOAT16, TensorProto.BFLOAT16)}
+    return any(not narrow.isdisjoint(node.input) for node in graph.nodes if node.op_type != "Cast")
 
 
 def _is_quantized(graph: OnnxGraph) -> bool:

@@ -93,7 +93,7 @@ def verify(
         reference = reference_for(onnx_model)
         model_options = make_options(chosen.input, chosen.freeze, chosen.output, chosen.batch)
         bound = model_options.bound(list(reference.input_names))
-        second = onnx_engine(ir, bound.frozen) if is_onnx(ir) else None
+        second = onnx_engine(ir, bound.frozen, reference.float32_outputs) if is_onnx(ir) else None
         model = second.model if second is not None else ir if isinstance(ir, Model) else read_model(ir)
     if second is None:
         derivation, unrounded = check_derivation(model, onnx_model, {"input": chosen.input, "freeze": chosen.freeze})
@@ -113,13 +113,13 @@ def verify(
         reference,
         model,
         running,
-        chosen_by(chosen.rtol, chosen.atol, running.precision),
+        chosen_by(chosen.rtol, chosen.atol, "" if reference.is_narrow else running.precision),
         default_tolerance=chosen.rtol is None and chosen.atol is None,
         frozen=bound.frozen,
         requested_outputs=bound.outputs,
         unrounded=unrounded,
     )
-    sides.notes += notes
+    sides.notes += [*notes, *running.notes]
     sides.check_inputs()
     if states:
         sides.notes.append(f"variables were compared as inputs and outputs: {', '.join(states)}")

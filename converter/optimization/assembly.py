@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -57,6 +57,7 @@ class Assembly:
         self._kept = [unit[0] for unit in units if unit[0] not in graphs]
         self._reads = {place: {self._original(name) for name in source.reads[place]} for place in self._kept}
         names = {output.name for output in source.outputs}.union(*self._reads.values())
+        names.update(self._original(value.name) for graph in graphs.values() for value in graph.inputs)
         self._constants = sorted(
             {source.producers[name] for name in names if name in source.producers} & source.constants
         )
@@ -173,10 +174,15 @@ class Assembly:
         if left_out is not None:
             left_out.sort(key=lambda pair: first.get(pair[0].name, len(first)))
 
-    def as_file(self) -> OnnxFile:
-        """Return the model as a source, whose large weights stay where they are."""
+    def as_file(self, change: Callable[[onnx.ModelProto, Sequence[onnx.TensorProto]], None] | None = None) -> OnnxFile:
+        """Return the model as a source, whose large weights stay where they are.
+
+        ``change`` changes the message, and the names of the tensors that it does not hold.
+        """
         left_out: LeftOut = []
         model = self.message(left_out)
+        if change is not None:
+            change(model, [proto for proto, _ in left_out])
         for proto, _ in left_out:
             proto.data_location = onnx.TensorProto.EXTERNAL
         model.graph.initializer.extend(proto for proto, _ in left_out)
@@ -215,7 +221,7 @@ class Assembly:
         """A node as the file has it, with the weights that it holds."""
         node = onnx.NodeProto()
         node.CopyFrom(self.source.original.as_onnx().graph.node[self.source.places_in_file[place]])
-        node.input[:] = [self._original(name) for name in node.input]
+        node.input[:] = [self._original(name) for name in self.source.nodes[place].input]
         for tensor in tensors_in(node):
             entries = {entry.key: entry.value for entry in tensor.external_data}
             if entries.get("location") == EMBEDDED:

@@ -7,13 +7,14 @@ carry, or that would become more nodes, stays as it is, and the parts around it 
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from collections import ChainMap, Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from converter.compression.float16_graph import compute_in_half
 from converter.conversion import Conversion, convert
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
 from converter.export_options import ExportOptions
@@ -23,6 +24,16 @@ from converter.onnx_file.domains import MICROSOFT, normalize_domain
 from converter.onnx_file.node_order import node_name, subgraphs
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.optimization.assembly import Assembly
+from converter.optimization.equal_nodes import merge_equal_nodes
+from converter.optimization.float16 import (
+    ASKED_FOR,
+    ends_of_codes,
+    excepted_nodes,
+    float32_nodes,
+    half_node,
+    halve_ends,
+    has_float32,
+)
 from converter.optimization.source import Source
 from converter.optimization_options import OptimizationOptions
 from converter.options import ConversionOptions, options_from, takes
@@ -54,6 +65,8 @@ _OPERATORS = {
     "swishes": "Swish",
 }
 """Passes of fusion -> the operator that they lead to: in an opset without it the nodes would be spelled out again."""
+_OF_ONNXRUNTIME = frozenset({"attentions", "einsum_attentions", "gelus"})
+"""Passes of fusion to what onnxruntime has an operator for in every opset."""
 _DIFFER_IN_TYPES = {
     "Bernoulli": 15,
     "Dropout": 12,
@@ -73,6 +86,8 @@ _DIFFER_IN_TYPES = {
 """Operator -> the opset from which on its versions differ in nothing but types and attributes of their own."""
 _SMALLER = "it would become more nodes"
 _MOST_REPEATS = 4
+_OPSET_OF_HALF_SCALES = 19
+"""The first opset in which DequantizeLinear takes scales of float16."""
 
 
 @record
@@ -109,6 +124,8 @@ class Optimization:
     """Nodes that stay as they are, and why."""
     passes: Mapping[str, int]
     """The number of layers that each pass replaced."""
+    float32: Mapping[str, str] = field(default_factory=dict)
+    """With ``fp16`` the nodes that compute in float32, and why."""
 
     @property
     def opset(self) -> int:
@@ -135,6 +152,7 @@ class Optimization:
             "nodes": self.nodes,
             "kept": dict(self.kept),
             "passes": dict(self.passes),
+            "float32": dict(self.float32),
         }
 
 
@@ -159,28 +177,68 @@ def optimize(model: ModelSource, *, options: OptimizationOptions | None = None, 
     with stage("read"):
         file = open_model(source)
     with about(file.name), stage("optimize"):
-        best = _optimize(Source(file, chosen.bindings().bindings), chosen)
+        excepted = chosen.excepted()
+        first = _Search(Source(file, chosen.bindings().bindings), chosen)
+        best = _with_operators_of_onnxruntime(first)
         again = replace(chosen, input=None, freeze=None, batch=None, opset=None)
-        for _ in range(_MOST_REPEATS):  # what one round makes of the graph may show more to the next
-            result = _optimize(Source(best.assembly.as_file(), Options()), again)
-            if result.nodes >= best.nodes:
-                break
-            passes = Counter(best.passes) + Counter(result.passes)
-            best = replace(result, nodes_before=best.nodes_before, passes=dict(passes))
-        return best
+        best = _repeated(best, again)
+        return _halved(best, again, excepted - first.excepted) if chosen.fp16 else best
 
 
-def _optimize(source: Source, options: OptimizationOptions) -> Optimization:
-    return _Search(source, options, source.names()).result()
+def _with_operators_of_onnxruntime(search: _Search) -> Optimization:
+    """The result with fewer nodes: as it is, or of what becomes operators of onnxruntime's, where these may be used."""
+    best = search.result()
+    if search.options.target == "onnxruntime":
+        source, options = search.source, search.options
+        fused = _Search(source, options, source.names(), search.in_half, _OF_ONNXRUNTIME).result()
+        best = fused if fused.nodes < best.nodes else best
+    return best
+
+
+def _repeated(best: Optimization, options: OptimizationOptions) -> Optimization:
+    """Optimize again while that leaves fewer nodes: what one round makes of the graph may show more to the next."""
+    for _ in range(_MOST_REPEATS):
+        result = _with_operators_of_onnxruntime(_Search(Source(best.assembly.as_file(), Options()), options))
+        if result.nodes >= best.nodes:
+            break
+        passes = Counter(best.passes) + Counter(result.passes)
+        best = replace(result, nodes_before=best.nodes_before, passes=dict(passes), float32=best.float32)
+    return best
+
+
+def _halved(best: Optimization, options: OptimizationOptions, unknown: set[str]) -> Optimization:
+    """The optimized model in float16; ``unknown`` are names that no node of the file had."""
+    if not has_float32(Source(best.assembly.as_file(), Options())):
+        raise ConversionError("fp16 is asked for, but the model has no tensors of float32")
+    source = Source(best.assembly.as_file(halve_ends if options.fp16_io else None), Options())
+    search = _Search(source, options, in_half=True)
+    result = search.result()
+    if missing := sorted(unknown - search.excepted):
+        names = ", ".join(f"'{name}'" for name in missing)
+        raise ConversionError(f"fp16_except: the model has no node and no operator of the name {names}")
+    passes = Counter(best.passes) + Counter(result.passes)
+    result = _repeated(replace(result, nodes_before=best.nodes_before, passes=dict(passes)), options)
+    names_written = {node_name(node) for node in Source(result.assembly.as_file(), Options()).all_nodes()}
+    return replace(result, float32={name: why for name, why in result.float32.items() if name in names_written})
 
 
 class _Search:
     """The nodes that stay, found by carrying the others through the IR."""
 
-    def __init__(self, source: Source, options: OptimizationOptions, taken: set[str]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        options: OptimizationOptions,
+        taken: set[str] | None = None,
+        in_half: bool = False,
+        fused: frozenset[str] = frozenset(),
+    ) -> None:
         self.source = source
-        self.taken = taken
+        self.taken = source.names() if taken is None else taken
         self.options = options
+        self.in_half = in_half
+        self.fused = fused
+        """Passes of fusion that lead to operators of onnxruntime, where ONNX's are those of a later opset."""
         self.everything = frozenset(range(len(source.nodes))) - source.constants
         self.imported = source.opsets.get("", FORMS)
         self.opset = options.opset or self.imported
@@ -192,6 +250,10 @@ class _Search:
         """The names that have to stay: those of outputs, and those that graphs of nodes read."""
         self.reasons: dict[int, str] = {}
         """Why a node cannot be carried."""
+        self.excepted: set[str] = set()
+        """The names and operators of nodes that stay in float32, of those asked for."""
+        if names := options.excepted():
+            self.reasons, self.excepted = excepted_nodes(source, names)
         self._converted: dict[tuple[int, ...], Conversion] = {}
         self._parts_done: dict[tuple[tuple[int, ...], int], Part] = {}
 
@@ -209,26 +271,79 @@ class _Search:
         bodies = self._bodies(kept_nodes, opset) if is_written else {}
         inner = {place: [(number, index, body.assembly) for number, index, body in bodies[place]] for place in bodies}
         graphs = {part.places[0]: part.exported.graph for part in parts}
+        float32 = self._halve(parts, kept_nodes, graphs, opset) if self.in_half else None
         passes, copies = Counter[str](), dict[str, str]()
         for part in parts:
             passes.update(part.passes)
             copies.update(part.copies)
+        units = self.source.units(kept_nodes)
+        in_order = [graphs[unit[0]] for unit in units if unit[0] in graphs]
+        merged = merge_equal_nodes(in_order, self.fixed, self.taken)
+        copies |= {name: merged.get(same, same) for name, same in copies.items()} | merged
         reason = _SMALLER if is_written else f"opsets from {OLDEST} to {NEWEST} are written, and it is of {opset}"
+        assembly = Assembly(self.source, units, graphs, opset, inner, copies, self.taken)
+        bodies_of_all = [body for bodies_of_node in bodies.values() for _, _, body in bodies_of_node]
         return Optimization(
-            Assembly(self.source, self.source.units(kept_nodes), graphs, opset, inner, copies, self.taken),
+            assembly,
             before,
-            self._size(parts, kept_nodes)
-            - sum(b.nodes_before - b.nodes for bodies_of_graph in bodies.values() for _, _, b in bodies_of_graph),
+            sum(map(size_of, graphs.values()))
+            + sum(self.source.size(place) for place in kept_nodes if place not in graphs)
+            - sum(body.nodes_before - body.nodes for body in bodies_of_all),
             {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in sorted(kept_nodes)},
             dict(passes),
+            {} if float32 is None else dict(ChainMap(float32(), *(dict(body.float32) for body in bodies_of_all))),
         )
+
+    def _halve(
+        self, parts: Sequence[Part], kept_nodes: Collection[int], graphs: dict[int, Graph], opset: int
+    ) -> Callable[[], dict[str, str]]:
+        """Replace the graphs by such that compute in float16, and add those of nodes that stay.
+
+        Returns a function that gives the nodes that compute in float32, once all have their names.
+        """
+        reasons: dict[str, str] = {}
+        stay: dict[str, str] = {}
+        ends = ends_of_codes(self.source)
+        for part in parts:
+            graphs[part.places[0]], own = self._half_part(part, opset, ends[0] | ends[1])
+            reasons.update(own)
+        for place in kept_nodes:
+            node = half_node(self.source, place, opset, ends)
+            if self.reasons.get(place) != ASKED_FOR and isinstance(node, Graph):
+                graphs[place] = node
+            elif isinstance(node, Graph) or node:
+                stay[node_name(self.source.nodes[place])] = self.reasons[place] if isinstance(node, Graph) else node
+        return lambda: stay | dict(pair for graph in graphs.values() for pair in float32_nodes(graph, reasons, opset))
+
+    def _half_part(self, part: Part, opset: int, quantized: Collection[str]) -> tuple[Graph, dict[str, str]]:
+        """A part that computes in float16; and the nodes of the file that compute in float32, and why."""
+        conversion = self._conversion(tuple(part.places))
+        assert isinstance(conversion, Conversion)
+        refused: dict[str, str] = {}
+        while True:
+            model = conversion.model.clone()
+            origins = _origins(model)
+            half_scales = opset >= _OPSET_OF_HALF_SCALES
+            reasons = compute_in_half(model, refused, half_scales=half_scales, quantized=quantized)
+            try:
+                exported = Exported.of(model, replace(self.exporting, opset=opset))
+            except InternalError:
+                raise
+            except ConversionError as error:
+                new = {problem.node: problem.reason for problem in error.problems if problem.node not in refused}
+                if not new.keys() & origins.keys():
+                    raise
+                refused |= new
+                continue
+            _drop_copies(exported.graph, self.fixed)
+            return exported.graph, {origins[name]: why for name, why in reasons.items() if name in origins}
 
     def _bodies(self, kept_nodes: Collection[int], opset: int) -> dict[int, list[tuple[int, int | None, Optimization]]]:
         """The optimized graphs of the nodes that stay."""
         options = replace(self.options, input=None, freeze=None, batch=None, opset=opset)
         return {
             place: [
-                (number, index, _Search(body, options, self.taken).result())
+                (number, index, _Search(body, options, self.taken, self.in_half, self.fused).result())
                 for number, index, body in self.source.bodies(place)
             ]
             for place in kept_nodes
@@ -250,9 +365,14 @@ class _Search:
             for place in filter(partial(self._may_stay, opset=opset), growth):
                 by_operator.setdefault(self.source.nodes[place].op_type, set()).add(place)
             grown = sorted(by_operator.values(), key=lambda places: -sum(growth[place] for place in places))
-            for places in ([set().union(*grown)] if len(grown) > 1 else []) + grown[:_MOST_TRIES]:
-                parts, all_kept = self._parts(kept_nodes | places, opset)
-                if self._size(parts, all_kept) < self._size(best, kept_nodes):
+            base, all_grown = kept_nodes, set[int]().union(*grown)
+            for places in ([all_grown] if len(grown) > 1 else []) + grown[:_MOST_TRIES]:
+                # Where all of them together are fewer nodes, some may not have to stay.
+                is_without = len(grown) > 1 and places is not all_grown and all_grown <= kept_nodes
+                tried = kept_nodes - (places - base) if is_without else kept_nodes | places
+                parts, all_kept = self._parts(tried, opset)
+                size, least = self._size(parts, all_kept), self._size(best, kept_nodes)
+                if size < least or (is_without and size == least):
                     best, kept_nodes = parts, all_kept
             if self._size(best, kept_nodes) == before:
                 break
@@ -343,6 +463,7 @@ class _Search:
 
     def _conversion_options(self, opset: int) -> ConversionOptions:
         late = {name for name, op in _OPERATORS.items() if schema_table.versions(op, "")[0].since_version > opset}
+        late -= self.fused
         options = self.options.conversion()
         if not late or not options.fuse:
             return options

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 from converter.errors import ConversionError, InvalidModelError
 from converter.from_onnx.options import Options
+from converter.from_onnx.translation.registry import counts_before_function
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import model_functions
 from converter.onnx_file.messages import (
     AttributeProto,
     DimensionProto,
+    FunctionProto,
     GraphProto,
     NodeProto,
     SparseTensorProto,
@@ -28,6 +30,7 @@ from converter.onnx_file.model_info import declared_shape, model_opsets
 from converter.onnx_file.node_order import in_order, node_name, read_names, subgraphs
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of, onnx_number
+from converter.optimization.zero_states import without_zero_states
 from ir_runtime.graph import Model, PartialShape, Tensor, element_types
 
 if TYPE_CHECKING:
@@ -62,12 +65,15 @@ class Source:
         self.inputs = [value for value in graph.input if value.name not in self.initializers]
         self.outputs = list(graph.output)
         available = {*self.initializers, *self.sparse, *(value.name for value in self.inputs)}
-        self.nodes: list[NodeProto] = _needed(in_order(graph.node, available), [value.name for value in graph.output])
+        ordered = in_order(graph.node, available)
+        nodes = without_zero_states(self.file, ordered, self.initializers)
+        place_in_file = {id(node): place for place, node in enumerate(graph.node)}
+        places = {id(node): place_in_file[id(original_node)] for node, original_node in zip(nodes, ordered)}
+        self.nodes: list[NodeProto] = _needed(nodes, [value.name for value in graph.output])
         self.reads = [read_names(node) for node in self.nodes]
         self.producers = {name: place for place, node in enumerate(self.nodes) for name in node.output if name}
         self._check_names({*available, *self.producers})
-        place_in_file = {id(node): place for place, node in enumerate(graph.node)}
-        self.places_in_file = [place_in_file[id(node)] for node in self.nodes]
+        self.places_in_file = [places[id(node)] for node in self.nodes]
         self.constants = {
             place
             for place, node in enumerate(self.nodes)
@@ -96,17 +102,23 @@ class Source:
 
     def within(self, place: int) -> Iterator[NodeProto]:
         """A node, the nodes of its graphs, and those of the functions that they call."""
-        return self._within(self.nodes[place])
+        return self._within(self.nodes[place], self.functions)
 
-    def _within(self, node: NodeProto, callers: frozenset[tuple[str, str]] = frozenset()) -> Iterator[NodeProto]:
+    def _within(self, node: NodeProto, functions: Mapping[tuple[str, str], FunctionProto]) -> Iterator[NodeProto]:
         yield node
         for graph in subgraphs(node):
             for inner in graph.node:
-                yield from self._within(inner, callers)
+                yield from self._within(inner, functions)
         key = (normalize_domain(node.domain), node.op_type)
-        if key in self.functions and key not in callers:
-            for inner in self.functions[key].node:
-                yield from self._within(inner, callers | {key})
+        if key in functions:
+            others = {other: function for other, function in functions.items() if other != key}
+            for inner in functions[key].node:
+                yield from self._within(inner, others)
+
+    def all_nodes(self) -> Iterator[NodeProto]:
+        """All nodes, with those of graphs and of called functions."""
+        for place in range(len(self.nodes)):
+            yield from self.within(place)
 
     def called(self, places: Iterable[int]) -> set[tuple[str, str]]:
         """The functions that these nodes call, and those that these call."""
@@ -114,12 +126,24 @@ class Source:
         return {key for node in nodes if (key := (normalize_domain(node.domain), node.op_type)) in self.functions}
 
     def size(self, place: int) -> int:
-        """Count the nodes that a node stands for with those of its graphs and functions, without constants."""
-        inner = self.within(place)
+        """Count the nodes that a node stands for with those of its graphs and functions, without constants.
+
+        A call that onnxruntime runs by a kernel, whatever the function says, is one node.
+        """
+        inner = self._within(self.nodes[place], self._expanded)
         return sum(
-            (normalize_domain(node.domain), node.op_type) not in self.functions and node.op_type not in _CONSTANTS
+            (normalize_domain(node.domain), node.op_type) not in self._expanded and node.op_type not in _CONSTANTS
             for node in inner
         )
+
+    @cached_property
+    def _expanded(self) -> Mapping[tuple[str, str], FunctionProto]:
+        """The functions that runtimes expand."""
+        return {
+            (domain, name): function
+            for (domain, name), function in self.functions.items()
+            if not counts_before_function(name, domain, self.opsets.get(domain, 0))
+        }
 
     def names(self) -> set[str]:
         """The names of all tensors, those in the graphs of nodes included."""

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ir_runtime.graph import Model, Node, Output, Part, Tensor, element_types
-from ir_runtime.graph.invariants import PASSES, allowed_growth, constant_bytes
+from ir_runtime.graph.invariants import PRECISION, allowed_growth, constant_bytes
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.rewriting import Builder, NotMatched, PassTrace, UniqueNames, fail, graph_pass
 from ir_runtime.rewriting.constant_folding import fold, is_decompression
@@ -26,6 +26,7 @@ _INTEGERS = (element_types.i32, element_types.i64, element_types.boolean)
 _MAX_LAYERS = 64
 _MAX_BYTES = 1 << 22
 """Nothing on the way may be larger."""
+_MAX_GROWTH_OF_EACH = 1 << 20
 _PARTS_OF_GROWTH = 3
 """Each of the two passes may use one part of the growth that is allowed; one is for other passes."""
 
@@ -45,13 +46,13 @@ def constant_subgraphs(model: Model, trace: PassTrace) -> int:
     return _fold(model, trace, _is_of_known_size, min_layers=2)
 
 
-@graph_pass("folded_constants", PASSES)
+@graph_pass("folded_constants", PRECISION)
 def fold_constants(model: Model) -> int:
-    """Replace all layers that compute constants from constants, as far as these may grow.
+    """Replace all layers that compute constants from constants, each of which may be so much larger than these.
 
     For a model that is not stored as an IR, where single layers are worth more than the bytes.
     """
-    return _fold(model, PassTrace(), _is_of_known_size, min_layers=1, parts_of_growth=1)
+    return _fold(model, PassTrace(), _is_of_known_size, min_layers=1, growth_of_each=_MAX_GROWTH_OF_EACH)
 
 
 def _is_of_integers(value: Output) -> bool:
@@ -77,12 +78,12 @@ def _fold(
     trace: PassTrace,
     is_wanted: Callable[[Output], bool],
     min_layers: int,
-    parts_of_growth: int = _PARTS_OF_GROWTH,
+    growth_of_each: int | None = None,
 ) -> int:
     candidates = [(part, _computable(part, is_wanted)) for part in model.parts()]
     if not any(branch for _, branch in candidates):
         return 0
-    folding = _Folding(model, trace, min_layers, parts_of_growth)
+    folding = _Folding(model, trace, min_layers, growth_of_each)
     for part, nodes_to_run in candidates:
         if nodes_to_run:
             folding.run(part, nodes_to_run)
@@ -108,11 +109,12 @@ def _computable(part: Part, is_wanted: Callable[[Output], bool]) -> dict[Node, N
 class _Folding:
     """The layers of a model that give way to constants, as long as the constants do not grow too much."""
 
-    def __init__(self, model: Model, trace: PassTrace, min_layers: int, parts_of_growth: int) -> None:
+    def __init__(self, model: Model, trace: PassTrace, min_layers: int, growth_of_each: int | None) -> None:
         self._trace = trace
         self._min_layers = min_layers
-        self._growth = allowed_growth(constant_bytes(model)) // parts_of_growth
-        """The number of bytes that constants may still grow by."""
+        self._growth_of_each = growth_of_each
+        self._growth = allowed_growth(constant_bytes(model)) // _PARTS_OF_GROWTH
+        """The number of bytes that constants may still grow by, where there is no limit for each."""
         self._holders = Counter(
             id(node.op.data) for part in model.parts() for node in part.nodes if node.op.data is not None
         )
@@ -150,7 +152,7 @@ class _Folding:
         if any(_bytes(source) > _MAX_BYTES for layer in nodes for source in layer.inputs):
             return fail("it is made from large constants")
         growth = sum(map(_bytes, read)) - self._count_freed_bytes(nodes)
-        if growth > max(self._growth, 0):
+        if growth > (max(self._growth, 0) if self._growth_of_each is None else self._growth_of_each):
             return fail("it is much larger than what it is made from")
         types: dict[Output, TensorType] = {}
         for member in nodes:

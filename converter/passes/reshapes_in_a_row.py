@@ -4,7 +4,7 @@
     x -> Reshape -> Reshape [2, -1]              becomes      x -> Reshape [2, -1]
     x -> Reshape [0, -1, 6] -> Unsqueeze(2)      becomes      x -> Reshape [0, -1, 1, 6]
     x -> Reshape [0, -1, 1] -> Squeeze(2)        becomes      x -> Reshape [0, -1]
-    x -> Unsqueeze(1) -> Unsqueeze(2)            becomes      x -> Unsqueeze(1, 2)
+    x -> Unsqueeze(1) -> Unsqueeze(2)            becomes      x -> Unsqueeze(1, 2), also where several read the first
     x -> Reshape [2, -1, 1, 6] -> Transpose(0, 2, 1, 3)      becomes      x -> Reshape [2, 1, -1, 6]
 
     x [b, s, 4, 32] -> Reshape [0, 0, 128] -> Reshape [0, 0, 4, 32]      becomes      x
@@ -47,6 +47,14 @@ def reshape_in_a_row(builder: Builder, node: Node) -> Replacement:
     if symbolic_shapes().dims(first) == symbolic_shapes().dims(node.outputs[0]) is not None:
         return first
     return builder.emit(node.op, first, target)
+
+
+def _reads_nothing_else(node: Node) -> bool:
+    """True if a layer alone reads its input, or Unsqueezes alone read one: all of them go on without it."""
+    source = node.inputs[0]
+    if source.only_user is not None or not isinstance(source.node.op, Unsqueeze1):
+        return source.only_user is not None
+    return all(isinstance(use.op, Unsqueeze1) and use.inputs[1].tensor is not None for use in source.uses)
 
 
 def _changes_shape(node: Node) -> bool:
@@ -110,7 +118,7 @@ def _reshape(builder: Builder, reshape: Node, target: Sequence[int]) -> Replacem
 def ones_in_reshape(builder: Builder, node: Node) -> Replacement:
     """Put dimensions of 1 into the shape of the Reshape before them, or take them out of it."""
     before, axes = node.inputs[0].node, node.inputs[1].type.constant if len(node.inputs) > 1 else None
-    if not isinstance(before.op, (Reshape1, Unsqueeze1)) or node.inputs[0].only_user is None:
+    if not isinstance(before.op, (Reshape1, Unsqueeze1)) or not _reads_nothing_else(node):
         return fail("no change of the shape before it that nothing else reads")
     earlier_axes, shape = before.inputs[1].type.constant, node.inputs[0].shape
     if axes is None or not axes.size or earlier_axes is None or not shape.has_rank:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -55,9 +56,9 @@ def reshape(ctx: Context, x: Value, shape: Sequence[int] | Value) -> Value:
     """Reshape; in a list 0 keeps a dimension and -1 is what remains. A constant is reshaped at once."""
     tensor = x.type.tensor
     if not isinstance(shape, Value):
-        is_plain = 0 not in shape and -1 not in shape
-        if tensor is not None and x.made_by is None and is_plain:
-            return ctx.initializer(reshaped(tensor, tuple(shape)))
+        if tensor is not None and x.made_by is None and 0 not in shape and tensor.size:
+            rest = tensor.size // abs(math.prod(shape))
+            return ctx.initializer(reshaped(tensor, tuple(rest if size == -1 else size for size in shape)))
         shape = ctx.constant(list(shape), element_types.i64)
     return ctx.emit("Reshape", x, shape)
 
@@ -84,7 +85,13 @@ def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:
 
 
 def unsqueeze(ctx: Context, x: Value, axes: Sequence[int]) -> Value:
-    """Unsqueeze; nothing without axes."""
+    """Unsqueeze; nothing without axes. A constant is reshaped at once."""
+    tensor = x.type.tensor
+    if tensor is not None and x.made_by is None:
+        sizes = iter(tensor.shape)
+        rank = len(tensor.shape) + len(axes)
+        added = {axis % rank for axis in axes}
+        return ctx.initializer(reshaped(tensor, tuple(1 if axis in added else next(sizes) for axis in range(rank))))
     return ctx.emit("Unsqueeze", x, ctx.constant(list(axes), element_types.i64)) if axes else x
 
 

@@ -238,7 +238,7 @@ ROWS: list[Row] = [
     Row("Trilu", 14, "ShapeOf Gather Range Gather Range Unsqueeze GreaterEqual Select", MATRIX),
     Row("EyeLike", 9, "ShapeOf Gather Gather Eye", MATRIX),
     Row("Shape", 15, "ShapeOf"),
-    Row("Shape", 15, "ShapeOf Slice", attributes={"start": 2}),
+    Row("Shape", 15, "ShapeOf Gather", attributes={"start": 2}),
     Row("Size", 13, "Reshape ShapeOf Reshape"),
     Row("ConstantOfShape", 9, "Broadcast", (3,), kind=np.int64),
     Row("Where", 16, "Select", MATRIX, kind=np.bool_, more={"a": MATRIX, "b": MATRIX}),

@@ -91,6 +91,37 @@ def test_functions_of_the_model() -> None:
     assert converter.optimize(model).nodes_before == 5
 
 
+@pytest.mark.parametrize(("name", "stays"), [("CausalConvWithState", True), ("OwnConvWithState", False)])
+def test_functions_of_operators_that_have_a_kernel(name: str, stays: bool) -> None:
+    """onnxruntime runs its own operator, however many nodes the function of that name has for other runtimes."""
+    text = """<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]>
+        g (float[b,4,t] x, float[b,4,2] past) => (float[b,4,t] y, float[b,4,2] next) {
+            a = Identity(x)
+            y, next = com.microsoft.OPERATOR(a, w, bias, past)
+        }
+        <domain: "com.microsoft", opset_import: ["" : 17]>
+        OPERATOR (x, w, bias, past) => (y, next) {
+            all = Concat<axis = -1>(past, x)
+            a = Conv<group = 4, kernel_shape = [3]>(all, w)
+            rows = Constant<value_ints = [1, -1, 1]>()
+            b = Reshape(bias, rows)
+            c = Add(a, b)
+            d = Identity(c)
+            e = Identity(d)
+            y = Identity(e)
+            start = Constant<value_ints = [-2]>()
+            end = Constant<value_ints = [9223372036854775807]>()
+            axis = Constant<value_ints = [-1]>()
+            next = Slice(all, start, end, axis)
+        }"""
+    model = onnx.parser.parse_model(text.replace("OPERATOR", name))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(floats(4, 1, 3), "w"))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(floats(4), "bias"))
+    result = check(model, {"x": floats(1, 4, 5), "past": floats(1, 4, 2)})
+    assert operators(result.graph) == ([name] if stays else ["Concat", "Conv", "Slice"])
+    assert [function.name for function in result.functions] == ([name] if stays else [])
+
+
 def test_nodes_that_would_become_more() -> None:
     """A GRU of two outputs is five layers in the IR, and more nodes again."""
     text = "g (float[3,1,4] x) => (float[3,1,1,5] y, float[1,1,5] h) { y, h = GRU<hidden_size = 5>(x, w, r) }"

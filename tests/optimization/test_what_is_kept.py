@@ -106,7 +106,7 @@ def test_it_tells_what_was_done() -> None:
     result = converter.optimize(layer_norm())
     assert (result.nodes_before, result.nodes, result.opset, dict(result.kept)) == (10, 2, 17, {})
     assert result.passes["layer_normalizations"] == 1
-    assert result.to_dict().keys() == {"opset", "nodes_before", "nodes", "kept", "passes"}
+    assert result.to_dict().keys() == {"opset", "nodes_before", "nodes", "kept", "passes", "float32"}
 
 
 @pytest.mark.parametrize("source", ["path", "bytes", "file", "object"])

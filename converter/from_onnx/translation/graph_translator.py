@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 
 from converter.errors import EXHAUSTED, ConversionError, InvalidModelError, Problem, UnsupportedModelError
-from converter.onnx_file.domains import MICROSOFT, normalize_domain
+from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import Expansion, expand, schema_function
 from converter.onnx_file.messages import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
@@ -22,7 +22,7 @@ from .context import Body, Boundary, Context, unchanged
 from .declared_types import DeclaredTypes
 from .naming import name_layers, note_origin
 from .reading import Reading, early, read_node
-from .registry import domain_of_operator, find_schema, opset_of_operator
+from .registry import counts_before_function, domain_of_operator, find_schema, opset_of_operator
 from .schema_checks import accepted_inputs
 from .scope import Scope
 from .validation import (
@@ -299,18 +299,12 @@ class GraphTranslator:
     def _by_kernel(
         self, node: NodeProto, domain: str, opset: int, inputs: Sequence[Value | None]
     ) -> Sequence[Value | None] | None:
-        """Translate a call of a function of the model whose operator onnxruntime has a kernel for.
-
-        ONNX leaves it to runtimes which of both counts, and onnxruntime runs its kernel: builders of models add
-        functions for other runtimes. Returns None where the function counts.
-        """
-        if domain != MICROSOFT or not opset:
+        """Translate a call of a function of the model as the operator of that name; None where the function counts."""
+        if not counts_before_function(node.op_type, domain, opset):
             return None
         try:
             reading = read_node(node, domain, opset)
-            if isinstance(reading, str) or not reading.translator.has_kernel:
-                return None
-            return self._by_translator(node, domain, opset, reading, inputs)
+            return None if isinstance(reading, str) else self._by_translator(node, domain, opset, reading, inputs)
         except (UnsupportedModelError, InvalidModelError):
             return None
 

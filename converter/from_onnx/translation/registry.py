@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from converter.errors import ConversionError
 from converter.onnx_file import schema_table
-from converter.onnx_file.domains import normalize_domain
+from converter.onnx_file.domains import MICROSOFT, normalize_domain
 from converter.onnx_file.schema_table import Schema
 from ir_runtime.records import record
 from ir_runtime.registry import Registry
@@ -300,6 +300,18 @@ def own_version(op_type: str, domain: str, opset: int) -> tuple[int, Schema | No
     """The opset in which an operator is read, its schema in that, and its translator or the reason for none."""
     own_opset = opset_of_operator(op_type, domain, opset)
     return own_opset, find_schema(op_type, domain, own_opset), find_translator(op_type, domain, own_opset)
+
+
+def counts_before_function(op_type: str, domain: str, opset: int) -> bool:
+    """True if an operator counts, and no function of the model that has its name.
+
+    ONNX leaves it to runtimes which of both counts. onnxruntime runs its own operators by kernels where it has any:
+    builders of models add functions for other runtimes.
+    """
+    if domain != MICROSOFT or not opset:
+        return False
+    translator = find_translator(op_type, domain, opset)
+    return not isinstance(translator, str) and translator[0].has_kernel
 
 
 def _of_your_own(domain: str) -> str:

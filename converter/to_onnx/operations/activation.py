@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+from converter.onnx_file.domains import MICROSOFT
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_number, scalar, unsqueeze
 from converter.to_onnx.operator_rows import writes
 from converter.to_onnx.registry import ir_op
+from ir_runtime.graph import element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.activation import (
     Clamp1,
@@ -65,6 +67,9 @@ def mish(ctx: Context, op: Operation, x: Value) -> Value:
 def _gelu(ctx: Context, x: Value, mode: str) -> Value:
     if ctx.at_least(20):
         return ctx.emit("Gelu", x, approximate="none" if mode == "ERF" else "tanh")
+    if ctx.contrib and x.element_type in (element_types.f32, element_types.f16):
+        op_type = "Gelu" if mode == "ERF" else "FastGelu"
+        return ctx.emit(op_type, x, domain=MICROSOFT, type=x.element_type, shape=x.shape)
     half = ctx.emit("Mul", ctx.like(0.5, x), x)
     if mode == "ERF":
         part = ctx.emit("Erf", ctx.emit("Mul", x, ctx.like(math.sqrt(0.5), x)))
@@ -83,7 +88,7 @@ def gelu_2(ctx: Context, op: Operation, x: Value) -> Value:
 
 @ir_op(Gelu7)
 def gelu(ctx: Context, op: Gelu7, x: Value) -> Value:
-    """Gelu; before opset 20 by Erf or Tanh"""
+    """Gelu; before opset 20 by Erf or Tanh, or as onnxruntime's own operator"""
     return _gelu(ctx, x, op.approximation_mode)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import known_axes, rank_of, unsqueeze
+from converter.to_onnx.layers import known_axes, rank_of, reshape
 from converter.to_onnx.operator_rows import writes
 from converter.to_onnx.registry import ir_op, write_inline
 from ir_runtime.operations.normalization import (
@@ -65,6 +65,15 @@ def group_normalization(ctx: Context, op: GroupNormalization12, x: Value, scale:
     ones = ctx.like([1.0] * op.num_groups, x)
     zeros = ctx.like([0.0] * op.num_groups, x)
     normalized = ctx.emit("InstanceNormalization", groups, ones, zeros, epsilon=op.epsilon)
-    normalized = ctx.emit("Reshape", normalized, ctx.emit("Shape", x))
-    behind = list(range(1, rank - 1))
-    return ctx.emit("Add", ctx.emit("Mul", normalized, unsqueeze(ctx, scale, behind)), unsqueeze(ctx, bias, behind))
+    sizes = [0, *(dimension.value if dimension.is_static else -1 for dimension in x.shape.dims[1:])]
+    target = ctx.emit("Shape", x) if sizes.count(-1) > 1 or 0 in sizes[1:] else ctx.constant(sizes)
+    normalized = ctx.emit("Reshape", normalized, target)
+    behind = [-1, *[1] * (rank - 2)]
+    if not _is_filled(scale, 1.0):
+        normalized = ctx.emit("Mul", normalized, reshape(ctx, scale, behind))
+    return normalized if _is_filled(bias, 0.0) else ctx.emit("Add", normalized, reshape(ctx, bias, behind))
+
+
+def _is_filled(value: Value, number: float) -> bool:
+    """True if a value is a constant of one number."""
+    return value.type.constant is not None and bool((value.type.constant == number).all())

@@ -147,6 +147,14 @@ def unsqueezes(graph: Graph, chance: random.Random) -> str:
     return graph("Unsqueeze", first, graph.integers(chance.sample(range(6), 2)))
 
 
+def unsqueezes_of_one(graph: Graph, chance: random.Random, *, other: str = "Unsqueeze") -> str:
+    """Two Unsqueezes read one; with another operator for one of them."""
+    first = graph("Unsqueeze", graph("Abs", "x"), graph.integers([chance.choice([1, -2])]))
+    second = graph("Unsqueeze", first, graph.integers([0]))
+    third = graph("Unsqueeze", first, graph.integers([1])) if other == "Unsqueeze" else graph(other, first)
+    return graph("Add", second, third)
+
+
 def broadcast_number(graph: Graph, chance: random.Random, *, other: Sequence[float] = (0.5,)) -> str:
     """A number in a shape that is computed, and another one."""
     rows = graph("Unsqueeze", "count", graph.integers([0]))
@@ -209,6 +217,7 @@ IDIOMS = {
         becomes=["Reshape"],
     ),
     "ones in a row": Idiom(build=unsqueezes, becomes=["Abs", "Unsqueeze"]),
+    "ones behind a one": Idiom(build=unsqueezes_of_one, becomes=["Abs", "Unsqueeze", "Unsqueeze", "Add"]),
     "a number that is broadcast": Idiom(
         build=broadcast_number,
         inputs={"x": (2, 8), "count": ()},
@@ -280,6 +289,9 @@ NEAR_MISSES = {
     "choices that widen": NearMiss(build=lambda g, c: nested_choices(g, c, shape=(4, 1, 3, 8)), count=3),
     "concats along two axes": NearMiss(build=lambda g, c: concats(g, c, inner=2), count=3),
     "a concat that is read elsewhere": NearMiss(build=lambda g, c: concats(g, c, shared=True), count=4),
+    "ones behind a one that is read elsewhere": NearMiss(
+        build=lambda g, c: unsqueezes_of_one(g, c, other="Exp"), count=5
+    ),
     "a one in front of a dimension that is taken over": NearMiss(
         build=lambda g, c: ones_in_reshape(g, c, take=False, at=0, target=[0, -1]), count=2
     ),

@@ -9,6 +9,7 @@ from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import onnx_op
 from ir_runtime.graph import Output
 from ir_runtime.operations import movement
+from ir_runtime.operations.indexing import Gather8
 from ir_runtime.rewriting.shape_layers import part_of, shape_of
 
 
@@ -19,6 +20,9 @@ def shape(ctx: Context, data: Output, *, start: int = 0, end: int | None = None)
     dimensions = shape_of(ctx, data)
     if start == 0 and end is None:
         return dimensions
+    places = list(range(data.shape.rank)[start:end]) if data.shape.has_rank else []
+    if places:
+        return ctx.emit(Gather8(), dimensions, ctx.constant(places), ctx.constant(0))
     return part_of(ctx, dimensions, start, np.iinfo(np.int64).max if end is None else end)
 
 

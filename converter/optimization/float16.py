@@ -1,0 +1,227 @@
+"""``--fp16``: nodes that stay in float16, inputs and outputs of float16, and which nodes compute in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import onnx
+from onnx import helper
+
+from converter.compression.float16_graph import BEYOND, QUANTIZED, half_tensor, is_beyond
+from converter.onnx_file import schema_table
+from converter.onnx_file.attribute_values import attribute_value
+from converter.onnx_file.domains import normalize_domain
+from converter.onnx_file.messages import AttributeProto
+from converter.onnx_file.node_order import node_name
+from converter.to_onnx.graph import Call, Graph, Value
+from converter.to_onnx.names import Names, bodies_of
+from ir_runtime.graph import ElementType, PartialShape, element_types
+from ir_runtime.graph.operation import TensorType
+
+if TYPE_CHECKING:
+    from converter.optimization.source import Source
+
+_QUANTIZED = ("QuantizeLinear", "DequantizeLinear")
+ASKED_FOR = "float32 is asked for"
+_PLAIN_ATTRIBUTES = (
+    *(AttributeProto.INT, AttributeProto.FLOAT, AttributeProto.STRING),
+    *(AttributeProto.INTS, AttributeProto.FLOATS, AttributeProto.STRINGS),
+)
+_FLOAT, _FLOAT16 = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
+
+
+def excepted_nodes(source: Source, names: Collection[str]) -> tuple[dict[int, str], set[str]]:
+    """Return the nodes that names or operators mean, with the reason to keep them, and which of ``names`` mean any."""
+    reasons, matched = dict[int, str](), set[str]()
+    for place in range(len(source.nodes) if names else 0):
+        inner = {name for node in source.within(place) for name in (node_name(node), node.op_type)}
+        if not inner.isdisjoint(names):
+            matched |= inner.intersection(names)
+            reasons[place] = ASKED_FOR
+    return reasons, matched
+
+
+def has_float32(source: Source) -> bool:
+    """True if a tensor of the graph is of float32."""
+    values = (*source.inputs, *source.outputs, *source.types.values())
+    return any(tensor.data_type == _FLOAT for tensor in source.initializers.values()) or any(
+        value.type.tensor_type.elem_type == _FLOAT for value in values if value.type.has("tensor_type")
+    )
+
+
+def is_float32(source: Source, name: str) -> bool:
+    """True if a tensor is known to be of float32."""
+    if name in source.initializers:
+        return source.initializers[name].data_type == _FLOAT
+    declared = {value.name: value for value in (*source.inputs, *source.outputs)}
+    value = declared.get(name) or source.types.get(name)
+    return value is not None and value.type.has("tensor_type") and value.type.tensor_type.elem_type == _FLOAT
+
+
+def ends_of_codes(source: Source) -> tuple[set[str], set[str]]:
+    """Return the tensors that DequantizeLinear nodes compute, and those that QuantizeLinear nodes alone read."""
+    dequantized = {node.output[0] for node in source.nodes if node.op_type == "DequantizeLinear"}
+    quantized = {node.input[0] for node in source.nodes if node.op_type == "QuantizeLinear"}
+    quantized -= {value.name for value in source.outputs}
+    pairs = zip(source.nodes, source.reads)
+    return dequantized, quantized.difference(*(reads for node, reads in pairs if node.op_type != "QuantizeLinear"))
+
+
+def half_node(source: Source, place: int, opset: int, ends: tuple[set[str], set[str]]) -> Graph | str:
+    """A node that stays as a graph that computes in float16 between Casts, or why it computes in float32.
+
+    The reason is empty where nothing that the node reads or computes is of float32. ``ends`` are those of codes.
+    """
+    node = source.nodes[place]
+    schema = schema_table.find(node.op_type, "", opset)
+    outputs = [name for name in node.output if is_float32(source, name)]
+    inputs = [name for name in node.input if is_float32(source, name)]
+    if not inputs and not outputs:
+        return ""
+    if node.op_type == "Cast":
+        return ""
+    dequantized, quantized = ends
+    is_between = quantized.issuperset(outputs) and dequantized.issuperset(set(inputs) - source.initializers.keys())
+    if is_between or node.op_type in _QUANTIZED or node.op_type.startswith("QLinear"):
+        return QUANTIZED
+    if schema is None or normalize_domain(node.domain) or ("", node.op_type) in source.functions:
+        return f"the types that {node.op_type} takes are not known"
+    if any(attribute.type not in _PLAIN_ATTRIBUTES for attribute in node.attribute):
+        return ""  # its bodies have reasons of their own
+    if not _takes_half(schema, [name in inputs for name in node.input], [name in outputs for name in node.output]):
+        return takes_no_half(node.op_type, opset)
+    constants = {name: source.initializers[name] for name in inputs if name in source.initializers}
+    tensors = {name: source.file.tensor(proto) for name, proto in constants.items()}
+    if any(map(is_beyond, tensors.values())):
+        return BEYOND
+    graph, values = Graph(), dict[str, Value]()
+    for name in dict.fromkeys(filter(None, node.input)):
+        own_type = element_types.f32 if name in inputs else element_types.dynamic
+        if name in tensors:
+            values[name] = _value(f"{name}/float16", element_types.f16)
+            graph.constants.append((values[name], half_tensor(tensors[name])))
+        else:
+            values[name] = _value(name, own_type)
+            graph.inputs.append(values[name])
+            if name in inputs:
+                values[name] = _cast(graph, values[name], element_types.f16, f"{name}/float16")
+    call = Call(
+        node.op_type,
+        "",
+        [values.get(name) for name in node.input],
+        {attribute.name: attribute_value(attribute) for attribute in node.attribute},
+        node_name(node),
+        node_name(node),
+    )
+    graph.calls.append(call)
+    for number, name in enumerate(node.output):
+        is_half = name in outputs
+        element_type = element_types.f16 if is_half else element_types.dynamic
+        written = f"{name}/float16" if is_half else name or f"{node_name(node)}/{number}"
+        call.outputs.append(_value(written, element_type))
+        call.outputs[-1].made_by = call
+        if name:
+            result = call.outputs[-1]
+            graph.outputs.append(_cast(graph, result, element_types.f32, name) if is_half else result)
+    return graph
+
+
+def takes_no_half(op_type: str, opset: int) -> str:
+    """The reason for an operator whose schema has no float16."""
+    return f"{op_type} of opset {opset} takes no float16"
+
+
+def float32_nodes(graph: Graph, reasons: Mapping[str, str], opset: int) -> Iterator[tuple[str, str]]:
+    """The nodes of a graph and its bodies that compute in float32, and why; ``reasons`` are known by origin."""
+    for call in graph.calls:
+        bodies = list(bodies_of(call))
+        for body in bodies:
+            yield from float32_nodes(body, reasons, opset)
+        reads = [value is not None and value.element_type is element_types.f32 for value in call.inputs]
+        returns = [value.element_type is element_types.f32 for value in call.outputs]
+        is_half = any(value.element_type is element_types.f16 for value in call.outputs)
+        if call.origin and not bodies and call.op_type != "Cast" and not is_half and any((*reads, *returns)):
+            schema = schema_table.find(call.op_type, call.domain, opset)
+            takes_half = schema is not None and _takes_half(schema, reads, returns)
+            default = "what it reads is of float32" if takes_half else takes_no_half(call.op_type, opset)
+            yield call.name, reasons.get(call.origin, default)
+
+
+def _takes_half(schema: schema_table.Schema, reads: Sequence[bool], returns: Sequence[bool]) -> bool:
+    """True if the operator takes float16 where it reads and returns float32, and its inputs decide its types."""
+    inputs = [schema.inputs[min(number, len(schema.inputs) - 1)].type_str for number in range(len(reads))]
+    outputs = [schema.output_types[min(number, len(schema.output_types) - 1)] for number in range(len(returns))]
+    float32 = {
+        variable
+        for types, are_float32 in ((inputs, reads), (outputs, returns))
+        for variable, is_float32 in zip(types, are_float32)
+        if is_float32
+    }
+    return float32.issubset(inputs) and all("tensor(float16)" in schema.allowed.get(name, ()) for name in float32)
+
+
+def halve_ends(model: onnx.ModelProto, initializers: Collection[onnx.TensorProto]) -> None:
+    """Let inputs and outputs of float32 be of float16, with Casts between them and the nodes; in place.
+
+    ``initializers`` are further ones, which the message does not hold.
+    """
+    graph = model.graph
+    names = Names(_all_names(graph).union(tensor.name for tensor in initializers))
+    casts: list[onnx.NodeProto] = []
+    renamed: dict[str, str] = {}
+    inputs = {value.name for value in graph.input}
+    for values, is_input in ((graph.input, True), (graph.output, False)):
+        for value in values:
+            if value.type.tensor_type.elem_type != _FLOAT:
+                continue
+            value.type.tensor_type.elem_type = _FLOAT16
+            if not is_input and value.name in inputs:
+                continue
+            name = renamed[value.name] = names.unique(f"{value.name}/float32")
+            ends = (value.name, name, _FLOAT) if is_input else (name, value.name, _FLOAT16)
+            casts.append(helper.make_node("Cast", [ends[0]], [ends[1]], f"{value.name}/Cast", to=ends[2]))
+    _rename(graph, renamed)
+    for tensor in (*graph.initializer, *initializers):
+        tensor.name = renamed.get(tensor.name, tensor.name)
+    graph.node.extend(casts)
+
+
+def _all_names(graph: onnx.GraphProto) -> set[str]:
+    names = {value.name for value in (*graph.input, *graph.output, *graph.initializer)}
+    for node in graph.node:
+        names.update(node.output)
+        for body in _bodies(node):
+            names |= _all_names(body)
+    return names
+
+
+def _rename(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
+    for node in graph.node:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+        node.output[:] = [renamed.get(name, name) for name in node.output]
+        for body in _bodies(node):
+            _rename(body, renamed)
+            for value in body.output:
+                value.name = renamed.get(value.name, value.name)
+
+
+def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def _value(name: str, element_type: ElementType) -> Value:
+    return Value(TensorType(element_type, PartialShape.dynamic()), name)
+
+
+def _cast(graph: Graph, value: Value, element_type: ElementType, name: str) -> Value:
+    """Add a Cast to a graph; its output is called ``name``."""
+    call = Call("Cast", "", [value], {"to": _FLOAT if element_type is element_types.f32 else _FLOAT16}, f"{name}/Cast")
+    result = _value(name, element_type)
+    result.made_by = call
+    call.outputs.append(result)
+    graph.calls.append(call)
+    return result
