@@ -20,7 +20,7 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, ReadValue6, Result1
 from ir_runtime.rewriting.builder import Builder
-from tests.ir_runtime.test_kernels import op
+from tests.ir_runtime.kernel_checks import op
 
 
 def a_model() -> Model:
