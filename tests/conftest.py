@@ -91,6 +91,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item in kept]
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process neighbouring tests, which share what is cached; one that has no more takes from the others."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Say that an order is wrong where tests fail: a pass that does not run fails many of them."""
     if not terminalreporter.stats.get("failed"):

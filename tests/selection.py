@@ -103,8 +103,9 @@ class Measurement:
         known = row_seconds()
         for name, rows in self.seconds.items():
             known.pop(name, None)
-            mean = (sum(rows) - max(rows)) / max(1, len(rows) - 1)
-            if len(rows) > 1 and (mean > 1.5 * USUAL or (mean < USUAL / 2 and len(rows) > 0.8 * SECONDS / USUAL)):
+            mean = (sum(rows) - max(rows)) / (len(rows) - 1) if len(rows) > 1 else rows[0]
+            is_quick = mean < USUAL / 2 and len(rows) > 0.8 * SECONDS / USUAL
+            if len(rows) > 1 and (mean > 1.5 * USUAL or is_quick):
                 known[name] = max(0.002, round(mean, 3))
         FILE.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
 
