@@ -1,7 +1,8 @@
 """Rows of which each value of each parameter occurs by default, everything with ``--full``.
 
-``selection.py`` chooses the rows, the same ones each time. ``@pytest.mark.full`` leaves a test out. Properties are tried
-on 40 examples, with ``--full`` on 300. Tests that are named on the command line run whole.
+``selection.py`` chooses the rows, the same ones each time, and leaves out tests whose rows are long. So does
+``@pytest.mark.full``; ``@pytest.mark.every_row`` keeps all rows. Properties are tried on 40 examples, with ``--full`` on
+300. Tests that are named on the command line run whole.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seconds = selection.row_seconds()
     kept: set[pytest.Item] = set()
     for name, rows in rows_of.items():
-        if not rows[0].get_closest_marker("full"):
+        if rows[0].get_closest_marker("every_row"):
+            kept.update(rows)
+        elif not rows[0].get_closest_marker("full"):
             kept.update(selection.chosen(rows, seconds.get(name, selection.USUAL)))
     left_out = [item for item in items if item not in kept]
     if left_out:

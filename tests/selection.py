@@ -4,9 +4,10 @@ A value is a parameter's value itself, and what it consists of: the fields of a 
 the element type and the rank of an array, the words of a row's name. So a row that is a single object (an operator with
 its attributes, a call of an operation) is chosen for an operator, an attribute or a type that no other chosen row has.
 
-``tests/row_seconds.json`` has the time that one row takes, for the tests whose rows are slow. It bounds what a test may
-take: :data:`SECONDS`, or :data:`SHARE` of all of its rows. Rows with the most values that have not occurred come first,
-so a bound leaves out the least.
+Processor time bounds what a test may take: :data:`SHARE` of the time of all of its rows, but at least :data:`LEAST` and
+at most :data:`MOST` seconds. Rows with the most values that have not occurred come first, so a bound leaves out the
+least. Tests with rows of more than :data:`LONG` seconds run with ``--full`` alone. ``tests/row_seconds.json`` has the time
+of a row where it is not about the usual one; ``pytest --full --measure`` renews it.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-SECONDS = 1.0
-"""What the chosen rows of a test may take; at least one row is chosen."""
-SHARE = 0.07
-"""The same as a part of the time of all rows, where that is more."""
+LEAST, SHARE, MOST = 0.5, 0.05, 15.0
+LONG = 1.5
 USUAL = 0.04
 """Seconds of a row of a test that ``row_seconds.json`` does not have."""
+OVERHEAD = 0.003
+"""Seconds that pytest takes for a row."""
 DEPTH = 3
 """How deep a value is looked into."""
 
@@ -43,9 +44,13 @@ _WORDS = re.compile(r"[^\W_]+")
 
 def chosen(rows: Sequence[pytest.Item], seconds: float) -> list[pytest.Item]:
     """Return the rows of one test that run without ``--full``, of which each takes so many seconds."""
-    most = max(1, int(max(SECONDS, SHARE * seconds * len(rows)) / seconds))
+    if seconds > LONG:
+        return []
     if len(rows) == 1:
         return list(rows)
+    seconds += OVERHEAD
+    budget = min(MOST, max(LEAST, SHARE * seconds * len(rows)))
+    most = max(1, int(budget / seconds))
     return [rows[index] for index in cover([set(values_of(row)) for row in rows], [row.nodeid for row in rows], most)]
 
 
@@ -75,7 +80,8 @@ class Measurement:
     """Plug-in that measures the processor time of each row, of the processes that it starts as well.
 
     Other programs on the machine do not change it. The slowest row of a test is left out of the mean: it may be the one
-    that imports something. Tests of a single row, and those whose rows are about as slow as usual, need no line.
+    that imports something. Tests of a single row that is not long, and those whose rows are about as slow as usual,
+    need no line.
     """
 
     def __init__(self) -> None:
@@ -104,8 +110,8 @@ class Measurement:
         for name, rows in self.seconds.items():
             known.pop(name, None)
             mean = (sum(rows) - max(rows)) / (len(rows) - 1) if len(rows) > 1 else rows[0]
-            is_quick = mean < USUAL / 2 and len(rows) > 0.8 * SECONDS / USUAL
-            if len(rows) > 1 and (mean > 1.5 * USUAL or is_quick):
+            is_slow = mean > (1.5 * USUAL if len(rows) > 1 else LONG)
+            if is_slow or (mean < USUAL / 2 and len(rows) > LEAST / USUAL):
                 known[name] = max(0.002, round(mean, 3))
         FILE.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
 
@@ -129,7 +135,7 @@ def values_of(row: pytest.Item) -> Iterator[Value]:
         return
     yield from _WORDS.findall(spec.id)
     for name, value in spec.params.items():
-        yield name, spec.indices[name]
+        yield name, id(value)
         for part in _parts_of(value):
             yield name, part
 

@@ -332,7 +332,6 @@ def test_a_branch_names_parameters() -> None:
 BASELINES: dict[tuple[str, bool], tuple[int, str, str, dict[str, str]]] = {}
 
 
-@pytest.mark.sample(every=12)
 @pytest.mark.parametrize(("line", "option", "as_json"), ROWS)
 def test_an_option_is_used_or_refused(
     line: Line, option: click.Option, as_json: bool, material: Path, tmp_path: Path

@@ -127,7 +127,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.sample(every=6)
 @pytest.mark.parametrize("line", sorted({*shown_in_pages(), *shown_in_help()}))
 def test_commands_do_what_the_pages_show(line: str, folder: Path) -> None:
     words = shlex.split(line, comments=True)
@@ -144,7 +143,6 @@ def python_of(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.S | re.M)
 
 
-@pytest.mark.sample(every=6)
 @pytest.mark.parametrize("page", [page for page in PAGES if python_of(page) and page.stem not in TESTED], ids=str)
 def test_the_python_of_the_pages(page: Path, folder: Path) -> None:
     """The blocks of a page, one after the other."""

@@ -131,7 +131,6 @@ ROWS: list[tuple[list[str], int]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.sample(every=1)
 @pytest.mark.parametrize(
     ("arguments", "code"), ROWS, ids=lambda value: "-".join(value) if isinstance(value, list) else ""
 )

@@ -22,7 +22,7 @@ def rows_of(**parameters: list[Any]) -> list[Any]:
     for places in itertools.product(*[range(len(values)) for values in parameters.values()]):
         params = {name: values[place] for (name, values), place in zip(parameters.items(), places)}
         identity = "-".join(str(value) for value in params.values())
-        spec = SimpleNamespace(id=identity, params=params, indices=dict(zip(parameters, places)))
+        spec = SimpleNamespace(id=identity, params=params)
         rows.append(SimpleNamespace(nodeid=f"test[{identity}]", callspec=spec))
     return rows
 

@@ -119,7 +119,7 @@ def test_a_model_that_is_right() -> None:
     assert violations(a_model()) == []
 
 
-@pytest.mark.sample(every=1)
+@pytest.mark.every_row
 @pytest.mark.parametrize("name", BREAKERS)
 def test_what_breaks_an_invariant_is_found(name: str) -> None:
     model = a_model()
