@@ -23,6 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 import converter
 from converter.command_line import main
 from converter.command_line.branches import BRANCHES
+from tests.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
 from tests.language_models.decoders import Decoder
 from tests.language_models.folders import write_folder
 

@@ -22,6 +22,7 @@ import ir_runtime
 from converter.command_line import main
 from converter.command_line.former_options import FORMER_OPTIONS
 from tests.converter.test_command_options import onnx2ir
+from tests.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
 from tests.language_models.decoders import Decoder
 from tests.language_models.encoder_decoders import EncoderDecoder
 from tests.language_models.folders import write_folder
