@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-LEAST, SHARE, MOST = 0.5, 0.05, 15.0
-LONG = 1.5
+LEAST, SHARE, MOST = 0.7, 0.1, 8.0
+LONG = 2.0
 USUAL = 0.04
 """Seconds of a row of a test that ``row_seconds.json`` does not have."""
 OVERHEAD = 0.003
