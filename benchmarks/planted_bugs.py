@@ -118,14 +118,14 @@ BUGS = [
         "converter/targets/openvino_cpu/integer_products.py",
         "b.shape.dims[2 if isinstance(node.op, GroupConvolution1) else 1 :]",
         "b.shape.dims[2:]",
-        "--full tests/targets -k integer",
+        "tests/converter/test_matmul.py tests/targets",
     ),
     Bug(
         "a rule",
         "converter/targets/openvino_cpu/exact_integers.py",
         "return quotient, builder.emit(ir.Add1(), left, select(builder, wrong, b, zero))",
         "return quotient, builder.emit(ir.Add1(), left, select(builder, wrong, a, zero))",
-        "--full tests/targets -k integer",
+        "tests/converter/test_elementwise.py tests/targets",
     ),
     Bug(
         "a rule",
