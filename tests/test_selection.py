@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tests import selection
 from tests.selection import cover, parts, row_seconds, values_of
 
 ROOT = Path(__file__).parent.parent
@@ -49,6 +50,15 @@ def test_rows_with_the_most_values_come_first_where_not_all_may_run() -> None:
 def test_the_choice_does_not_depend_on_the_order() -> None:
     rows = rows_of(a=list(range(9)), b=list("xyz"))
     assert {row.nodeid for row in chosen_of(rows)} == {row.nodeid for row in chosen_of(rows[::-1])}
+
+
+def test_time_bounds_the_rows_of_a_test() -> None:
+    rows = rows_of(a=list(range(200)))
+    assert len(selection.chosen(rows, 0.001)) > 100
+    assert len(selection.chosen(rows, 1.0)) == int(selection.MOST / (1.0 + selection.OVERHEAD))  # of 200 seconds
+    assert len(selection.chosen(rows[:3], 1.0)) == 1
+    assert selection.chosen(rows, selection.LONG + 0.1) == []
+    assert selection.chosen(rows[:1], 1.0) == rows[:1]
 
 
 def test_what_a_value_consists_of() -> None:
