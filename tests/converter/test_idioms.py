@@ -125,14 +125,6 @@ def test_openvino_reads_the_names_of_fused_layers() -> None:
 
 
 @pytest.mark.parametrize("name", IDIOMS)
-def test_the_oldest_release_has_the_layer(name: str) -> None:
-    row = IDIOMS[name]
-    graph = Graph()
-    model = graph.model(row, False, row.build(graph, random.Random(2)))
-    converter.convert_model(model, target="cpu@2023.3")
-
-
-@pytest.mark.parametrize("name", IDIOMS)
 def test_without_fusion_each_node_keeps_its_layers(name: str) -> None:
     row = IDIOMS[name]
     graph = Graph()
