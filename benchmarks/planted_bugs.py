@@ -130,8 +130,8 @@ BUGS = [
     Bug(
         "a rule",
         "converter/targets/openvino_cpu/layers_of_narrow_types.py",
-        "in_type(builder, source, wide) if source.element_type is element_type else source",
-        "in_type(builder, source, wide)",
+        "return [in_type(builder, value, element_type) for value in builder.emit_all(node.op, *widened)]",
+        "return builder.emit_all(node.op, *widened)",
         "--full tests/targets -k narrow",
     ),
     Bug(
