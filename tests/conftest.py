@@ -1,7 +1,8 @@
 """Rows of which each value of each parameter occurs by default, everything with ``--full``.
 
 ``selection.py`` chooses the rows, the same ones each time, and leaves out tests whose rows are long. So does
-``@pytest.mark.full``; ``@pytest.mark.every_row`` keeps all rows. Properties are tried on 40 examples, with ``--full`` on
+``@pytest.mark.full``; ``@pytest.mark.every_row`` keeps all rows, and ``every_value`` as many as the values need, however
+long they take. Properties are tried on 40 examples, with ``--full`` on
 300. Tests that are named on the command line run whole.
 """
 

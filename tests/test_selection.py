@@ -24,7 +24,8 @@ def rows_of(**parameters: list[Any]) -> list[Any]:
         params = {name: values[place] for (name, values), place in zip(parameters.items(), places)}
         identity = "-".join(str(value) for value in params.values())
         spec = SimpleNamespace(id=identity, params=params)
-        rows.append(SimpleNamespace(nodeid=f"test[{identity}]", callspec=spec))
+        row = SimpleNamespace(nodeid=f"test[{identity}]", callspec=spec, get_closest_marker={}.get)
+        rows.append(row)
     return rows
 
 
@@ -57,6 +58,8 @@ def test_time_bounds_the_rows_of_a_test() -> None:
     assert len(selection.chosen(rows, 0.001)) > 100
     assert len(selection.chosen(rows, 1.0)) == int(selection.MOST / (1.0 + selection.OVERHEAD))  # of 200 seconds
     assert len(selection.chosen(rows[:3], 1.0)) == 1
+    rows[0].get_closest_marker = {"every_value": True}.get
+    assert selection.chosen(rows, 1.0) == rows
     assert selection.chosen(rows, selection.LONG + 0.1) == []
     assert selection.chosen(rows[:1], 1.0) == rows[:1]
 

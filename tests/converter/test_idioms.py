@@ -58,6 +58,7 @@ def expected(model: onnx.ModelProto, values: dict[str, np.ndarray], dtype: Any) 
     return list(ReferenceEvaluator(model).run(None, values))
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("name", IDIOMS)
@@ -73,6 +74,7 @@ def test_an_idiom_becomes_its_layer(name: str, seed: int, dtype: Any) -> None:
     check(model, made, row, dtype, tolerance=row.tolerance)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("name", NEAR_MISSES)
 def test_a_near_miss_stays(name: str, seed: int) -> None:
