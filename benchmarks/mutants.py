@@ -3,11 +3,12 @@
 First the tests record which lines each of them reaches, and how long it takes; then a copy of the checkout is
 changed in one place at a time, by an operator of cosmic-ray, and the quickest tests of that line run, in the end all
 of them. A mutant that no test fails for has survived: it computes the same, or a test is missing. Lines that no test
-reaches count as survivors. Results are added to a file, so that a run can be continued.
+reaches count as survivors. Results are added to a file, so that a run can be continued. The tests that run without
+``--full`` come first: it is also printed how many of the killed mutants they kill.
 
     pip install -e ".[test]" pytest-cov cosmic-ray
-    python benchmarks/mutants.py record --data DIR
-    python benchmarks/mutants.py run --data DIR [--count 200] [--seed 0]
+    python benchmarks/mutants.py record --data DIR [--tests PATH ...]
+    python benchmarks/mutants.py run --data DIR [--count 200] [--seed 0] [--under ir_runtime/execution ...]
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _LEFT_OUT = ("Variable", "_Is", "IsNot", "RShift", "LShift", "BitXor", "Invert",
 _QUICK, _MOST = 12, 150
 """How many tests of a line run at first, and at all."""
 _SECONDS = 180.0
+_WITH_FULL = ", with --full"
 _NEAR = 15
 """How many lines behind what an import runs tests are looked for."""
 
@@ -54,16 +56,18 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder for what is recorded and found")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tests", nargs="*", default=[], help="files and folders whose tests are recorded")
+    parser.add_argument("--under", nargs="*", default=[], help="folders and files that are changed")
     given = parser.parse_args()
     given.data.mkdir(parents=True, exist_ok=True)
     if given.step == "record":
-        record(given.data)
+        record(given.data, given.tests)
     else:
-        run(given.data, given.count, given.seed)
+        run(given.data, given.count, given.seed, tuple(given.under))
 
 
-def record(data: Path) -> None:
-    """Run all tests; note which lines each one reaches."""
+def record(data: Path, paths: Sequence[str]) -> None:
+    """Run all tests, or those below the paths; note which lines each one reaches, and which run without ``--full``."""
     settings = data / "coverage.ini"
     settings.write_text(
         f"[run]\nparallel = True\nsource_pkgs =\n    converter\n    ir_runtime\ndata_file = {data}/lines\n"
@@ -77,14 +81,18 @@ def record(data: Path) -> None:
         "--durations=0",
         "-vv",
     ]
+    pytest = [sys.executable, "-m", "pytest"]
     with (data / "tests.log").open("w") as log:
-        subprocess.run([sys.executable, "-m", "pytest", "-n", "auto", *options], cwd=ROOT, stdout=log, check=False)
+        subprocess.run([*pytest, "-n", "auto", *options, *paths], cwd=ROOT, stdout=log, check=False)
+    with (data / "chosen.log").open("w") as log:
+        subprocess.run([*pytest, "--collect-only", *paths], cwd=ROOT, stdout=log, check=True)
 
 
-def run(data: Path, count: int, seed: int) -> None:
+def run(data: Path, count: int, seed: int, under: tuple[str, ...]) -> None:
     """Draw mutants, run those that have no result yet, and print what survived."""
     tests_of, seconds = recorded(data)
-    chosen = drawn(list(places()), count, seed)
+    without_full = set((data / "chosen.log").read_text().splitlines())
+    chosen = drawn([place for place in places() if place.file.startswith(under or PACKAGES)], count, seed)
     results = data / f"mutants-{seed}.jsonl"
     known = {}
     if results.exists():
@@ -96,7 +104,11 @@ def run(data: Path, count: int, seed: int) -> None:
             if mutant in known:
                 continue
             tests = sorted(_tests(mutant, tests_of[mutant.file]), key=lambda test: seconds.get(test, 0.0))
-            verdict, diff = tried(copy, mutant, tests)
+            parts = (
+                [test for test in tests if test in without_full],
+                [test for test in tests if test not in without_full],
+            )
+            verdict, diff = tried(copy, mutant, parts)
             known[mutant] = {"verdict": verdict, "tests": len(tests), "diff": diff}
             with results.open("a") as file:
                 file.write(json.dumps({"mutant": vars(mutant), **known[mutant]}) + "\n")
@@ -104,6 +116,8 @@ def run(data: Path, count: int, seed: int) -> None:
     verdicts = [known[mutant]["verdict"] for mutant in chosen]
     killed = sum(verdict.startswith("killed") for verdict in verdicts)
     print(f"{killed} of {len(verdicts)} mutants killed, {killed / len(verdicts):.1%}")
+    late = sum(verdict.endswith(_WITH_FULL) for verdict in verdicts)
+    print(f"{killed - late} of these {killed} without --full, {1 - late / max(1, killed):.1%}")
     for mutant in chosen:
         if not known[mutant]["verdict"].startswith("killed"):
             print(f"\n{known[mutant]['verdict']}: {known[mutant]['tests']} tests\n{known[mutant]['diff']}")
@@ -206,8 +220,8 @@ def drawn(every: Sequence[Mutant], count: int, seed: int) -> list[Mutant]:
     return [chance.choice(by_line[line]) for line in lines]
 
 
-def tried(copy: Path, mutant: Mutant, tests: Sequence[str]) -> tuple[str, str]:
-    """What became of a mutant, and what it changes."""
+def tried(copy: Path, mutant: Mutant, tests: Sequence[Sequence[str]]) -> tuple[str, str]:
+    """What became of a mutant, and what it changes; the tests are those without ``--full``, and the others."""
     from cosmic_ray.mutating import apply_mutation
     from cosmic_ray.plugins import get_operator
 
@@ -216,11 +230,12 @@ def tried(copy: Path, mutant: Mutant, tests: Sequence[str]) -> tuple[str, str]:
     apply_mutation(path, get_operator(mutant.operator)(), mutant.occurrence)
     diff = subprocess.run(["git", "diff", "-U1"], cwd=copy, capture_output=True, text=True, check=True).stdout
     try:
-        if not tests:
+        if not any(tests):
             return "not reached", diff
-        for part in (tests[:_QUICK], tests[_QUICK:_MOST]):
-            if part and (verdict := _verdict(copy, part)) != "survived":
-                return verdict, diff
+        for names, when in zip(tests, ("", _WITH_FULL)):
+            for part in (names[:_QUICK], names[_QUICK:_MOST]):
+                if part and (verdict := _verdict(copy, part)) != "survived":
+                    return verdict + when, diff
         return "survived", diff
     finally:
         path.write_text(before)

@@ -3,12 +3,13 @@
 python docs/generate.py
 
 It runs every case of the suite once, which takes a minute or two. ``--page-only`` runs none: it writes the page and the
-index of operators.
+index of operators, and the pages of operators in the navigation of the site.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -37,6 +38,7 @@ from tests.suite.test_reshape import known_reshape_failures
 KNOWN_TYPES = Path(__file__).parent.parent / "tests" / "suite" / "known_type_failures.json"
 TARGET = Path(__file__).parent / "operators.md"
 DOMAINS = Path(__file__).parent / "operators"
+NAVIGATION = Path(__file__).parent / "site" / "mkdocs.yml"
 ENGINES = {"numpy": "NumPy", "openvino": "OpenVINO"}
 
 HEAD = """# Operators
@@ -173,12 +175,19 @@ def main() -> None:
         rows.append(f"| [{name}](operators/{name}.md) | {count} |")
         (DOMAINS / f"{name}.md").write_text(f"# Operators of {name}\n\n{support_table(domain)}\n")
     TARGET.write_text(HEAD + "\n" + "\n".join(rows) + "\n" + COLUMNS)
+    NAVIGATION.write_text(navigation(NAVIGATION.read_text(), sorted(name or "ai.onnx" for name in operators)))
     EXPORTED.write_text(f"{HEAD_OF_EXPORTED}\n{export_table()}\n")
     OPTIONS.write_text(f"{HEAD_OF_OPTIONS}\n{option_schemas()}\n")
     CONTRACTS.write_text(f"{HEAD_OF_CONTRACTS}\n{contract_tables()}\n")
     before, _, rest = PIPELINES.read_text(encoding="utf-8").partition(FOLDERS_BEGIN)
     after = rest.partition(FOLDERS_END)[2]
     PIPELINES.write_text(f"{before}{FOLDERS_BEGIN}\n{folder_table()}\n{FOLDERS_END}{after}", encoding="utf-8")
+
+
+def navigation(text: str, domains: list[str]) -> str:
+    """Return the site's settings with the pages of these domains of operators."""
+    pages = "".join(f"          - {domain}: operators/{domain}.md\n" for domain in domains)
+    return re.sub(r"(?<=: operators\.md\n)(?: +- \S+: operators/\S+\.md\n)+", pages, text)
 
 
 def measured() -> dict[str, dict[str, Any]]:

@@ -1,14 +1,14 @@
-"""A true cross-section by default, everything with ``--full``.
+"""Rows of which each value of each parameter occurs by default, everything with ``--full``.
 
-Without ``--full`` each test keeps at most :data:`ROWS` of its rows, and ``@pytest.mark.sample(every=N)`` one
-row in N; they are the same ones each time, picked by their names so that no parameter is missed in step.
-``@pytest.mark.full`` leaves a test out. Properties are tried on 40 examples, with ``--full`` on 300. Tests that are named on the command line run whole.
+``selection.py`` chooses the rows, the same ones each time, and leaves out tests whose rows are long. So does
+``@pytest.mark.full``; ``@pytest.mark.every_row`` keeps all rows, and ``every_value`` as many as the values need, however
+long they take. Properties are tried on 40 examples, with ``--full`` on
+300. Tests that are named on the command line run whole.
 """
 
 from __future__ import annotations
 
 import sys
-import zlib
 from collections import defaultdict
 from typing import Any
 
@@ -22,15 +22,18 @@ from ir_runtime.graph import reshaping
 from ir_runtime.graph.node import Edits
 from ir_runtime.lazy import import_modules_of
 from ir_runtime.rewriting.checks import Checks
-from tests import random_data
+from tests import random_data, selection
 
 import_modules_of("converter.command_line")  # some tests look through main.commands
 
-ROWS = 4
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--full", action="store_true", help="every row of every test; a cross-section without")
+    parser.addoption(
+        "--full", action="store_true", help="every row of every test; those with a value of their own without"
+    )
+    parser.addoption(
+        "--measure", action="store_true", help="renew tests/row_seconds.json for the tests that run, by processor time"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,6 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
             profile, max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck)
         )
     settings.load_profile("full" if config.getoption("--full") else "cross-section")
+    if config.getoption("--measure"):
+        config.pluginmanager.register(selection.Measurement())
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -77,13 +82,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     rows_of: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         rows_of[item.nodeid.partition("[")[0]].append(item)
+    seconds = selection.row_seconds()
     kept: set[pytest.Item] = set()
-    for rows in rows_of.values():
-        kept.update(sorted(rows, key=lambda item: zlib.crc32(item.nodeid.encode()))[: _count(rows)])
+    for name, rows in rows_of.items():
+        if rows[0].get_closest_marker("every_row"):
+            kept.update(rows)
+        elif not rows[0].get_closest_marker("full"):
+            kept.update(selection.chosen(rows, seconds.get(name, selection.USUAL)))
     left_out = [item for item in items if item not in kept]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item in kept]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process neighbouring tests, which share what is cached; one that has no more takes from the others."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -95,11 +112,3 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
             pipeline.all()
         except InternalError as error:
             terminalreporter.write_line(str(error), red=True)
-
-
-def _count(rows: list[pytest.Item]) -> int:
-    """How many rows of one test a cross-section has."""
-    if rows[0].get_closest_marker("full"):
-        return 0
-    sample = rows[0].get_closest_marker("sample")
-    return ROWS if sample is None else -(-len(rows) // sample.kwargs["every"])

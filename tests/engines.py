@@ -165,7 +165,8 @@ def run_compiled(
 _AS_BYTES = {
     kind: getattr(openvino.Type, kind.name)
     for kind in element_types.ALL
-    if kind.is_packed or (kind.is_real and (kind.bits == 8 or kind is element_types.bf16))
+    if (kind.is_packed or (kind.is_real and (kind.bits == 8 or kind is element_types.bf16)))
+    and hasattr(openvino.Type, kind.name)  # older releases lack some
 }
 
 

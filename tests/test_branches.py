@@ -23,6 +23,7 @@ from onnx import TensorProto, helper, numpy_helper
 import converter
 from converter.command_line import main
 from converter.command_line.branches import BRANCHES
+from tests.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
 from tests.language_models.decoders import Decoder
 from tests.language_models.folders import write_folder
 
@@ -337,7 +338,6 @@ def test_a_branch_names_parameters() -> None:
 BASELINES: dict[tuple[str, bool], tuple[int, str, str, dict[str, str]]] = {}
 
 
-@pytest.mark.sample(every=12)
 @pytest.mark.parametrize(("line", "option", "as_json"), ROWS)
 def test_an_option_is_used_or_refused(
     line: Line, option: click.Option, as_json: bool, material: Path, tmp_path: Path

@@ -66,8 +66,8 @@ def test_the_pages_name_only_options_that_exist() -> None:
         option for command in main.commands.values() for p in command.params for option in [*p.opts, *p.secondary_opts]
     }  # type: ignore[attr-defined]
     known |= {option for p in main.params for option in p.opts} | {"--help"}
-    # One of pytest's, one of docs/generate.py.
-    known |= {"--full", "--page-only"}
+    # Two of pytest's, one of docs/generate.py.
+    known |= {"--full", "--measure", "--page-only"}
     used = set(re.findall(r"(?<![\w-])(--[a-z0-9][a-z0-9-]+)", text))
     assert used <= known, used - known
 
@@ -94,7 +94,8 @@ def test_the_page_of_pipelines_has_every_measured_folder() -> None:
 
 def test_the_site_has_every_page() -> None:
     listed = set(re.findall(r": ([\w/.]+\.md)$", (ROOT / "docs" / "site" / "mkdocs.yml").read_text(), re.M))
-    assert listed == {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert listed == pages, f"change `nav` of docs/site/mkdocs.yml: add {pages - listed}, take out {listed - pages}"
 
 
 def test_the_page_of_operations_has_every_exporter() -> None:

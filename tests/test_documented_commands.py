@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import shlex
+import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import click
@@ -23,6 +22,7 @@ import ir_runtime
 from converter.command_line import main
 from converter.command_line.former_options import FORMER_OPTIONS
 from tests.converter.test_command_options import onnx2ir
+from tests.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
 from tests.language_models.decoders import Decoder
 from tests.language_models.encoder_decoders import EncoderDecoder
 from tests.language_models.folders import write_folder
@@ -91,43 +91,39 @@ def _write_stateful_models(folder: Path) -> None:
     np.savez(folder / "frames.npz", frame=np.ones(2, np.float32))
 
 
-@functools.cache
-def a_statement() -> str:
-    """About model.onnx and model.xml, which have the same bytes in each folder."""
-    with tempfile.TemporaryDirectory() as folder:
-        model, ir, path = (Path(folder) / name for name in ("model.onnx", "model.xml", "model.intoto.json"))
-        onnx.save(a_model(), model)
-        converter.save_model(converter.convert_model(a_model()), ir)
-        converter.verify(model, ir, attest=path)
-        return path.read_text()
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the examples name, made once."""
+    path = tmp_path_factory.mktemp("examples")
+    onnx.save(a_model(), path / "model.onnx")
+    for name in ("model", "ours", "theirs", "before", "after"):
+        converter.save_model(converter.convert_model(a_model()), path / f"{name}.xml")
+    converter.save_model(converter.convert_model(a_model()), path / "int4.xml", compress="int4")
+    feeds = {"image": np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype(np.float32), "rate": np.array(2)}
+    for name in ("x", "photo"):
+        np.savez(path / f"{name}.npz", **feeds)
+    _write_stateful_models(path)
+    for copy in (path / "zoo" / "a" / "model.onnx", path / "zoo" / "model.onnx", path / "other.onnx"):
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        onnx.save(a_model(), copy)
+    (path / "ir").mkdir()
+    for name in ("model", "other"):
+        converter.save_model(converter.convert_model(a_model()), path / "ir" / f"{name}.xml")
+    (path / "models.txt").write_text("# a path a line\nmodel.onnx\nzoo/a/model.onnx\n")
+    converter.verify(path / "model.onnx", path / "model.xml", attest=path / "model.intoto.json")
+    (path / "device.json").write_text('{"CPU": {"NUM_STREAMS": 1}}')
+    (path / "my_ops.py").write_text("import converter\n")
+    return path
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the examples name."""
-    onnx.save(a_model(), tmp_path / "model.onnx")
-    for name in ("model", "ours", "theirs", "before", "after"):
-        converter.save_model(converter.convert_model(a_model()), tmp_path / f"{name}.xml")
-    converter.save_model(converter.convert_model(a_model()), tmp_path / "int4.xml", compress="int4")
-    feeds = {"image": np.random.default_rng(1).standard_normal((1, 3, 8, 8)).astype(np.float32), "rate": np.array(2)}
-    for name in ("x", "photo"):
-        np.savez(tmp_path / f"{name}.npz", **feeds)
-    _write_stateful_models(tmp_path)
-    for path in (tmp_path / "zoo" / "a" / "model.onnx", tmp_path / "zoo" / "model.onnx", tmp_path / "other.onnx"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        onnx.save(a_model(), path)
-    (tmp_path / "ir").mkdir()
-    for name in ("model", "other"):
-        converter.save_model(converter.convert_model(a_model()), tmp_path / "ir" / f"{name}.xml")
-    (tmp_path / "models.txt").write_text("# a path a line\nmodel.onnx\nzoo/a/model.onnx\n")
-    (tmp_path / "model.intoto.json").write_text(a_statement())
-    (tmp_path / "device.json").write_text('{"CPU": {"NUM_STREAMS": 1}}')
-    (tmp_path / "my_ops.py").write_text("import converter\n")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def folder(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of what the examples name, in which the test runs."""
+    shutil.copytree(original, tmp_path / "examples")
+    monkeypatch.chdir(tmp_path / "examples")
+    return tmp_path / "examples"
 
 
-@pytest.mark.sample(every=6)
 @pytest.mark.parametrize("line", sorted({*shown_in_pages(), *shown_in_help()}))
 def test_commands_do_what_the_pages_show(line: str, folder: Path) -> None:
     words = shlex.split(line, comments=True)
@@ -144,7 +140,6 @@ def python_of(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.S | re.M)
 
 
-@pytest.mark.sample(every=6)
 @pytest.mark.parametrize("page", [page for page in PAGES if python_of(page) and page.stem not in TESTED], ids=str)
 def test_the_python_of_the_pages(page: Path, folder: Path) -> None:
     """The blocks of a page, one after the other."""

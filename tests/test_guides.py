@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,19 @@ def test_each_guide_has_code_and_rows() -> None:
 def test_the_files_of_the_guides_are_not_there() -> None:
     """Where one is there, the page needs another example."""
     assert {path for path, _ in SHOWN_FILES if (ROOT / path).exists()} == {PROBES, *ORDERS}
+
+
+def test_each_line_of_the_table_has_a_planted_bug() -> None:
+    """``benchmarks/planted_bugs.py`` runs what a line names with a bug that it has to find."""
+    table = PAGE.read_text().partition("| changed | tests |")[2].partition("\n\n")[0]
+    changes = set(re.findall(r"^\| (.+?) \| [^|]+ \|$", table, re.M)) - {"---"}
+    script = runpy.run_path(str(ROOT / "benchmarks" / "planted_bugs.py"))
+    in_a_browser = {"the page that runs in the browser"}
+    assert {bug.change for bug in script["BUGS"]} == changes - in_a_browser
+    for bug in script["BUGS"]:
+        assert (ROOT / bug.file).read_text().count(bug.before) == 1, f"plant another bug in {bug.file}"
+        paths = [word for word in bug.guide.split() if word.startswith("tests/")]
+        assert all((ROOT / path).exists() for path in paths), f"tests that {bug.guide} names are gone"
 
 
 @pytest.mark.parametrize("guide", GUIDES)

@@ -7,6 +7,7 @@ of rooms.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,6 +98,7 @@ def modules() -> Iterator[tuple[str, Path]]:
 NAMES = {name for name, _ in modules()}
 
 
+@functools.cache
 def imported_by(name: str, path: Path, *, runs: bool = False) -> set[str]:
     """The modules of the two packages that a module imports, wherever the import stands.
 

@@ -21,6 +21,7 @@ import converter
 import ir_runtime
 from converter.command_line import main
 from tests.converter.test_command_options import onnx2ir
+from tests.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
 from tests.language_models.decoders import Decoder
 from tests.language_models.folders import write_folder
 from tests.test_documented_commands import a_model
@@ -131,7 +132,6 @@ ROWS: list[tuple[list[str], int]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.sample(every=1)
 @pytest.mark.parametrize(
     ("arguments", "code"), ROWS, ids=lambda value: "-".join(value) if isinstance(value, list) else ""
 )

@@ -226,7 +226,6 @@ window.addEventListener("load", () => {
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
-@pytest.mark.sample(every=1)
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
     text = page(made_up(12), 12, {"time of this run": "3.0 s", "command": "onnx2ir batch " + "zoo/" * 60})

@@ -120,7 +120,6 @@ CHANGES: dict[str, tuple[Callable[[Path], object], dict, bool]] = {
 }
 
 
-@pytest.mark.sample(every=1)
 @pytest.mark.parametrize("name", CHANGES)
 def test_what_is_unchanged_is_not_done_again(name: str, tmp_path: Path) -> None:
     change, arguments, reused = CHANGES[name]

@@ -43,7 +43,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, converter.Row]:
     return {row.name: row for row in rows}
 
 
-@pytest.mark.sample(every=1)
 @pytest.mark.parametrize("op_type", FATES)
 def test_a_fate_is_a_row(op_type: str, run: dict[str, converter.Row]) -> None:
     verdict, reason = FATES[op_type]

@@ -459,7 +459,7 @@ _MANY = 8
 """How many changes are measured, up to a second each; with ``--full`` eight times as many."""
 
 
-@pytest.mark.sample(every=1)
+@pytest.mark.every_row
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_a_pass_keeps_its_contract(name: str, request: pytest.FixtureRequest) -> None:
     contract, is_full = CONTRACTS[name], request.config.getoption("--full")
@@ -483,7 +483,6 @@ _MOST_ELEMENTS = 600
 """Of all values together, each of whose elements is changed by itself."""
 
 
-@pytest.mark.sample(every=7)
 @pytest.mark.parametrize("call", DECOMPOSED, ids=lambda call: call.label)
 def test_a_decomposition_keeps_its_contract(call: Call) -> None:
     before, feeds = model_of(call, dynamic=False)

@@ -8,7 +8,6 @@ import onnx
 import pytest
 
 import converter
-from converter.conversion import compressed
 from converter.derivation import without_record
 from ir_runtime import Model
 from tests.converter.idioms.convolutions import IMAGE, convolution, scaled_first
@@ -27,17 +26,6 @@ def model(kind: str) -> onnx.ModelProto:
 
 def types(made: Model) -> list[str]:
     return [node.op.type for node in made.nodes() if node.op.type not in ("Const", "Parameter", "Result")]
-
-
-@pytest.mark.parametrize("compress", [None, "int8", "int4"])
-@pytest.mark.parametrize("half", [False, True])
-@pytest.mark.parametrize("kind", ["factor", "norm"])
-def test_compression(kind: str, compress: str | None, half: bool) -> None:
-    proto = model(kind)
-    way = None if compress is None else converter.WeightCompression.named(compress)
-    made = without_record(compressed(converter.convert_model(proto), way, half).model)
-    report = converter.verify(proto.SerializeToString(), made)
-    assert report.verdict == "equal", report.to_text()
 
 
 @pytest.mark.parametrize("kind", ["factor", "norm"])

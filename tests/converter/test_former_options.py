@@ -80,7 +80,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.sample(every=1)
+@pytest.mark.every_row
 @pytest.mark.parametrize(("former", "here"), ROWS)
 def test_the_command_is_told_and_works(former: str, here: str, folder: Path) -> None:
     words, messages = answer(*shlex.split(former))
@@ -156,7 +156,7 @@ def test_transformations_have_an_answer(text: str, words: list[str], folder: Pat
         assert hasattr(offline, function)
 
 
-@pytest.mark.sample(every=1)
+@pytest.mark.every_row
 @pytest.mark.parametrize("name", FORMER_OPTIONS)
 def test_every_option_is_answered_with_a_command_that_can_be_read(name: str, folder: Path) -> None:
     written = f"--{name.replace('-', '_')}"

@@ -81,6 +81,13 @@ ROWS = [
     ),
     row(
         "RotaryEmbedding",
+        "4d from a position on",
+        {"x": f(2, 3, 5, 8), "p": np.array([3]), "c": f(16, 4), "s": f(16, 4)},
+        {},
+        shapes={"x": ["b", 3, "s", 8]},
+    ),
+    row(
+        "RotaryEmbedding",
         "3d",
         {"x": f(2, 5, 24), "p": np.array([3]), "c": f(16, 4), "s": f(16, 4)},
         {},

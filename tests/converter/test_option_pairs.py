@@ -342,7 +342,6 @@ def simple_work(case: Case, work: Work) -> Work:
     return Work(**{name: count - vars(before)[name] for name, count in vars(work).items()})
 
 
-@pytest.mark.sample(every=7)
 @pytest.mark.parametrize("row", ROWS, ids=row_name)
 def test_options_meet(row: Row, tmp_path: Path, work: Work) -> None:
     check_row(row, tmp_path, work)
@@ -504,7 +503,6 @@ def change_weight(node: Node) -> str:
     return f"element {at} is {flat[at]} instead of {before}"
 
 
-@pytest.mark.sample(every=7)
 @pytest.mark.parametrize("target", ["any", "cpu", "cpu@2023.3"])
 @pytest.mark.parametrize("name", [name for name in MODELS if dynamic_inputs(model_of(name))])
 def test_the_converted_ir_takes_other_sizes(name: str, target: str, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import operator
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -231,9 +232,24 @@ CLAIMS = [
     for version in translator.versions
     if translator.domain not in WITHOUT_SCHEMAS and (translator.domain, translator.op_type) not in FORGOTTEN
 ]
-each_claim = pytest.mark.parametrize(
-    ("translator", "version"), CLAIMS, ids=[f"{t.domain or 'ai.onnx'}-{t.op_type}-{v}" for t, v in CLAIMS]
-)
+
+
+def each_claim(check: Callable[[Translator, int], None]) -> Callable[[], None]:
+    """Make a test of a check: it fails with the reason for every claim that the check refuses."""
+
+    def test() -> None:
+        failures = []
+        for translator, version in CLAIMS:
+            try:
+                check(translator, version)
+            except AssertionError as error:
+                where = (
+                    f"{translator.function.__module__}, {translator.domain or 'ai.onnx'}-{translator.op_type}-{version}"
+                )
+                failures.append(f"{where}: {error}")
+        assert not failures, "write these signatures as the schema has them:\n" + "\n".join(failures)
+
+    return test
 
 
 def claimed_schema(translator: Translator, version: int) -> Signature:
@@ -306,7 +322,7 @@ def options_of_all_versions(translator: Translator) -> list[list[str]]:
 @each_claim
 def test_attributes_are_those_of_the_schema_with_its_defaults(translator: Translator, version: int) -> None:
     wanted = claimed_schema(translator, version).attributes
-    assert set(translator.attributes) == set(wanted)
+    assert set(translator.attributes) == set(wanted), "attributes are keyword-only parameters"
     for name, default in wanted.items():
         given = translator.attributes[name]
         if (translator.op_type, version, name) in MAY_BE_MISSING:
@@ -346,13 +362,19 @@ def test_misspelt_defaults_are_no_value_that_the_attribute_takes() -> None:
 LISTED = sorted({(s.domain, s.name, s.since_version) for s in defs.get_all_schemas_with_history() if not s.deprecated})
 
 
-@pytest.mark.parametrize(("domain", "op_type", "version"), LISTED)
-def test_every_version_is_translated_expanded_or_refused_with_a_reason(domain: str, op_type: str, version: int) -> None:
-    found = find_translator(op_type, domain, version)
-    if not isinstance(found, str):
-        assert found[1] == version, f"the function for version {found[1]} would translate it"
-    elif not has_schema_function(find_schema(op_type, domain, version)):
-        assert found == refused_operators()[domain, op_type]
+def test_every_version_is_translated_expanded_or_refused_with_a_reason() -> None:
+    wrong = []
+    for domain, op_type, version in LISTED:
+        found = find_translator(op_type, domain, version)
+        if not isinstance(found, str):
+            if found[1] != version:
+                wrong.append(f"{op_type}-{version}: the function for version {found[1]} would translate it")
+        elif (
+            not has_schema_function(find_schema(op_type, domain, version))
+            and found != refused_operators()[domain, op_type]
+        ):
+            wrong.append(f"{op_type}-{version}: {found}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_every_operator_of_onnxruntime_is_translated_refused_or_listed() -> None:

@@ -97,7 +97,7 @@ def built(name: str) -> onnx.ModelProto:
     return made
 
 
-@pytest.mark.sample(every=1)
+@pytest.mark.every_row
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("options", [{"layers": True}, {"stress": True}], ids=str)
 def test_good_irs_pass(name: str, options: dict[str, bool]) -> None:
@@ -106,7 +106,7 @@ def test_good_irs_pass(name: str, options: dict[str, bool]) -> None:
         assert report.passed, str(report)
 
 
-@pytest.mark.sample(every=1)
+@pytest.mark.every_row
 @pytest.mark.parametrize("name", EDITS)
 @pytest.mark.parametrize("options", [{"layers": True}, {"stress": True}], ids=str)
 def test_edits_that_normal_values_hide_are_caught(name: str, options: dict[str, bool]) -> None:
@@ -122,7 +122,7 @@ def test_edits_that_normal_values_hide_are_caught(name: str, options: dict[str, 
     assert "layer" in report.reason
 
 
-@pytest.mark.sample(every=1)
+@pytest.mark.every_row
 @pytest.mark.parametrize("name", EDITS)
 def test_edits_that_no_value_shows_are_not_as_derived(name: str) -> None:
     """The record names the layer, whatever the inputs are."""
@@ -162,7 +162,7 @@ def network() -> onnx.ModelProto:
     return model(nodes, weights, {"x": (F32, ["n", 24]), "indices": (I64, [24])})
 
 
-@pytest.mark.sample(every=1)
+@pytest.mark.every_row
 @pytest.mark.parametrize("kind", ["another mode", "equal operands", "negative indices"])
 def test_planted_faults_of_values_that_decide(kind: str) -> None:
     assert converter.verify(network(), converter.convert_model(network()), layers=True).passed

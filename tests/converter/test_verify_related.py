@@ -23,7 +23,7 @@ INDEXED = {
 }
 
 
-@pytest.mark.sample(every=1)
+@pytest.mark.every_row
 @pytest.mark.parametrize("name", INDEXED)
 def test_indices_lie_inside_what_they_index(name: str) -> None:
     operator, data, indices, updates, attributes, most = INDEXED[name]

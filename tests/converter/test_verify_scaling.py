@@ -79,7 +79,6 @@ def calls_of(work: Callable[[], Any], most: int = 20_000_000) -> tuple[int, Any]
     return count, found
 
 
-@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("layers", [False, True])
 @pytest.mark.parametrize("form", ["plain", "int8", "nameless"])
 def test_a_comparison_is_linear_in_the_number_of_blocks(tmp_path: Path, form: str, layers: bool) -> None:

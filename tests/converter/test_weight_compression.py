@@ -537,7 +537,7 @@ def test_wrong_options() -> None:
         WeightCompression(5)
 
 
-@pytest.mark.sample(every=1)
+@pytest.mark.every_row
 @pytest.mark.parametrize(
     ("bits", "symmetric", "limits", "fit"),
     [

@@ -18,8 +18,6 @@ from ir_runtime.files.xml_writer import model_to_bytes
 from tests.ir_runtime.calls import CALLS
 from tests.to_onnx.single_layers import model_of
 
-pytestmark = pytest.mark.sample(every=10)
-
 MUTATIONS = 250
 NUMBER = re.compile(r'(?<=["\s,>-])-?\d+(?:\.\d+)?(?=["\s,<])')
 DIMENSION = re.compile(r"<dim>\d+</dim>")

@@ -64,7 +64,6 @@ def check_orders(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray], plain:
     return changes
 
 
-@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("block", range(20))
 def test_any_order_keeps_random_graphs(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     changes = 0
@@ -83,7 +82,7 @@ SIZES = {"n": 2, "s": 6, "h": 24, "w": 32}
 FLOATS = [name for name in MODELS if not name.startswith("quantized")]
 
 
-@pytest.mark.sample(every=1)
+@pytest.mark.every_row
 @pytest.mark.parametrize("name", FLOATS)
 def test_any_order_keeps_typical_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     proto = MODELS[name]()
@@ -91,7 +90,7 @@ def test_any_order_keeps_typical_models(name: str, monkeypatch: pytest.MonkeyPat
     check_orders(proto, feeds, translated(proto, monkeypatch), 5)
 
 
-@pytest.mark.sample(every=1)
+@pytest.mark.every_row
 @pytest.mark.parametrize("name", sorted(set(MODELS) - set(FLOATS)))
 def test_any_order_keeps_the_invariants_of_quantized_models(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = translated(MODELS[name](), monkeypatch)

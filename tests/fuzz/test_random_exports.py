@@ -14,7 +14,6 @@ from tests.to_onnx.graphs import second_pass
 TARGETS = ("any", "cpu", "cpu@2023.3")
 
 
-@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("block", range(20))
 def test_exported_graphs_give_the_numbers_of_the_first_model(block: int) -> None:
     compared = 0
@@ -31,7 +30,6 @@ def test_exported_graphs_give_the_numbers_of_the_first_model(block: int) -> None
     assert compared > 5
 
 
-@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("block", range(10))
 def test_the_second_round_changes_nothing(block: int) -> None:
     for seed in range(block * 10, block * 10 + 10):

@@ -10,7 +10,6 @@ from tests.fuzz.random_graphs import Sample, random_chain
 from tests.named_runs import run_by_name
 
 
-@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("block", range(20))
 def test_chains_give_the_numbers_of_onnxruntime(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
@@ -25,7 +24,6 @@ def test_chains_give_the_numbers_of_onnxruntime(block: int) -> None:
             np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4 * scale, err_msg=what)
 
 
-@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("block", range(20))
 def test_graphs_of_several_outputs_give_the_numbers_of_onnxruntime_by_name(block: int) -> None:
     compared = 0

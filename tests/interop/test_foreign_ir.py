@@ -76,7 +76,6 @@ def test_every_known_difference_is_a_case() -> None:
     assert set(known_differences()) <= {case.name for case in node_cases()}
 
 
-@pytest.mark.sample(every=24)
 @pytest.mark.parametrize("case", node_cases(), ids=lambda case: case.name)
 def test_case(case: Case, tmp_path: Path) -> None:
     ir = foreign_ir(case, tmp_path)

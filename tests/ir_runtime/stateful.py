@@ -15,7 +15,7 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.inputs_outputs import Assign3, Assign6, Parameter1, ReadValue3, ReadValue6, Result1
 from ir_runtime.rewriting.builder import Builder
 from tests.engines import assert_close, core, openvino_tensor
-from tests.ir_runtime.test_kernels import op
+from tests.ir_runtime.kernel_checks import op
 
 Made = tuple[Sequence[Output], Mapping[str, Output]]
 

@@ -11,8 +11,8 @@ import pytest
 from ir_runtime import Output, compile_model
 from ir_runtime.execution.kernels import attention
 from ir_runtime.rewriting.builder import Builder
+from tests.ir_runtime.kernel_checks import model_of, normal, op, same
 from tests.ir_runtime.stateful import repeated
-from tests.ir_runtime.test_kernels import model_of, normal, op, same
 from tests.random_data import generator
 
 RNG = generator(17)

@@ -11,7 +11,7 @@ from ir_runtime import ExecutionError, InternalError, compile_model
 from ir_runtime.execution.kernels import softmax
 from ir_runtime.execution.static_plans import plan
 from ir_runtime.operations.activation import SoftMax8
-from tests.ir_runtime.test_kernels import model_of, normal, op
+from tests.ir_runtime.kernel_checks import model_of, normal, op
 
 
 def raises(*_: Any) -> Any:

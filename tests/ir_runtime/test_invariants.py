@@ -20,7 +20,7 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, ReadValue6, Result1
 from ir_runtime.rewriting.builder import Builder
-from tests.ir_runtime.test_kernels import op
+from tests.ir_runtime.kernel_checks import op
 
 
 def a_model() -> Model:
@@ -119,7 +119,7 @@ def test_a_model_that_is_right() -> None:
     assert violations(a_model()) == []
 
 
-@pytest.mark.sample(every=1)
+@pytest.mark.every_row
 @pytest.mark.parametrize("name", BREAKERS)
 def test_what_breaks_an_invariant_is_found(name: str) -> None:
     model = a_model()

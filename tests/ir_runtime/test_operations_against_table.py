@@ -17,7 +17,7 @@ TABLE: dict[str, dict[str, Any]] = {
     for entry in revisions.values()
 }
 
-pytestmark = pytest.mark.sample(every=1)  # a default that is wrong shows in no other test
+pytestmark = pytest.mark.every_row  # a default that is wrong shows in no other test
 
 # The table counts the constant's place in the .bin as attributes; here the weights layout knows it.
 CLASSES = [cls for cls in all_operations() if cls.role != "constant"]

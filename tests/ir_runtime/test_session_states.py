@@ -29,8 +29,8 @@ from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.control_flow import If8
 from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, Result1
 from ir_runtime.rewriting.builder import Builder
+from tests.ir_runtime.kernel_checks import model_of, op
 from tests.ir_runtime.stateful import Made, cache, empty_cache, read, stateful
-from tests.ir_runtime.test_kernels import model_of, op
 from tests.ir_runtime.test_sessions import attention, attention_steps, counter, growing, half, normal, two_states
 
 FORMS = pytest.mark.parametrize("optimize", [True, False], ids=["kernels", "layers"])

@@ -11,8 +11,8 @@ import pytest
 
 from ir_runtime import Model, Output
 from ir_runtime.rewriting.builder import Builder
+from tests.ir_runtime.kernel_checks import op
 from tests.ir_runtime.stateful import Made, cache, check_steps, put, read, repeated, reset, stateful
-from tests.ir_runtime.test_kernels import op
 from tests.random_data import generator
 
 RNG = generator(31)

@@ -170,7 +170,6 @@ STEPS = (
 )
 
 
-@pytest.mark.sample(every=6)
 @pytest.mark.parametrize("block", range(60))
 def test_bounds_hold_what_is_computed_from_shapes(block: int) -> None:
     bounded = 0

@@ -15,7 +15,20 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.attention import ScaledDotProductAttention13
-from ir_runtime.operations.elementwise import Add1, Divide1, FloorMod1, Mod1, Multiply1, Subtract1
+from ir_runtime.operations.elementwise import (
+    Add1,
+    Divide1,
+    Equal1,
+    FloorMod1,
+    Greater1,
+    GreaterEqual1,
+    Less1,
+    LessEqual1,
+    Mod1,
+    Multiply1,
+    NotEqual1,
+    Subtract1,
+)
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1
@@ -159,3 +172,25 @@ def test_what_a_reshape_brings_back(last: list[int], is_known: bool) -> None:
 
 def constant_list(values: list[int]) -> Output:
     return make_node(Const1(value=Tensor.from_array(np.asarray(values, np.int64))), (), "c").outputs[0]
+
+
+@pytest.mark.parametrize(
+    ("op", "is_greater", "is_equal"),
+    [
+        (Less1(), False, False),
+        (LessEqual1(), False, True),
+        (Greater1(), True, False),
+        (GreaterEqual1(), True, True),
+        (Equal1(), False, True),
+        (NotEqual1(), True, False),
+    ],
+    ids=str,
+)
+def test_comparisons_that_hold_for_every_shape(op: Operation, is_greater: bool, is_equal: bool) -> None:
+    """Of a dimension, plus 1 or as it is, with itself; another dimension decides nothing."""
+    shapes, ((size, _), (other, _)) = SymbolicShapes(), Program(0, 1).values
+    for left, expected in ((made(Add1(), size, constant(1)), is_greater), (size, is_equal)):
+        found = shapes.elements(made(op, left, size))
+        assert found is not None
+        assert found.item().value == expected
+    assert shapes.elements(made(op, size, other)) is None

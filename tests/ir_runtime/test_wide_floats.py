@@ -16,7 +16,7 @@ from ir_runtime.graph.model import Output
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.rewriting.builder import Builder
 from tests.engines import node_model, run_onnxruntime
-from tests.ir_runtime.test_kernels import Array, model_of, op
+from tests.ir_runtime.kernel_checks import Array, model_of, op
 from tests.random_data import generator
 
 RNG = generator(8)

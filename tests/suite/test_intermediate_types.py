@@ -85,7 +85,6 @@ def check(proto: onnx.ModelProto, arrays: Sequence[Any]) -> None:
         assert not wrong, f"{how}: {wrong[:5]}"
 
 
-@pytest.mark.sample(every=12)
 @pytest.mark.parametrize("case", node_cases(), ids=lambda case: case.name)
 def test_values_of_the_node_suite(case: Case) -> None:
     for inputs, _ in case.data_sets:
@@ -94,7 +93,6 @@ def test_values_of_the_node_suite(case: Case) -> None:
             check(case.model, given)
 
 
-@pytest.mark.sample(every=10)
 @pytest.mark.parametrize("block", range(20))
 def test_values_of_random_chains(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):

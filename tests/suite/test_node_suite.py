@@ -29,7 +29,6 @@ def test_every_known_failure_is_a_case() -> None:
     assert {case for case, _ in [*known_failures(), *PROCESSOR_DEPENDENT]} <= {case.name for case in CASES}
 
 
-@pytest.mark.sample(every=8)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_case(case: Case) -> None:
     found = outcome(case)

@@ -35,7 +35,6 @@ def test_every_known_failure_is_a_case() -> None:
     assert {case for case, _ in known_reshape_failures()} <= {case.name for case in node_cases()}
 
 
-@pytest.mark.sample(every=24)
 @pytest.mark.parametrize("case", node_cases(), ids=lambda case: case.name)
 def test_case(case: Case) -> None:
     found: dict[str, list[str]] = {engine: [] for engine in ENGINES}

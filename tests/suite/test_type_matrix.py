@@ -85,7 +85,6 @@ def test_every_known_failure_is_a_row() -> None:
     assert {row for row, _ in known_failures()} <= NAMES
 
 
-@pytest.mark.sample(every=16)
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_row(row: Row) -> None:
     found = outcome(row)

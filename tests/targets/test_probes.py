@@ -28,6 +28,7 @@ def test_every_rule_has_the_releases_in_which_its_reason_was_seen() -> None:
         releases = [release_of(text) for text in rule.seen_in]
         assert releases, rule.name
         assert releases == sorted(releases), rule.name
+        assert {*rule.seen_in} <= {*test_releases.MEASURED}, f"{rule.name}: name the releases that were tried"
         assert rule.since is None or release_of(rule.since) <= releases[0], rule.name
         assert rule.until is None or release_of(rule.until) >= releases[-1], rule.name
 

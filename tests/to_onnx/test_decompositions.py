@@ -42,7 +42,6 @@ def check(call: Call, values: list[np.ndarray]) -> None:
         np.testing.assert_allclose(value, expected, rtol=1e-2 if small else 1e-4, atol=1e-5 * max(1.0, largest))
 
 
-@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("call", DECOMPOSED, ids=lambda call: call.label)
 def test_the_layers_compute_what_the_operation_computes(call: Call, dynamic: bool) -> None:

@@ -27,7 +27,6 @@ from tests.to_onnx.single_layers import model_of
 
 T = TypeVar("T")
 
-pytestmark = pytest.mark.sample(every=8)
 
 KNOWN = {
     r"Divide-1\(int64\[2\]\[-9223372036854775808, ": "onnxruntime's process ends: the quotient overflows",

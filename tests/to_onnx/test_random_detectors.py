@@ -18,8 +18,6 @@ from ir_runtime.graph.operation import find_operation
 from ir_runtime.graph.shape_inference import make_node
 from tests.to_onnx.graphs import model, parameter
 
-pytestmark = pytest.mark.sample(every=10)
-
 INDEX_TYPES = (element_types.i32, element_types.i64)
 Drawn = tuple[int, dict[str, Any], list[Array]]
 

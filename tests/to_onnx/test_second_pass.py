@@ -11,8 +11,6 @@ import converter
 from tests.suite.node_suite import Case, node_cases
 from tests.to_onnx.graphs import second_pass
 
-pytestmark = pytest.mark.sample(every=25)
-
 KNOWN: dict[str, list[str]] = json.loads((Path(__file__).parent / "second_pass.json").read_text())
 """Why cases change in the second pass -> the parts of their names."""
 

@@ -45,6 +45,13 @@ def attention(
     return graph("MatMul", graph("Softmax", scores, axis=chance.choice([-1, rank - 1])), "v")
 
 
+def with_factors_of_any_size(graph: Graph, chance: random.Random) -> str:
+    """Queries times a number that keys are divided by: together they are 1, but not before keys are multiplied."""
+    size = 2.0 ** chance.choice([-30, 30])
+    queries, keys = (graph("Mul", name, graph.constant(factor)) for name, factor in (("x", size), ("k", 1 / size)))
+    return graph("MatMul", graph("Softmax", graph("MatMul", queries, swapped(graph, keys, 4)), axis=-1), "v")
+
+
 def of_heads_behind_positions(graph: Graph, chance: random.Random) -> str:
     """Of ``[batch, position, head, number]``: keys are transposed once or twice."""
     queries, values = (graph("Transpose", name, perm=[0, 2, 1, 3]) for name in ("x", "v"))
@@ -294,6 +301,7 @@ NEAR_MISSES = {
         inputs={**SHAPES, "s": ()},
         absent="ScaledDotProductAttention",
     ),
+    "factors that are no scales by their size": NearMiss(build=with_factors_of_any_size, inputs=SHAPES, count=3),
     "SoftMax along queries": miss("axis"),
     "a scale behind the mask": miss("mask", **masked((2, 1, 1, 6))),
     "scores that are replaced": miss("select", **masked((2, 1, 1, 6))),

@@ -130,6 +130,7 @@ NEAR_MISSES = {
     "a norm whose square vanishes": NearMiss(
         build=lambda g, c: l2_normalization(g, c, epsilon=1e-30), absent="NormalizeL2"
     ),
+    "a norm of 16 bits": NearMiss(build=l2_normalization, dtype=np.float16, absent="NormalizeL2"),
     "a norm with an upper limit": NearMiss(build=lambda g, c: l2_normalization(g, c, limit=2.0), absent="NormalizeL2"),
     "a norm less a number": NearMiss(
         build=lambda g, c: l2_normalization(g, c, "sum", epsilon=-1e-3), absent="NormalizeL2"

@@ -176,6 +176,11 @@ def _types() -> list[Call]:
     found += calls("FakeQuantize", 1, normal(2, 3, 4), *wide, levels=255)
     found += calls("FakeQuantize", 1, normal(2, 3), *[normal(2, 3)] * 4, levels=16, auto_broadcast="none")
     found += calls("FakeQuantize", 1, normal(2, 3), *[normal(2)] * 4, levels=16, auto_broadcast="pdpd")
+    # Zero is a level of each channel, so that a scale and a zero point express the limits.
+    for shape in ((3, 1, 1), (3, 1), (3,)):
+        step, zero = np.array([0.01, 0.02, 0.05]).reshape(shape), np.array([3, 100, 128]).reshape(shape)
+        grid = [(-zero * step).astype(np.float32), ((255 - zero) * step).astype(np.float32)] * 2
+        found += calls("FakeQuantize", 1, normal(3, 3, 3), *grid, fixed=(1, 2, 3, 4), levels=256)
     for kind in ("f8e4m3", "f8e5m2"):
         found += calls("FakeConvert", 13, normal(2, 3), uniform(0.5, 2, 3), destination_type=kind)
         found += calls("FakeConvert", 13, normal(2, 3), uniform(0.5, 2), normal(2, 1), destination_type=kind)

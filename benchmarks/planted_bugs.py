@@ -1,0 +1,308 @@
+"""Bugs planted in the code on purpose: do the tests that a contributor runs find them?
+
+The places were drawn by a seed, the bug at each is one line that a person could have written. A bug is found where a
+test fails that passes without it. Each is tried in a copy of the checkout by three commands: ``guide``, the line of the
+table "What to run first after a change" in docs/architecture.md; ``file``, the same test file with the rows that run
+without ``--full``; and ``folder``, all of the folder, by the same rows.
+
+    python benchmarks/planted_bugs.py [--scope guide file folder] [--only PART]
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Bug:
+    """One line of a file, and what it becomes; ``guide`` is what the table names for such a change."""
+
+    change: str
+    file: str
+    before: str
+    after: str
+    guide: str
+
+    @property
+    def test_file(self) -> str:
+        """The first test file that the guide names, or the first folder."""
+        return next(word for word in self.guide.split() if word.startswith("tests/"))
+
+    @property
+    def folder(self) -> str:
+        return "/".join(self.test_file.split("/")[:2])
+
+
+_IDIOMS = '--full tests/converter/test_idioms.py -k "-0- or -0]"'
+_KERNELS = '--full tests/ir_runtime -k "kernel or plan or cache"'
+_VALUES = '--full tests/ir_runtime -k "symbolic or polynomial or arithmetic"'
+_FILES = "tests/ir_runtime/test_files.py tests/converter/test_onnx_file.py tests/converter/test_several_files.py"
+_REQUESTS = "compressed weights, preprocessing, states"
+BUGS = [
+    Bug(
+        "a pass",
+        "converter/passes/negated_conditions.py",
+        'match["condition"], match["b"], match["a"])',
+        'match["condition"], match["a"], match["b"])',
+        _IDIOMS,
+    ),
+    Bug(
+        "a pass",
+        "converter/passes/l2_normalizations.py",
+        "if x.element_type not in (element_types.f32, element_types.f64):",
+        "if x.element_type not in (element_types.f32, element_types.f64, element_types.f16):",
+        _IDIOMS,
+    ),
+    Bug(
+        "a pass",
+        "converter/passes/attention_inputs.py",
+        "if not has_one_element(other) or not _is_of_higher_rank(x, other) or not may_be_scale(other):",
+        "if not has_one_element(other) or not _is_of_higher_rank(x, other):",
+        _IDIOMS,
+    ),
+    Bug(
+        "a pass",
+        "converter/passes/shape_arithmetic.py",
+        "for element in elements[at : at + count]]",
+        "for element in elements[:count]]",
+        _IDIOMS,
+    ),
+    Bug(
+        "a kernel, a plan",
+        "ir_runtime/execution/kernels/caches.py",
+        "Prepared(_Gather(gather.op, op.axis))",
+        "Prepared(_Gather(gather.op, 0))",
+        _KERNELS,
+    ),
+    Bug(
+        "a kernel, a plan",
+        "ir_runtime/execution/kernels/formulas.py",
+        "np.sqrt(variance + op.epsilon)",
+        "(np.sqrt(variance) + op.epsilon)",
+        _KERNELS,
+    ),
+    Bug(
+        "a kernel, a plan",
+        "ir_runtime/execution/kernels/formulas.py",
+        "    for coefficient in _ERF_OF_ROOT[1:-1]:\n        np.add(result, coefficient, result)\n"
+        "        np.multiply(result, squares, result)\n    np.add(result, _ERF_OF_ROOT[-1], result)\n    _gelu_end(",
+        "    for coefficient in _ERF_OF_ROOT[2:-1]:\n        np.add(result, coefficient, result)\n"
+        "        np.multiply(result, squares, result)\n    np.add(result, _ERF_OF_ROOT[-1], result)\n    _gelu_end(",
+        _KERNELS,
+    ),
+    Bug(
+        "a kernel, a plan",
+        "ir_runtime/execution/static_plans/plan.py",
+        "        calls += single\n    chain =",
+        "        calls = single\n    chain =",
+        _KERNELS,
+    ),
+    Bug(
+        "a kernel, a plan",
+        "ir_runtime/execution/static_plans/depthwise.py",
+        "apart = (taps[1] - taps[0]) * x.dilation // x.stride if",
+        "apart = (taps[1] - taps[0]) * x.dilation if",
+        _KERNELS,
+    ),
+    Bug(
+        "a rule",
+        "converter/targets/openvino_cpu/integer_products.py",
+        "b.shape.dims[2 if isinstance(node.op, GroupConvolution1) else 1 :]",
+        "b.shape.dims[2:]",
+        "tests/converter/test_matmul.py tests/targets",
+    ),
+    Bug(
+        "a rule",
+        "converter/targets/openvino_cpu/exact_integers.py",
+        "return quotient, builder.emit(ir.Add1(), left, select(builder, wrong, b, zero))",
+        "return quotient, builder.emit(ir.Add1(), left, select(builder, wrong, a, zero))",
+        "tests/converter/test_elementwise.py tests/targets",
+    ),
+    Bug(
+        "a rule",
+        "converter/targets/openvino_cpu/layers_of_narrow_types.py",
+        "return [in_type(builder, value, element_type) for value in builder.emit_all(node.op, *widened)]",
+        "return builder.emit_all(node.op, *widened)",
+        "--full tests/targets -k narrow",
+    ),
+    Bug(
+        "an exporter, a decomposition",
+        "converter/to_onnx/operations/layer_normalization.py",
+        "if ctx.node.outputs[0].shape.rank != rank:",
+        "if ctx.node.outputs[0].shape.rank < rank:",
+        "--full tests/to_onnx -k normali",
+    ),
+    Bug(
+        "an exporter, a decomposition",
+        "converter/to_onnx/operations/group_query_attention.py",
+        "if scale is None or scale == 0:",
+        "if scale is None:",
+        "--full tests/to_onnx -k attention",
+    ),
+    Bug(
+        "an exporter, a decomposition",
+        "converter/to_onnx/operations/quantization.py",
+        "_Grid(element_type, scale.reshape(-1), zero.reshape(-1), axes[0])",
+        "_Grid(element_type, scale.reshape(-1), zero.reshape(-1), 1)",
+        "--full tests/to_onnx -k FakeQuantize",
+    ),
+    Bug(
+        "a translator",
+        "converter/from_onnx/operators/microsoft/packed_weights.py",
+        "np.full((1, 1, 1), 8, np.float32)",
+        "np.zeros((1, 1, 1), np.float32)",
+        "--full tests/converter/test_microsoft_fused.py",
+    ),
+    Bug(
+        "a translator",
+        "converter/from_onnx/operators/onnx/rotary.py",
+        "arange(ctx, dim_of(ctx, x, sequence_at))",
+        "arange(ctx, dim_of(ctx, x, 1))",
+        "--full tests/converter/test_microsoft_attention.py -k otary",
+    ),
+    Bug(
+        "an operation",
+        "ir_runtime/operations/position_sensitive.py",
+        "break  # The list of regions ends here.",
+        "continue",
+        "tests/ir_runtime/test_regions.py tests/ir_runtime/test_operations_against_table.py",
+    ),
+    Bug(
+        "an operation",
+        "ir_runtime/operations/type_promotion.py",
+        "if a is b or b is element_types.boolean:",
+        "if a is b:",
+        "tests/ir_runtime/test_type_promotion.py tests/ir_runtime/test_operations_against_table.py",
+    ),
+    Bug(
+        "an exporter, a decomposition",
+        "converter/passes/decomposition/normalization.py",
+        "(op.alpha / op.size ** len(over))",
+        "(op.alpha / op.size)",
+        "--full tests/to_onnx -k LRN",
+    ),
+    Bug(
+        "an exporter, a decomposition",
+        "converter/passes/decomposition/stft.py",
+        "count = (signal.size(axis) - size) // step + 1",
+        "count = (signal.size(axis) - size) // step",
+        "--full tests/to_onnx -k STFT",
+    ),
+    Bug(
+        "what is known of values",
+        "ir_runtime/analysis/symbolic_elements.py",
+        "_decide(shapes, node.op, x - y)",
+        "_decide(shapes, node.op, y - x)",
+        _VALUES,
+    ),
+    Bug(
+        "an option",
+        "converter/option_values.py",
+        '"record": bool(options.record)',
+        '"record": True',
+        '--full tests/test_branches.py -k "words or -record"',
+    ),
+    Bug(
+        "files",
+        "ir_runtime/files/xml_reader.py",
+        'output.names = split_names(port.get("names", ""))',
+        'output.names = port.get("names", "").split(",")',
+        _FILES,
+    ),
+    Bug(
+        "`verify`",
+        "converter/equivalence/findings.py",
+        "            if run.passed:\n                continue\n            try:",
+        "            if run.passed:\n                return\n            try:",
+        "tests/converter -k verify",
+    ),
+    Bug(
+        _REQUESTS,
+        "converter/compression/weight_compression.py",
+        "tuple(axes[axis] for axis in order))",
+        "tuple(order))",
+        "tests/converter/test_weight_compression.py",
+    ),
+    Bug(
+        _REQUESTS,
+        "converter/preprocessing/resolution.py",
+        "own[moved] = shape[place]",
+        "own[place] = shape[moved]",
+        "tests/preprocessing",
+    ),
+    Bug(
+        _REQUESTS,
+        "converter/states/position_inputs.py",
+        'reader.op.role == "" and not reader.op.subgraphs',
+        'reader.op.role == ""',
+        "tests/language_models/test_stateful.py",
+    ),
+    Bug(
+        "`edit`, `optimize`",
+        "converter/editing/operators.py",
+        "self.schema(opset), len(self.inputs) + 1",
+        "self.schema(opset), len(self.inputs)",
+        "tests/editing tests/optimization",
+    ),
+    Bug(
+        "`edit`, `optimize`",
+        "converter/optimization/source.py",
+        "not bound.shapes and not bound.kinds and not bound.frozen and bound.batch is None",
+        "not bound.shapes and not bound.kinds and bound.batch is None",
+        "tests/editing tests/optimization",
+    ),
+]
+
+
+def main() -> None:
+    """Print a line for each bug, and how many each command found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--scope", nargs="+", choices=["guide", "file", "folder"], default=["guide", "file", "folder"])
+    parser.add_argument("--only", default="", help="bugs whose file or change has this in its name")
+    arguments = parser.parse_args()
+    bugs = [bug for bug in BUGS if arguments.only in bug.file or arguments.only in bug.change]
+    print(
+        f"| change | file | {' | '.join(arguments.scope)} |\n| --- | --- |{' --- |' * len(arguments.scope)}", flush=True
+    )
+    counts = dict.fromkeys(arguments.scope, 0)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
+        subprocess.run(["git", "clone", "-q", str(ROOT), str(copy)], check=True)
+        for bug in bugs:
+            results = []
+            for scope in arguments.scope:
+                is_found, seconds = is_caught(copy, bug, scope)
+                counts[scope] += is_found
+                results.append(f"{'yes' if is_found else '**no**'}, {seconds:.0f} s")
+            print(f"| {bug.change} | {bug.file} | {' | '.join(results)} |", flush=True)
+    print(f"\n{len(bugs)} bugs: " + ", ".join(f"{scope} {count}" for scope, count in counts.items()))
+
+
+def is_caught(copy: Path, bug: Bug, scope: str) -> tuple[bool, float]:
+    """Return whether a test of the command fails with the bug in ``copy``, and the seconds that it took."""
+    path = copy / bug.file
+    source = path.read_text()
+    assert source.count(bug.before) == 1, f"{bug.file} has {bug.before!r} {source.count(bug.before)} times"
+    words = {"guide": shlex.split(bug.guide), "file": [bug.test_file], "folder": [bug.folder]}[scope]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0", *words]
+    start = time.perf_counter()
+    try:
+        path.write_text(source.replace(bug.before, bug.after))
+        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+    finally:
+        path.write_text(source)
+    assert done.returncode in (0, 1), done.stdout[-2000:] + done.stderr[-2000:]
+    return done.returncode == 1, time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    main()

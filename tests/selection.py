@@ -1,0 +1,182 @@
+"""Choose the rows of a test that run without ``--full``: the fewest in which each value of each parameter occurs.
+
+A value is a parameter's value itself, and what it consists of: the fields of a data class, the entries of a mapping,
+the element type and the rank of an array, the words of a row's name. So a row that is a single object (an operator with
+its attributes, a call of an operation) is chosen for an operator, an attribute or a type that no other chosen row has.
+
+Processor time bounds what a test may take: :data:`SHARE` of the time of all of its rows, but at least :data:`LEAST` and
+at most :data:`MOST` seconds. Rows with the most values that have not occurred come first, so a bound leaves out the
+least. Tests with rows of more than :data:`LONG` seconds run with ``--full`` alone. ``tests/row_seconds.json`` has the time
+of a row where it is not about the usual one; ``pytest --full --measure`` renews it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import heapq
+import json
+import os
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+LEAST, SHARE, MOST = 0.6, 0.08, 8.0
+LONG = 2.0
+USUAL = 0.04
+"""Seconds of a row of a test that ``row_seconds.json`` does not have."""
+OVERHEAD = 0.003
+"""Seconds that pytest takes for a row."""
+DEPTH = 3
+"""How deep a value is looked into."""
+
+FILE = Path(__file__).with_name("row_seconds.json")
+
+Value = Hashable
+_WORDS = re.compile(r"[^\W_]+")
+
+
+def chosen(rows: Sequence[pytest.Item], seconds: float) -> list[pytest.Item]:
+    """Return the rows of one test that run without ``--full``, of which each takes so many seconds."""
+    if seconds > LONG:
+        return []
+    if len(rows) == 1:
+        return list(rows)
+    seconds += OVERHEAD
+    budget = min(MOST, max(LEAST, SHARE * seconds * len(rows)))
+    most = len(rows) if rows[0].get_closest_marker("every_value") else max(1, int(budget / seconds))
+    return [rows[index] for index in cover([set(values_of(row)) for row in rows], [row.nodeid for row in rows], most)]
+
+
+def cover(values: Sequence[set[Value]], names: Sequence[str], most: int) -> list[int]:
+    """Return the indices of at most so many rows, in their order, in which as many of the values occur as can be.
+
+    Greedy: the row with the most values that have not occurred is next. Of equal rows it is one by the checksum of its
+    name, not the first, as the first seed or shape is often the plainest.
+    """
+    missing = set[Value]().union(*values)
+    order = [zlib.crc32(name.encode()) for name in names]
+    heap = [(-len(of_row), order[index], index) for index, of_row in enumerate(values)]
+    heapq.heapify(heap)
+    result: list[int] = []
+    while missing and len(result) < most:
+        _, _, index = heapq.heappop(heap)
+        gain = len(values[index] & missing)
+        if heap and (-gain, order[index], index) > heap[0]:  # others have more by now
+            heapq.heappush(heap, (-gain, order[index], index))
+            continue
+        missing -= values[index]
+        result.append(index)
+    return sorted(result)
+
+
+class Measurement:
+    """Plug-in that measures the processor time of each row, of the processes that it starts as well.
+
+    Other programs on the machine do not change it. The slowest row of a test is left out of the mean: it may be the one
+    that imports something. Tests of a single row that is not long, and those whose rows are about as slow as usual,
+    need no line.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, list[float]] = defaultdict(list)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
+        item.stash[_START] = _processor_seconds()
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> Iterator[None]:
+        try:
+            return (yield)
+        finally:
+            item.user_properties.append(("seconds", _processor_seconds() - item.stash[_START]))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "teardown":
+            self.seconds[report.nodeid.partition("[")[0]].append(dict(report.user_properties)["seconds"])
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(session.config, "workerinput"):
+            return
+        known = row_seconds()
+        for name, rows in self.seconds.items():
+            known.pop(name, None)
+            mean = (sum(rows) - max(rows)) / (len(rows) - 1) if len(rows) > 1 else rows[0]
+            is_slow = mean > (1.5 * USUAL if len(rows) > 1 else LONG)
+            if is_slow or (mean < USUAL / 2 and len(rows) > LEAST / USUAL):
+                known[name] = max(0.002, round(mean, 3))
+        FILE.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+
+
+_START = pytest.StashKey[float]()
+
+
+def _processor_seconds() -> float:
+    return sum(os.times()[:4])
+
+
+def row_seconds() -> dict[str, float]:
+    """Return the seconds of a row by the name of its test, of tests with slow rows."""
+    return {name: float(seconds) for name, seconds in json.loads(FILE.read_text()).items()}
+
+
+def values_of(row: pytest.Item) -> Iterator[Value]:
+    """Yield the values that occur in a row: each parameter's, their parts, and the words of the row's name."""
+    spec = getattr(row, "callspec", None)
+    if spec is None:
+        return
+    yield from _WORDS.findall(spec.id)
+    for name, value in spec.params.items():
+        yield name, id(value)
+        for part in _parts_of(value):
+            yield name, part
+
+
+_known: dict[int, tuple[Any, tuple[Value, ...]]] = {}
+"""The parts of objects that are rows of several tests, by their ids; an object is kept, so that its id stays its own."""
+
+
+def _parts_of(value: Any) -> tuple[Value, ...]:
+    if isinstance(value, (str, int, float)):
+        return tuple(parts(value))
+    if id(value) not in _known:
+        _known[id(value)] = value, tuple(parts(value))
+    return _known[id(value)][1]
+
+
+def parts(value: Any, depth: int = DEPTH) -> Iterator[Value]:
+    """Yield what a value consists of, as things that can be compared across rows."""
+    if value is None or isinstance(value, (bool, int, float, complex, bytes, enum.Enum)):
+        yield repr(value)
+    elif isinstance(value, str):
+        yield from (value, *_WORDS.findall(value)) if len(value) < 200 else ["long text"]
+    elif isinstance(value, type) or callable(value):
+        yield getattr(value, "__qualname__", type(value).__name__)
+    elif isinstance(value, (np.ndarray, np.generic)):
+        yield from (f"{value.dtype}", f"rank {value.ndim}", *(["empty"] if value.size == 0 else []))
+    elif isinstance(value, np.dtype):
+        yield f"{value}"
+    elif depth == 0:
+        yield type(value).__name__
+    elif isinstance(value, Mapping):
+        yield len(value)
+        for key, item in value.items():
+            yield from ((f"{key}", part) for part in parts(item, depth - 1))
+    elif isinstance(value, (tuple, list, set, frozenset)):
+        yield len(value)
+        for item in value:
+            yield from parts(item, depth - 1)
+    elif dataclasses.is_dataclass(value):
+        yield type(value).__name__
+        for field in dataclasses.fields(value):
+            yield from ((field.name, part) for part in parts(getattr(value, field.name), depth - 1))
+    else:
+        yield type(value).__name__

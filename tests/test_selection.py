@@ -1,0 +1,86 @@
+"""The rows that run without ``--full``: few of them, and each value of each parameter occurs."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tests import selection
+from tests.selection import cover, parts, row_seconds, values_of
+
+ROOT = Path(__file__).parent.parent
+
+
+def rows_of(**parameters: list[Any]) -> list[Any]:
+    """Rows of a test, as pytest has them, of all combinations."""
+    rows = []
+    for places in itertools.product(*[range(len(values)) for values in parameters.values()]):
+        params = {name: values[place] for (name, values), place in zip(parameters.items(), places)}
+        identity = "-".join(str(value) for value in params.values())
+        spec = SimpleNamespace(id=identity, params=params)
+        row = SimpleNamespace(nodeid=f"test[{identity}]", callspec=spec, get_closest_marker={}.get)
+        rows.append(row)
+    return rows
+
+
+def chosen_of(rows: list[Any], most: int = 1000) -> list[Any]:
+    return [rows[index] for index in cover([set(values_of(row)) for row in rows], [row.nodeid for row in rows], most)]
+
+
+def test_each_value_of_each_parameter_occurs_in_as_few_rows_as_can_be() -> None:
+    rows = rows_of(name=["add", "sub", "mul", "div", "pow"], dtype=[np.float32, np.int64], opset=[7, 13, 14])
+    chosen = chosen_of(rows)
+    assert len(chosen) == 5
+    for name in ("name", "dtype", "opset"):
+        assert {row.callspec.params[name] for row in chosen} == {row.callspec.params[name] for row in rows}
+
+
+def test_rows_with_the_most_values_come_first_where_not_all_may_run() -> None:
+    rows = rows_of(name=["ReduceMean-18-f16", "ReduceMean-18-f32", "ReduceMean-13-f16", "Softmax-1-bf16"])
+    assert len(chosen_of(rows, 1)) == 1
+    words = {word for row in chosen_of(rows, 3) for word in row.callspec.id.split("-")}
+    assert words == {"ReduceMean", "Softmax", "1", "13", "18", "f16", "f32", "bf16"}
+
+
+def test_the_choice_does_not_depend_on_the_order() -> None:
+    rows = rows_of(a=list(range(9)), b=list("xyz"))
+    assert {row.nodeid for row in chosen_of(rows)} == {row.nodeid for row in chosen_of(rows[::-1])}
+
+
+def test_time_bounds_the_rows_of_a_test() -> None:
+    rows = rows_of(a=list(range(200)))
+    assert len(selection.chosen(rows, 0.001)) > 100
+    assert len(selection.chosen(rows, 1.0)) == int(selection.MOST / (1.0 + selection.OVERHEAD))  # of 200 seconds
+    assert len(selection.chosen(rows[:3], 1.0)) == 1
+    rows[0].get_closest_marker = {"every_value": True}.get
+    assert selection.chosen(rows, 1.0) == rows
+    assert selection.chosen(rows, selection.LONG + 0.1) == []
+    assert selection.chosen(rows[:1], 1.0) == rows[:1]
+
+
+def test_what_a_value_consists_of() -> None:
+    @dataclass(frozen=True)
+    class Row:
+        op_type: str
+        attributes: dict[str, Any] = field(default_factory=dict)
+
+    row = Row("TopK", {"axis": -1, "k": np.zeros((0, 2), np.float16)})
+    assert {("op_type", "TopK"), ("attributes", ("axis", "-1")), ("attributes", ("k", "float16"))} <= set(parts(row))
+    assert ("attributes", ("k", "empty")) in set(parts(row))
+
+
+def test_tests_with_slow_rows_exist() -> None:
+    """After a test is renamed: ``python -m pytest --full --measure`` of its file renews its line."""
+    gone = []
+    for name in row_seconds():
+        path, _, function = name.partition("::")
+        is_there = (ROOT / path).exists()
+        if not is_there or not re.search(rf"def {function.rpartition('::')[2]}\(", (ROOT / path).read_text()):
+            gone.append(name)
+    assert not gone, "these lines of tests/row_seconds.json name tests that are gone: take them out"
