@@ -23,11 +23,11 @@ _MAX_SHOWN_ELEMENTS = 16
 """``repr`` shows the values of tensors of at most this many elements."""
 _CACHE_LINE = 64
 """Bytes in a row of a transposed matrix that are copied at a time."""
-_MAX_READ_BYTES = 1 << 24
-"""The part of a file that is read at a time to be transposed, unless its rows are many."""
-_MAX_STRIP_BYTES = 1 << 26
-"""The same for matrices of many rows, of which at least :data:`_STRIP_WIDTH` bytes are read at a time."""
-_STRIP_WIDTH = 1 << 12
+_MAX_READ_BYTES = 1 << 23
+"""Matrices that are not larger are read as a whole to be transposed."""
+_MAX_STRIP_BYTES = 1 << 25
+"""The part of a larger one that is read at a time: :data:`_STRIP_WIDTH` bytes of each row, fewer of very many rows."""
+_STRIP_WIDTH = 1 << 11
 _SAMPLE_ELEMENTS = 16
 """The number of elements at each of two places that :meth:`Tensor.sample` reads."""
 
@@ -344,7 +344,8 @@ def _read(array: Array) -> Iterator[Array]:
         yield array
         return
     count, row_size = array.shape[1], array.shape[1] * array.itemsize
-    rows = max(1, max(_MAX_READ_BYTES, min(_MAX_STRIP_BYTES, count * _STRIP_WIDTH)) // row_size)
+    is_small = array.nbytes <= _MAX_READ_BYTES
+    rows = len(array) if is_small else max(1, min(_MAX_STRIP_BYTES, count * _STRIP_WIDTH) // row_size)
     strip = np.empty(min(rows, len(array)) * count, array.dtype)
     for start in range(0, len(array), rows):
         columns = strip[: min(rows, len(array) - start) * count]

@@ -45,6 +45,9 @@ class Col2Im15(Operation):
             _two(name, values, least)
         for name, values in (("pads_begin", self.pads_begin), ("pads_end", self.pads_end)):
             _two(name, values, 0)
+        for name, dimensions in (("the image", image), ("a block", block)):
+            if PartialShape([2]).merge(dimensions.shape) is None:
+                raise InferenceError(f"{name} must be given by two numbers, but the shape is {dimensions.shape}")
         if not data.shape.has_rank:
             return [TensorType(data.element_type, PartialShape.dynamic())]
         if data.shape.rank not in (2, 3):

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 import converter
 import ir_runtime
 from benchmarks.growing_graphs import FORMS
+from tests.peak_memory import PEAK
 
 SMALL, LARGE = 400, 1600
 
@@ -56,12 +57,10 @@ def test_models_of_many_nodes_are_converted(form: str) -> None:
     assert sum(len(part.nodes) for part in model.parts()) > 20_000
 
 
-PEAK = """
-import re, sys
-from pathlib import Path
-import converter
+SCRIPT = f"""{PEAK}
+import sys, converter
 converter.save_model(converter.convert_model(sys.argv[1]), sys.argv[2], compress_to_fp16=sys.argv[3] == "half")
-print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+print(peak())
 """
 
 
@@ -100,7 +99,7 @@ def peak(folder: Path, dimension: int, external: bool, precision: str) -> int:
     )
     path = folder / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
-    command = [sys.executable, "-c", PEAK, str(path), str(folder / "m.xml"), precision]
+    command = [sys.executable, "-c", SCRIPT, str(path), str(folder / "m.xml"), precision]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert re.fullmatch(r"\d+", done.stdout.strip())
     return int(done.stdout)

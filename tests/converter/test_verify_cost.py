@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import converter
 from converter.equivalence import cost
 from converter.equivalence.cost import Cost, types_for_shapes
+from tests.peak_memory import PEAK
 
 
 def pixels_that_attend_to_each_other(folder: Path, shape: tuple = ("n", 3, "h", "w")) -> Path:
@@ -44,11 +45,11 @@ def pixels_that_attend_to_each_other(folder: Path, shape: tuple = ("n", 3, "h", 
 
 def test_images_are_small_where_larger_ones_need_gigabytes(tmp_path: Path) -> None:
     path = pixels_that_attend_to_each_other(tmp_path)
-    code = f"""
-import converter, resource
+    code = f"""{PEAK}
+import converter
 report = converter.verify({str(path)!r}, converter.convert_model({str(path)!r}))
 assert report.passed, str(report)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(peak())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 1_500_000, "kilobytes"

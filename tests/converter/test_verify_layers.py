@@ -19,6 +19,7 @@ from converter.derivation import without_record
 from ir_runtime.graph.model import Model, Node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
+from tests.peak_memory import PEAK
 
 
 def saved(nodes: list, initializers: dict[str, np.ndarray], folder: Path, outputs: list[str], shape: list) -> Path:
@@ -220,14 +221,14 @@ def test_activations_of_gigabytes_are_compared_in_little_memory(tmp_path: Path) 
     nodes.append(helper.make_node("ReduceMean", [last], ["y"], keepdims=0))
     path = saved(nodes, {}, tmp_path, ["y"], [8, 1024, 1024])
     code = (
-        "import resource, converter\n"
+        f"{PEAK}\nimport converter\n"
         f"m = {str(path)!r}\n"
         "model = converter.convert_model(m)\n"
         "r = converter.verify(m, model, samples=1)\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak()\n"
         "r = converter.verify(m, model, samples=1, layers=True)\n"
         "assert r.passed and len(r.layers) == 25, r\n"
-        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
+        "print((peak() - before) // 1024)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 500

@@ -17,6 +17,7 @@ import converter
 from tests.converter.test_command_options import onnx2ir
 from tests.editing.models import W, branches, classifier
 from tests.optimization.models import parse
+from tests.peak_memory import PEAK
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -240,12 +241,12 @@ def test_memory_does_not_grow_with_the_weights(folder: Path) -> None:
     ends = [onnx.helper.make_tensor_value_info(name, 1, [1, 4096]) for name in ("h0", f"h{count}")]
     graph = onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9), "m.onnx")
-    code = """
-import resource, sys, converter
+    code = f"""{PEAK}
+import sys, converter
 from converter.editing import edit, onnx_edits
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak()
 converter.edit("m.onnx", cut=":h2").save("n.onnx", external_data=eval(sys.argv[1]))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(peak() - before)
 """
     for external in (True, False):
         words = [sys.executable, "-c", code, str(external)]

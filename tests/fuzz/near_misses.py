@@ -138,6 +138,8 @@ def _becomes_an_input(model: onnx.ModelProto, values: dict[str, Any], rng: rando
         return ""
     tensor = _constant(model, rng)
     array = numpy_helper.to_array(tensor)
+    if array.dtype == np.int64:  # the plug-in computes with 32 bits, and wraps larger values of inputs
+        array = array.clip(np.iinfo(np.int32).min, np.iinfo(np.int32).max)
     model.graph.initializer.remove(next(one for one in model.graph.initializer if one.name == tensor.name))
     dims = [None if rng.random() < 0.3 else size for size in array.shape]
     model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, dims))

@@ -19,6 +19,7 @@ from ir_runtime.graph.element_types import f32, u4
 from ir_runtime.graph.mapped_file import CAN_READ_APART, FileSpan, MappedFile, forget_pages
 from ir_runtime.graph.tensor import Tensor
 from tests.engines import node_model
+from tests.peak_memory import PEAK
 from tests.random_data import generator
 
 
@@ -150,13 +151,12 @@ def test_weights_of_any_size_pass_through_little_memory(tmp_path: Path, half: bo
     )
     onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
     script = (
-        "import resource, sys, converter\n"
+        f"{PEAK}\nimport sys, converter\n"
         "from converter.conversion import convert, compressed\n"
         "import ir_runtime.files.xml_writer\n"
-        "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024\n"
         "before = peak()\n"
         f"converter.save_model(converter.convert_model(sys.argv[1]), sys.argv[2], compress_to_fp16={half})\n"
-        "print(peak() - before)\n"
+        "print((peak() - before) / 1024)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, tmp_path / "m.onnx", tmp_path / "m.xml"],
