@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-LEAST, SHARE, MOST = 0.6, 0.08, 8.0
+LEAST, SHARE, MOST = 0.4, 0.06, 6.0
 LONG = 2.0
 USUAL = 0.04
 """Seconds of a row of a test that ``row_seconds.json`` does not have."""
