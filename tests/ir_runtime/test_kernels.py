@@ -37,6 +37,13 @@ def test_activation(name: str, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("name", UNARY)
+def test_activation_in_the_memory_of_its_input(name: str) -> None:
+    x = 2 * normal(40, 700)
+    wide = model_of(lambda b, v: b.emit(op(name, **UNARY[name]), b.emit(op("Multiply"), v, b.like(2, v))), [x])
+    same(wide, [x])
+
+
+@pytest.mark.parametrize("name", UNARY)
 def test_special_numbers(name: str) -> None:
     model = model_of(lambda b, v: b.emit(op(name, **UNARY[name]), v), [SPECIAL])
     fast, slow = compile_model(model)([SPECIAL])[0], compile_model(model, optimize=False)([SPECIAL])[0]

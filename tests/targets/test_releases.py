@@ -157,6 +157,11 @@ def rules_for(model: onnx.ModelProto, target: str) -> dict[str, int]:
     return dict(found.rules)
 
 
+@pytest.mark.parametrize("pipeline", RULES)
+def test_rules_name_releases_that_were_tried(pipeline: Any) -> None:
+    assert {release for rule in pipeline.all() for release in rule.seen_in} <= set(MEASURED)
+
+
 @pytest.mark.parametrize("release", MEASURED)
 @pytest.mark.parametrize("row", [row for row in (*RULED, *probes.ALL) if row.rule in LIMITED], ids=str)
 def test_a_release_runs_the_rules_whose_reason_was_seen_in_it(row: Ruled | Row, release: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
@@ -27,6 +28,8 @@ Translate = Callable[..., Any]
 F = TypeVar("F", bound=Translate)
 
 REQUIRED: Any = inspect.Parameter.empty
+_SCALARS: Mapping[str, tuple[type, ...]] = {"float": (float, int), "int": (int,), "str": (str,)}
+"""Annotation of an attribute -> types of its value; ONNX's integers stand for floats as well."""
 
 
 @record
@@ -70,7 +73,8 @@ class Translator:
 
     @cached_property
     def takes_expressions(self) -> bool:
-        return any(str(p.annotation).startswith("Expression") for p in self._inputs)
+        """True if an input is annotated as Expression: by the class, or by its name where annotations are text."""
+        return any(re.search(r"\bExpression\b", str(p.annotation)) for p in self._inputs)
 
     @cached_property
     def least_inputs(self) -> int:
@@ -85,6 +89,12 @@ class Translator:
     def attributes(self) -> dict[str, Any]:
         """Attribute name -> default, :data:`REQUIRED` where there is none."""
         return {p.name: p.default for p in self.parameters if p.kind is p.KEYWORD_ONLY}
+
+    @cached_property
+    def scalar_attributes(self) -> dict[str, tuple[type, ...]]:
+        """Attribute name -> the types that a single number or text may have; other annotations are not looked at."""
+        named = {p.name: getattr(p.annotation, "__name__", p.annotation) for p in self.parameters}
+        return {name: _SCALARS[named[name]] for name in self.attributes if named[name] in _SCALARS}
 
     @cached_property
     def required_attributes(self) -> tuple[str, ...]:

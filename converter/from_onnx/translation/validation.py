@@ -153,6 +153,11 @@ def call_translator(
     for index in required:
         if index >= len(arguments) or arguments[index] is None:
             raise InvalidModelError(f"input {index} is required, but missing")
+    for name, types in translator.scalar_attributes.items():
+        if name in attributes and not isinstance(attributes[name], (*types, type(None))):
+            raise InvalidModelError(
+                f"the attribute {name} must be of type {types[0].__name__}, but is {attributes[name]!r}"
+            )
     if not translator.takes_values:
         for index, value in enumerate(arguments):
             if value is not None:

@@ -94,11 +94,17 @@ UNARY = {
 }
 
 
+BOUNDED = frozenset({"Erf", "HSigmoid", "HSwish", "Mish", "Sigmoid", "SoftPlus", "SoftSign", "Swish", "Tanh"})
+"""Operations whose results end, or become straight lines, beyond values of about 3."""
+
+
 def _unary() -> list[Call]:
     found = []
     for opset, names in UNARY.items():
         for name, shape in itertools.product(names, [(), (2, 3), (0, 1, 4)]):
             found += calls(name, opset, uniform(-1, 1, *shape))
+        for name in BOUNDED.intersection(names):
+            found += calls(name, opset, np.linspace(-8, 8, 17, dtype=np.float32))
     for name in ("Abs", "Negative", "Sign", "ReLU", "Sqrt"):
         found += calls(name, 1, ints(-3, 4, 0))
     found += calls("LogicalNot", 1, flags(2, 3)) + calls("LogicalNot", 1, flags())
