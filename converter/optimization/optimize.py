@@ -53,9 +53,9 @@ from ir_runtime.records import record
 if TYPE_CHECKING:
     import onnx
 
-_MOST_ROUNDS = 3
+_MAX_ROUNDS = 3
 """Maximum number of rounds that look for nodes that became more nodes."""
-_MOST_TRIES = 6
+_MAX_TRIES = 6
 """Maximum number of operators whose nodes are kept on trial, where these became more nodes."""
 _OPERATORS = {
     "attentions": "Attention",
@@ -88,7 +88,7 @@ _DIFFER_IN_TYPES = {
 """Operator -> the opset from which on its versions differ in nothing but types and attributes of their own."""
 _SMALLER = "it would become more nodes"
 """The reason for kept nodes that the IR can carry."""
-_MOST_REPEATS = 4
+_MAX_REPEATS = 4
 """Maximum number of times that a result is optimized again."""
 _OPSET_OF_HALF_SCALES = 19
 """The first opset in which DequantizeLinear takes scales of float16."""
@@ -201,7 +201,7 @@ def _with_operators_of_onnxruntime(search: _Search) -> Optimization:
 
 def _repeat(best: Optimization, options: OptimizationOptions) -> Optimization:
     """Optimize again while that leaves fewer nodes: the result of one round may match further patterns in the next."""
-    for _ in range(_MOST_REPEATS):
+    for _ in range(_MAX_REPEATS):
         result = _with_operators_of_onnxruntime(_Search(Source(best.assembly.as_file(), Options()), options))
         if result.nodes >= best.nodes:
             break
@@ -263,13 +263,13 @@ class _Search:
 
     def result(self) -> Optimization:
         """Return the model with the fewest nodes of all that were tried."""
-        before = self._size([], self.all_places)
+        nodes_before = self._size([], self.all_places)
         opset = self.opset
         is_written = OLDEST <= opset <= NEWEST
         parts, kept_nodes = list[Part](), self.all_places
         if is_written:
             parts, kept_nodes = self._find_fewest_nodes(opset)
-            if self._size(parts, kept_nodes) > before and opset == self.imported:
+            if self._size(parts, kept_nodes) > nodes_before and opset == self.imported:
                 parts, kept_nodes = [], self.all_places
         self._check_opset(kept_nodes, opset)
         bodies = self._bodies(kept_nodes, opset) if is_written else {}
@@ -289,7 +289,7 @@ class _Search:
         bodies_of_all = [body for bodies_of_node in bodies.values() for _, _, body in bodies_of_node]
         return Optimization(
             assembly,
-            before,
+            nodes_before,
             sum(map(size_of, graphs.values()))
             + sum(self.source.size(place) for place in kept_nodes if place not in graphs)
             - sum(body.nodes_before - body.nodes for body in bodies_of_all),
@@ -369,22 +369,22 @@ class _Search:
         the operator that grew most.
         """
         best, kept_nodes = self._parts(frozenset(), opset)
-        for _ in range(_MOST_ROUNDS):
-            before, growth = self._size(best, kept_nodes), self._growth(best)
+        for _ in range(_MAX_ROUNDS):
+            size_before, growth = self._size(best, kept_nodes), self._growth(best)
             by_operator: dict[str, set[int]] = {}
             for place in filter(partial(self._may_stay, opset=opset), growth):
                 by_operator.setdefault(self.source.nodes[place].op_type, set()).add(place)
             grown = sorted(by_operator.values(), key=lambda places: -sum(growth[place] for place in places))
             base, all_grown = kept_nodes, set[int]().union(*grown)
-            for places in ([all_grown] if len(grown) > 1 else []) + grown[:_MOST_TRIES]:
+            for places in ([all_grown] if len(grown) > 1 else []) + grown[:_MAX_TRIES]:
                 # Where all of them together are fewer nodes, some may not have to stay.
                 is_without = len(grown) > 1 and places is not all_grown and all_grown <= kept_nodes
                 tried = kept_nodes - (places - base) if is_without else kept_nodes | places
                 parts, all_kept = self._parts(tried, opset)
-                size, least = self._size(parts, all_kept), self._size(best, kept_nodes)
-                if size < least or (is_without and size == least):
+                size, best_size = self._size(parts, all_kept), self._size(best, kept_nodes)
+                if size < best_size or (is_without and size == best_size):
                     best, kept_nodes = parts, all_kept
-            if self._size(best, kept_nodes) == before:
+            if self._size(best, kept_nodes) == size_before:
                 break
         return best, kept_nodes
 
@@ -422,9 +422,9 @@ class _Search:
         before, after = (schema_table.find(node.op_type, "", version) for version in (self.imported, opset))
         if before is None or after is None or before.since_version == after.since_version:
             return before is not None and after is not None
-        first = _DIFFER_IN_TYPES.get(node.op_type, NEWEST)
+        comparable_since = _DIFFER_IN_TYPES.get(node.op_type, NEWEST)
         has_attributes = all(attribute.name in after.attribute_types for attribute in node.attribute)
-        return first <= min(before.since_version, after.since_version) and has_attributes
+        return comparable_since <= min(before.since_version, after.since_version) and has_attributes
 
     def _parts(self, kept_nodes: frozenset[int], opset: int) -> tuple[list[Part], frozenset[int]]:
         """Return the parts between the kept nodes, and these: ``kept_nodes`` and all that cannot be converted."""
@@ -456,7 +456,7 @@ class _Search:
             except InternalError:
                 raise
             except ConversionError as error:
-                return self._culprits(places, error, opset)
+                return self._find_culprits(places, error, opset)
             copies = _drop_copies(exported.graph, self.fixed)
             self._parts_done[key] = Part(places, exported, conversion.passes, copies)
         return self._parts_done[key]
@@ -484,7 +484,7 @@ class _Search:
         names = [pass_name.strip() for pass_name in skipped.split(",")] if isinstance(skipped, str) else list(skipped)
         return replace(options, skip_passes=[*(name for name in names if name), *sorted(unsupported)])
 
-    def _culprits(self, places: tuple[int, ...], error: ConversionError, opset: int) -> dict[int, str]:
+    def _find_culprits(self, places: tuple[int, ...], error: ConversionError, opset: int) -> dict[int, str]:
         """Return the nodes that an error names, with reasons; where it names none, search both halves of the part."""
         conversion = self._converted.get(places)
         layers = {} if conversion is None else _origins(conversion.model)

@@ -132,7 +132,7 @@ ORDER = [
           contract=within(1, "constants are joined before the data")),
     Entry("ones_in_reshapes", ["Unsqueeze1", "Squeeze1"], ["cleanup"],
           module="reshapes_in_a_row", after=["kept_dimensions", "reshapes_in_a_row", "ones_in_transposes"],
-          reason="dimensions of 1 that reductions keep, and Reshapes of ones_in_transposes, are removed", contract=EXACT),
+          reason="keep_dims, and Reshapes in place of Transposes, leave dimensions of 1", contract=EXACT),
     Entry("group_normalizations", ["Reshape1", "Multiply1", "Add1"], ["fusion"],
           after=["neutral_elements", "layer_normalizations", "factors_in_a_row"],
           reason="its factors and its summands are joined, and its MVN is fused", contract=FUSED),

@@ -324,11 +324,11 @@ def take_embeddings(model: Model, pixels: str, outputs: Sequence[str], merge_siz
         raise UnsupportedModelError(f"the encoder of images must read the grids of its patches, '{GRIDS[0]}'")
     from_grids, from_patches = (_derived_values(model, value) for value in (grids.outputs[0], source))
     sums = [
-        (node.outputs[0], own, other)
+        (node.outputs[0], first, second)
         for node in model.nodes()
         if isinstance(node.op, Add1) and _is_matrix(node.outputs[0])
-        for own, other in (tuple(node.inputs), tuple(reversed(node.inputs)))
-        if own in from_patches - from_grids and other in from_grids - from_patches
+        for first, second in (tuple(node.inputs), tuple(reversed(node.inputs)))
+        if first in from_patches - from_grids and second in from_grids - from_patches
     ]
     side = math.isqrt(positions)
     if len(sums) != 1 or side**2 != positions or side % merge_size:
