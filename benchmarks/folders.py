@@ -1,7 +1,7 @@
-"""Folders of every architecture and layout, converted and run in openvino-genai: are the results those of onnxruntime?
+"""Convert folders of every architecture and layout, run them in openvino-genai, and compare with onnxruntime.
 
-    python benchmarks/folders.py FOLDER --python TORCH_PYTHON --mobius MOBIUS_PYTHON   # makes what is not there
-    python benchmarks/folders.py FOLDER --only llava speecht5                          # with what is there
+    python benchmarks/folders.py FOLDER --python TORCH_PYTHON --mobius MOBIUS_PYTHON   # makes missing folders
+    python benchmarks/folders.py FOLDER --only llava speecht5                          # with existing ones
 
 ``make_folders.py`` says what the interpreters need. Results are written to ``docs/measured_folders.json``, from which
 ``docs/generate.py`` makes the table of docs/pipelines.md. Needs openvino-genai, openvino-tokenizers and onnxruntime.
@@ -45,23 +45,28 @@ Array = np.ndarray
 ROOT = Path(__file__).parent.parent
 MEASURED = ROOT / "docs/measured_folders.json"
 EXACT = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+"""Properties with which OpenVINO computes and stores states in float32."""
 FLOATS = {"INFERENCE_PRECISION_HINT": "f32"}
 TOKENS = 32
+"""Number of tokens to generate."""
 PATCH, IMAGE_SIDE = 14, 28
 TOLERANCE = 1e-4
-"""Of numbers, relative to the largest."""
+"""Tolerance of arrays, relative to the largest value."""
 ONE_STEP = 0.02
-"""Of numbers behind images whose bytes may differ by one."""
+"""Tolerance of arrays that are computed from images whose bytes may differ by one."""
 
 
 class Result:
-    """What was compared, and the largest difference or the first token that differs."""
+    """Description of a comparison, its largest difference or number of different rows, and the verdict."""
 
     def __init__(self, measured: str, difference: str, is_equal: bool) -> None:
         self.measured, self.difference, self.is_equal = measured, difference, bool(is_equal)
 
 
-def of_numbers(measured: str, results: Sequence[Array], expected: Sequence[Array], limit: float = TOLERANCE) -> Result:
+def compare_arrays(
+    measured: str, results: Sequence[Array], expected: Sequence[Array], limit: float = TOLERANCE
+) -> Result:
+    """Compare pairs of arrays by their largest difference, relative to the largest expected value."""
     differences = []
     for result, right in zip(results, expected, strict=True):
         assert result.shape == right.shape, (result.shape, right.shape)
@@ -70,8 +75,8 @@ def of_numbers(measured: str, results: Sequence[Array], expected: Sequence[Array
     return Result(measured, f"{max(differences):.1e} of the largest", max(differences) <= limit)
 
 
-def of_tokens(measured: str, pairs: Sequence[tuple[Any, Any]], variety: set[int]) -> Result:
-    """``pairs`` of what is equal where the tokens are."""
+def compare_tokens(measured: str, pairs: Sequence[tuple[Any, Any]], variety: set[int]) -> Result:
+    """Compare ``pairs`` of rows of tokens, result first; ``variety`` are all expected tokens, which must be several."""
     wrong = [index for index, (result, expected) in enumerate(pairs) if result != expected]
     if len(variety) < 8:
         return Result(measured, f"{len(variety)} different tokens prove little", False)
@@ -79,7 +84,7 @@ def of_tokens(measured: str, pairs: Sequence[tuple[Any, Any]], variety: set[int]
 
 
 class Session:
-    """A file in onnxruntime."""
+    """A model in onnxruntime, called with inputs by name; further entries are ignored."""
 
     def __init__(self, path: Path) -> None:
         self._session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
@@ -92,6 +97,7 @@ class Session:
 
     @property
     def empty_caches(self) -> dict[str, Array]:
+        """The inputs of the KV cache before the first call."""
         types = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
         caches = {}
         for name, port in self.inputs.items():
@@ -102,6 +108,7 @@ class Session:
 
 
 def returned_caches(values: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the outputs of the KV cache under the names of the next call's inputs."""
     return {name.replace("present", "past_key_values"): value for name, value in values.items() if "present" in name}
 
 
@@ -129,27 +136,29 @@ def compare_language_model(source: Path, target: Path, facts: Mapping[str, Any])
         for prompt, tokens in zip(prompts, expected):
             pairs.append((list(pipeline.generate(openvino.Tensor(prompt), greedy).tokens[0]), tokens))
     variety = {token for row in expected for token in row}
-    result = of_tokens(f"{TOKENS} tokens of 3 prompts, SDPA and PA", pairs, variety)
+    result = compare_tokens(f"{TOKENS} tokens of 3 prompts, SDPA and PA", pairs, variety)
     if not result.is_equal:
         model = ir_runtime.read_model(target / "openvino_model.xml")
-        own = ir_runtime.compile_model(model).session()
+        session_in_numpy = ir_runtime.compile_model(model).session()
         names = [name for node in model.parameters for name in node.end_names]
         rows = []
         for prompt in prompts:
-            own.reset()
-            rows.append(greedy_tokens(lambda values: own({name: values[name] for name in names})["logits"], prompt))
+            session_in_numpy.reset()
+            rows.append(
+                greedy_tokens(lambda values: session_in_numpy({name: values[name] for name in names})["logits"], prompt)
+            )
         result.difference += f" in OpenVINO, {'none' if rows == expected else 'some'} in NumPy"
     return result
 
 
 def greedy_tokens(run: Callable[[Mapping[str, Array]], Array], prompt: Array) -> list[int]:
-    """The next tokens; ``run`` returns logits, and keeps what it needs of earlier calls."""
+    """Generate tokens greedily; ``run`` returns logits, and keeps the KV cache between calls."""
     step, tokens, length = prompt, list[int](), 0
     while len(tokens) < TOKENS:
-        places = np.arange(length, length + step.shape[1])[None]
+        positions = np.arange(length, length + step.shape[1])[None]
         length += step.shape[1]
-        own = {"input_ids": step, "attention_mask": np.ones((1, length), np.int64), "position_ids": places}
-        tokens.append(int(run({**own, "beam_idx": np.zeros(1, np.int32)})[0, -1].argmax()))
+        inputs = {"input_ids": step, "attention_mask": np.ones((1, length), np.int64), "position_ids": positions}
+        tokens.append(int(run({**inputs, "beam_idx": np.zeros(1, np.int32)})[0, -1].argmax()))
         step = np.array([tokens[-1:]])
     return tokens
 
@@ -185,7 +194,7 @@ def compare_images_and_texts(source: Path, target: Path, facts: Mapping[str, Any
             pairs.append((listener.tokens, expected))
             variety |= set(expected)
     backends = " and ".join(family.backends)
-    return of_tokens(f"{TOKENS} tokens of prompts with 0, 1 and 2 images, {backends}", pairs, variety)
+    return compare_tokens(f"{TOKENS} tokens of prompts with 0, 1 and 2 images, {backends}", pairs, variety)
 
 
 def compare_embeddings(source: Path, target: Path, facts: Mapping[str, Any]) -> Result:
@@ -196,7 +205,7 @@ def compare_embeddings(source: Path, target: Path, facts: Mapping[str, Any]) -> 
     states = Session(source / "model.onnx")(feeds)["last_hidden_state"]
     expected = pool(states, feeds["attention_mask"])
     expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
-    return of_numbers("embeddings of 3 texts", [np.array(pipeline.embed_documents(TEXTS))], [expected])
+    return compare_arrays("embeddings of 3 texts", [np.array(pipeline.embed_documents(TEXTS))], [expected])
 
 
 def compare_ranking(source: Path, target: Path, facts: Mapping[str, Any]) -> Result:
@@ -206,11 +215,11 @@ def compare_ranking(source: Path, target: Path, facts: Mapping[str, Any]) -> Res
     is_score = logits.shape[1] == 1
     expected = 1 / (1 + np.exp(-logits[:, 0])) if is_score else (powers / powers.sum(1, keepdims=True))[:, 1]
     scores = dict(pipeline.rerank("a question", TEXTS))
-    return of_numbers("scores of 3 texts", [np.array([scores[row] for row in range(3)])], [expected])
+    return compare_arrays("scores of 3 texts", [np.array([scores[row] for row in range(3)])], [expected])
 
 
 def compare_images(source: Path, target: Path, facts: Mapping[str, Any]) -> Result:
-    """The image after three steps; openvino-genai cuts what is behind the point off."""
+    """Compare the image after three steps; openvino-genai truncates its values to integers."""
     is_flow, length = (source / "transformer").is_dir(), 64
 
     def encode_padded(name: str, text: str) -> Array:
@@ -253,7 +262,7 @@ def compare_speech_recognition(source: Path, target: Path, facts: Mapping[str, A
         pipeline.generate(speech.tolist(), streamer=listener, **options)
         pairs.append((listener.tokens, tokens))
         variety |= set(tokens)
-    return of_tokens(f"{TOKENS} tokens of 2 sounds", pairs, variety)
+    return compare_tokens(f"{TOKENS} tokens of 2 sounds", pairs, variety)
 
 
 def compare_speech(source: Path, target: Path, facts: Mapping[str, Any]) -> Result:
@@ -265,7 +274,7 @@ def compare_speech(source: Path, target: Path, facts: Mapping[str, Any]) -> Resu
         speech = pipeline.generate(text, openvino.Tensor(speaker), **options).speeches[0]
         results.append(np.array(speech.data).reshape(-1))  # the memory is the tensor's
         expected.append(reference.speak(text, speaker, threshold=1.0, least=3.0, most=4.0))
-    return of_numbers("waveforms of 2 texts", results, expected)
+    return compare_arrays("waveforms of 2 texts", results, expected)
 
 
 def compare_single(source: Path, target: Path, facts: Mapping[str, Any]) -> Result:
@@ -284,20 +293,20 @@ def compare_single(source: Path, target: Path, facts: Mapping[str, Any]) -> Resu
             rows = mask if value.ndim > 1 and value.shape[:2] == mask.shape else ...
             results.append(outputs[name][rows])
             expected.append(value[rows])
-        return of_numbers(f"{', '.join(right)} of 3 texts, with the tokenizer as IR", results, expected)
+        return compare_arrays(f"{', '.join(right)} of 3 texts, with the tokenizer as IR", results, expected)
     if facts["processor"] is None:
         pixels = np.random.default_rng(0).normal(size=(2, 3, 32, 32)).astype(np.float32)
         outputs, right = model({"pixel_values": pixels}), session({"pixel_values": pixels})
         names = ", ".join(right)
-        return of_numbers(f"{names} of 2 images", [outputs[name] for name in right], list(right.values()))
+        return compare_arrays(f"{names} of 2 images", [outputs[name] for name in right], list(right.values()))
     arrays = np.load(source / "images.npz")
     for index in range(3):
         outputs = model({"pixel_values": arrays[f"image{index}"][None]})
         right = session({"pixel_values": arrays[f"pixels{index}"].astype(np.float32)})
         results += [outputs[name] for name in right]
         expected += right.values()
-    what = f"{', '.join(right)} of 3 images, behind {facts['processor']}ImageProcessor"
-    return of_numbers(what, results, expected, ONE_STEP)
+    measured = f"{', '.join(right)} of 3 images, behind {facts['processor']}ImageProcessor"
+    return compare_arrays(measured, results, expected, ONE_STEP)
 
 
 COMPARISONS: Mapping[str, Callable[[Path, Path, Mapping[str, Any]], Result]] = {
@@ -313,22 +322,22 @@ COMPARISONS: Mapping[str, Callable[[Path, Path, Mapping[str, Any]], Result]] = {
 
 
 def variant_of(facts: Mapping[str, Any]) -> str | None:
-    """The argument of ``--variant``."""
+    """Return the argument of ``--variant`` for a folder of transformers.js, None for other layouts."""
     if facts["layout"] != "transformers.js":
         return None
     return {"fp32": None, "q8": "quantized"}.get(facts["variant"], facts["variant"])
 
 
 def measure(source: Path) -> dict[str, Any]:
-    """Convert a folder and compare its results; the row of the table."""
+    """Convert a folder and compare its results; return the row of the table."""
     facts = json.loads((source / "made.json").read_text())
     options: dict[str, Any] = {"variant": variant_of(facts), "task": facts.get("task")}
     options |= {"preprocess_images": True} if facts.get("processor") else {}
-    words = [
+    arguments = [
         f"--{name.replace('_', '-')}{'' if value is True else f' {value}'}" for name, value in options.items() if value
     ]
     row = {name: facts.get(name) for name in ("architecture", "layout", "variant")}
-    row["command"] = " ".join(["onnx2ir convert FOLDER -o OUT", *words])
+    row["command"] = " ".join(["onnx2ir convert FOLDER -o OUT", *arguments])
     try:
         with tempfile.TemporaryDirectory() as target:
             written = converter.convert_folder(source, target, **options)
@@ -342,8 +351,9 @@ def measure(source: Path) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Make missing folders, measure all, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="where the folders are, or are made")
+    parser.add_argument("folder", type=Path, help="the folder that has them, or in which they are made")
     parser.add_argument("--python", metavar="PATH", help="the interpreter with torch and optimum-onnx")
     parser.add_argument("--mobius", metavar="PATH", help="the interpreter with mobius-onnx")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="these folders alone; nothing is written")

@@ -1,9 +1,9 @@
-"""Small folders with random weights, as exporters and quantizers leave them: the material of ``folders.py``.
+"""Make small folders with random weights, as exporters and quantizers leave them, for ``folders.py``.
 
     python benchmarks/make_folders.py optimum FOLDER    # torch, transformers 4.57, optimum-onnx, diffusers, onnxruntime
     python benchmarks/make_folders.py mobius FOLDER     # mobius-onnx after 0.1.0, for models of images and texts
 
-Nothing is downloaded. What is there already stays. Each folder gets ``made.json``, which says what it is.
+Nothing is downloaded. Existing folders stay. ``made.json`` in each folder has its architecture, layout and variant.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ DECODERS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
     "granite": ("Granite", "bnb4", {}),
     "olmo2": ("Olmo2", "q8", {}),
 }
-"""Architecture and variant of transformers.js of each decoder."""
+"""Name of each decoder -> class, variant of transformers.js, further settings."""
 TEXT = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 37} | {
     "vocab_size": VOCABULARY,
     "max_position_embeddings": 66,
@@ -99,7 +99,7 @@ SINGLE: Mapping[str, tuple[str, str, dict[str, Any], str | None, dict[str, Any]]
         *(None, {}),
     ),
 }
-"""Class, head, configuration, class of the image processor and its settings."""
+"""Name of each single model -> class, head, configuration, class of the image processor and its settings."""
 TASKS = {
     "ForSequenceClassification": "text-classification",
     "ForTokenClassification": "token-classification",
@@ -135,13 +135,13 @@ IMAGES_AND_TEXTS: Mapping[str, tuple[str, str, dict[str, Any], dict[str, Any]]] 
         {**PATCHED, "attn_qk_norm": True, "deepstack_visual_indexes": [0]},
     ),
 }
-"""Type, variant, settings of the encoder and of the decoder; those in ``-js`` have the layout for transformers.js."""
+"""Name -> type, variant, settings of the encoder and the decoder; names in ``-js`` have transformers.js' layout."""
 QWEN_TOKENS = ["<|image_pad|>", "<|vision_start|>", "<|vision_end|>", "<|video_pad|>"]
 SPECIAL_TOKENS = {"llava": ["<image>"], "internvl_chat": ["<IMG_CONTEXT>"], "gemma3": ["<image_soft_token>"]}
 
 
 def make_each(target: Path, names: Mapping[str, Callable[[Path], dict[str, Any]]]) -> None:
-    """Make the folders that are not there; one that cannot be made does not end the others."""
+    """Make the missing folders; the failure of one does not end the others."""
     for name, make in names.items():
         if (target / name).is_dir():
             continue
@@ -157,7 +157,7 @@ def make_each(target: Path, names: Mapping[str, Callable[[Path], dict[str, Any]]
 
 
 def export(model: Any, folder: Path, task: str, **options: Any) -> None:
-    """Write the checkpoint of ``model``, and what Optimum exports of it to ``folder``."""
+    """Save ``model`` as a checkpoint, and let Optimum export that to ``folder``."""
     from optimum.exporters.onnx import main_export
 
     with tempfile.TemporaryDirectory() as checkpoint:
@@ -167,32 +167,33 @@ def export(model: Any, folder: Path, task: str, **options: Any) -> None:
         main_export(checkpoint, folder, task=task, do_validation=False, no_post_process=True, **options)
 
 
-def spread(model: Any, factor: float = 3.0) -> Any:
-    """Wider weights, as those of an initialized model repeat one token."""
+def widen_weights(model: Any, factor: float = 3.0) -> Any:
+    """Enlarge the weights, in place: with those of the initialization a model repeats a single token."""
     import torch
 
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if weight.ndim == 2:
                 weight.mul_(factor * (10 if "position" in name else 1))
-            if weight.ndim == 4:  # or the last layers return zeros
+            if weight.ndim == 4:  # otherwise the last layers return zeros
                 weight.normal_(0, (2 / weight[0].numel()) ** 0.5)
     return model
 
 
-def by_optimum() -> dict[str, Callable[[Path], dict[str, Any]]]:
+def optimum_folders() -> dict[str, Callable[[Path], dict[str, Any]]]:
+    """Return the functions that make the folders of Optimum, by name."""
     import torch
     import transformers as tr
 
     torch.manual_seed(0)
 
-    def of(name: str, head: str, settings: Mapping[str, Any]) -> Any:
-        return spread(getattr(tr, name + head)(getattr(tr, f"{name}Config")(**settings)))
+    def random_model(name: str, head: str, settings: Mapping[str, Any]) -> Any:
+        return widen_weights(getattr(tr, name + head)(getattr(tr, f"{name}Config")(**settings)))
 
     def decoder(name: str, variant: str, more: Mapping[str, Any]) -> Callable[[Path], dict[str, Any]]:
         def make(folder: Path) -> dict[str, Any]:
-            export(of(name, "ForCausalLM", {**LANGUAGE, **more}), folder, "text-generation-with-past")
-            for_transformers_js(folder, {"model": "model"}, variant)
+            export(random_model(name, "ForCausalLM", {**LANGUAGE, **more}), folder, "text-generation-with-past")
+            convert_to_transformers_js(folder, {"model": "model"}, variant)
             write_tokenizer(folder)
             return {"architecture": name, "layout": "transformers.js", "variant": variant}
 
@@ -200,7 +201,7 @@ def by_optimum() -> dict[str, Callable[[Path], dict[str, Any]]]:
 
     def embedding(name: str, settings: Mapping[str, Any], pooling: str) -> Callable[[Path], dict[str, Any]]:
         def make(folder: Path) -> dict[str, Any]:
-            export(of(name, "Model", settings), folder, "feature-extraction", library_name="transformers")
+            export(random_model(name, "Model", settings), folder, "feature-extraction", library_name="transformers")
             write_pair_tokenizer(folder, segments=name in ("Bert", "Electra"))
             write_pooling(folder, pooling, normalizes=True)
             return {"architecture": name, "layout": "Optimum", "pooling": pooling}
@@ -212,7 +213,7 @@ def by_optimum() -> dict[str, Callable[[Path], dict[str, Any]]]:
     ) -> Callable[[Path], dict[str, Any]]:
         def make(folder: Path) -> dict[str, Any]:
             images = [getattr(tr, f"{processor}ImageProcessor")(**steps)] if processor else []
-            export(of(name, head, settings), folder, TASKS[head], processors=images)
+            export(random_model(name, head, settings), folder, TASKS[head], processors=images)
             for image_processor in images:
                 write_images(folder, image_processor)
             if "vocab_size" in settings:
@@ -230,7 +231,7 @@ def by_optimum() -> dict[str, Callable[[Path], dict[str, Any]]]:
         wide |= {"decoder_attention_heads": 4, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128, "vocab_size": 300}
         ids = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 294}
         none = {"suppress_tokens": [], "begin_suppress_tokens": []}
-        model = spread(tr.WhisperForConditionalGeneration(tr.WhisperConfig(**wide, **ids, **none)))
+        model = widen_weights(tr.WhisperForConditionalGeneration(tr.WhisperConfig(**wide, **ids, **none)))
         task = "automatic-speech-recognition-with-past"
         export(model, folder, task, processors=[tr.WhisperFeatureExtractor()])
         write_tokenizer(folder)
@@ -246,10 +247,12 @@ def by_optimum() -> dict[str, Callable[[Path], dict[str, Any]]]:
         layers |= {"speech_decoder_prenet_units": 16, "speech_decoder_postnet_units": 16}
         # Otherwise the decoder draws random numbers, and no two runs are equal.
         layers |= {"positional_dropout": 0.0, "speech_decoder_prenet_dropout": 0.0}
-        model = spread(tr.SpeechT5ForTextToSpeech(tr.SpeechT5Config(**layers, speaker_embedding_dim=SPEAKER_WIDTH)))
+        model = widen_weights(
+            tr.SpeechT5ForTextToSpeech(tr.SpeechT5Config(**layers, speaker_embedding_dim=SPEAKER_WIDTH))
+        )
         vocoder = tr.SpeechT5HifiGan(tr.SpeechT5HifiGanConfig(upsample_initial_channel=16))
         sound = torch.randn(20, 80, generator=torch.Generator().manual_seed(0))
-        with torch.no_grad():  # or the waveform is zero, but for 1e-9
+        with torch.no_grad():  # otherwise the waveform is zero up to 1e-9
             while vocoder(sound).std() < 0.1:
                 for weight in vocoder.parameters():
                     weight.mul_(1.1)
@@ -271,7 +274,7 @@ def by_optimum() -> dict[str, Callable[[Path], dict[str, Any]]]:
 
 
 def diffusion() -> dict[str, Callable[[Path], dict[str, Any]]]:
-    """Pipelines of diffusers, with a denoiser of one or two blocks."""
+    """Return the functions that make folders of diffusers' pipelines, whose denoisers have one or two blocks."""
     import diffusers as di
     import transformers as tr
     from optimum.exporters.onnx import main_export
@@ -304,13 +307,13 @@ def diffusion() -> dict[str, Callable[[Path], dict[str, Any]]]:
         unsafe: dict[str, Any] = {"safety_checker": None, "feature_extractor": None, "requires_safety_checker": False}
         if name == "stable-diffusion":
             rest = {"set_alpha_to_one": False, "clip_sample": False, "steps_offset": 1}
-            made = {"unet": di.UNet2DConditionModel(**blocks), "scheduler": di.DDIMScheduler(**betas, **rest)}
-            return di.StableDiffusionPipeline(autoencoder(), encoder(), clip, **made, **unsafe)
+            components = {"unet": di.UNet2DConditionModel(**blocks), "scheduler": di.DDIMScheduler(**betas, **rest)}
+            return di.StableDiffusionPipeline(autoencoder(), encoder(), clip, **components, **unsafe)
         if name == "lcm":
             unet = di.UNet2DConditionModel(**blocks, time_cond_proj_dim=32)
             rest = {"clip_sample": False, "set_alpha_to_one": False}
-            made = {"unet": unet, "scheduler": di.LCMScheduler(**betas, **rest)}
-            return di.LatentConsistencyModelPipeline(autoencoder(), encoder(), clip, **made, **unsafe)
+            components = {"unet": unet, "scheduler": di.LCMScheduler(**betas, **rest)}
+            return di.LatentConsistencyModelPipeline(autoencoder(), encoder(), clip, **components, **unsafe)
         if name == "stable-diffusion-xl":
             rest = {"steps_offset": 1, "timestep_spacing": "leading"}
             two = [encoder(), encoder(True), clip, clip]
@@ -333,10 +336,10 @@ def diffusion() -> dict[str, Callable[[Path], dict[str, Any]]]:
             **common, sample_size=32, patch_size=1, in_channels=4, out_channels=4, caption_projection_dim=32,
             pooled_projection_dim=64,
         )  # fmt: skip
-        made = {"text_encoder": encoder(True), "text_encoder_2": encoder(True), "text_encoder_3": states}
-        made |= {"tokenizer": clip, "tokenizer_2": clip, "tokenizer_3": t5}
+        components = {"text_encoder": encoder(True), "text_encoder_2": encoder(True), "text_encoder_3": states}
+        components |= {"tokenizer": clip, "tokenizer_2": clip, "tokenizer_3": t5}
         vae = autoencoder(**flow, scaling_factor=1.5)
-        return di.StableDiffusion3Pipeline(transformer=transformer, vae=vae, scheduler=euler, **made)
+        return di.StableDiffusion3Pipeline(transformer=transformer, vae=vae, scheduler=euler, **components)
 
     def make(name: str) -> Callable[[Path], dict[str, Any]]:
         def write(folder: Path) -> dict[str, Any]:
@@ -356,7 +359,10 @@ def diffusion() -> dict[str, Callable[[Path], dict[str, Any]]]:
 
 
 def write_images(folder: Path, processor: Any) -> None:
-    """Images, and what transformers makes of them: with Pillow, wider ones, which every release resizes rows first."""
+    """Write images, and the results of transformers' processor for them.
+
+    The images are wider than high: of these every release of Pillow resizes the rows first.
+    """
     from PIL import Image
 
     random, arrays = np.random.default_rng(0), {}
@@ -369,7 +375,7 @@ def write_images(folder: Path, processor: Any) -> None:
 
 
 def clip_tokenizer() -> Any:
-    """Single bytes, and a word."""
+    """Return a CLIP tokenizer of single bytes and one word."""
     import transformers as tr
     from tokenizers import pre_tokenizers
 
@@ -382,7 +388,7 @@ def clip_tokenizer() -> Any:
 
 
 def t5_tokenizer() -> Any:
-    """Single letters."""
+    """Return a T5 tokenizer of single letters."""
     import transformers as tr
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
@@ -399,25 +405,25 @@ def t5_tokenizer() -> Any:
     return tr.T5TokenizerFast(tokenizer_object=tokenizer, extra_ids=0, model_max_length=512)
 
 
-def for_transformers_js(folder: Path, names: Mapping[str, str], variant: str) -> None:
+def convert_to_transformers_js(folder: Path, names: Mapping[str, str], variant: str) -> None:
     """Move ONNX files into ``onnx/`` under other names, as ``variant``."""
     (folder / "onnx").mkdir(exist_ok=True)
     endings = {"fp32": "", "q8": "_quantized"}
     for old, new in names.items():
-        model = quantized(onnx.load(folder / f"{old}.onnx"), variant)
+        model = quantize(onnx.load(folder / f"{old}.onnx"), variant)
         onnx.save(model, folder / "onnx" / f"{new}{endings.get(variant, f'_{variant}')}.onnx")
     for file in folder.glob("*.onnx*"):
         file.unlink()
 
 
-def quantized(model: onnx.ModelProto, variant: str) -> onnx.ModelProto:
-    """The variants that transformers.js' script makes with onnxruntime's quantizers."""
+def quantize(model: onnx.ModelProto, variant: str) -> onnx.ModelProto:
+    """Return the model as one of the variants that transformers.js' script makes with onnxruntime's quantizers."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.matmul_bnb4_quantizer import MatMulBnb4Quantizer
     from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
     from onnxruntime.transformers.float16 import convert_float_to_float16
 
-    logging.disable(logging.INFO)  # the quantizers tell of each node
+    logging.disable(logging.INFO)  # the quantizers log each node
     if variant in ("q4", "q4f16"):
         transpose_weights(model)
         quantizer = MatMulNBitsQuantizer(model, block_size=32, is_symmetric=True)
@@ -448,7 +454,8 @@ def transpose_weights(model: onnx.ModelProto) -> None:
         model.graph.node.remove(node)
 
 
-def by_mobius() -> dict[str, Callable[[Path], dict[str, Any]]]:
+def mobius_folders() -> dict[str, Callable[[Path], dict[str, Any]]]:
+    """Return the functions that make the folders of mobius, by name."""
     import onnx_ir
     from mobius._configs import ArchitectureConfig, VisionConfig
     from mobius._registry import registry
@@ -481,7 +488,7 @@ def by_mobius() -> dict[str, Callable[[Path], dict[str, Any]]]:
                     "embedding": "embed_tokens",
                     "decoder": "decoder_model_merged",
                 }
-                for_transformers_js(folder, names, variant)
+                convert_to_transformers_js(folder, names, variant)
                 (folder / "genai_config.json").unlink()
                 facts["layout"] = "transformers.js"
             return facts
@@ -508,7 +515,7 @@ def by_mobius() -> dict[str, Callable[[Path], dict[str, Any]]]:
 
 
 def write_settings(folder: Path, model_type: str) -> None:
-    """Settings of a model of images and texts, and a tokenizer whose last token stands for states of an image."""
+    """Write the settings of a vision-language model, and a tokenizer whose last token stands for image states."""
     from tests.pipelines.vision import write_image_tokenizer
 
     write_image_tokenizer(folder, SPECIAL_TOKENS.get(model_type, QWEN_TOKENS))
@@ -532,5 +539,5 @@ if __name__ == "__main__":
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="these folders alone")
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    all_names = by_optimum() if arguments.exporter == "optimum" else by_mobius()
+    all_names = optimum_folders() if arguments.exporter == "optimum" else mobius_folders()
     make_each(arguments.folder, {n: make for n, make in all_names.items() if n in (arguments.only or all_names)})

@@ -1,9 +1,9 @@
 """Bugs planted in the code on purpose: do the tests that a contributor runs find them?
 
-The places were drawn by a seed, the bug at each is one line that a person could have written. A bug is found where a
-test fails that passes without it. Each is tried in a copy of the checkout by three commands: ``guide``, the line of the
-table "What to run first after a change" in docs/architecture.md; ``file``, the same test file with the rows that run
-without ``--full``; and ``folder``, all of the folder, by the same rows.
+The places were drawn at random with a fixed seed; each bug is a change of one line that a person could have written.
+It is found if a test fails that passes without it. Each is tried in a copy of the checkout by three commands:
+``guide``, the line of the table "What to run first after a change" in docs/architecture.md; ``file``, the same test
+file with the rows that run without ``--full``; and ``folder``, all files of the folder, with the same rows.
 
     python benchmarks/planted_bugs.py [--scope guide file folder] [--only PART]
 """
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True)
 class Bug:
-    """One line of a file, and what it becomes; ``guide`` is what the table names for such a change."""
+    """A string of a file and its replacement; ``guide`` are pytest's arguments in the table's line for ``change``."""
 
     change: str
     file: str
@@ -39,6 +39,7 @@ class Bug:
 
     @property
     def folder(self) -> str:
+        """The folder of :attr:`test_file`."""
         return "/".join(self.test_file.split("/")[:2])
 
 
@@ -280,28 +281,28 @@ def main() -> None:
         for bug in bugs:
             results = []
             for scope in arguments.scope:
-                is_found, seconds = is_caught(copy, bug, scope)
+                is_found, seconds = try_to_find(copy, bug, scope)
                 counts[scope] += is_found
                 results.append(f"{'yes' if is_found else '**no**'}, {seconds:.0f} s")
             print(f"| {bug.change} | {bug.file} | {' | '.join(results)} |", flush=True)
     print(f"\n{len(bugs)} bugs: " + ", ".join(f"{scope} {count}" for scope, count in counts.items()))
 
 
-def is_caught(copy: Path, bug: Bug, scope: str) -> tuple[bool, float]:
-    """Return whether a test of the command fails with the bug in ``copy``, and the seconds that it took."""
+def try_to_find(copy: Path, bug: Bug, scope: str) -> tuple[bool, float]:
+    """Plant the bug in ``copy`` and run a command; return True if a test fails, and the seconds that it took."""
     path = copy / bug.file
     source = path.read_text()
     assert source.count(bug.before) == 1, f"{bug.file} has {bug.before!r} {source.count(bug.before)} times"
-    words = {"guide": shlex.split(bug.guide), "file": [bug.test_file], "folder": [bug.folder]}[scope]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0", *words]
+    test_arguments = {"guide": shlex.split(bug.guide), "file": [bug.test_file], "folder": [bug.folder]}[scope]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-n", "0", *test_arguments]
     start = time.perf_counter()
     try:
         path.write_text(source.replace(bug.before, bug.after))
-        done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+        process = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
     finally:
         path.write_text(source)
-    assert done.returncode in (0, 1), done.stdout[-2000:] + done.stderr[-2000:]
-    return done.returncode == 1, time.perf_counter() - start
+    assert process.returncode in (0, 1), process.stdout[-2000:] + process.stderr[-2000:]
+    return process.returncode == 1, time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Threads: whether the platform has any, how many are of use, and work that they share in order."""
+"""Threads: availability on the platform, number of processors, and a parallel map that keeps the order."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import TypeVar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-_MOST = 4
+_MAX_THREADS = 4
 """Each thread holds some of the weights that it works on: with more, memory grows faster than the speed."""
 LARGE = 1 << 28
-"""Bytes of weights from which on several threads share the work."""
+"""Minimum number of bytes of weights for which several threads share the work."""
 
 
 @functools.cache
 def are_available() -> bool:
-    """True if a thread can be started. Where not, work that threads would share is done by the caller alone.
+    """True if a thread can be started; otherwise the caller does alone what threads would share.
 
     CPython compiled to WebAssembly, as in Pyodide, cannot start any.
     """
@@ -33,18 +33,18 @@ def are_available() -> bool:
 
 
 def processors() -> int:
-    """The number of processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def map_in_order(function: Callable[[Item], Result], items: Iterable[Item], byte_count: int) -> Iterator[Result]:
     """Yield the results of ``function`` for all items, in their order.
 
-    If it reads many bytes, ``byte_count`` for all items, threads compute several results at a time: NumPy and the
-    system release the interpreter's lock. An error is raised in the place of its result; the items that no thread has
-    begun are then left out.
+    ``byte_count`` is the number of bytes that it reads for all items. From :data:`LARGE` on, threads compute several
+    results at a time, as NumPy and the system release the interpreter's lock. An error is raised in place of its
+    result; items that no thread has begun are then skipped.
     """
-    count = min(_MOST, processors()) if byte_count >= LARGE and are_available() else 1
+    count = min(_MAX_THREADS, processors()) if byte_count >= LARGE and are_available() else 1
     if count < 2:
         yield from map(function, items)
         return

@@ -88,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if rows[0].get_closest_marker("every_row"):
             kept.update(rows)
         elif not rows[0].get_closest_marker("full"):
-            kept.update(selection.chosen(rows, seconds.get(name, selection.USUAL)))
+            kept.update(selection.choose(rows, seconds.get(name, selection.USUAL)))
     left_out = [item for item in items if item not in kept]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

@@ -1,13 +1,14 @@
 """Choose the rows of a test that run without ``--full``: the fewest in which each value of each parameter occurs.
 
 A value is a parameter's value itself, and what it consists of: the fields of a data class, the entries of a mapping,
-the element type and the rank of an array, the words of a row's name. So a row that is a single object (an operator with
-its attributes, a call of an operation) is chosen for an operator, an attribute or a type that no other chosen row has.
+the element type and the rank of an array, the words of a row's name. A row that is a single object (an operator with
+its attributes, a call of an operation) is thus chosen for an operator, an attribute or a type that no other chosen row
+has.
 
 Processor time bounds what a test may take: :data:`SHARE` of the time of all of its rows, but at least :data:`LEAST` and
-at most :data:`MOST` seconds. Rows with the most values that have not occurred come first, so a bound leaves out the
-least. Tests with rows of more than :data:`LONG` seconds run with ``--full`` alone. ``tests/row_seconds.json`` has the time
-of a row where it is not about the usual one; ``pytest --full --measure`` renews it.
+at most :data:`MOST` seconds. Rows with the most values that have not occurred come first, so that a bound leaves out
+the fewest values. Tests with rows of more than :data:`LONG` seconds run with ``--full`` alone. ``tests/row_seconds.json`` has the time
+of a row where it differs much from :data:`USUAL`; ``pytest --full --measure`` renews it.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ import numpy as np
 import pytest
 
 LEAST, SHARE, MOST = 0.4, 0.06, 6.0
+"""Minimum seconds of a test, share of the time of all of its rows, maximum seconds."""
 LONG = 2.0
+"""Seconds of a row above which a test runs with ``--full`` alone."""
 USUAL = 0.04
 """Seconds of a row of a test that ``row_seconds.json`` does not have."""
 OVERHEAD = 0.003
 """Seconds that pytest takes for a row."""
 DEPTH = 3
-"""How deep a value is looked into."""
+"""Maximum depth of nested values whose parts are compared."""
 
 FILE = Path(__file__).with_name("row_seconds.json")
 
@@ -42,23 +45,23 @@ Value = Hashable
 _WORDS = re.compile(r"[^\W_]+")
 
 
-def chosen(rows: Sequence[pytest.Item], seconds: float) -> list[pytest.Item]:
-    """Return the rows of one test that run without ``--full``, of which each takes so many seconds."""
+def choose(rows: Sequence[pytest.Item], seconds: float) -> list[pytest.Item]:
+    """Return the rows of one test that run without ``--full``; ``seconds`` is the time of each of its rows."""
     if seconds > LONG:
         return []
     if len(rows) == 1:
         return list(rows)
     seconds += OVERHEAD
     budget = min(MOST, max(LEAST, SHARE * seconds * len(rows)))
-    most = len(rows) if rows[0].get_closest_marker("every_value") else max(1, int(budget / seconds))
-    return [rows[index] for index in cover([set(values_of(row)) for row in rows], [row.nodeid for row in rows], most)]
+    limit = len(rows) if rows[0].get_closest_marker("every_value") else max(1, int(budget / seconds))
+    return [rows[index] for index in cover([set(values_of(row)) for row in rows], [row.nodeid for row in rows], limit)]
 
 
 def cover(values: Sequence[set[Value]], names: Sequence[str], most: int) -> list[int]:
-    """Return the indices of at most so many rows, in their order, in which as many of the values occur as can be.
+    """Return the indices of at most ``most`` rows, in their order, in which as many of the values occur as possible.
 
-    Greedy: the row with the most values that have not occurred is next. Of equal rows it is one by the checksum of its
-    name, not the first, as the first seed or shape is often the plainest.
+    Greedy: the row with the most values that have not occurred is next. Among equal rows the checksums of their names
+    decide, not the order, as the first seed or shape is often the plainest.
     """
     missing = set[Value]().union(*values)
     order = [zlib.crc32(name.encode()) for name in names]
@@ -68,7 +71,7 @@ def cover(values: Sequence[set[Value]], names: Sequence[str], most: int) -> list
     while missing and len(result) < most:
         _, _, index = heapq.heappop(heap)
         gain = len(values[index] & missing)
-        if heap and (-gain, order[index], index) > heap[0]:  # others have more by now
+        if heap and (-gain, order[index], index) > heap[0]:  # its gain has fallen below that of another row
             heapq.heappush(heap, (-gain, order[index], index))
             continue
         missing -= values[index]
@@ -106,20 +109,21 @@ class Measurement:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):
             return
-        known = row_seconds()
+        seconds_by_test = row_seconds()
         for name, rows in self.seconds.items():
-            known.pop(name, None)
+            seconds_by_test.pop(name, None)
             mean = (sum(rows) - max(rows)) / (len(rows) - 1) if len(rows) > 1 else rows[0]
             is_slow = mean > (1.5 * USUAL if len(rows) > 1 else LONG)
             if is_slow or (mean < USUAL / 2 and len(rows) > LEAST / USUAL):
-                known[name] = max(0.002, round(mean, 3))
-        FILE.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+                seconds_by_test[name] = max(0.002, round(mean, 3))
+        FILE.write_text(json.dumps(dict(sorted(seconds_by_test.items())), indent=1) + "\n")
 
 
 _START = pytest.StashKey[float]()
 
 
 def _processor_seconds() -> float:
+    """Return the processor time of this process and of those that it has waited for."""
     return sum(os.times()[:4])
 
 
@@ -140,16 +144,17 @@ def values_of(row: pytest.Item) -> Iterator[Value]:
             yield name, part
 
 
-_known: dict[int, tuple[Any, tuple[Value, ...]]] = {}
-"""The parts of objects that are rows of several tests, by their ids; an object is kept, so that its id stays its own."""
+_parts_by_id: dict[int, tuple[Any, tuple[Value, ...]]] = {}
+"""Objects and their parts by ``id``, as rows of several tests share objects. A reference keeps the id from being reused."""
 
 
 def _parts_of(value: Any) -> tuple[Value, ...]:
+    """Return the parts of a value; those of objects are computed once."""
     if isinstance(value, (str, int, float)):
         return tuple(parts(value))
-    if id(value) not in _known:
-        _known[id(value)] = value, tuple(parts(value))
-    return _known[id(value)][1]
+    if id(value) not in _parts_by_id:
+        _parts_by_id[id(value)] = value, tuple(parts(value))
+    return _parts_by_id[id(value)][1]
 
 
 def parts(value: Any, depth: int = DEPTH) -> Iterator[Value]:

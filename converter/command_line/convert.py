@@ -17,7 +17,7 @@ from converter.command_line.inspect import summary_of
 from converter.command_line.json_output import print_json
 from converter.command_line.options import CLASSES, conversion_options, field_options, read_fields, saving_options
 from converter.command_line.program import main
-from converter.command_line.several import Outcome, finish_several, for_each, targets_of_several
+from converter.command_line.several import Outcome, finish_several, for_each, target_paths
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
 from converter.command_line.verify import exit_of, print_report
 from converter.options import FolderOptions
@@ -100,7 +100,7 @@ def convert(
         return
     conversions = _Conversion(state, options, saving, checking, page, as_json)
     if len(models) > 1:
-        targets = targets_of_several(models, output_model)
+        targets = target_paths(models, output_model)
         results = for_each(
             state,
             models,

@@ -41,16 +41,16 @@ def plain(value: Any) -> Any:
 
 def print_json(state: State, result: Mapping[str, Any]) -> None:
     """Print the result of a command."""
-    click.echo(json_text({**result, **about_the_work(state), "versions": versions()}))
+    click.echo(json_text({**result, **work_summary(state), "versions": versions()}))
 
 
 def print_json_error(state: State | None, error: Exception, exit_code: int) -> None:
     """Print the error that ends a command; there is no ``state`` where its options could not be read."""
-    click.echo(json_text({"error": described_error(error, exit_code), **about_the_work(state), "versions": versions()}))
+    click.echo(json_text({"error": describe_error(error, exit_code), **work_summary(state), "versions": versions()}))
 
 
-def about_the_work(state: State | None) -> dict[str, Any]:
-    """Warnings and the times of stages until now."""
+def work_summary(state: State | None) -> dict[str, Any]:
+    """Return the warnings and the times of stages until now."""
     if state is None:
         return {"warnings": [], "seconds": {"total": 0.0}}
     return {"warnings": list(state.warnings), "seconds": state.times.to_dict()}
@@ -71,8 +71,8 @@ def versions(used: str = "") -> dict[str, str | None]:
     return versions_by_name
 
 
-def described_error(error: Exception, exit_code: int) -> dict[str, Any]:
-    """An error: its type, its text, the exit code, and each problem of the model."""
+def describe_error(error: Exception, exit_code: int) -> dict[str, Any]:
+    """Return the JSON of an error: its type, message and exit code, and each problem of the model."""
     text = error.format_message() if isinstance(error, click.ClickException) else text_of(error)
     description: dict[str, Any] = {"type": type(error).__name__, "message": text, "exit_code": exit_code}
     problems = getattr(error, "problems", ())

@@ -1,4 +1,4 @@
-"""Commands on several files: each by itself, and one that fails does not end the others."""
+"""Commands on several models: each is processed by itself, and the failure of one does not end the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import click
 
-from converter.command_line.json_output import about_the_work, described_error, print_json
+from converter.command_line.json_output import describe_error, print_json, work_summary
 from converter.command_line.state import State, report_error
 
 if TYPE_CHECKING:
@@ -19,8 +19,11 @@ Outcome = tuple[dict[str, Any], Union["Report", "StepsReport", None]]
 """The JSON of one model, and its report where there is one."""
 
 
-def targets_of_several(models: Sequence[Path], output: str | None) -> dict[Path, Path]:
-    """The ``.xml`` of each model: beside it, or in the folder ``output``. Raises :class:`click.UsageError`."""
+def target_paths(models: Sequence[Path], output: str | None) -> dict[Path, Path]:
+    """Return the path of each model's ``.xml``: beside the model, or in the folder ``output``.
+
+    Raises :class:`click.UsageError` for folders, for an ``output`` that is a file, and for two models of one path.
+    """
     folders = [str(model) for model in models if model.is_dir()]
     if folders:
         raise click.UsageError(f"{folders[0]} is a folder: onnx2ir batch converts every model in it")
@@ -42,27 +45,28 @@ def targets_of_several(models: Sequence[Path], output: str | None) -> dict[Path,
 def for_each(
     state: State, models: Sequence[Path], work: Callable[[Path], Outcome | None]
 ) -> list[tuple[Path, Outcome]]:
-    """Run ``work`` for each model; a failure gives the JSON of its error and no report."""
+    """Run ``work`` for each model and return the outcomes; of a failure the JSON of its error and no report."""
     results: list[tuple[Path, Outcome]] = []
     for model in dict.fromkeys(models):
         outcomes: list[Outcome] = []
 
-        def convert(model: Path = model, completed: list[Outcome] = outcomes) -> None:
+        # The defaults bind the values of this iteration.
+        def run(model: Path = model, completed: list[Outcome] = outcomes) -> None:
             outcome = work(model)
             if outcome is not None:
                 completed.append(outcome)
 
         with state.recording():
-            error = report_error(state, convert)
+            error = report_error(state, run)
             result, report = outcomes[0] if outcomes else ({}, None)
             if error is not None:
-                result = {"error": described_error(error, 1)}
-            results.append((model, ({**result, **about_the_work(state)}, report)))
+                result = {"error": describe_error(error, 1)}
+            results.append((model, ({**result, **work_summary(state)}, report)))
     return results
 
 
 def finish_several(state: State, results: Sequence[tuple[Path, Outcome]], as_json: bool) -> None:
-    """Print the JSON of all models where it is asked for; exit code 1 where one failed."""
+    """Print the JSON of all models with ``as_json``; end the command with exit code 1 where a model failed."""
     failed = [
         str(model)
         for model, (result, report) in results

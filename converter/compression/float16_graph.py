@@ -1,4 +1,4 @@
-"""float16 in the whole graph, or nowhere: the two ways away from float16 weights that are converted to float32."""
+"""Models with float16 weights that are converted to float32: compute in float16, or store the weights in float32."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from .half_precision import LARGEST, misfits, to_half
 from .quantized_layers import quantized_layers
 
 _INDEX_TYPES = (element_types.i32, element_types.i64, element_types.boolean)
-"""Positions, lengths and masks; integers of 8 bits are pixels and codes of weights."""
+"""Element types of positions, lengths and masks; integers of 8 bits are pixels and quantized weights."""
 _LARGEST_OF_MASKS = LARGEST / 2
-"""In place of what is beyond float16 in masks: scores are added to it, whose sum must not be infinite."""
+"""Replaces larger numbers in masks: scores are added to it, and the sum must not be infinite."""
 _MAX_CONSTANT_BYTES = 1 << 12
-"""Layers with larger constants compute with weights, not with positions."""
+"""Maximum size of constants in the arithmetic of positions: larger ones are weights."""
 _OF_INDICES = "it computes from positions, lengths or masks alone: float16 has no whole numbers beyond 2048"
 _OF_SHAPES = "its constants decide shapes or indices"
 QUANTIZED = "it is quantized"
-BEYOND = f"it computes with numbers beyond {LARGEST:.0f}, float16's largest"
+BEYOND = f"it computes with numbers beyond {LARGEST:.0f}, the largest of float16"
 
 
 @graph_pass("unfold_float16", PRECISION)
 def unfold_halves(model: Model) -> int:
-    """Store float16 constants that are converted to a wider type in that type, in place; how many there were."""
+    """Store float16 constants that are converted to a wider type in that type, in place; return their number."""
     count = 0
     for part in model.all_models():
         for node in part.nodes():
@@ -59,14 +59,14 @@ def compute_in_half(
     half_scales: bool = True,
     quantized: Collection[str] = (),
 ) -> dict[str, str]:
-    """Compute in float16 what ``model`` and its bodies compute in float32, in place.
+    """Convert the float32 layers of ``model`` and its bodies to float16, in place.
 
-    Inputs and outputs, of bodies too, keep their types. What is computed from positions, lengths and masks alone
-    stays in float32 up to where it meets the data, as float16 has no whole numbers beyond 2048; so do layers that
-    cannot take float16, those of ``refused`` (the reasons by name), those that compute with constants beyond
-    float16's largest number, and those that are quantized. Where constants are only moved or compared, they become
-    the largest number. Without ``half_scales`` weights are dequantized to float32, too;
-    ``quantized`` are inputs that were dequantized before, and outputs that are quantized behind.
+    Inputs and outputs, those of bodies included, keep their types. Values computed from positions, lengths and masks
+    alone stay in float32 until they meet the data, as float16 does not represent all integers beyond 2048. Layers stay
+    in float32 if they do not take float16, if they are in ``refused`` (name -> reason), if they compute with constants
+    beyond float16's largest number, and if they are quantized. Constants that are only moved or compared are limited
+    to that number. Without ``half_scales`` weights are dequantized to float32. ``quantized`` are inputs that were
+    dequantized before, and outputs that are quantized behind.
 
     Returns the layers that stay in float32, by name, and why.
     """
@@ -79,7 +79,7 @@ def compute_in_half(
 
 
 class _Halving:
-    """The values of one graph in both types."""
+    """Converts one graph; holds its values in both types."""
 
     def __init__(self, model: Model, refused: Mapping[str, str], quantized: set[Node]) -> None:
         self._model = model
@@ -90,15 +90,18 @@ class _Halving:
         self.reasons: dict[str, str] = {}
         """Why layers stay in float32, by name."""
         self._single: set[Output] = set()
-        """Values that were float32."""
+        """Values that were float32 before the conversion."""
         self._of_indices: set[Output] = set()
         """Values computed from positions, lengths and masks alone."""
         self._beyond: set[Output] = set()
-        """Those of them that may be beyond float16's largest number."""
+        """Float32 values that may be beyond float16's largest number."""
         self._in_half: dict[Output, Output] = {}
+        """Values -> the same in float16."""
         self._in_single: dict[Output, Output] = {}
+        """Values that are float16 now -> the same in float32."""
 
     def run(self) -> None:
+        """Convert the layers in their order."""
         for node in list(self._model.nodes()):
             outputs = [output for output in node.outputs if output.element_type is element_types.f32]
             self._single.update(outputs)
@@ -107,27 +110,31 @@ class _Halving:
             if self._is_decompression(node):
                 self._in_half[node.outputs[0]] = node.inputs[0]
             elif self._is_of_indices(node):
-                self._keep(node, _OF_INDICES)
+                self._keep_single(node, _OF_INDICES)
                 self._of_indices.update(outputs)
                 if any(source in self._beyond or _is_beyond(source) for source in node.inputs):
                     self._beyond.update(outputs)
             elif node.name in self._refused:
-                self._keep(node, self._refused[node.name])
+                self._keep_single(node, self._refused[node.name])
             elif node in self._quantized:
-                self._keep(node, QUANTIZED)
-            elif not _only_passes(node.op) and any(self._is_wanted(s) and _is_beyond(s) for s in node.inputs):
-                self._keep(node, BEYOND)
+                self._keep_single(node, QUANTIZED)
+            elif not _only_moves_or_compares(node.op) and any(
+                self._is_convertible(s) and _is_beyond(s) for s in node.inputs
+            ):
+                self._keep_single(node, BEYOND)
                 self._beyond.update(outputs)
             elif node.op.role or node.op.subgraphs:
-                self._keep(node)
-            elif not self._narrow(node):
+                self._keep_single(node)
+            elif not self._convert_to_half(node):
                 of_shapes = any(source.node in self._of_shapes for source in node.inputs)
-                self._keep(node, _OF_SHAPES if of_shapes else f"{node.op.type} takes no float16")
+                self._keep_single(node, _OF_SHAPES if of_shapes else f"{node.op.type} takes no float16")
 
     def _is_decompression(self, node: Node) -> bool:
+        """True for a Convert of a float16 constant to float32."""
         return isinstance(node.op, Convert1) and node.outputs[0] in self._single and _is_half_constant(node.inputs[0])
 
     def _is_of_indices(self, node: Node) -> bool:
+        """True if a layer computes from positions, lengths or masks, and small constants, alone."""
         floats = [source for source in node.inputs if source in self._single and source.tensor is None]
         if floats:
             sizes = [source.tensor.byte_size for source in node.inputs if source.tensor is not None]
@@ -135,16 +142,16 @@ class _Halving:
         is_convert = isinstance(node.op, Convert1) and node.outputs[0] in self._single
         return is_convert and node.inputs[0].tensor is None and node.inputs[0].element_type in _INDEX_TYPES
 
-    def _keep(self, node: Node, reason: str = "") -> None:
-        """Let a layer compute in float32."""
+    def _keep_single(self, node: Node, reason: str = "") -> None:
+        """Let a layer compute in float32, and note the reason."""
         if reason and not self._single.isdisjoint((*node.inputs, *node.outputs)):
             self.reasons[node.name] = reason
         node.replace_inputs([self._as_single(source) for source in node.inputs])
 
-    def _narrow(self, node: Node) -> bool:
-        """Let a layer compute in float16; False where it cannot."""
+    def _convert_to_half(self, node: Node) -> bool:
+        """Let a layer compute in float16; return False if it does not take that type."""
         is_mask = isinstance(node.op, Select1)
-        inputs = [self._as_half(source, is_mask) if self._is_wanted(source) else source for source in node.inputs]
+        inputs = [self._as_half(source, is_mask) if self._is_convertible(source) else source for source in node.inputs]
         op = _in_half(node.op)
         try:
             types = infer_types(op, [source.type for source in inputs])
@@ -153,10 +160,11 @@ class _Halving:
         node.update(op, inputs, types)
         return True
 
-    def _is_wanted(self, source: Output) -> bool:
+    def _is_convertible(self, source: Output) -> bool:
         return source in self._single and source.node not in self._of_shapes
 
     def _as_half(self, source: Output, is_mask: bool = False) -> Output:
+        """Return a value in float16, of a constant or of a float32 value with its numbers limited to the type."""
         if source.element_type is element_types.f16:
             return source
         if source not in self._in_half:
@@ -187,7 +195,7 @@ class _Halving:
 
 
 def _in_half(op: Operation) -> Operation:
-    """The operation with float16 where an attribute says float32."""
+    """Return the operation with float16 for each attribute that is float32."""
     changed = {name: element_types.f16 for name in op.declared if getattr(op, name) is element_types.f32}
     return op.with_attributes(**changed) if changed else op
 
@@ -201,30 +209,32 @@ def _is_beyond(source: Output) -> bool:
 
 
 def is_beyond(tensor: Tensor) -> bool:
-    """True if a finite number of a real tensor is beyond float16's largest."""
+    """True if a real tensor has a finite number beyond float16's largest."""
     is_wide = tensor.element_type in (element_types.f32, element_types.f64)
     return is_wide and any(misfits(part)[0] for part in tensor.parts())
 
 
-def _only_passes(op: Operation) -> bool:
-    """True if results are values of the inputs, or comparisons of them: what is clamped before is clamped behind."""
+def _only_moves_or_compares(op: Operation) -> bool:
+    """True if results are elements of the inputs, or comparisons of them, so that the inputs can be limited instead."""
     return isinstance(op, (Maximum1, Minimum1, Select1, Clamp1, Concat1, Convert1, Comparison)) or bool(op.movement)
 
 
 def half_tensor(tensor: Tensor, limit: float = LARGEST) -> Tensor:
-    """The tensor in float16, computed while it is written; finite numbers that are too large become ``limit``."""
-    return _converted(tensor, element_types.f16, limit)
+    """Return the tensor in float16, computed when it is written; finite numbers that are too large become ``limit``."""
+    return _convert_tensor(tensor, element_types.f16, limit)
 
 
 def _constant(source: Output, element_type: ElementType, name: str, limit: float = LARGEST) -> Output:
     assert source.tensor is not None
-    return make_node(Const1(value=_converted(source.tensor, element_type, limit)), (), name).outputs[0]
+    return make_node(Const1(value=_convert_tensor(source.tensor, element_type, limit)), (), name).outputs[0]
 
 
-def _converted(tensor: Tensor, element_type: ElementType, limit: float) -> Tensor:
+def _convert_tensor(tensor: Tensor, element_type: ElementType, limit: float) -> Tensor:
     def parts() -> Iterator[Array]:
         for part in tensor.parts():
-            yield _limited_half(part, limit) if element_type is element_types.f16 else part.astype(element_type.dtype)
+            yield (
+                _to_limited_half(part, limit) if element_type is element_types.f16 else part.astype(element_type.dtype)
+            )
 
     converted = Tensor.computed_in_parts(element_type, tensor.shape, parts, tensor.sample(), tensor, "Convert")
     if tensor.byte_size <= _MAX_CONSTANT_BYTES:
@@ -232,10 +242,10 @@ def _converted(tensor: Tensor, element_type: ElementType, limit: float) -> Tenso
     return converted
 
 
-def _limited_half(values: Array, limit: float) -> Array:
-    """The numbers as float16; finite ones stay finite, and those beyond float16's largest become ``limit``.
+def _to_limited_half(values: Array, limit: float) -> Array:
+    """Convert to float16; finite numbers beyond float16's largest become ``limit`` with their sign.
 
-    A single number does not become 0: an epsilon of 1e-12 is there to be divided by.
+    A single number does not become 0, as an epsilon of 1e-12 keeps a divisor from that.
     """
     is_beyond = np.isfinite(values) & (np.abs(values) > LARGEST)
     halves = to_half(np.where(is_beyond, np.copysign(values.dtype.type(limit), values), values))

@@ -1,4 +1,4 @@
-"""The quantized layers of a model: what quantizes, what dequantizes, and what runtimes compute in between."""
+"""The quantized layers of a model: those that quantize or dequantize, and those that runtimes compute in integers."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Multiply1, Round5, Subtract1
 
 _CODES = (element_types.i4, element_types.u4, element_types.i8, element_types.u8)
+"""Element types of quantized values."""
 _DEQUANTIZING = (Subtract1, Multiply1)
+"""Layers behind the Convert of a DequantizeLinear, in their order."""
 _QUANTIZING = (Clamp1, Add1, Round5, Divide1, Multiply1)
+"""Layers in front of the Convert of a QuantizeLinear, the last one first."""
 
 
 def quantized_layers(model: Model, weights: bool, ends: Collection[str] = ()) -> set[Node]:
-    """Return the layers of float32 that quantize and dequantize activations, and those between such layers.
+    """Return the float32 layers that quantize and dequantize activations, and those between such layers.
 
-    These are what runtimes compute in whole numbers, as long as nothing stands between a DequantizeLinear and the
-    operator that reads it. ``weights`` includes layers that dequantize weights in front of others. ``ends`` are the
-    names of inputs that were dequantized before, and of outputs that are quantized behind.
+    Runtimes compute those between in integers, as long as no layer stands between a DequantizeLinear and its
+    reader. ``weights`` includes the layers that dequantize weights of other layers. ``ends`` are the names of inputs
+    that DequantizeLinear nodes outside the model compute, and of outputs that QuantizeLinear nodes outside read.
     """
     nodes = list(model.nodes())
-    constants = _constants(nodes)
+    constants = _find_constants(nodes)
     edges = {node for node in model.results if any(name in ends for name in node.end_names)}
     codes = {node.outputs[0] for node in model.parameters if any(name in ends for name in node.end_names)}
     for node in nodes:
@@ -29,19 +32,19 @@ def quantized_layers(model: Model, weights: bool, ends: Collection[str] = ()) ->
             continue
         source, output = node.inputs[0], node.outputs[0]
         if source.element_type in _CODES and output.element_type is element_types.f32:
-            chain = _dequantizing(node, constants)
+            chain = _dequantization_chain(node, constants)
             if output not in constants:
                 codes.add(chain[-1].outputs[0])
             if output not in constants or weights or not edges.isdisjoint(chain[-1].outputs[0].uses):
                 edges.update(chain)
         elif output.element_type in _CODES and source.element_type is element_types.f32:
-            edges.update(_quantizing(node, constants))
-    between = _between(nodes, edges, codes, constants)
-    return edges | between | _behind_constants(between, constants)
+            edges.update(_quantization_chain(node, constants))
+    between = _find_between(nodes, edges, codes, constants)
+    return edges | between | _find_weight_dequantization(between, constants)
 
 
-def _constants(nodes: list[Node]) -> set[Output]:
-    """Values that are computed from constants alone."""
+def _find_constants(nodes: list[Node]) -> set[Output]:
+    """Return the values that are computed from constants alone."""
     constants: set[Output] = set()
     for node in nodes:
         if node.op.data is not None or (node.inputs and not node.op.role and constants.issuperset(node.inputs)):
@@ -49,8 +52,8 @@ def _constants(nodes: list[Node]) -> set[Output]:
     return constants
 
 
-def _dequantizing(convert: Node, constants: set[Output]) -> list[Node]:
-    """A Convert from codes with the zero point and the scale behind it."""
+def _dequantization_chain(convert: Node, constants: set[Output]) -> list[Node]:
+    """Return a Convert from codes, and the Subtract of the zero point and Multiply by the scale behind it."""
     chain = [convert]
     for op_type in _DEQUANTIZING:
         uses = chain[-1].outputs[0].uses
@@ -61,8 +64,8 @@ def _dequantizing(convert: Node, constants: set[Output]) -> list[Node]:
     return chain
 
 
-def _quantizing(convert: Node, constants: set[Output]) -> list[Node]:
-    """A Convert to codes with the limits, the zero point, the rounding and the scale in front of it."""
+def _quantization_chain(convert: Node, constants: set[Output]) -> list[Node]:
+    """Return a Convert to codes, and the layers of limits, zero point, rounding and scale in front of it."""
     chain = [convert]
     for op_type in _QUANTIZING:
         node = chain[-1].inputs[0].node
@@ -71,8 +74,8 @@ def _quantizing(convert: Node, constants: set[Output]) -> list[Node]:
     return chain
 
 
-def _between(nodes: list[Node], edges: set[Node], codes: set[Output], constants: set[Output]) -> set[Node]:
-    """Layers of dequantized values alone, all of whose results are quantized again."""
+def _find_between(nodes: list[Node], edges: set[Node], codes: set[Output], constants: set[Output]) -> set[Node]:
+    """Return layers whose float inputs are all dequantized, and whose results are all quantized again."""
     candidates: list[Node] = []
     for node in nodes:
         floats = [source for source in node.inputs if _is_float(source) and source not in constants]
@@ -87,8 +90,8 @@ def _between(nodes: list[Node], edges: set[Node], codes: set[Output], constants:
     return between
 
 
-def _behind_constants(between: set[Node], constants: set[Output]) -> set[Node]:
-    """The layers that dequantize the constants of others."""
+def _find_weight_dequantization(between: set[Node], constants: set[Output]) -> set[Node]:
+    """Return the layers that compute the constants which ``between`` read."""
     pending = [source.node for node in between for source in node.inputs if source in constants and source.node.inputs]
     result: set[Node] = set()
     while pending:

@@ -1,8 +1,8 @@
-"""Deriving an IR again from its source, in the steps that its record has, and comparing both bit by bit.
+"""Derivation of an IR once more from its source, by the recorded steps, and comparison of both bit by bit.
 
 An IR that equals its derivation is what this version makes of the source; nothing was changed afterwards. That does
-not prove that the conversion is right, which the comparison of numbers is for, and it does not need it: weights whose
-effect no tolerance shows are compared like all others.
+not prove that the conversion is right: the comparison of results with onnxruntime's does. In return it needs no
+tolerance, so that it also finds changed weights whose effect on the results is too small to show.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from ir_runtime.boundary import boundary
 from ir_runtime.errors import InternalError
 from ir_runtime.graph.model_difference import LayerChange, ModelDifference, compare_models
 
-_REPEATED = ("input", "output", "batch", "static", "target", "fuse", "skip_passes", "exact", "stateful")
-_CURRENT = Step("convert").version
-_NAMES = ("freeze", "extensions")
-"""Options of which the record has names alone."""
+_REPEATABLE = ("input", "output", "batch", "static", "target", "fuse", "skip_passes", "exact", "stateful")
+"""Options of a conversion that its record has with their values."""
+_CURRENT_VERSION = Step("convert").version
+_WITHOUT_VALUES = ("freeze", "extensions")
+"""Options of which the record has the names of entries, but neither values nor folders."""
 _NO_RECORD = "the IR has no record of how it was derived: it was saved with --no-record, or by another program"
 
 
@@ -93,7 +94,7 @@ def derive(
 
 
 def derived_like(ir: Model, source: ModelSource | Model) -> Model:
-    """Return what the recorded steps of an IR make of ``source``; without a record what default options make of it."""
+    """Apply the recorded steps of an IR to ``source``, or default options where these steps cannot be repeated."""
     try:
         return _Repetition(ir, source, {}).derived
     except VerificationError:
@@ -101,31 +102,33 @@ def derived_like(ir: Model, source: ModelSource | Model) -> Model:
 
 
 class _Repetition:
-    """The recorded steps of ``model`` that begin with ``source``, done again."""
+    """The recorded steps of ``model`` from ``source`` on, repeated."""
 
     def __init__(self, model: Model, source: ModelSource | Model, conversion_inputs: Mapping[str, Any]) -> None:
         steps = Derivation.of(model).steps
         if not steps:
             raise VerificationError(_NO_RECORD)
-        start, self.source_changed = _start(steps, source)
+        start, self.source_changed = _find_start(steps, source)
         self.model, self.steps = model, steps[start:]
         end = len(self.steps)
         while self.steps[end - 1].action == "save":
             end -= 1
         with stage("derive"), silent():
-            self.unrounded = _repeated(self.steps[:end], source, Recorded.of(model), conversion_inputs)
+            self.uncompressed = _repeat(self.steps[:end], source, Recorded.of(model), conversion_inputs)
             """The model before its weights were compressed."""
-            self.derived = _repeated(self.steps[end:], self.unrounded, None, {})
-        self.versions = sorted({step.version for step in self.steps} - {_CURRENT})
+            self.derived = _repeat(self.steps[end:], self.uncompressed, None, {})
+        self.versions = sorted({step.version for step in self.steps} - {_CURRENT_VERSION})
 
     def difference(self, *, names: bool = True) -> ModelDifference:
-        """Return what the model has otherwise than its derivation."""
+        """Return the differences of the model from its derivation."""
         with stage("compare"):
             return compare_models(self.model, self.derived, names=names, ignored=(TAG,))
 
     def result(self) -> Rederivation:
         """Return the comparison bit by bit."""
-        notes = [f"a step was done by onnx2ir {version}, and is repeated by {_CURRENT}" for version in self.versions]
+        notes = [
+            f"a step was done by onnx2ir {version}, and is repeated by {_CURRENT_VERSION}" for version in self.versions
+        ]
         if not self.steps[0].digest:
             notes.append("the digest of the source was not recorded: it was an object in memory")
         return Rederivation(self.difference(), self.source_changed, tuple(notes))
@@ -146,8 +149,10 @@ class _Repetition:
             return DerivationCheck(INAPPLICABLE, "the IR was derived from another source, whose digest differs")
         if self.versions:
             others = ", ".join(self.versions)
-            return DerivationCheck(INAPPLICABLE, f"onnx2ir {others} derived the IR, and {_CURRENT} gives another one")
-        return DerivationCheck(DIFFERENT, "the IR is not what its recorded steps give", _changes(difference))
+            return DerivationCheck(
+                INAPPLICABLE, f"onnx2ir {others} derived the IR, and {_CURRENT_VERSION} gives another one"
+            )
+        return DerivationCheck(DIFFERENT, "the IR is not what its recorded steps give", _list_changes(difference))
 
     def _reshape(self) -> bool:
         """Give the derivation the input shapes of the model; False if it has them, or cannot have them."""
@@ -174,7 +179,7 @@ def check_derivation(
     ``conversion_inputs`` are the options of which the record has only the names. Returns also the model before its
     weights were compressed: None where they were not, or where the derivation differs.
     """
-    needed = {name for step in Derivation.of(model).steps for name in _unrecorded(step)}
+    needed = {name for step in Derivation.of(model).steps for name in _options_without_values(step)}
     try:
         repetition = _Repetition(
             model, source, {name: value for name, value in conversion_inputs.items() if name in needed}
@@ -184,18 +189,21 @@ def check_derivation(
         raise
     except ModelError as error:
         return DerivationCheck(INAPPLICABLE, str(error)), None
-    is_compressed = repetition.derived is not repetition.unrounded and check.state == DERIVED
-    return check, repetition.unrounded if is_compressed else None
+    is_compressed = repetition.derived is not repetition.uncompressed and check.state == DERIVED
+    return check, repetition.uncompressed if is_compressed else None
 
 
-def _changes(difference: ModelDifference) -> tuple[LayerChange, ...]:
-    """Return every difference as a change of a layer; one that another layer of its name replaces is changed, too."""
-    gone, added = dict(difference.only_second), dict(difference.only_first)
+def _list_changes(difference: ModelDifference) -> tuple[LayerChange, ...]:
+    """Return every difference as a change of a layer.
+
+    A layer that is replaced by one of another type with the same name is a single change.
+    """
+    removed, added = dict(difference.only_second), dict(difference.only_first)
     changes = list(difference.changed)
     for name, layer_type in difference.only_first:
-        if name in gone:
+        if name in removed:
             changes.append(
-                LayerChange(name, name, layer_type, (f"it is {layer_type} where the other model has {gone[name]}",))
+                LayerChange(name, name, layer_type, (f"it is {layer_type} where the other model has {removed[name]}",))
             )
         else:
             changes.append(LayerChange(name, "", layer_type, ("the derivation has no such layer",)))
@@ -205,34 +213,35 @@ def _changes(difference: ModelDifference) -> tuple[LayerChange, ...]:
     return tuple(changes)
 
 
-def _start(steps: Sequence[Step], source: ModelSource | Model) -> tuple[int, bool]:
-    """Return the step that converted ``source``, and whether its digest is another one than that of the record."""
-    source_type, digest = _kind_and_digest(source)
-    places = [at for at, step in enumerate(steps) if (step.action, step.source) == ("convert", source_type)]
-    if not places:
+def _find_start(steps: Sequence[Step], source: ModelSource | Model) -> tuple[int, bool]:
+    """Return the index of the step that converted ``source``, and True if its digest differs from the recorded one."""
+    source_type, digest = _type_and_digest(source)
+    indices = [index for index, step in enumerate(steps) if (step.action, step.source) == ("convert", source_type)]
+    if not indices:
         sources = " and ".join(dict.fromkeys(step.source for step in steps if step.source))
         raise VerificationError(f"the IR was derived from {sources or 'nothing'}, but the source is {source_type}")
-    for at in places:
-        if digest and steps[at].digest == digest:
-            return at, False
-    return places[0], bool(digest and steps[places[0]].digest)
+    for index in indices:
+        if digest and steps[index].digest == digest:
+            return index, False
+    return indices[0], bool(digest and steps[indices[0]].digest)
 
 
-def _kind_and_digest(source: ModelSource | Model) -> tuple[str, str]:
+def _type_and_digest(source: ModelSource | Model) -> tuple[str, str]:
+    """Return the type of a source as the record names it, and its digest; empty for an object without one."""
     if is_ir(source):
         return "ir", digest_of_ir(source)
     skeleton = open_model(source).skeleton()
     return "onnx", digest_of(skeleton) if skeleton else ""
 
 
-def _repeated(
+def _repeat(
     steps: Sequence[Step], source: Any, processing: Recorded | None, conversion_inputs: Mapping[str, Any]
 ) -> Model:
-    """Return what ``steps`` make of ``source``.
+    """Apply ``steps`` to ``source``, and return the model.
 
-    ``processing`` is done where a step has it, and options ``conversion_inputs`` replace those of the first step.
+    ``processing`` is the preprocessing of steps that have one; ``conversion_inputs`` replace options of the first step.
 
-    Raises :class:`VerificationError` where an option of a step is not recorded whole, and not given.
+    Raises :class:`VerificationError` for an option whose values are neither recorded nor in ``conversion_inputs``.
     """
     model = source
     for number, step in enumerate(steps):
@@ -243,42 +252,45 @@ def _repeated(
 
             make_stateless(model)
         elif step.action == "edit":
-            model = _edited(model, step.options)
+            model = _edit(model, step.options)
         else:
             saving = SavingOptions(**step.options)
             model = compressed(model, saving.compression, saving.compress_to_fp16).model
     return model
 
 
-def _edited(model: Model, options: Mapping[str, Any]) -> Model:
-    """Return the model with recorded edits; a record opens no file, so that weights and other models are refused."""
+def _edit(model: Model, options: Mapping[str, Any]) -> Model:
+    """Return the model with recorded edits.
+
+    Raises :class:`VerificationError` for edits with weights or other models: no file is opened that a record names.
+    """
     from converter.editing.edit import edit
 
-    needed = [name for name in ("merge", "replace_weight") if name in options]
-    if needed:
-        raise VerificationError(f"the record has an edit with {', '.join(needed)}, which cannot be repeated")
+    refused = [name for name in ("merge", "replace_weight") if name in options]
+    if refused:
+        raise VerificationError(f"the record has an edit with {', '.join(refused)}, which cannot be repeated")
     return edit(model, **options).to_ir()
 
 
 def _options(step: Step, processing: Recorded | None, conversion_inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options to repeat a conversion with. No file is opened because a record names it."""
     options = {**step.options, **{name: value for name, value in conversion_inputs.items() if value}}
-    unknown = sorted(set(options) - {*_REPEATED, *_NAMES, "preprocess"})
+    unknown = sorted(set(options) - {*_REPEATABLE, *_WITHOUT_VALUES, "preprocess"})
     if unknown:
         raise VerificationError(f"the record has the options {', '.join(unknown)}, which cannot be repeated")
     if options.pop("preprocess", False) and processing is not None:
         options.update(preprocess=processing.inputs, postprocess=processing.outputs)
-    for name in _unrecorded(step):
+    for name in _options_without_values(step):
         if not conversion_inputs.get(name):
-            subject = "constant inputs" if name == "input" else name
-            text = step.options[name]
-            raise VerificationError(f"the record has only the names of {subject}: {text}; pass {name} again")
+            label = "constant inputs" if name == "input" else name
+            recorded = step.options[name]
+            raise VerificationError(f"the record has only the names of {label}: {recorded}; pass {name} again")
     return options
 
 
-def _unrecorded(step: Step) -> Iterator[str]:
-    """Yield the options of which the step has names alone."""
-    yield from (name for name in _NAMES if name in step.options)
-    text = step.options.get("input", "")
-    if not isinstance(text, str) or "=" in text:
+def _options_without_values(step: Step) -> Iterator[str]:
+    """Yield the options of the step that were recorded without their values."""
+    yield from (name for name in _WITHOUT_VALUES if name in step.options)
+    inputs = step.options.get("input", "")
+    if not isinstance(inputs, str) or "=" in inputs:  # names of inputs that became constants
         yield "input"

@@ -1,4 +1,7 @@
-"""The optimized model as one message: nodes that stay as they are, and the exported parts between them."""
+"""Assembly of the optimized model as one message: unchanged nodes, and the exported parts between them.
+
+The place of a node is its index in the source's graph.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +29,16 @@ _HEADER = ("producer_name", "producer_version", "domain", "model_version", "doc_
 
 
 Body = tuple[int, "int | None", "Assembly"]
-"""A graph of a node that stays: the place of its attribute, that in the list of graphs, and what is written."""
+"""A body of an unchanged node: the index of its attribute, its index in a list of graphs, and the assembled graph."""
 
 
 class Assembly:
-    """The model that is written: the source's nodes at ``kept``, with ``graphs`` instead of the parts.
+    """The model that is written: unchanged nodes of the source, and ``graphs`` in place of its parts.
 
-    ``units`` are all nodes in their order, as :meth:`Source.units` returns them; ``graphs`` has the graph of each that
-    is a part, by its first node, and ``bodies`` the graphs of nodes that stay. ``copies`` are tensors that are not
-    written, by name, and the names of those that they equal. ``taken`` are the names of the whole file's tensors, to
-    which new ones are added.
+    ``units`` are the places of all nodes in their order, as :meth:`Source.units` returns them. ``graphs`` maps the
+    first place of a unit to the graph that replaces it; a unit without one is an unchanged node, whose bodies are in
+    ``bodies``. ``copies`` maps the names of tensors that are not written to those of equal ones. ``taken`` are the
+    tensor names of the whole file; new names are added to it.
     """
 
     def __init__(
@@ -54,10 +57,10 @@ class Assembly:
         self.opset = opset
         self._units = units
         self._graphs = graphs
-        self._kept = [unit[0] for unit in units if unit[0] not in graphs]
-        self._reads = {place: {self._original(name) for name in source.reads[place]} for place in self._kept}
+        self._unchanged = [unit[0] for unit in units if unit[0] not in graphs]
+        self._reads = {place: {self._name_of_copied(name) for name in source.reads[place]} for place in self._unchanged}
         names = {output.name for output in source.outputs}.union(*self._reads.values())
-        names.update(self._original(value.name) for graph in graphs.values() for value in graph.inputs)
+        names.update(self._name_of_copied(value.name) for graph in graphs.values() for value in graph.inputs)
         self._constants = sorted(
             {source.producers[name] for name in names if name in source.producers} & source.constants
         )
@@ -66,29 +69,31 @@ class Assembly:
         self._sparse = [sparse_tensor for name, sparse_tensor in source.sparse.items() if name in names]
         self._name_parts(taken)
 
-    def _original(self, name: str) -> str:
+    def _name_of_copied(self, name: str) -> str:
+        """Return the name of the written tensor that ``name`` is a copy of."""
         while name in self._copies:
             name = self._copies[name]
         return name
 
     def _name_parts(self, taken: set[str]) -> None:
-        """Give the tensors and nodes inside the parts names that nothing else has; equal weights one name."""
+        """Give the tensors and nodes inside the parts unique names, and equal weights of several parts one name."""
         source, nodes = self.source, Names()
-        stay = {*source.captured, *(value.name for graph in self._graphs.values() for value in ends_of(graph))}
+        fixed_names = {*source.captured, *(value.name for graph in self._graphs.values() for value in ends_of(graph))}
         for graph in self._graphs.values():
             for value in graph.inputs:
-                value.name = self._original(value.name)
-        for place in (*self._kept, *self._constants):
-            stay |= {*self._reads.get(place, ()), *names_in(source.nodes[place])}
+                value.name = self._name_of_copied(value.name)
+        for place in (*self._unchanged, *self._constants):
+            fixed_names |= {*self._reads.get(place, ()), *names_in(source.nodes[place])}
             for node in source.in_graph(place):
                 nodes.unique(node.name)
-        self._naming = naming = Naming(source, Names(taken), nodes, source.names() - stay)
+        self._naming = naming = Naming(source, Names(taken), nodes, source.names() - fixed_names)
         shared = {key: name for name, tensor in self._weights() if (key := _key(tensor)) is not None}
         for graph in self._graphs.values():
             own: dict[Any, tuple[Value, Tensor]] = {}
             equal: list[tuple[Value, Any]] = []
             for value, tensor in graph.constants:
-                key = None if value in graph.outputs else _key(tensor)  # which another part reads by its name
+                # An output keeps its name, by which another part reads it.
+                key = None if value in graph.outputs else _key(tensor)
                 if key in shared or key in own:
                     equal.append((value, key))
                 else:
@@ -101,7 +106,7 @@ class Assembly:
                 value.name = shared[key]
 
     def _weights(self) -> Iterator[tuple[str, Tensor]]:
-        """Weights that stay under their names, those around a body included."""
+        """Yield the weights of unchanged nodes by name, those that bodies capture included."""
         captured = [
             initializer for name, initializer in self.source.initializers.items() if name in self.source.captured
         ]
@@ -110,21 +115,21 @@ class Assembly:
                 yield tensor.name, self.source.file.tensor(tensor)
 
     def message(self, left_out: LeftOut | None = None) -> onnx.ModelProto:
-        """The model's message; ``left_out`` takes large constants instead, where it is given."""
+        """Return the model's message, without large constants where they can be appended to ``left_out``."""
         source, original = self.source, self.source.original.as_onnx()
-        model = onnx.ModelProto(opset_import=self._imported())
+        model = onnx.ModelProto(opset_import=self._opset_imports())
         for field in _HEADER:
             setattr(model, field, getattr(original, field))
         model.metadata_props.extend(original.metadata_props)
         model.training_info.extend(original.training_info)
-        called = source.called(self._kept)
+        called = source.called(self._unchanged)
         model.functions.extend(
             function for function in original.functions if (normalize_domain(function.domain), function.name) in called
         )
-        least = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
+        ir_version = helper.find_min_ir_version_for(list(model.opset_import), ignore_unknown=True)
         if self.opset >= source.opsets.get("", 0):
-            least = max(least, original.ir_version)
-        model.ir_version = max(least, 8 if model.functions else 4)  # where weights are no inputs
+            ir_version = max(ir_version, original.ir_version)
+        model.ir_version = max(ir_version, 8 if model.functions else 4)  # IR 4: initializers need not be inputs
         graph = model.graph
         graph.name, graph.doc_string = original.graph.name, original.graph.doc_string
         if hasattr(graph, "metadata_props"):
@@ -155,7 +160,7 @@ class Assembly:
         """Add the nodes in the order of the file, and the constants in the order of their readers."""
         source, naming = self.source, self._naming
         nodes: list[tuple[tuple[onnx.NodeProto, set[str]], int, set[str], Sequence[str]]] = []
-        for place in self._kept:
+        for place in self._unchanged:
             node, read = source.nodes[place], self._reads[place]
             nodes.append(((self._node(place), read), naming.place_of(node), read, node.output))
         for own in self._graphs.values():
@@ -189,27 +194,27 @@ class Assembly:
         return OnnxFile.of_parts(model, {proto.name: tensor for proto, tensor in left_out})
 
     def _add_ends(self, graph: onnx.GraphProto) -> None:
-        """Inputs and outputs as the file has them, or as the options changed them."""
+        """Add inputs and outputs as the file declares them, or as the options changed them."""
         source, original = self.source, self.source.original
         values = {value.name: value for part in self._graphs.values() for value in part.outputs}
         for field in ("input", "output"):
-            declared = {one.name: one for one in getattr(original.as_onnx().graph, field)}
-            before = {one.name: one for one in getattr(original.proto.graph, field)}
+            declared = {value.name: value for value in getattr(original.as_onnx().graph, field)}
+            unbound = {value.name: value for value in getattr(original.proto.graph, field)}
             for value in getattr(source.file.proto.graph, field):
                 if field == "input" and (value.name in source.initializers or value.name in source.captured):
-                    continue  # a constant, or what a body reads from around it
+                    continue  # a constant, or a tensor that a body captures
                 added = getattr(graph, field).add()
-                if value is before[value.name]:
+                if value is unbound[value.name]:
                     added.CopyFrom(declared[value.name])
                 elif field == "output" and value.name in values:
                     added.CopyFrom(value_info(values[value.name], ()))
                 else:
                     to_onnx(value, added)
 
-    def _imported(self) -> list[onnx.OperatorSetIdProto]:
+    def _opset_imports(self) -> list[onnx.OperatorSetIdProto]:
         source = self.source
         imports = {"": self.opset}
-        for domain in source.domains(self._kept):
+        for domain in source.domains(self._unchanged):
             if domain in source.opsets and domain:
                 imports[domain] = source.opsets[domain]
         for graph in self._graphs.values():
@@ -218,10 +223,10 @@ class Assembly:
         return [helper.make_opsetid(domain, version) for domain, version in imports.items()]
 
     def _node(self, place: int) -> onnx.NodeProto:
-        """A node as the file has it, with the weights that it holds."""
+        """Return the message of an unchanged node, with the tensors of its attributes and its assembled bodies."""
         node = onnx.NodeProto()
         node.CopyFrom(self.source.original.as_onnx().graph.node[self.source.places_in_file[place]])
-        node.input[:] = [self._original(name) for name in self.source.nodes[place].input]
+        node.input[:] = [self._name_of_copied(name) for name in self.source.nodes[place].input]
         for tensor in tensors_in(node):
             entries = {entry.key: entry.value for entry in tensor.external_data}
             if entries.get("location") == EMBEDDED:
@@ -244,7 +249,7 @@ class Assembly:
 
 
 def _drop_unread(graph: onnx.GraphProto, left_out: LeftOut | None) -> None:
-    """Leave out constants that nothing reads any more: the graphs of nodes that stay may have held their readers."""
+    """Remove constants without readers: these may have been in bodies of unchanged nodes, which were optimized."""
     read = {value.name for value in graph.output}
     nodes = list(graph.node)
     while nodes:
@@ -262,7 +267,7 @@ def _drop_unread(graph: onnx.GraphProto, left_out: LeftOut | None) -> None:
 
 
 def _fill(source: Source, own: TensorProto, message: onnx.TensorProto) -> None:
-    """Put the raw data of a tensor, wherever it lies, into its message."""
+    """Copy the raw data of a tensor, which may be in another file, into its message."""
     packed = source.file.packed(own, own.name)
     if packed is not None:
         message.raw_data = packed.tobytes()
@@ -271,7 +276,7 @@ def _fill(source: Source, own: TensorProto, message: onnx.TensorProto) -> None:
 
 
 def _is_carried(tensor: TensorProto) -> bool:
-    """True if the IR has the tensor's element type, and it is no string."""
+    """True if a :class:`Tensor` can carry the data: the IR has the element type, and it is not string."""
     try:
         return element_type_of(tensor.data_type) is not element_types.string
     except UnsupportedModelError:
@@ -279,7 +284,7 @@ def _is_carried(tensor: TensorProto) -> bool:
 
 
 def _key(tensor: Tensor) -> tuple[Any, ...] | None:
-    """Equal for weights of one type and shape that hold the same data; None for small ones."""
+    """Return a key that weights of equal type, shape and data share; None for strings and small tensors."""
     if tensor.element_type is element_types.string or tensor.byte_size <= SMALL_BYTES:
         return None
     place: tuple[Any, ...] | None = tensor.place()

@@ -1,4 +1,4 @@
-"""``--fp16``: nodes that stay in float16, inputs and outputs of float16, and which nodes compute in float32."""
+"""``--fp16`` of unconverted nodes: their computation in float16, float16 inputs and outputs, and float32 exceptions."""
 
 from __future__ import annotations
 
@@ -24,15 +24,20 @@ if TYPE_CHECKING:
 
 _QUANTIZED = ("QuantizeLinear", "DequantizeLinear")
 ASKED_FOR = "float32 is asked for"
+"""The reason for nodes that the option ``fp16_except`` names."""
 _PLAIN_ATTRIBUTES = (
     *(AttributeProto.INT, AttributeProto.FLOAT, AttributeProto.STRING),
     *(AttributeProto.INTS, AttributeProto.FLOATS, AttributeProto.STRINGS),
 )
+"""Types of attributes that hold neither graphs nor tensors."""
 _FLOAT, _FLOAT16 = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
 
 
 def excepted_nodes(source: Source, names: Collection[str]) -> tuple[dict[int, str], set[str]]:
-    """Return the nodes that names or operators mean, with the reason to keep them, and which of ``names`` mean any."""
+    """Return the places of nodes whose name or operator is in ``names``, with a reason, and the names that matched.
+
+    A node matches as well where a node of its bodies does.
+    """
     reasons, matched = dict[int, str](), set[str]()
     for place in range(len(source.nodes) if names else 0):
         inner = {name for node in source.within(place) for name in (node_name(node), node.op_type)}
@@ -51,7 +56,7 @@ def has_float32(source: Source) -> bool:
 
 
 def is_float32(source: Source, name: str) -> bool:
-    """True if a tensor is known to be of float32."""
+    """True if the type of a tensor is declared or inferred, and is float32."""
     if name in source.initializers:
         return source.initializers[name].data_type == _FLOAT
     declared = {value.name: value for value in (*source.inputs, *source.outputs)}
@@ -69,9 +74,10 @@ def ends_of_codes(source: Source) -> tuple[set[str], set[str]]:
 
 
 def half_node(source: Source, place: int, opset: int, ends: tuple[set[str], set[str]]) -> Graph | str:
-    """A node that stays as a graph that computes in float16 between Casts, or why it computes in float32.
+    """Return a graph of an unconverted node that computes in float16 between Casts, or why it computes in float32.
 
-    The reason is empty where nothing that the node reads or computes is of float32. ``ends`` are those of codes.
+    The reason is empty where the node reads and computes no float32, and where it has bodies, whose nodes have reasons
+    of their own. ``ends`` is the result of :func:`ends_of_codes`.
     """
     node = source.nodes[place]
     schema = schema_table.find(node.op_type, "", opset)
@@ -88,7 +94,7 @@ def half_node(source: Source, place: int, opset: int, ends: tuple[set[str], set[
     if schema is None or normalize_domain(node.domain) or ("", node.op_type) in source.functions:
         return f"the types that {node.op_type} takes are not known"
     if any(attribute.type not in _PLAIN_ATTRIBUTES for attribute in node.attribute):
-        return ""  # its bodies have reasons of their own
+        return ""  # a node with bodies, whose nodes have reasons of their own
     if not _takes_half(schema, [name in inputs for name in node.input], [name in outputs for name in node.output]):
         return takes_no_half(node.op_type, opset)
     constants = {name: source.initializers[name] for name in inputs if name in source.initializers}
@@ -97,12 +103,12 @@ def half_node(source: Source, place: int, opset: int, ends: tuple[set[str], set[
         return BEYOND
     graph, values = Graph(), dict[str, Value]()
     for name in dict.fromkeys(filter(None, node.input)):
-        own_type = element_types.f32 if name in inputs else element_types.dynamic
+        outer_type = element_types.f32 if name in inputs else element_types.dynamic
         if name in tensors:
             values[name] = _value(f"{name}/float16", element_types.f16)
             graph.constants.append((values[name], half_tensor(tensors[name])))
         else:
-            values[name] = _value(name, own_type)
+            values[name] = _value(name, outer_type)
             graph.inputs.append(values[name])
             if name in inputs:
                 values[name] = _cast(graph, values[name], element_types.f16, f"{name}/float16")
@@ -118,8 +124,8 @@ def half_node(source: Source, place: int, opset: int, ends: tuple[set[str], set[
     for number, name in enumerate(node.output):
         is_half = name in outputs
         element_type = element_types.f16 if is_half else element_types.dynamic
-        written = f"{name}/float16" if is_half else name or f"{node_name(node)}/{number}"
-        call.outputs.append(_value(written, element_type))
+        own_name = f"{name}/float16" if is_half else name or f"{node_name(node)}/{number}"
+        call.outputs.append(_value(own_name, element_type))
         call.outputs[-1].made_by = call
         if name:
             result = call.outputs[-1]
@@ -128,12 +134,15 @@ def half_node(source: Source, place: int, opset: int, ends: tuple[set[str], set[
 
 
 def takes_no_half(op_type: str, opset: int) -> str:
-    """The reason for an operator whose schema has no float16."""
+    """Return the reason for an operator whose schema has no float16."""
     return f"{op_type} of opset {opset} takes no float16"
 
 
 def float32_nodes(graph: Graph, reasons: Mapping[str, str], opset: int) -> Iterator[tuple[str, str]]:
-    """The nodes of a graph and its bodies that compute in float32, and why; ``reasons`` are known by origin."""
+    """Yield the names of nodes of a graph and its bodies that compute in float32, and why.
+
+    ``reasons`` maps the origins of nodes to reasons other than that the operator takes no float16.
+    """
     for call in graph.calls:
         bodies = list(bodies_of(call))
         for body in bodies:
@@ -144,7 +153,7 @@ def float32_nodes(graph: Graph, reasons: Mapping[str, str], opset: int) -> Itera
         if call.origin and not bodies and call.op_type != "Cast" and not is_half and any((*reads, *returns)):
             schema = schema_table.find(call.op_type, call.domain, opset)
             takes_half = schema is not None and _takes_half(schema, reads, returns)
-            default = "what it reads is of float32" if takes_half else takes_no_half(call.op_type, opset)
+            default = "its inputs are of float32" if takes_half else takes_no_half(call.op_type, opset)
             yield call.name, reasons.get(call.origin, default)
 
 
@@ -162,9 +171,9 @@ def _takes_half(schema: schema_table.Schema, reads: Sequence[bool], returns: Seq
 
 
 def halve_ends(model: onnx.ModelProto, initializers: Collection[onnx.TensorProto]) -> None:
-    """Let inputs and outputs of float32 be of float16, with Casts between them and the nodes; in place.
+    """Change float32 inputs and outputs to float16, with Casts between them and the nodes; in place.
 
-    ``initializers`` are further ones, which the message does not hold.
+    ``initializers`` are those that the message does not hold.
     """
     graph = model.graph
     names = Names(_all_names(graph).union(tensor.name for tensor in initializers))
@@ -177,7 +186,7 @@ def halve_ends(model: onnx.ModelProto, initializers: Collection[onnx.TensorProto
                 continue
             value.type.tensor_type.elem_type = _FLOAT16
             if not is_input and value.name in inputs:
-                continue
+                continue  # an input that is an output as well has its Cast already
             name = renamed[value.name] = names.unique(f"{value.name}/float32")
             ends = (value.name, name, _FLOAT) if is_input else (name, value.name, _FLOAT16)
             casts.append(helper.make_node("Cast", [ends[0]], [ends[1]], f"{value.name}/Cast", to=ends[2]))

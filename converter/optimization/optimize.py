@@ -1,7 +1,9 @@
 """ONNX to ONNX: :func:`optimize`.
 
-The plain IR is the middle: what the passes of a conversion do to an IR, they do to the model. A node that the IR cannot
+The model is converted to the plain IR, with the passes of a conversion, and exported again. A node that the IR cannot
 carry, or that would become more nodes, stays as it is, and the parts around it are optimized.
+
+The place of a node is its index in the source's graph. "Kept" nodes are those that stay as they are.
 """
 
 from __future__ import annotations
@@ -51,9 +53,9 @@ from ir_runtime.records import record
 if TYPE_CHECKING:
     import onnx
 
-_MOST_ROUNDS = 3
+_MAX_ROUNDS = 3
 """Maximum number of rounds that look for nodes that became more nodes."""
-_MOST_TRIES = 6
+_MAX_TRIES = 6
 """Maximum number of operators whose nodes are kept on trial, where these became more nodes."""
 _OPERATORS = {
     "attentions": "Attention",
@@ -64,9 +66,9 @@ _OPERATORS = {
     "mishes": "Mish",
     "swishes": "Swish",
 }
-"""Passes of fusion -> the operator that they lead to: in an opset without it the nodes would be spelled out again."""
+"""Passes of fusion -> the ONNX operator of the result: an opset without it needs the single nodes again."""
 _OF_ONNXRUNTIME = frozenset({"attentions", "einsum_attentions", "gelus"})
-"""Passes of fusion to what onnxruntime has an operator for in every opset."""
+"""Passes of fusion for whose result onnxruntime has an operator of its own in every opset."""
 _DIFFER_IN_TYPES = {
     "Bernoulli": 15,
     "Dropout": 12,
@@ -85,20 +87,22 @@ _DIFFER_IN_TYPES = {
 }
 """Operator -> the opset from which on its versions differ in nothing but types and attributes of their own."""
 _SMALLER = "it would become more nodes"
-_MOST_REPEATS = 4
+"""The reason for kept nodes that the IR can carry."""
+_MAX_REPEATS = 4
+"""Maximum number of times that a result is optimized again."""
 _OPSET_OF_HALF_SCALES = 19
 """The first opset in which DequantizeLinear takes scales of float16."""
 
 
 @record
 class Part:
-    """Nodes of the file, and what they became."""
+    """Nodes of the file that were converted together, and the exported graph."""
 
     places: Sequence[int]
     exported: Exported
     passes: Mapping[str, int]
     copies: Mapping[str, str]
-    """Tensors that are inputs of the part as they are, and which of them."""
+    """Outputs that are copies of other tensors and were removed -> the tensors that they equal."""
 
     @property
     def size(self) -> int:
@@ -115,7 +119,7 @@ class Optimization:
     """An optimized model: what :func:`optimize` returns."""
 
     assembly: Assembly
-    """The model that is written."""
+    """The model to write."""
     nodes_before: int
     """The number of nodes of the file with those of bodies and functions, without constants."""
     nodes: int
@@ -133,19 +137,19 @@ class Optimization:
         return self.assembly.opset
 
     def to_onnx(self) -> onnx.ModelProto:
-        """The model with its weights: up to 2 GB. :meth:`save` writes models of any size."""
+        """Return the model with its weights: up to 2 GB. :meth:`save` writes models of any size."""
         return self.assembly.message()
 
     @boundary(error=ConversionError)
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> list[Path]:
-        """Write the model; weights go from file to file. The files that were written, all of them or none.
+        """Write the model; weights are copied from file to file. Return the files: all are written, or none.
 
         ``external_data`` writes the weights to a file of their own beside the model; by default from 2 GB on.
         """
         return write_onnx(self.assembly, Path(path), external_data)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return plain values, for JSON."""
         return {
             "opset": self.opset,
             "nodes_before": self.nodes_before,
@@ -181,12 +185,12 @@ def optimize(model: ModelSource, *, options: OptimizationOptions | None = None, 
         first = _Search(Source(file, chosen.bindings().bindings), chosen)
         best = _with_operators_of_onnxruntime(first)
         again = replace(chosen, input=None, freeze=None, batch=None, opset=None)
-        best = _repeated(best, again)
-        return _halved(best, again, excepted - first.excepted) if chosen.fp16 else best
+        best = _repeat(best, again)
+        return _convert_to_half(best, again, excepted - first.excepted) if chosen.fp16 else best
 
 
 def _with_operators_of_onnxruntime(search: _Search) -> Optimization:
-    """The result with fewer nodes: as it is, or of what becomes operators of onnxruntime's, where these may be used."""
+    """Return the result of a search; for the target onnxruntime also try its operators, and return the smaller one."""
     best = search.result()
     if search.options.target == "onnxruntime":
         source, options = search.source, search.options
@@ -195,9 +199,9 @@ def _with_operators_of_onnxruntime(search: _Search) -> Optimization:
     return best
 
 
-def _repeated(best: Optimization, options: OptimizationOptions) -> Optimization:
-    """Optimize again while that leaves fewer nodes: what one round makes of the graph may show more to the next."""
-    for _ in range(_MOST_REPEATS):
+def _repeat(best: Optimization, options: OptimizationOptions) -> Optimization:
+    """Optimize again while that leaves fewer nodes: the result of one round may match further patterns in the next."""
+    for _ in range(_MAX_REPEATS):
         result = _with_operators_of_onnxruntime(_Search(Source(best.assembly.as_file(), Options()), options))
         if result.nodes >= best.nodes:
             break
@@ -206,8 +210,8 @@ def _repeated(best: Optimization, options: OptimizationOptions) -> Optimization:
     return best
 
 
-def _halved(best: Optimization, options: OptimizationOptions, unknown: set[str]) -> Optimization:
-    """The optimized model in float16; ``unknown`` are names that no node of the file had."""
+def _convert_to_half(best: Optimization, options: OptimizationOptions, unknown: set[str]) -> Optimization:
+    """Return the optimized model in float16; ``unknown`` are names of ``fp16_except`` without a node in the file."""
     if not has_float32(Source(best.assembly.as_file(), Options())):
         raise ConversionError("fp16 is asked for, but the model has no tensors of float32")
     source = Source(best.assembly.as_file(halve_ends if options.fp16_io else None), Options())
@@ -217,13 +221,13 @@ def _halved(best: Optimization, options: OptimizationOptions, unknown: set[str])
         names = ", ".join(f"'{name}'" for name in missing)
         raise ConversionError(f"fp16_except: the model has no node and no operator of the name {names}")
     passes = Counter(best.passes) + Counter(result.passes)
-    result = _repeated(replace(result, nodes_before=best.nodes_before, passes=dict(passes)), options)
+    result = _repeat(replace(result, nodes_before=best.nodes_before, passes=dict(passes)), options)
     names_written = {node_name(node) for node in Source(result.assembly.as_file(), Options()).all_nodes()}
     return replace(result, float32={name: why for name, why in result.float32.items() if name in names_written})
 
 
 class _Search:
-    """The nodes that stay, found by carrying the others through the IR."""
+    """Search for the nodes to keep: all others are converted to the IR and exported again."""
 
     def __init__(
         self,
@@ -238,40 +242,40 @@ class _Search:
         self.options = options
         self.in_half = in_half
         self.fused = fused
-        """Passes of fusion that lead to operators of onnxruntime, where ONNX's are those of a later opset."""
-        self.everything = frozenset(range(len(source.nodes))) - source.constants
+        """Passes of fusion that run although the opset has no operator for them: onnxruntime has one of its own."""
+        self.all_places = frozenset(range(len(source.nodes))) - source.constants
         self.imported = source.opsets.get("", FORMS)
         self.opset = options.opset or self.imported
-        contrib = options.target == "onnxruntime" or MICROSOFT in source.domains(self.everything)
+        contrib = options.target == "onnxruntime" or MICROSOFT in source.domains(self.all_places)
         self.exporting = ExportOptions(contrib=contrib, inline_functions=True)
         self.fixed = {value.name for value in source.outputs}.union(
             *(reads.difference(node.input) for reads, node in zip(source.reads, source.nodes))
         )
         """The names that have to stay: those of outputs, and those that graphs of nodes read."""
         self.reasons: dict[int, str] = {}
-        """Why a node cannot be carried."""
+        """Places of nodes that have to be kept -> why."""
         self.excepted: set[str] = set()
-        """The names and operators of nodes that stay in float32, of those asked for."""
+        """The names and operators of ``fp16_except`` that nodes of the source have."""
         if names := options.excepted():
             self.reasons, self.excepted = excepted_nodes(source, names)
         self._converted: dict[tuple[int, ...], Conversion] = {}
         self._parts_done: dict[tuple[tuple[int, ...], int], Part] = {}
 
     def result(self) -> Optimization:
-        """The model with the fewest nodes that was found."""
-        before = self._size([], self.everything)
+        """Return the model with the fewest nodes of all that were tried."""
+        nodes_before = self._size([], self.all_places)
         opset = self.opset
         is_written = OLDEST <= opset <= NEWEST
-        parts, kept_nodes = list[Part](), self.everything
+        parts, kept_nodes = list[Part](), self.all_places
         if is_written:
-            parts, kept_nodes = self._fewest(opset)
-            if self._size(parts, kept_nodes) > before and opset == self.imported:
-                parts, kept_nodes = [], self.everything
+            parts, kept_nodes = self._find_fewest_nodes(opset)
+            if self._size(parts, kept_nodes) > nodes_before and opset == self.imported:
+                parts, kept_nodes = [], self.all_places
         self._check_opset(kept_nodes, opset)
         bodies = self._bodies(kept_nodes, opset) if is_written else {}
         inner = {place: [(number, index, body.assembly) for number, index, body in bodies[place]] for place in bodies}
         graphs = {part.places[0]: part.exported.graph for part in parts}
-        float32 = self._halve(parts, kept_nodes, graphs, opset) if self.in_half else None
+        float32 = self._convert_parts_to_half(parts, kept_nodes, graphs, opset) if self.in_half else None
         passes, copies = Counter[str](), dict[str, str]()
         for part in parts:
             passes.update(part.passes)
@@ -285,7 +289,7 @@ class _Search:
         bodies_of_all = [body for bodies_of_node in bodies.values() for _, _, body in bodies_of_node]
         return Optimization(
             assembly,
-            before,
+            nodes_before,
             sum(map(size_of, graphs.values()))
             + sum(self.source.size(place) for place in kept_nodes if place not in graphs)
             - sum(body.nodes_before - body.nodes for body in bodies_of_all),
@@ -294,15 +298,16 @@ class _Search:
             {} if float32 is None else dict(ChainMap(float32(), *(dict(body.float32) for body in bodies_of_all))),
         )
 
-    def _halve(
+    def _convert_parts_to_half(
         self, parts: Sequence[Part], kept_nodes: Collection[int], graphs: dict[int, Graph], opset: int
     ) -> Callable[[], dict[str, str]]:
-        """Replace the graphs by such that compute in float16, and add those of nodes that stay.
+        """Replace the graphs of parts by float16 ones, and add graphs of kept nodes, in ``graphs``.
 
-        Returns a function that gives the nodes that compute in float32, once all have their names.
+        Returns a function that returns the nodes that compute in float32 and why. It is called after the assembly,
+        which names the nodes.
         """
         reasons: dict[str, str] = {}
-        stay: dict[str, str] = {}
+        reasons_of_kept: dict[str, str] = {}
         ends = ends_of_codes(self.source)
         for part in parts:
             graphs[part.places[0]], own = self._half_part(part, opset, ends[0] | ends[1])
@@ -312,11 +317,15 @@ class _Search:
             if self.reasons.get(place) != ASKED_FOR and isinstance(node, Graph):
                 graphs[place] = node
             elif isinstance(node, Graph) or node:
-                stay[node_name(self.source.nodes[place])] = self.reasons[place] if isinstance(node, Graph) else node
-        return lambda: stay | dict(pair for graph in graphs.values() for pair in float32_nodes(graph, reasons, opset))
+                reasons_of_kept[node_name(self.source.nodes[place])] = (
+                    self.reasons[place] if isinstance(node, Graph) else node
+                )
+        return lambda: (
+            reasons_of_kept | dict(pair for graph in graphs.values() for pair in float32_nodes(graph, reasons, opset))
+        )
 
     def _half_part(self, part: Part, opset: int, quantized: Collection[str]) -> tuple[Graph, dict[str, str]]:
-        """A part that computes in float16; and the nodes of the file that compute in float32, and why."""
+        """Return a part in float16, and the nodes of the file that compute in float32, with the reasons."""
         conversion = self._conversion(tuple(part.places))
         assert isinstance(conversion, Conversion)
         refused: dict[str, str] = {}
@@ -339,7 +348,7 @@ class _Search:
             return exported.graph, {origins[name]: why for name, why in reasons.items() if name in origins}
 
     def _bodies(self, kept_nodes: Collection[int], opset: int) -> dict[int, list[tuple[int, int | None, Optimization]]]:
-        """The optimized graphs of the nodes that stay."""
+        """Return the optimized bodies of kept nodes, by place, each with its indices among attributes and graphs."""
         options = replace(self.options, input=None, freeze=None, batch=None, opset=opset)
         return {
             place: [
@@ -353,28 +362,29 @@ class _Search:
     def _size(self, parts: Sequence[Part], kept_nodes: Collection[int]) -> int:
         return sum(part.size for part in parts) + sum(map(self.source.size, kept_nodes))
 
-    def _fewest(self, opset: int) -> tuple[list[Part], frozenset[int]]:
-        """The parts, and the nodes between them: those that became more nodes are kept, where that makes fewer.
+    def _find_fewest_nodes(self, opset: int) -> tuple[list[Part], frozenset[int]]:
+        """Return the parts and the kept nodes that have the fewest nodes together.
 
-        All of them are tried, then those of each operator, the one that grew most first.
+        Nodes that became more nodes are kept on trial: first all of them, then those of each operator, beginning with
+        the operator that grew most.
         """
         best, kept_nodes = self._parts(frozenset(), opset)
-        for _ in range(_MOST_ROUNDS):
-            before, growth = self._size(best, kept_nodes), self._growth(best)
+        for _ in range(_MAX_ROUNDS):
+            size_before, growth = self._size(best, kept_nodes), self._growth(best)
             by_operator: dict[str, set[int]] = {}
             for place in filter(partial(self._may_stay, opset=opset), growth):
                 by_operator.setdefault(self.source.nodes[place].op_type, set()).add(place)
             grown = sorted(by_operator.values(), key=lambda places: -sum(growth[place] for place in places))
             base, all_grown = kept_nodes, set[int]().union(*grown)
-            for places in ([all_grown] if len(grown) > 1 else []) + grown[:_MOST_TRIES]:
+            for places in ([all_grown] if len(grown) > 1 else []) + grown[:_MAX_TRIES]:
                 # Where all of them together are fewer nodes, some may not have to stay.
                 is_without = len(grown) > 1 and places is not all_grown and all_grown <= kept_nodes
                 tried = kept_nodes - (places - base) if is_without else kept_nodes | places
                 parts, all_kept = self._parts(tried, opset)
-                size, least = self._size(parts, all_kept), self._size(best, kept_nodes)
-                if size < least or (is_without and size == least):
+                size, best_size = self._size(parts, all_kept), self._size(best, kept_nodes)
+                if size < best_size or (is_without and size == best_size):
                     best, kept_nodes = parts, all_kept
-            if self._size(best, kept_nodes) == before:
+            if self._size(best, kept_nodes) == size_before:
                 break
         return best, kept_nodes
 
@@ -392,7 +402,7 @@ class _Search:
         return growth
 
     def _check_opset(self, kept_nodes: Collection[int], opset: int) -> None:
-        """Raise :class:`UnsupportedModelError` with all nodes that stay and mean nothing, or else, in that opset."""
+        """Raise :class:`UnsupportedModelError` for kept nodes that have another meaning, or none, in that opset."""
         lines = []
         for place in sorted(kept_nodes):
             if not self._may_stay(place, opset):
@@ -405,19 +415,19 @@ class _Search:
             )
 
     def _may_stay(self, place: int, opset: int) -> bool:
-        """True if a node means the same in that opset as in the file's; its graphs are looked at for themselves."""
+        """True if a node means the same in that opset as in the file's; its bodies are searches of their own."""
         node = self.source.nodes[place]
         if opset == self.imported or normalize_domain(node.domain) or ("", node.op_type) in self.source.functions:
             return True
         before, after = (schema_table.find(node.op_type, "", version) for version in (self.imported, opset))
         if before is None or after is None or before.since_version == after.since_version:
             return before is not None and after is not None
-        first = _DIFFER_IN_TYPES.get(node.op_type, NEWEST)
+        comparable_since = _DIFFER_IN_TYPES.get(node.op_type, NEWEST)
         has_attributes = all(attribute.name in after.attribute_types for attribute in node.attribute)
-        return first <= min(before.since_version, after.since_version) and has_attributes
+        return comparable_since <= min(before.since_version, after.since_version) and has_attributes
 
     def _parts(self, kept_nodes: frozenset[int], opset: int) -> tuple[list[Part], frozenset[int]]:
-        """The parts between the nodes that stay: those of ``kept_nodes``, and those that cannot be carried."""
+        """Return the parts between the kept nodes, and these: ``kept_nodes`` and all that cannot be converted."""
         while True:
             all_kept = kept_nodes | self.reasons.keys()
             parts, is_complete = list[Part](), True
@@ -434,7 +444,7 @@ class _Search:
                 return parts, frozenset(all_kept)
 
     def _part(self, places: tuple[int, ...], opset: int) -> Part | dict[int, str]:
-        """A part as it is written, or the nodes that have to stay, and why."""
+        """Return the exported part, or the nodes that have to be kept, and why."""
         key = places, opset
         if key not in self._parts_done:
             try:
@@ -446,7 +456,7 @@ class _Search:
             except InternalError:
                 raise
             except ConversionError as error:
-                return self._culprits(places, error, opset)
+                return self._find_culprits(places, error, opset)
             copies = _drop_copies(exported.graph, self.fixed)
             self._parts_done[key] = Part(places, exported, conversion.passes, copies)
         return self._parts_done[key]
@@ -462,17 +472,20 @@ class _Search:
         return self._converted[places]
 
     def _conversion_options(self, opset: int) -> ConversionOptions:
-        late = {name for name, op in _OPERATORS.items() if schema_table.versions(op, "")[0].since_version > opset}
-        late -= self.fused
+        """Return the options of conversions: without the fusions whose operator the opset does not have."""
+        unsupported = {
+            name for name, op in _OPERATORS.items() if schema_table.versions(op, "")[0].since_version > opset
+        }
+        unsupported -= self.fused
         options = self.options.conversion()
-        if not late or not options.fuse:
+        if not unsupported or not options.fuse:
             return options
         skipped = options.skip_passes
         names = [pass_name.strip() for pass_name in skipped.split(",")] if isinstance(skipped, str) else list(skipped)
-        return replace(options, skip_passes=[*(name for name in names if name), *sorted(late)])
+        return replace(options, skip_passes=[*(name for name in names if name), *sorted(unsupported)])
 
-    def _culprits(self, places: tuple[int, ...], error: ConversionError, opset: int) -> dict[int, str]:
-        """The nodes of a part that an error is about; where it names none, those that cannot be carried alone."""
+    def _find_culprits(self, places: tuple[int, ...], error: ConversionError, opset: int) -> dict[int, str]:
+        """Return the nodes that an error names, with reasons; where it names none, search both halves of the part."""
         conversion = self._converted.get(places)
         layers = {} if conversion is None else _origins(conversion.model)
         reasons: dict[int, str] = {}
@@ -486,16 +499,16 @@ class _Search:
             return reasons or {places[0]: str(error)}
         half = len(places) // 2
         for part in (places[:half], places[half:]):
-            done = self._part(part, opset)
-            if not isinstance(done, Part):
-                reasons.update(done)
+            result = self._part(part, opset)
+            if not isinstance(result, Part):
+                reasons.update(result)
         return reasons or dict.fromkeys(places, str(error))
 
 
 def _drop_copies(graph: Graph, fixed: Collection[str]) -> dict[str, str]:
     """Remove outputs that are copies of inputs, constants or other outputs, except ``fixed`` ones.
 
-    Returns their names, and those of what they equal. A constant takes the name of the first output that copies it.
+    Returns their names, and those of equal tensors. A constant takes the name of the first output that copies it.
     """
     copies = {}
     constants = {value for value, _ in graph.constants}
@@ -516,6 +529,6 @@ def _drop_copies(graph: Graph, fixed: Collection[str]) -> dict[str, str]:
 
 
 def _origins(model: Model) -> dict[str, str]:
-    """The ONNX node of each layer, by the layer's name."""
+    """Return the name of each layer's ONNX node by the layer's name."""
     nodes = [node for part in model.parts() for node in part.nodes]
     return {node.name: node.origin.node for node in nodes if node.origin is not None}

@@ -1,4 +1,4 @@
-"""Recurrent nodes without initial states of zeros: these are the default."""
+"""Removal of initial states of zeros from recurrent nodes, whose default they are."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from converter.onnx_file.messages import NodeProto, TensorProto
 from converter.onnx_file.reader import OnnxFile
 
 _STATES = {"GRU": (5,), "LSTM": (5, 6), "RNN": (5,)}
-"""Operator -> the inputs that are initial states."""
-_MOVING = (
+"""Operator -> the indices of the inputs that are initial states."""
+_MOVEMENTS = (
     "Cast",
     "Expand",
     "Gather",
@@ -23,24 +23,25 @@ _MOVING = (
     "Transpose",
     "Unsqueeze",
 )
-"""Operators whose results are values of the first input: zeros stay zeros."""
+"""Operators whose results consist of elements of the first input, so that zeros stay zeros."""
 _MAX_BYTES = 1 << 20
+"""Maximum size of constants that are compared with zero."""
 
 
 def without_zero_states(
     file: OnnxFile, nodes: Sequence[NodeProto], values: Mapping[str, TensorProto]
 ) -> list[NodeProto]:
-    """Return the nodes, of which recurrent ones read no states of zeros; ``values`` are the initializers."""
+    """Return the nodes, the recurrent ones without initial states of zeros; ``values`` are the initializers by name."""
     if not any(node.op_type in _STATES for node in nodes):
         return list(nodes)
     zeros = _Zeros(file, nodes, values)
     result = []
     for node in nodes:
-        places = [] if normalize_domain(node.domain) else _STATES.get(node.op_type, ())
-        left_out = [place for place in places if place < len(node.input) and zeros.is_zero(node.input[place])]
-        if left_out:
-            inputs = ["" if place in left_out else name for place, name in enumerate(node.input)]
-            while not inputs[-1]:
+        indices = [] if normalize_domain(node.domain) else _STATES.get(node.op_type, ())
+        omitted = [index for index in indices if index < len(node.input) and zeros.is_zero(node.input[index])]
+        if omitted:
+            inputs = ["" if index in omitted else name for index, name in enumerate(node.input)]
+            while not inputs[-1]:  # trailing inputs without a name are omitted altogether
                 inputs.pop()
             node = node.with_fields(input=inputs)
         result.append(node)
@@ -48,7 +49,7 @@ def without_zero_states(
 
 
 class _Zeros:
-    """Which tensors hold nothing but zeros."""
+    """Recognizes tensors of zeros alone, which nodes may compute from constants."""
 
     def __init__(self, file: OnnxFile, nodes: Sequence[NodeProto], values: Mapping[str, TensorProto]) -> None:
         self._file = file
@@ -56,24 +57,25 @@ class _Zeros:
         self._producers = {name: node for node in nodes for name in node.output}
 
     def is_zero(self, name: str) -> bool:
-        """True if a tensor is known to be zeros, of whatever shape."""
+        """True if all elements of a tensor are certainly zero; its shape may be dynamic."""
         while name not in self._values:
             node = self._producers.get(name)
             if node is None or normalize_domain(node.domain):
                 return False
             values = [attribute.t for attribute in node.attribute if attribute.name == "value"]
             if node.op_type == "ConstantOfShape":
-                return not values or self._is_filled(values[0])
+                return not values or self._is_zero_constant(values[0])
             if node.op_type == "Constant":
-                return len(values) == 1 and self._is_filled(values[0])
+                return len(values) == 1 and self._is_zero_constant(values[0])
             if node.op_type == "Concat":
                 return all(map(self.is_zero, node.input))
-            if node.op_type not in _MOVING:
+            if node.op_type not in _MOVEMENTS:
                 return False
             name = node.input[0]
-        return self._is_filled(self._values[name])
+        return self._is_zero_constant(self._values[name])
 
-    def _is_filled(self, proto: TensorProto) -> bool:
+    def _is_zero_constant(self, proto: TensorProto) -> bool:
+        """True if a small floating-point constant is zero."""
         if proto.data_type not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE):
             return False
         tensor = self._file.tensor(proto)

@@ -1,12 +1,13 @@
-"""Values that layers compute from constants are computed while converting.
+"""Fold constant subgraphs: compute what layers compute from constants alone during the conversion.
 
     coordinates -> MatMul(w) -> ReLU -> MatMul(v) -> Gather(places) -> Sigmoid -> b
     scores, b -> Add                                        becomes      scores, b -> Add
     4 -> Range(0, 4, 1) -> Multiply(4) -> Divide(4)         becomes      [0, 1, 2, 3]
 
-Single layers of constants are folded as they are emitted, unless the result is larger than what it is made from, or
-constants come later, such as dimensions. Here the last of several takes their place. The constants of a model may
-grow by a part of what the invariants allow. Compressed weights stay compressed, and what takes long to compute stays.
+Single layers of constants are folded as they are emitted, unless the result is larger than its inputs, or the inputs
+become constant later, as dimensions do. Here a constant replaces the last layer of a subgraph. The constants of a model
+may grow by a part of what the invariants allow. Compressed weights stay compressed, and so do layers that take long to
+compute.
 """
 
 from __future__ import annotations
@@ -25,15 +26,16 @@ from .registry import passes
 _INTEGERS = (element_types.i32, element_types.i64, element_types.boolean)
 _MAX_LAYERS = 64
 _MAX_BYTES = 1 << 22
-"""Nothing on the way may be larger."""
+"""Maximum size in bytes of each tensor that is computed or read."""
 _MAX_GROWTH_OF_EACH = 1 << 20
+"""Maximum number of bytes by which :func:`fold_constants` lets one result exceed the constants that it frees."""
 _PARTS_OF_GROWTH = 3
 """Each of the two passes may use one part of the growth that is allowed; one is for other passes."""
 
 
 @passes.register("constant_integers")
 def constant_integers(model: Model, trace: PassTrace) -> int:
-    """Replace layers that compute whole numbers from constants by constants."""
+    """Replace layers that compute integers or booleans from constants by constants."""
     return _fold(model, trace, _is_of_integers, min_layers=1)
 
 
@@ -41,16 +43,16 @@ def constant_integers(model: Model, trace: PassTrace) -> int:
 def constant_subgraphs(model: Model, trace: PassTrace) -> int:
     """Replace constant subgraphs of several layers by their values.
 
-    Single layers of other types than integers stay: weights keep what widens or broadcasts them.
+    Single layers of other types than integers stay, so that a Convert or Broadcast does not enlarge the weights.
     """
     return _fold(model, trace, _is_of_known_size, min_layers=2)
 
 
 @graph_pass("folded_constants", PRECISION)
 def fold_constants(model: Model) -> int:
-    """Replace all layers that compute constants from constants, each of which may be so much larger than these.
+    """Replace all layers that compute constants from constants, where the constants grow little; return their number.
 
-    For a model that is not stored as an IR, where single layers are worth more than the bytes.
+    For models that become ONNX: each layer less is a node less, which is worth more than a few bytes.
     """
     return _fold(model, PassTrace(), _is_of_known_size, min_layers=1, growth_of_each=_MAX_GROWTH_OF_EACH)
 
@@ -76,11 +78,11 @@ def _bytes(value: Output) -> int:
 def _fold(
     model: Model,
     trace: PassTrace,
-    is_wanted: Callable[[Output], bool],
+    is_foldable: Callable[[Output], bool],
     min_layers: int,
     growth_of_each: int | None = None,
 ) -> int:
-    candidates = [(part, _computable(part, is_wanted)) for part in model.parts()]
+    candidates = [(part, _find_computable(part, is_foldable)) for part in model.parts()]
     if not any(branch for _, branch in candidates):
         return 0
     folding = _Folding(model, trace, min_layers, growth_of_each)
@@ -90,8 +92,8 @@ def _fold(
     return folding.count
 
 
-def _computable(part: Part, is_wanted: Callable[[Output], bool]) -> dict[Node, None]:
-    """The layers that read nothing but constants and what is computed from them."""
+def _find_computable(part: Part, is_foldable: Callable[[Output], bool]) -> dict[Node, None]:
+    """Return the layers that depend on constants alone, in their order."""
     computable: dict[Node, None] = {}
     for node in part.nodes:
         op = node.op
@@ -99,7 +101,7 @@ def _computable(part: Part, is_wanted: Callable[[Output], bool]) -> dict[Node, N
             continue
         if not node.inputs or not node.outputs or not op.is_pure:
             continue
-        if not all(map(is_wanted, node.outputs)):
+        if not all(map(is_foldable, node.outputs)):
             continue
         if not is_decompression(op, [source.type for source in node.inputs], [output.type for output in node.outputs]):
             computable[node] = None
@@ -107,7 +109,7 @@ def _computable(part: Part, is_wanted: Callable[[Output], bool]) -> dict[Node, N
 
 
 class _Folding:
-    """The layers of a model that give way to constants, as long as the constants do not grow too much."""
+    """Replaces layers of a model by constants, as long as the constants do not grow too much."""
 
     def __init__(self, model: Model, trace: PassTrace, min_layers: int, growth_of_each: int | None) -> None:
         self._trace = trace
@@ -141,41 +143,41 @@ class _Folding:
             self.count += 1
 
     def _compute(self, node: Node, read: Sequence[Output]) -> list[Tensor] | NotMatched:
-        """Return the tensors of a layer that constants replace."""
+        """Return the values of the outputs ``read`` of a layer, or why it stays."""
         from ir_runtime.operations.quantization import FakeQuantize1  # few models come here
 
-        nodes = _nodes_behind(node)
+        nodes = _constant_subgraph(node)
         if not self._min_layers <= len(nodes) <= _MAX_LAYERS:
-            return fail("it is made by a single layer, or by too many")
+            return fail("its constant subgraph has a single layer, or too many")
         if any(isinstance(layer.op, FakeQuantize1) for layer in nodes):
-            return fail("they are quantised weights")
+            return fail("they are quantized weights")
         if any(_bytes(source) > _MAX_BYTES for layer in nodes for source in layer.inputs):
-            return fail("it is made from large constants")
+            return fail("it is computed from large constants")
         growth = sum(map(_bytes, read)) - self._count_freed_bytes(nodes)
         if growth > (max(self._growth, 0) if self._growth_of_each is None else self._growth_of_each):
-            return fail("it is much larger than what it is made from")
+            return fail("it is much larger than the constants that it is computed from")
         types: dict[Output, TensorType] = {}
         for member in nodes:
             inputs = [types.get(source, source.type) for source in member.inputs]
             tensors = fold(member.op, inputs, [output.type for output in member.outputs], limited=False)
             if tensors is None:
-                return fail(f"layer '{member.name}' is not computed from its constants")
+                return fail(f"layer '{member.name}' cannot be computed during the conversion")
             for output, tensor in zip(member.outputs, tensors):
                 types[output] = TensorType(output.element_type, output.shape, tensor)
         self._growth -= growth
         return [folded for folded in (types[output].tensor for output in read) if folded is not None]
 
     def _count_freed_bytes(self, nodes: Sequence[Node]) -> int:
-        """The bytes of the constants that nothing reads any more once the last layer is a constant."""
-        gone = {nodes[-1]}
+        """Count the bytes of the constants that have no reader once the last layer is a constant."""
+        removed = {nodes[-1]}
         for node in reversed(nodes[:-1]):
-            if all(gone.issuperset(output.uses) for output in node.outputs):
-                gone.add(node)
-        constants = {source.node for node in gone for source in node.inputs if source.tensor is not None}
+            if all(removed.issuperset(output.uses) for output in node.outputs):
+                removed.add(node)
+        constants = {source.node for node in removed for source in node.inputs if source.tensor is not None}
         unread = [
             constant.op.data
             for constant in constants
-            if constant.op.data is not None and gone.issuperset(constant.outputs[0].uses)
+            if constant.op.data is not None and removed.issuperset(constant.outputs[0].uses)
         ]
         counts = Counter(map(id, unread))
         # A tensor that another constant holds, too, stays.
@@ -184,15 +186,15 @@ class _Folding:
         )
 
 
-def _nodes_behind(last: Node) -> list[Node]:
-    """The layers that make a value from constants, in their order."""
-    behind, pending = dict[Node, None](), [last]
+def _constant_subgraph(last: Node) -> list[Node]:
+    """Return the layers that compute a value from constants, in their order."""
+    ordered, pending = dict[Node, None](), [last]
     while pending:
         node = pending[-1]
-        missing = [source.node for source in node.inputs if source.tensor is None and source.node not in behind]
+        missing = [source.node for source in node.inputs if source.tensor is None and source.node not in ordered]
         if missing:
             pending += missing
             continue
         pending.pop()
-        behind[node] = None
-    return list(behind)
+        ordered[node] = None
+    return list(ordered)

@@ -9,8 +9,8 @@
     x, i, b -> x * i + b                                  becomes      x -> MVN(eps) -> Multiply(scale) -> Add(bias)
 
 Scale and bias stay Multiply and Add behind it. torch writes the first below opset 17, tf2onnx and Keras the second.
-Inputs of one sum come in either order, the square also as a product, the root also as a power of 0.5, and the quotient
-also as a product with the reciprocal. The epsilon may be added to the root.
+The operands of Add come in either order. The square may be a product, the root a power of 0.5, and the quotient a
+product with the reciprocal. The epsilon may be added to the root.
 """
 
 from __future__ import annotations
@@ -45,36 +45,37 @@ def _patterns() -> tuple[Pattern, Pattern]:
     square = either(layer(Power1, centred, number(2)), times(centred, centred))
     variance = layer(ReduceMean1, square, constant("axes of squares"), check=keeps_dims)
     epsilon = constant("epsilon")
-    total = plus(variance, epsilon)
-    root = either(layer(Sqrt1, total), layer(Power1, total, number(0.5)))
+    padded_variance = plus(variance, epsilon)
+    root = either(layer(Sqrt1, padded_variance), layer(Power1, padded_variance, number(0.5)))
     outside = layer(Add1, layer(Sqrt1, variance), epsilon, commutative=True, name="outside")
     deviation = either(root, outside)
-    reciprocal = either(layer(Divide1, number(1), deviation), layer(Power1, total, number(-0.5)))
+    reciprocal = either(layer(Divide1, number(1), deviation), layer(Power1, padded_variance, number(-0.5)))
     quotient = either(layer(Divide1, centred, deviation), times(centred, reciprocal))
     factor = either(reciprocal, times(reciprocal, anything("scale")))
-    line = plus(times(x, factor), layer(Subtract1, anything("bias"), times(mean, factor)))
-    return quotient, line
+    affine = plus(times(x, factor), layer(Subtract1, anything("bias"), times(mean, factor)))
+    return quotient, affine
 
 
-_QUOTIENT, _LINE = _patterns()
+_QUOTIENT, _AFFINE = _patterns()
 
 
 @passes.replaces("layer_normalizations")
 def layer_normalization(builder: Builder, node: Node) -> Replacement:
     """Replace mean, variance and quotient by MVN."""
-    match = (_LINE if isinstance(node.op, Add1) else _QUOTIENT).match(node.outputs[0])
+    # Both forms end in a layer type of their own: Add the affine one, Divide or Multiply the quotient.
+    match = (_AFFINE if isinstance(node.op, Add1) else _QUOTIENT).match(node.outputs[0])
     if isinstance(match, NotMatched):
         return match
     x, epsilon = match["x"], match.array("epsilon")
     if epsilon.size != 1 or not float(epsilon.reshape(-1)[0]) > 0:
-        return fail("what is added to the variance is no positive number")
+        return fail("the epsilon is not a positive scalar")
     if not has_shape_of(node.outputs[0], x):
-        return fail("its rank is not that of the input")
+        return fail("the shape of the result is not that of the input")
     if not _same_axes(x, match):
-        return fail("mean and variance are of different axes")
-    why = match.check_private()
-    if why is not None:
-        return why
+        return fail("mean and variance are taken along different axes")
+    failure = match.check_private()
+    if failure is not None:
+        return failure
     mode = "outside_sqrt" if "outside" in match else "inside_sqrt"
     op = MVN6(eps=float(epsilon.reshape(-1)[0]), normalize_variance=True, eps_mode=mode)
     normalized = builder.emit(op, x, builder.constant(match.array("axes").reshape(-1)))

@@ -1,12 +1,12 @@
-"""States of images that layers of a decoder add, as Qwen3-VL's: for each token, or for those of images alone.
+"""DeepStack inputs of Qwen3-VL's decoder: image states that its first layers add to their hidden states.
 
-An exporter leaves ``deepstack_embeds [layers, batch, tokens, width]``, zeros where no image is. openvino-genai gives
-the states of images alone, and tells where they belong:
+Exported decoders read ``deepstack_embeds [layers, batch, tokens, width]``, zeros at tokens of text. openvino-genai
+passes the states of image tokens alone, and a mask of these tokens:
 
     visual_pos_masks [batch, tokens], deepstack_visual_embeds [layers, states, width]
-        -> Gather(states, the number of earlier ones) -> Select(mask, ..., 0) -> those of all tokens
+        -> Gather(states, the number of earlier image tokens) -> Select(mask, ..., 0) -> states of all tokens
 
-Without images the mask has one token for all.
+Without images the mask has a single element, which is broadcast to all tokens.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ MASK, STATES = "visual_pos_masks", "deepstack_visual_embeds"
 
 @graph_pass("states_of_images", OPTIONS)
 def take_states_of_images(model: Model, name: str, embedded: str) -> int:
-    """Compute the input ``name`` from those of openvino-genai, in place; the number of layers that add states.
+    """Compute the input ``name`` from openvino-genai's, in place; return the number of layers that add states.
 
-    ``embedded`` is the input ``[batch, tokens, width]``. Raises :class:`UnsupportedModelError` for an input of another
-    shape.
+    ``embedded`` is the name of the input ``[batch, tokens, width]``. Raises :class:`UnsupportedModelError` where
+    ``name`` has another shape than ``[layers, batch, tokens, width]``.
     """
-    old, tokens = (next(node for node in model.parameters if each in node.end_names) for each in (name, embedded))
+    old, tokens = (
+        next(node for node in model.parameters if input_name in node.end_names) for input_name in (name, embedded)
+    )
     shape = old.outputs[0].shape
     if not shape.has_rank or shape.rank != 4 or not (shape[0].is_static and shape[3].is_static):
         raise UnsupportedModelError(f"'{name}' must be [layers, batch, tokens, width] of a known width, but is {shape}")
@@ -42,21 +44,22 @@ def take_states_of_images(model: Model, name: str, embedded: str) -> int:
     states = make_node(
         Parameter1(shape=PartialShape([count, None, width]), element_type=old.outputs[0].element_type), (), STATES
     )
-    for node, own in ((mask, MASK), (states, STATES)):
-        node.outputs[0].add_name(own)
+    for node, input_name in ((mask, MASK), (states, STATES)):
+        node.outputs[0].add_name(input_name)
     builder = Builder(UniqueNames(model))
     builder.begin(old)
     dims = shape_of(builder, tokens.outputs[0])
     flat = builder.emit(
         Broadcast3(), layers.reshape(builder, mask.outputs[0], [-1]), product(builder, tokens.outputs[0], [0, 1])
     )
-    before = builder.emit(CumSum3(), layers.in_type(builder, flat, element_types.i64), builder.constant(0))
-    index = builder.emit(Maximum1(), layers.subtract(builder, before, builder.constant(1)), builder.constant(0))
-    taken = builder.emit(Gather8(), states.outputs[0], index, builder.constant(1))
-    zero = builder.like(0, taken)
-    shown = builder.emit(Select1(), layers.unsqueeze(builder, flat, 1), taken, zero)
+    counts = builder.emit(CumSum3(), layers.in_type(builder, flat, element_types.i64), builder.constant(0))
+    # Text before all images has index -1, which becomes 0: the mask does not select that state.
+    index = builder.emit(Maximum1(), layers.subtract(builder, counts, builder.constant(1)), builder.constant(0))
+    gathered = builder.emit(Gather8(), states.outputs[0], index, builder.constant(1))
+    zero = builder.like(0, gathered)
+    selected = builder.emit(Select1(), layers.unsqueeze(builder, flat, 1), gathered, zero)
     target = concat_lists(builder, [builder.constant([count]), dims])
-    value = builder.emit(Reshape1(special_zero=False), shown, target)
+    value = builder.emit(Reshape1(special_zero=False), selected, target)
     old.outputs[0].replace_by(value, move_names=False)
     model.parameters = (*(node for node in model.parameters if node is not old), mask, states)
     infer_stale(model)

@@ -1,7 +1,7 @@
 """The steps of transformers' image processors, as ``preprocessor_config.json`` describes them, for the IR.
 
-Every class has the same order: convert to RGB, resize, crop the middle, rescale, normalize. What a class does beside
-these steps is refused, and so are classes that are not listed, as settings of the same name mean other things there.
+The listed classes have the same order: convert to RGB, resize, crop the center, rescale, normalize. Settings of further
+steps are refused, and so are other classes, as settings of the same name mean other things there.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _CHANNELS = 3
 
 @record
 class _Processor:
-    """What a class does, and what it assumes where the settings are silent."""
+    """The steps of a class, and its defaults for settings that the file does not have."""
 
     is_square: bool = True
     """True if a ``size`` of one number is that of both sides, False if it is that of the shorter one."""
     crops: bool = False
     """The default of ``do_center_crop``."""
     crops_share: bool = False
-    """True if small images are resized to their share ``crop_pct`` more, and cropped."""
+    """True if below sides of :data:`_LARGE` the image is resized to ``size / crop_pct``, and cropped to ``size``."""
     reverses: bool = False
     """The default of ``do_flip_channel_order``."""
     normalizes: bool = True
@@ -60,20 +60,23 @@ _PROCESSORS: Mapping[str, _Processor] = {
     "Siglip": _Processor(),
     "ViT": _Processor(),
 }
-"""Classes by the beginning of their names, which is common to those of several backends."""
+"""Classes by the prefix of their names, which the classes of all backends share."""
 _SWITCHES = {
     *("do_convert_rgb", "do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_flip_channel_order"),
     *("do_reduce_labels", "do_convert_annotations"),  # for labels, which training alone reads
 }
+"""Settings ``do_*`` that are read, or that do not change the input of the model."""
 _DEFAULT_SHARE = 224 / 256
+"""The default of ``crop_pct``."""
 _LARGE = 384
-"""ConvNext resizes to this side and above without a crop."""
+"""The side from which on ConvNext resizes without a crop."""
 
 
 def prepare_images(pipeline: Pipeline, options: ConversionOptions) -> tuple[Pipeline, ConversionOptions]:
-    """Return the pipeline without settings of images, and options that put their steps in front of the model.
+    """Return the pipeline without its image settings, and options that put their steps in front of the model.
 
-    Raises :class:`ConversionError` for a pipeline that prepares images itself, or has none, and where steps are set.
+    Raises :class:`ConversionError` for a pipeline that prepares images itself or reads none, and for options that have
+    preprocessing already.
     """
     model = pipeline.parts[0]
     if pipeline.runtime != OPENVINO or len(pipeline.parts) > 1 or PIXELS not in graph_names(model.source)[0]:
@@ -82,7 +85,7 @@ def prepare_images(pipeline: Pipeline, options: ConversionOptions) -> tuple[Pipe
             f"by {pipeline.runtime}"
         )
     if options.request is not None:
-        raise ConversionError(f"preprocess_images takes the steps from {PREPROCESSOR}: give no others with it")
+        raise ConversionError(f"preprocess_images takes the steps from {PREPROCESSOR}: give no other steps")
     settings = image_settings(pipeline.path)
     if settings is None:
         raise ConversionError(f"{pipeline.path} has no {PREPROCESSOR}, from which preprocess_images takes the steps")
@@ -102,9 +105,9 @@ def _shape(path: Path, lengths: Sequence[int]) -> list[int]:
 
 
 def steps_of(settings: Mapping[str, Any], file: str) -> tuple[Preprocess, tuple[int, int] | None]:
-    """Return the steps that ``settings`` of the file ``file`` describe, and the height and width that the model gets.
+    """Return the steps that ``settings`` of the file ``file`` describe, and the height and width of the model's input.
 
-    None instead of these where they follow from the image. Raises :class:`UnsupportedModelError` for a class or a
+    These are None where they depend on the image. Raises :class:`UnsupportedModelError` for a class or a
     setting that the IR does not express, :class:`ConversionError` for settings that are missing or wrong.
     """
     reader = _Reader(settings, file)
@@ -137,24 +140,27 @@ def steps_of(settings: Mapping[str, Any], file: str) -> tuple[Preprocess, tuple[
 
 @record
 class _Reader:
+    """Reads and checks the settings of ``file``."""
+
     settings: Mapping[str, Any]
     file: str
 
     def fail(self, steps: str) -> None:
+        """Raise :class:`UnsupportedModelError` for steps that the IR does not express."""
         raise UnsupportedModelError(
-            f"{self.file} asks for {steps}: the IR cannot have these steps in front of the model"
+            f"{self.file} requires {steps}: the IR cannot have these steps in front of the model"
         )
 
     def processor(self) -> _Processor:
-        """The class that the settings name."""
+        """Return the class that the settings name."""
         name = self.settings.get("image_processor_type", self.settings.get("feature_extractor_type"))
         if not isinstance(name, str):
             raise ConversionError(f"{self.file} must name its class as 'image_processor_type'")
         stem = next((name.removesuffix(ending) for ending in _ENDINGS if name.endswith(ending)), name)
         if stem not in _PROCESSORS:
             raise UnsupportedModelError(
-                f"{self.file} is for {name}, but steps can be taken from those of {', '.join(_PROCESSORS)}: describe "
-                "them in a file for --preprocess, and convert the ONNX file by itself"
+                f"{self.file} is for {name}, but steps can be taken from the settings of {', '.join(_PROCESSORS)}: "
+                "describe them in a file for --preprocess, and convert the ONNX file by itself"
             )
         return _PROCESSORS[stem]
 
@@ -170,21 +176,21 @@ class _Reader:
             self.fail(f"ensure_multiple_of {multiple}")
 
     def switch(self, name: str, default: bool) -> bool:
-        """The value of a switch."""
+        """Return a boolean setting."""
         value = self.settings.get(name)
         if value is not None and not isinstance(value, bool):
             raise ConversionError(f"'{name}' in {self.file} must be true or false, but is {value!r}")
         return default if value is None else value
 
     def number(self, name: str, default: float) -> float:
-        """The value of a positive number."""
+        """Return a setting that is a positive number."""
         value = self.settings.get(name, default)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
             raise ConversionError(f"'{name}' in {self.file} must be a positive number, but is {value!r}")
         return float(value)
 
     def channels(self, name: str) -> list[float]:
-        """One number for each channel."""
+        """Return a setting of one number for each channel; a single number counts for all."""
         values = self.settings.get(name)
         values = [values] * _CHANNELS if isinstance(values, (int, float)) else values
         if not isinstance(values, list) or len(values) != _CHANNELS:
@@ -192,14 +198,14 @@ class _Reader:
         return values
 
     def filter(self) -> str:
-        """The filter of Pillow that resizes."""
+        """Return the filter of Pillow that resizes, as the IR names it."""
         number = self.settings.get("resample")
         if number not in _FILTERS:
             self.fail(f"the filter 'resample': {number!r} (it has 2, bilinear, and 3, bicubic)")
         return _FILTERS[number]
 
     def sizes(self, processor: _Processor) -> tuple[tuple[int, int] | int, tuple[int, int] | None]:
-        """The height and width, or the shorter side, of resized images, and those of their middle."""
+        """Return the height and width, or the shorter side, of resized images, and the height and width of the crop."""
         size = self._lengths("size", processor.is_square)
         if processor.crops_share:
             if not isinstance(size, int):
@@ -218,15 +224,16 @@ class _Reader:
         return size, None if crop == size else crop  # type: ignore[return-value]
 
     def _lengths(self, name: str, is_square: bool) -> tuple[int, int] | int:
+        """Return the height and width, or the shorter side, that a setting such as ``size`` has in one of its forms."""
         value = self.settings.get(name)
         if type(value) is int:
             value = {"height": value, "width": value} if is_square else {"shortest_edge": value}
         sides = {key: side for key, side in value.items() if side is not None} if isinstance(value, dict) else {}
         if sides.keys() == {"shortest_edge", "longest_edge"}:
-            self.fail(f"the {name} {value}, whose sides are rounded real numbers")
+            self.fail(f"the {name} {value}, whose sides are rounded to integers")
         lengths = [sides[key] for key in ("height", "width", "shortest_edge") if key in sides]
-        is_known = sides.keys() in ({"height", "width"}, {"shortest_edge"})
-        if not is_known or not all(type(length) is int and length > 0 for length in lengths):
+        is_complete = sides.keys() in ({"height", "width"}, {"shortest_edge"})
+        if not is_complete or not all(type(length) is int and length > 0 for length in lengths):
             raise ConversionError(
                 f"'{name}' in {self.file} must have 'height' and 'width', or 'shortest_edge', but is {value!r}"
             )

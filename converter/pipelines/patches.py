@@ -1,20 +1,20 @@
-"""Encoders of images as rows of patches, of any number of images: Qwen2-VL's and Qwen2.5-VL's.
+"""Image encoders that read the patches of any number of images as rows: Qwen2-VL's, Qwen2.5-VL's and Qwen3-VL's.
 
-An exporter leaves one model, which computes the positions of the patches and what each may see from the grids of the
-images (``image_grid_thw``). openvino-genai computes these itself, and gives them the model:
+Exporters write one model, which computes the positions of the patches and the attention masks from the grids of the
+images (``image_grid_thw``). openvino-genai computes these itself and passes them to the model:
 
     grids -> angles of the positions -> Cos, Sin      becomes      rotary_pos_emb [patches, width] -> Cos, Sin
     grids -> mask of attention                        becomes      attention_mask [1, patches, patches]
 
-Qwen2.5-VL sorts the tokens, squares of patches, by windows of the image, which some layers see alone:
+Qwen2.5-VL sorts the tokens, squares of patches, by windows of the image, to which some layers restrict attention:
 
     grids -> order of the tokens -> Gather            becomes      window_index [tokens] -> Gather
     grids -> mask of attention in windows             becomes      window_attention_mask [1, patches, patches]
 
-There ``rotary_pos_emb`` has the order of the image, and is sorted by ``window_index``, too.
+Its ``rotary_pos_emb`` has the order of the image, and is sorted by ``window_index`` as well.
 
-Qwen3-VL adds embeddings of positions to those of patches: a table for a square of patches, between whose entries is
-interpolated for the image. openvino-genai looks the four nearest entries up and adds their weighted sum:
+Qwen3-VL adds embeddings of positions to those of patches. They are interpolated between the entries of a table for a
+square of patches. openvino-genai looks up the four nearest entries and adds their weighted sum:
 
     patches -> embeddings + positions of grids        becomes      patches -> embeddings; hidden_states
 """
@@ -43,47 +43,51 @@ from ir_runtime.rewriting.submodel import extract
 from ir_runtime.rewriting.type_updates import infer_stale
 
 GRIDS = ("image_grid_thw", "grid_thw")
-"""Names of the inputs with the numbers of patches of each image: over time, from top to bottom, from left to right."""
+"""Names of the input with the numbers of patches of each image: over time, in a column, and in a row."""
 PATCHES, ANGLES, MASK, STATES = "hidden_states", "rotary_pos_emb", "attention_mask", "last_hidden_state"
 ORDER, WINDOW_MASK = "window_index", "window_attention_mask"
 _MASK_AT = 3
+"""The index of the mask among the inputs of ScaledDotProductAttention."""
 _BASE = 10000.0
+"""The base of the rotary embedding's frequencies."""
 _HIDDEN = -1e4
 """The largest value of an additive mask that hides a patch."""
 
 
 @graph_pass("positions_of_patches", OPTIONS)
 def take_positions(model: Model, merge_size: int, window: int | None = None) -> None:
-    """Let the model's angles and masks be inputs, and drop that of the grids, in place.
+    """Replace the computed angles and masks by inputs, and remove the input of the grids, in place.
 
     ``merge_size`` is the side of the squares of patches that become one token, ``window`` the side of the windows of
-    tokens where there are some; then the order of the tokens becomes an input, too. Raises
-    :class:`UnsupportedModelError` where positions, masks or the order are others than openvino-genai computes, or grids
-    are read for more than these.
+    tokens, with which the order of the tokens becomes an input, too. Raises :class:`UnsupportedModelError` where
+    positions, masks or the order differ from what openvino-genai computes, or where more depends on the grids.
     """
     grids = next((node for node in model.parameters if any(name in GRIDS for name in node.end_names)), None)
     if grids is None:
         raise UnsupportedModelError(f"the encoder of images must read the grids of its patches, '{GRIDS[0]}'")
-    waves = _waves(model, grids, merge_size)
+    waves = _find_waves(model, grids, merge_size)
     angles = next(iter(waves))
     attentions = [node for node in model.nodes() if isinstance(node.op, ScaledDotProductAttention13)]
     if not attentions:
-        raise UnsupportedModelError("the encoder of images has no attention that is one layer: a mask has no place")
+        raise UnsupportedModelError("the encoder of images has no ScaledDotProductAttention, which would read the mask")
     masks = list(dict.fromkeys(node.inputs[_MASK_AT] for node in attentions if len(node.inputs) > _MASK_AT))
-    orders = [] if window is None else _orders(model, grids)
-    own = _Image(merge_size, window)
-    masks_of_windows, orders = _compare(model, grids, own, waves, masks, orders)
+    orders = [] if window is None else _find_orders(model, grids)
+    image = _Image(merge_size, window)
+    masks_of_windows, orders = _compare(model, grids, image, waves, masks, orders)
+    # Some encoders concatenate the angles with themselves before they take cosines and sines.
     copies = 2 if _is_doubled(angles) else 1
     width = angles.shape[1].value // copies
-    new_angles = _input(model, ANGLES, PartialShape([None, width]))
-    new_masks = {is_window: _input(model, name, PartialShape([1, None, None])) for is_window, name in own.masks.items()}
+    new_angles = _add_input(model, ANGLES, PartialShape([None, width]))
+    new_masks = {
+        is_window: _add_input(model, name, PartialShape([1, None, None])) for is_window, name in image.masks.items()
+    }
     for attention in attentions:
         mask = new_masks[len(attention.inputs) > _MASK_AT and attention.inputs[_MASK_AT] in masks_of_windows]
         attention.replace_inputs([*attention.inputs[:_MASK_AT], mask, *attention.inputs[_MASK_AT + 1 :]])
     builder = Builder(UniqueNames(model))
     builder.begin(angles.node)
     if window is not None:
-        new_order = _input(model, ORDER, PartialShape([None]), element_types.i64)
+        new_order = _add_input(model, ORDER, PartialShape([None]), element_types.i64)
         for order in orders:
             builder.begin(order.node)
             order.replace_by(layers.in_type(builder, new_order, order.element_type), move_names=False)
@@ -106,50 +110,50 @@ def take_positions(model: Model, merge_size: int, window: int | None = None) -> 
 
 @record
 class _Image:
-    """An image whose positions are compared, and what openvino-genai computes for it."""
+    """A sample image, for which the model's values are compared with those that openvino-genai computes."""
 
     merge_size: int
     window: int | None
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        """The numbers of patches, over time, from top to bottom, from left to right: more than one window of each."""
+        """The numbers of patches over time, in a column and in a row: more than one window in both directions."""
         rows, columns = (4, 6) if self.window is None else (self.window + 1, 2 * self.window + 1)
         return 1, rows * self.merge_size, columns * self.merge_size
 
     @property
     def windows(self) -> Array:
-        """The number of each token's window."""
+        """The index of each token's window."""
         rows, columns = (side // self.merge_size for side in self.grid[1:])
         if self.window is None:
             return np.zeros(rows * columns, np.int64)
-        places = np.arange(rows)[:, None] // self.window, np.arange(columns)[None] // self.window
-        return (places[0] * columns + places[1]).ravel()
+        row, column = np.arange(rows)[:, None] // self.window, np.arange(columns)[None] // self.window
+        return (row * columns + column).ravel()
 
     @property
     def order(self) -> Array:
-        """The tokens, one window after the other."""
+        """The indices of the tokens, one window after the other."""
         return np.argsort(self.windows, kind="stable")
 
     @property
     def masks(self) -> Mapping[bool, str]:
-        """The names of masks, by whether they are of windows."""
+        """The names of the mask inputs; the keys are True for masks of windows."""
         return {False: MASK} if self.window is None else {False: MASK, True: WINDOW_MASK}
 
     @property
     def patches_of_windows(self) -> Array:
-        """True if two patches are of one window, ``[patches, patches]``, in the order of the windows."""
-        numbers = np.repeat(self.windows[self.order], self.merge_size**2)
-        return numbers[:, None] == numbers
+        """True where two patches are in one window, ``[patches, patches]``, in the order of the windows."""
+        indices = np.repeat(self.windows[self.order], self.merge_size**2)
+        return indices[:, None] == indices
 
     def angles(self, width: int) -> Array:
-        """The angles ``[patches, width]``, in the order of the windows."""
+        """Return the angles ``[patches, width]``, in the order of the windows."""
         squares = angles_of(self.grid, self.merge_size, width).reshape(-1, self.merge_size**2, width)
         return squares[self.order].reshape(-1, width)
 
 
 def _derived_values(model: Model, source: Output) -> set[Output]:
-    """The values that depend on ``source``."""
+    """Return the values that depend on ``source``, and itself."""
     derived = {source}
     for node in model.nodes():
         if any(value in derived for value in node.inputs):
@@ -157,8 +161,8 @@ def _derived_values(model: Model, source: Output) -> set[Output]:
     return derived
 
 
-def _orders(model: Model, grids: Node) -> list[Output]:
-    """The values by which others are sorted, that may be the order of the tokens."""
+def _find_orders(model: Model, grids: Node) -> list[Output]:
+    """Return the indices of Gathers that depend on the grids: candidates for the order of the tokens."""
     derived = _derived_values(model, grids.outputs[0])
     gathers = (node for node in model.nodes() if isinstance(node.op, Gather8))
     orders = dict.fromkeys(node.inputs[1] for node in gathers if node.inputs[1] in derived)
@@ -166,21 +170,22 @@ def _orders(model: Model, grids: Node) -> list[Output]:
 
 
 _Waves = Mapping[Output, "Callable[[], Operation] | None"]
-"""Values ``[patches, width]`` and what they are of the angles; None for the angles themselves."""
+"""Values ``[patches, width]`` -> Cos or Sin if they are these of the angles, None if they are the angles."""
 _WAVES: Mapping[Callable[[], Operation], np.ufunc] = {Cos1: np.cos, Sin1: np.sin}
 
 
-def _waves(model: Model, grids: Node, merge_size: int) -> _Waves:
-    """The angles whose cosines and sines are taken, or cosines and sines that are looked up in tables."""
+def _find_waves(model: Model, grids: Node, merge_size: int) -> _Waves:
+    """Return the angles whose cosines and sines are computed, or cosines and sines that are gathered from tables."""
     derived = _derived_values(model, grids.outputs[0])
     waves = [node for node in model.nodes() if isinstance(node.op, (Cos1, Sin1))]
     values = {node.inputs[0] for node in waves if node.inputs[0] in derived}
-    tables = {} if values else _waves_of_tables(model, grids, merge_size, derived)
+    tables = {} if values else _find_waves_in_tables(model, grids, merge_size, derived)
     if tables:
         return tables
     if len(values) != 1:
         raise UnsupportedModelError(
-            f"'{grids.end_names[0]}' must tell one matrix of angles, the positions of patches, but tells {len(values)}"
+            f"'{grids.end_names[0]}' must determine one matrix of angles, the positions of patches, but determines "
+            f"{len(values)}"
         )
     angles = values.pop()
     if not _is_matrix(angles):
@@ -188,8 +193,8 @@ def _waves(model: Model, grids: Node, merge_size: int) -> _Waves:
     return {angles: None}
 
 
-def _waves_of_tables(model: Model, grids: Node, merge_size: int, derived: set[Output]) -> _Waves:
-    """Cosines and sines ``[patches, width]`` of the angles of an image, which values are is computed."""
+def _find_waves_in_tables(model: Model, grids: Node, merge_size: int, derived: set[Output]) -> _Waves:
+    """Return the values ``[patches, width]`` that equal cosines or sines of the angles of a sample image."""
     image = _Image(merge_size, None)
     candidates = [
         value
@@ -215,7 +220,7 @@ def _is_close(value: Array, expected: Array) -> bool:
 
 
 def _is_doubled(angles: Output) -> bool:
-    """True for ``Concat(x, x)`` along the last axis, also where x is a Concat that became part of it."""
+    """True for ``Concat(x, x)`` along the last axis, also where x is a Concat that was merged into it."""
     parts, middle = angles.node.inputs, len(angles.node.inputs) // 2
     is_last = isinstance(angles.node.op, Concat1) and angles.node.op.axis in (1, -1)
     return is_last and len(parts) % 2 == 0 and parts[:middle] == parts[middle:]
@@ -224,40 +229,44 @@ def _is_doubled(angles: Output) -> bool:
 def _compare(
     model: Model, grids: Node, image: _Image, waves: _Waves, masks: list[Output], orders: list[Output]
 ) -> tuple[set[Output], list[Output]]:
-    """Compute angles, masks and orders of one image, and compare them with openvino-genai's.
+    """Compute angles, masks and orders of a sample image, and compare them with openvino-genai's.
 
-    Returns those of ``masks`` that are of windows, and those of ``orders`` that are the order of the tokens.
+    Returns the masks of windows, and the candidates of ``orders`` that are the order of the tokens. Raises
+    :class:`UnsupportedModelError` where values differ.
     """
     values = [*waves, *masks, *orders]
     results = _compute(model, grids, image.grid, values)
     orders = [order for order in orders if np.array_equal(results[order], image.order)]
     if image.window is not None and not orders:
         raise UnsupportedModelError(
-            "the order of the tokens is another than openvino-genai computes from the 'window_size'"
+            "the order of the tokens differs from what openvino-genai computes from the 'window_size'"
         )
     for value, wave in waves.items():
         copies = 2 if _is_doubled(value) else 1
         angles = np.tile(image.angles(value.shape[1].value // copies), copies)
         if not _is_close(results[value], angles if wave is None else _WAVES[wave](angles)):
-            raise UnsupportedModelError("the positions of patches are others than openvino-genai computes")
-    of_windows = set()
+            raise UnsupportedModelError("the positions of patches differ from what openvino-genai computes")
+    masks_of_windows = set()
     for mask in masks:
-        added = results[mask]
-        seen = added if added.dtype == bool else added > _HIDDEN
-        if not (added.dtype == bool or (added[seen] == 0).all()):
-            raise UnsupportedModelError("the mask of attention adds other numbers than 0 to what patches see")
-        if seen.all():
+        values_of_mask = results[mask]
+        is_boolean = values_of_mask.dtype == bool
+        is_visible = values_of_mask if is_boolean else values_of_mask > _HIDDEN
+        if not (is_boolean or (values_of_mask[is_visible] == 0).all()):
+            raise UnsupportedModelError(
+                "the mask of attention adds other values than 0 to patches that it does not hide"
+            )
+        if is_visible.all():
             continue
-        if image.window is None or not np.array_equal(np.squeeze(seen), image.patches_of_windows):
+        if image.window is None or not np.array_equal(np.squeeze(is_visible), image.patches_of_windows):
             raise UnsupportedModelError(
                 "the mask of attention hides patches of the same image, in another way than openvino-genai"
             )
-        of_windows.add(mask)
-    return of_windows, orders
+        masks_of_windows.add(mask)
+    return masks_of_windows, orders
 
 
 def _compute(model: Model, grids: Node, grid: tuple[int, int, int], values: Sequence[Output]) -> Mapping[Output, Array]:
-    """Compute values for an image, which do not depend on its patches."""
+    """Compute values that do not depend on the pixels, for an image of the size ``grid``."""
     names = {value: f"value {index}" for index, value in enumerate(values)}
     part = extract(model, {}, names)
     count = int(np.prod(grid))
@@ -279,29 +288,32 @@ def _compute(model: Model, grids: Node, grid: tuple[int, int, int], values: Sequ
 
 
 def angles_of(grid: tuple[int, int, int], merge_size: int, width: int) -> Array:
-    """The angles ``[patches, width]`` of an image: rows in one half, columns in the other, squares of patches first."""
+    """Return the angles ``[patches, width]`` of an image: of rows in one half, of columns in the other.
+
+    The patches of a square follow each other, in the order of the squares.
+    """
     time, height, length = grid
     rows, columns = np.meshgrid(np.arange(height), np.arange(length), indexing="ij")
     tiles = (height // merge_size, merge_size, length // merge_size, merge_size)
-    places = [axis.reshape(tiles).transpose(0, 2, 1, 3).ravel() for axis in (rows, columns)]
-    speeds = _BASE ** (-np.arange(0, width, 2) / width)
-    return np.tile(np.concatenate([np.outer(place, speeds) for place in places], axis=1), (time, 1))
+    positions = [axis.reshape(tiles).transpose(0, 2, 1, 3).ravel() for axis in (rows, columns)]
+    frequencies = _BASE ** (-np.arange(0, width, 2) / width)
+    return np.tile(np.concatenate([np.outer(position, frequencies) for position in positions], axis=1), (time, 1))
 
 
 @record
 class Embedded:
-    """An encoder whose patches are embedded by a model of its own."""
+    """The models of an encoder whose patches and positions are embedded by models of their own."""
 
     patches: Model
-    """From ``hidden_states``, which are patches, to their embeddings."""
+    """Maps patches, ``hidden_states``, to their embeddings."""
     positions: Model
-    """From ``input``, numbers of positions, to their embeddings."""
+    """Maps indices of positions, ``input``, to their embeddings."""
     encoder: Model
-    """From ``hidden_states``, which are the sums of both; it still reads the grids."""
+    """Reads the sums of both as ``hidden_states``, and the grids."""
 
 
 def take_embeddings(model: Model, pixels: str, outputs: Sequence[str], merge_size: int, positions: int) -> Embedded:
-    """Divide the model behind the sum of the embeddings of patches and of their positions.
+    """Split the model behind the sum of the embeddings of patches and of their positions.
 
     ``positions`` is the number of entries of their table. Raises :class:`UnsupportedModelError` where there is no such
     sum, or where the positions are interpolated in another way than openvino-genai does.
@@ -310,13 +322,13 @@ def take_embeddings(model: Model, pixels: str, outputs: Sequence[str], merge_siz
     source = next(node.outputs[0] for node in model.parameters if pixels in node.end_names)
     if grids is None:
         raise UnsupportedModelError(f"the encoder of images must read the grids of its patches, '{GRIDS[0]}'")
-    of_grids, of_patches = (_derived_values(model, value) for value in (grids.outputs[0], source))
+    from_grids, from_patches = (_derived_values(model, value) for value in (grids.outputs[0], source))
     sums = [
-        (node.outputs[0], own, other)
+        (node.outputs[0], first, second)
         for node in model.nodes()
         if isinstance(node.op, Add1) and _is_matrix(node.outputs[0])
-        for own, other in (tuple(node.inputs), tuple(reversed(node.inputs)))
-        if own in of_patches - of_grids and other in of_grids - of_patches
+        for first, second in (tuple(node.inputs), tuple(reversed(node.inputs)))
+        if first in from_patches - from_grids and second in from_grids - from_patches
     ]
     side = math.isqrt(positions)
     if len(sums) != 1 or side**2 != positions or side % merge_size:
@@ -325,50 +337,53 @@ def take_embeddings(model: Model, pixels: str, outputs: Sequence[str], merge_siz
             f"{len(sums)} such sums and {positions} positions"
         )
     total, patches, added = sums[0]
-    table = _rows_of_image(_computed(model, grids, (1, side, side), added), (side, side), merge_size)
+    table = _to_image_order(_compute_one(model, grids, (1, side, side), added), (side, side), merge_size)
     grid = (1, 2 * merge_size, 5 * merge_size)
-    if not _is_close(_computed(model, grids, grid, added), interpolated(table, grid[1:], merge_size)):
+    if not _is_close(_compute_one(model, grids, grid, added), interpolate(table, grid[1:], merge_size)):
         raise UnsupportedModelError(
             "the embeddings of positions are interpolated in another way than openvino-genai does"
         )
     results = {name: node.inputs[0] for node in model.results for name in node.end_names}
     return Embedded(
         extract(model, {source: PATCHES}, {patches: STATES}),
-        _look_up(table),
+        _lookup_model(table),
         extract(model, {total: PATCHES}, {results[name]: name for name in outputs}),
     )
 
 
-def _computed(model: Model, grids: Node, grid: tuple[int, int, int], value: Output) -> Array:
+def _compute_one(model: Model, grids: Node, grid: tuple[int, int, int], value: Output) -> Array:
     return _compute(model, grids, grid, [value])[value]
 
 
-def _rows_of_image(values: Array, sides: tuple[int, int], merge_size: int) -> Array:
-    """Values of patches, squares first, in the order of the image."""
+def _to_image_order(values: Array, sides: tuple[int, int], merge_size: int) -> Array:
+    """Reorder values of patches from the order of squares to that of the rows of the image."""
     height, width = (side // merge_size for side in sides)
     squares = values.reshape(height, width, merge_size, merge_size, -1)
     return squares.transpose(0, 2, 1, 3, 4).reshape(sides[0] * sides[1], -1)
 
 
-def interpolated(table: Array, sides: tuple[int, int], merge_size: int) -> Array:
-    """The embeddings of the positions of an image, squares of patches first, between entries of a square ``table``."""
+def interpolate(table: Array, sides: tuple[int, int], merge_size: int) -> Array:
+    """Interpolate the embeddings of an image's positions bilinearly between the entries of a square ``table``.
+
+    The patches of a square follow each other, in the order of the squares.
+    """
     side = math.isqrt(len(table))
-    places = [np.arange(count) * ((side - 1) / max(count - 1, 1)) for count in sides]
-    low = [np.floor(place).astype(int) for place in places]
+    positions = [np.arange(count) * ((side - 1) / max(count - 1, 1)) for count in sides]
+    low = [np.floor(position).astype(int) for position in positions]
     high = [np.minimum(index + 1, side - 1) for index in low]
-    part = [place - index for place, index in zip(places, low)]
+    fractions = [position - index for position, index in zip(positions, low)]
     rows = table.reshape(side, side, -1)
-    weights = part[0][:, None, None]
+    weights = fractions[0][:, None, None]
     lines = rows[low[0]] * (1 - weights) + rows[high[0]] * weights
-    weights = part[1][None, :, None]
+    weights = fractions[1][None, :, None]
     values = lines[:, low[1]] * (1 - weights) + lines[:, high[1]] * weights
     height, width = (count // merge_size for count in sides)
     squares = values.reshape(height, merge_size, width, merge_size, -1).transpose(0, 2, 1, 3, 4)
     return squares.reshape(sides[0] * sides[1], -1)
 
 
-def _look_up(table: Array) -> Model:
-    """``input [4, positions]`` to ``[4, positions, width]``."""
+def _lookup_model(table: Array) -> Model:
+    """Return a model that looks up the rows of ``table``: ``input [4, positions]`` to ``[4, positions, width]``."""
     indices = make_node(Parameter1(shape=PartialShape([4, None]), element_type=element_types.i64), (), "input")
     indices.outputs[0].add_name("input")
     rows = make_node(Const1(value=Tensor.from_array(table.astype(np.float32), element_types.f32)), (), "table")
@@ -379,7 +394,8 @@ def _look_up(table: Array) -> Model:
     return Model("positions", [indices], [make_node(Result1(), gather.outputs, f"{STATES}/result")])
 
 
-def _input(model: Model, name: str, shape: PartialShape, element_type: ElementType = element_types.f32) -> Output:
+def _add_input(model: Model, name: str, shape: PartialShape, element_type: ElementType = element_types.f32) -> Output:
+    """Add an input to the model, and return its value."""
     node = make_node(Parameter1(shape=shape, element_type=element_type), (), UniqueNames(model)(name))
     node.outputs[0].add_name(name)
     model.parameters = (*model.parameters, node)
@@ -387,7 +403,7 @@ def _input(model: Model, name: str, shape: PartialShape, element_type: ElementTy
 
 
 def pass_on(width: int | None) -> Model:
-    """Return a model that returns rows of ``width`` numbers: the embeddings of patches are a part of the encoder."""
+    """Return a model that returns its input ``[patches, width]``, for encoders that embed the patches themselves."""
     shape = PartialShape([None, width])
     patches = make_node(Parameter1(shape=shape, element_type=element_types.f32), (), PATCHES)
     patches.outputs[0].add_name(PATCHES)

@@ -1,8 +1,8 @@
-"""Speech from texts: SpeechT5, whose decoder is given all it has returned, and one new position a call.
+"""Text to speech: SpeechT5, whose decoder reads all frames that it has returned, one of them new in each call.
 
-An exporter leaves ``encoder_model.onnx``, the decoder as of other encoders with decoders, and what is behind it,
-``decoder_postnet_and_vocoder.onnx``, as one model. ``Text2SpeechPipeline`` runs that as two, one after the other: the
-first is then that of the spectrogram's shape alone, the second has all layers.
+Exporters write ``encoder_model.onnx``, decoders as of other encoder-decoder models, and one model of postnet and
+vocoder, ``decoder_postnet_and_vocoder.onnx``. ``Text2SpeechPipeline`` runs them as two models: the postnet written here
+only reshapes the spectrogram, and the vocoder has all layers of the exported model.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .settings import copied
 TASK = "text-to-speech"
 VOCODER = "decoder_postnet_and_vocoder"
 _CLASS = "SpeechT5ForTextToSpeech"
-_BANDS, _STEPS = 80, 2
-"""Defaults of the numbers of a spectrogram's row, and of rows a call."""
+_BANDS, _FRAMES = 80, 2
+"""Defaults of the number of mel bands, and of the frames that one call of the decoder returns."""
 _RAW, _SPECTROGRAM, _REFINED, _WAVE = "raw_spectrogram", "spectrogram", "postnet_spectrogram", "waveform"
 _SPECTRUM = "spectrum"
 _INPUTS = ("output_sequence", "speaker_embeddings", "encoder_attention_mask")
@@ -40,7 +40,7 @@ _DECODER_NAMES = {"output_sequence": "inputs_embeds"}
 
 
 def recognise_speech(source: SourceFolder, task: str | None) -> Pipeline | None:
-    """A folder with an encoder of texts, a decoder of spectrograms, and a vocoder."""
+    """Return the pipeline of a folder with a text encoder, a spectrogram decoder and a vocoder; None for others."""
     vocoder = source.files.get(VOCODER)
     if task not in (None, TASK) or vocoder is None or not source.files.has("encoder_model"):
         return None
@@ -59,7 +59,7 @@ def recognise_speech(source: SourceFolder, task: str | None) -> Pipeline | None:
         (
             Part("encoder", parts.encoder, "openvino_encoder_model.xml", partial(convert_part, names=_ENCODER_NAMES)),
             Part("decoder", parts.others, "openvino_decoder_model.xml", decoder),
-            Part("spectrogram", vocoder, "openvino_postnet.xml", lambda *_: _joined(bands)),
+            Part("spectrogram", vocoder, "openvino_postnet.xml", lambda *_: _make_postnet(bands)),
             Part("vocoder", vocoder, "openvino_vocoder.xml", convert_part),
         ),
         (TokenizerFiles(source.path),),
@@ -75,10 +75,10 @@ def _check(source: SourceFolder, parts: EncoderDecoder, vocoder: Path) -> None:
             f"{source.path / CONFIGURATION} names the architecture '{names[0]}', but of those with an encoder and a "
             f"decoder Text2SpeechPipeline runs {_CLASS} alone"
         )
-    steps = source.configuration.get("reduction_factor", _STEPS)
-    if steps != _STEPS:
+    steps = source.configuration.get("reduction_factor", _FRAMES)
+    if steps != _FRAMES:
         raise UnsupportedModelError(
-            f"'reduction_factor' in {source.path / CONFIGURATION} must be {_STEPS}, the rows of a spectrogram that "
+            f"'reduction_factor' in {source.path / CONFIGURATION} must be {_FRAMES}, the frames of a spectrogram that "
             f"Text2SpeechPipeline takes from a call, but is {steps}"
         )
     inputs, outputs = graph_names(parts.others)
@@ -95,14 +95,14 @@ def _convert_decoder(parts: EncoderDecoder, options: ConversionOptions) -> Model
     return model
 
 
-def _joined(bands: int) -> Model:
-    """``[calls, 1, rows, bands]`` as ``[calls * rows, bands]``."""
+def _make_postnet(bands: int) -> Model:
+    """Return a model that reshapes ``[calls, 1, frames, bands]`` to ``[calls * frames, bands]``."""
     parameter = make_node(
-        Parameter1(shape=PartialShape([None, 1, _STEPS, bands]), element_type=element_types.f32), (), _RAW
+        Parameter1(shape=PartialShape([None, 1, _FRAMES, bands]), element_type=element_types.f32), (), _RAW
     )
     parameter.outputs[0].add_name(_RAW)
-    rows = Tensor.from_array(np.array([-1, bands]), element_types.i64)
-    target = make_node(Const1(value=rows), (), f"{_REFINED}/shape")
+    shape = Tensor.from_array(np.array([-1, bands]), element_types.i64)
+    target = make_node(Const1(value=shape), (), f"{_REFINED}/shape")
     reshaped = make_node(Reshape1(special_zero=False), [parameter.outputs[0], target.outputs[0]], _REFINED)
     reshaped.outputs[0].add_name(_REFINED)
     return Model("spectrogram", [parameter], [make_node(Result1(), reshaped.outputs, f"{_REFINED}/result")])

@@ -1,6 +1,6 @@
 """Preprocessing as layers at the inputs and outputs of a model.
 
-u8 [n, h, w, c] -> Convert -> Interpolate -> Subtract -> Multiply -> Transpose -> what read the input before
+u8 [n, h, w, c] -> Convert -> Interpolate -> Subtract -> Multiply -> Transpose -> readers of the input
 
 These are the layers that OpenVINO's PrePostProcessor writes, in its order, so that its plug-ins fuse them.
 """
@@ -42,9 +42,9 @@ _PLANES = {
 
 @graph_pass("preprocessing", PROCESSING)
 def insert(model: Model, inputs: Mapping[str, Preprocess], outputs: Mapping[str, Postprocess]) -> int:
-    """Put the steps of these inputs and outputs into the model, in place; how many inputs and outputs changed.
+    """Insert the steps of these inputs and outputs into the model, in place; return the number of both.
 
-    Names are tensor names. What was done is recorded in the model's ``rt_info``. Raises :class:`ConversionError` for
+    Names are tensor names. The steps are recorded in the model's ``rt_info``. Raises :class:`ConversionError` for
     an unknown name, and where steps do not fit.
     """
     record = Recorded.of(model)
@@ -59,46 +59,50 @@ def insert(model: Model, inputs: Mapping[str, Preprocess], outputs: Mapping[str,
                 "model that has none"
             )
         resolved.append((node, resolve(own, steps, node.outputs[0].type)))
-    taken = {**record.inputs}
+    input_steps = dict(record.inputs)
     reversed_layers = list(record.reversed_layers)
     for node, resolved_steps in resolved:
         reversed_layers += _insert_input(model, node, resolved_steps)
-        taken[resolved_steps.name] = resolved_steps.steps
-    written = dict(record.outputs)
-    for name, behind in outputs.items():
+        input_steps[resolved_steps.name] = resolved_steps.steps
+    output_steps = dict(record.outputs)
+    for name, postprocess in outputs.items():
         node = ends[name]
         own = node.end_names[0]
-        if own in written:
+        if own in output_steps:
             raise ConversionError(f"output '{own}' has postprocessing already: give all of it in one conversion")
-        written[own] = _insert_output(model, node, own, behind)
-    Recorded(taken, written, tuple(reversed_layers)).write(model)
+        output_steps[own] = _insert_output(model, node, own, postprocess)
+    Recorded(input_steps, output_steps, tuple(reversed_layers)).write(model)
     return len(inputs) + len(outputs)
 
 
 def _ends(role: str, nodes: Sequence[Node], requested: Mapping[str, object]) -> dict[str, Node]:
+    """Return the inputs or outputs (``role``) by the requested names.
+
+    Raises :class:`ConversionError` for an unknown name, and for two names of one node.
+    """
     nodes_by_name = {name: node for node in nodes for name in (*node.end_names, node.name)}
     for name in requested:
         if name not in nodes_by_name:
-            there = ", ".join(repr((node.end_names or [node.name])[0]) for node in nodes) or "none"
-            raise ConversionError(f"the model has no {role} '{name}' to process; its {role}s are {there}")
+            available = ", ".join(repr((node.end_names or [node.name])[0]) for node in nodes) or "none"
+            raise ConversionError(f"the model has no {role} '{name}' to process; its {role}s are {available}")
     if len({nodes_by_name[name] for name in requested}) != len(requested):
         raise ConversionError(f"an {role} is given two descriptions: name it once")
     return {name: nodes_by_name[name] for name in requested}
 
 
 def inner_name(name: str) -> str:
-    """The tensor name of what the model itself takes or returns."""
+    """Return the tensor name of an input behind its steps, or of an output in front of them."""
     return f"{name}/model"
 
 
 def layout_info(layout: str) -> RuntimeInfo:
-    """The mark of a port that OpenVINO reads a layout from."""
+    """Return the attribute in the ``rt_info`` of a port that OpenVINO reads a layout from."""
     text = "[" + ",".join(layout.upper()) + "]"
     return RuntimeInfo("attribute", (("name", "layout"), ("version", "0"), ("layout", text)))
 
 
 def _insert_input(model: Model, node: Node, resolved_steps: Resolved) -> list[str]:
-    """The layers that now hold weights for reversed channels."""
+    """Insert the steps of an input; return the names of layers whose weights were reversed for swapped colors."""
     (old,) = node.outputs
     unique = UniqueNames(model)
     parameter = make_node(
@@ -121,8 +125,8 @@ def _insert_input(model: Model, node: Node, resolved_steps: Resolved) -> list[st
     reverses = resolved_steps.steps.swaps_colors
     if reverses:
         axis = resolved_steps.order.index(cast(int, resolved_steps.channel_axis))
-        layers_reversed = reverse_in_weights(model, old, axis)
-        reverses, reversed_layers = layers_reversed is None, layers_reversed or []
+        with_reversed_weights = reverse_in_weights(model, old, axis)
+        reverses, reversed_layers = with_reversed_weights is None, with_reversed_weights or []
     builder = Builder(unique)
     builder.begin(node)
     value = steps_as_layers(
@@ -157,29 +161,36 @@ def steps_as_layers(
         value = layers.in_type(builder, value, resolved_steps.works_in)
     if resolved_steps.sizes is not None:
         axes = [cast(str, steps.layout).index(letter) for letter in "hw"]
-        value = _resized(builder, value, steps, resolved_steps.sizes, axes)
+        value = _resize(builder, value, steps, resolved_steps.sizes, axes)
     value = layers.in_type(builder, value, resolved_steps.works_in)
     if reverses:
         axis = cast(int, resolved_steps.channel_axis)
         value = builder.emit(Gather8(batch_dims=0), value, builder.constant([2, 1, 0]), builder.constant(axis))
-    turned = swapped and not reverses
+    is_reversed = swapped and not reverses
     if steps.mean is not None:
-        value = builder.emit(Subtract1(), value, _by_channel(builder, steps.mean, resolved_steps, turned=turned))
+        value = builder.emit(
+            Subtract1(), value, _channel_constant(builder, steps.mean, resolved_steps, is_reversed=is_reversed)
+        )
         value.node.runtime_info = (PREPROCESSING,)
     if steps.scale is not None:
         dtype = resolved_steps.works_in.dtype.type
         inverse = [dtype(1) / dtype(number) for number in cast("Sequence[float]", steps.scale)]
-        value = builder.emit(Multiply1(), value, _by_channel(builder, inverse, resolved_steps, turned=turned))
+        value = builder.emit(
+            Multiply1(), value, _channel_constant(builder, inverse, resolved_steps, is_reversed=is_reversed)
+        )
         value.node.runtime_info = (PREPROCESSING,)
     if resolved_steps.order != tuple(range(len(resolved_steps.order))):
         value = builder.emit(Transpose1(), value, builder.constant(list(resolved_steps.order)))
     return layers.in_type(builder, value, element_type(type_name))
 
 
-def _resized(
+def _resize(
     builder: Builder, value: Output, steps: Preprocess, sizes: tuple[int, int] | int, axes: Sequence[int]
 ) -> Output:
-    """Images of another height and width, which are the dimensions ``axes``, and the middle of them."""
+    """Resize images along ``axes``, height and width, and cut out their center where ``steps`` crop.
+
+    ``sizes`` are the target height and width, or the length of the shorter side.
+    """
     is_pillow = steps.resize in PILLOW_RESIZES
     resize = Interpolate11(
         mode=cast(str, steps.resize),
@@ -200,30 +211,31 @@ def _resized(
         length = cast("tuple[int, int]", steps.crop)[index]
         if not isinstance(sizes, int) and sizes[index] == length:
             continue
-        # A Gather, whose result has a static dimension, as the model's input may have to
+        # Gather, not Slice: its result has a static dimension, which the model's input may require.
         side = builder.emit(Gather8(batch_dims=0), target, builder.constant([index]), builder.constant(0))
         rest = builder.emit(Subtract1(), side, builder.constant([length]))
         first = builder.emit(Divide1(), rest, builder.constant([2]))
-        places = layers.add(builder, first, builder.constant(list(range(length))))
-        value = builder.emit(Gather8(batch_dims=0), value, places, builder.constant(axis))
+        positions = layers.add(builder, first, builder.constant(list(range(length))))
+        value = builder.emit(Gather8(batch_dims=0), value, positions, builder.constant(axis))
     return value
 
 
-def _by_channel(builder: Builder, numbers: object, resolved_steps: Resolved, *, turned: bool) -> Output:
+def _channel_constant(builder: Builder, numbers: object, resolved_steps: Resolved, *, is_reversed: bool) -> Output:
+    """Return a constant of one number for each channel, or for all, that broadcasts along the channel axis."""
     values = np.asarray(numbers)
     if values.size == 1:
         shape = [1]
     else:
         shape = [1] * len(resolved_steps.order)
         shape[cast(int, resolved_steps.channel_axis)] = values.size
-        values = values[::-1] if turned else values
+        values = values[::-1] if is_reversed else values
     constant = builder.constant(values.reshape(shape), resolved_steps.works_in)
     constant.node.runtime_info = (PREPROCESSING,)
     return constant
 
 
 def _insert_output(model: Model, node: Node, name: str, steps: Postprocess) -> Postprocess:
-    """Put the steps between a result and what it returned; what was done, with types complete."""
+    """Insert steps in front of a result; return them with the element type that they convert to."""
     (old,) = node.inputs
     order = order_of_output(name, steps, old.type)
     target_type = element_type(steps.element_type) if steps.element_type else old.element_type

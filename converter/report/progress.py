@@ -1,4 +1,4 @@
-"""Progress: a spinner beside a task; of many models a line for each that is done, and those that run."""
+"""Progress on the terminal: a spinner for one task; for a batch a line per finished model, and the running ones."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from converter.batch.process import Running
     from converter.batch.rows import Row
 
-_MOST_SHOWN = 8
+_MAX_LISTED = 8
 """Maximum number of running models that are listed."""
 
 
 class BatchProgress:
-    """A context; :meth:`done` is called with each row."""
+    """A context that shows the progress of a batch; call :meth:`done` with the row of each finished model."""
 
     def __init__(self, inform: Callable[[str], None], count: int, running: Running, *, quiet: bool) -> None:
         self._inform = inform
@@ -38,7 +38,7 @@ class BatchProgress:
             from rich.live import Live
 
             self._live = Live(
-                console=Console(stderr=True), get_renderable=self._drawing, transient=True, refresh_per_second=4
+                console=Console(stderr=True), get_renderable=self._render, transient=True, refresh_per_second=4
             )
             self._live.start()
         return self
@@ -50,17 +50,17 @@ class BatchProgress:
             self._live.stop()
 
     def done(self, row: Row) -> None:
-        """Count a row. Those that failed stay on the terminal; elsewhere each row is a line of its own."""
+        """Count a row. On a terminal only rows of failures are printed; elsewhere each row is a line."""
         self._finished += 1
         self._failed += not row.passed
         self._reused += row.reused
         if self._live is None:
-            took = "done before" if row.reused else f"{row.seconds:.1f} s"
-            self._inform(f"[{self._finished}/{self._count}] {_format_row(row)} ({took})")
+            duration = "done before" if row.reused else f"{row.seconds:.1f} s"
+            self._inform(f"[{self._finished}/{self._count}] {_format_row(row)} ({duration})")
         elif not row.passed:
             self._live.console.print(_format_row(row), style="red", markup=False, highlight=False, soft_wrap=True)
 
-    def _drawing(self) -> RenderableType:
+    def _render(self) -> RenderableType:
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -74,7 +74,7 @@ class BatchProgress:
             text.append(f", {self._reused} done before")
         head.add_row(ProgressBar(self._count, self._finished, width=30), text)
         rows = Table.grid(padding=(0, 1))
-        for name, seconds in self._running.names()[:_MOST_SHOWN]:
+        for name, seconds in self._running.names()[:_MAX_LISTED]:
             rows.add_row(Text(f"{seconds:6.1f} s"), Text(name, overflow="ellipsis", no_wrap=True))
         return Group(head, rows)
 
@@ -87,10 +87,10 @@ def _format_row(row: Row) -> str:
 def spinner(task: str, patience: float) -> Iterator[Callable[[str, float], None]]:
     """Show ``task`` and its time on the terminal of stderr once it takes more than ``patience`` seconds.
 
-    The context gets a function that shows another name, and the share that is done.
+    The context value is a function that shows another name, and the share between 0 and 1 that is done.
     """
     progresses: list[Progress] = []
-    shown = [task]
+    description = task
 
     def show() -> None:
         from rich.console import Console
@@ -103,12 +103,13 @@ def spinner(task: str, patience: float) -> Iterator[Callable[[str, float], None]
             TimeElapsedColumn(),
         )
         progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        progress.add_task(shown[-1], total=None)
+        progress.add_task(description, total=None)
         progress.start()
         progresses.append(progress)
 
     def update(name: str, share: float) -> None:
-        shown[:] = [name]
+        nonlocal description
+        description = name
         for progress in progresses:
             progress.update(progress.task_ids[0], description=name, total=1.0, completed=share)
 
@@ -119,6 +120,6 @@ def spinner(task: str, patience: float) -> Iterator[Callable[[str, float], None]
         yield update
     finally:
         timer.cancel()
-        timer.join()  # it may be starting to draw
+        timer.join()  # show() may be running
         for progress in progresses:
             progress.stop()

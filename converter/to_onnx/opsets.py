@@ -1,17 +1,20 @@
-"""The opset of a model that is exported: the caller's, or the lowest one that says the model compactly."""
+"""The opset of an exported model: the caller's, or the lowest one that expresses the model compactly."""
 
 from __future__ import annotations
 
 from converter.errors import ConversionError
 
 OLDEST = 7
-"""The first opset that can be written: from it on operands are broadcast as today."""
+"""The first opset that can be written: since opset 7 operands broadcast as in NumPy."""
 FORMS = 13
-"""The opset in whose forms exporters write; see :mod:`converter.to_onnx.older_forms`. The lowest that is chosen."""
+"""The opset whose forms of operators exporters write, and the lowest that is chosen without the caller.
+
+:mod:`converter.to_onnx.older_forms` translates these forms for lower opsets of the caller.
+"""
 NEWEST = 28
-"""The last one that can be written."""
+"""The last opset that can be written."""
 RELEASED = 25
-"""The last one that is chosen where the caller does not: released runtimes read it."""
+"""The last opset that is chosen without the caller: released runtimes read it."""
 
 
 class OpsetTooLow(Exception):
@@ -25,8 +28,8 @@ class OpsetTooLow(Exception):
 class Opsets:
     """The opset to write, and the opsets that layers required.
 
-    Where the caller did not choose one, every question is answered with yes and remembered: the export is repeated
-    with the highest opset that was asked for.
+    Where the caller did not choose one, :meth:`at_least` is always true, and ``needed`` becomes the highest opset that
+    was required: the export is then repeated with it.
     """
 
     def __init__(self, version: int, *, is_chosen: bool) -> None:
@@ -34,11 +37,14 @@ class Opsets:
         self.is_chosen = is_chosen
         self.needed = version
         self.most = RELEASED
-        """The last opset in which the runtime has every operator that was used, if the caller leaves it open."""
+        """The last opset in which the runtime has every operator that was used; ignored where the caller chose one."""
 
     @classmethod
     def of(cls, opset: int | None) -> Opsets:
-        """``opset`` is the caller's. Raises :class:`ConversionError` for one that cannot be written."""
+        """Return the state for the ``opset`` of the caller; None leaves the choice to the export.
+
+        Raises :class:`ConversionError` for an opset that cannot be written.
+        """
         if opset is None:
             return cls(FORMS, is_chosen=False)
         if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= NEWEST:
@@ -47,11 +53,11 @@ class Opsets:
 
     @classmethod
     def from_declared(cls, version: int) -> Opsets:
-        """That of the ONNX file that the IR was made from is the lowest one to be used."""
+        """Return the state for the opset of the ONNX file that the IR was made from: the lowest one to be used."""
         return cls(min(max(version, FORMS), RELEASED), is_chosen=False)
 
     def at_least(self, version: int) -> bool:
-        """True if operators of that opset may be used; where the caller did not choose, they may."""
+        """True if operators of that opset may be used: always, unless the caller chose an earlier one."""
         if version <= self.version:
             return True
         if self.is_chosen:
@@ -64,6 +70,6 @@ class Opsets:
         self.most = min(self.most, version)
 
     def require(self, version: int, feature: str) -> None:
-        """Raises :class:`OpsetTooLow` where ``feature`` needs a later opset than the caller's."""
+        """Raise :class:`OpsetTooLow` where ``feature`` needs a later opset than the caller's."""
         if not self.at_least(version):
             raise OpsetTooLow(version, feature)

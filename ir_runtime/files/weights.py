@@ -1,4 +1,4 @@
-"""The ``.bin`` file: where each constant lies, and how it is written."""
+"""The ``.bin`` file: offsets of the constants, and writing it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .digests import blake2b
 from .whole_files import NewFile
 
 Progress = Callable[[float], object]
-"""Is called with the share of the work that is done, between 0 and 1."""
+"""A function that is called with the share of the work that is done, between 0 and 1."""
 
 ALIGNMENT = 64
 """Constants start at multiples of this many bytes, so that mapped ones are aligned; readers accept gaps."""
 
 
 class WeightsLayout:
-    """Gives every tensor its place in the ``.bin`` file; identical bytes share one."""
+    """Assigns offsets in the ``.bin`` file to tensors; those of identical bytes share one."""
 
     def __init__(self) -> None:
         self._end = 0
@@ -30,7 +30,7 @@ class WeightsLayout:
         self._by_digest: dict[bytes, int] = {}
 
     def place(self, tensor: Tensor) -> tuple[int, int]:
-        """(offset, size) in bytes of the tensor's data."""
+        """Return the offset and the size of the tensor's data, in bytes."""
         position = self._by_identity.get(id(tensor))
         if position is None:
             position = self._by_identity[id(tensor)] = self._find_or_append(tensor)
@@ -40,20 +40,20 @@ class WeightsLayout:
         size = tensor.byte_size
         if size == 0:
             return 0, 0
-        peers = self._by_sample.setdefault((size, tensor.sample()), [])
+        candidates = self._by_sample.setdefault((size, tensor.sample()), [])
         digest = None
-        if peers and tensor.is_sample_whole:
-            return peers[0][1], size
-        if peers:
-            if len(peers) == 1:
-                self._by_digest[digest_of(peers[0][0])] = peers[0][1]
+        if candidates and tensor.is_sample_whole:
+            return candidates[0][1], size
+        if candidates:
+            if len(candidates) == 1:
+                self._by_digest[digest_of(candidates[0][0])] = candidates[0][1]
             digest = digest_of(tensor)
             if digest in self._by_digest:
                 return self._by_digest[digest], size
         offset = -(-self._end // ALIGNMENT) * ALIGNMENT
         self._end = offset + size
         self._blobs.append((offset, tensor))
-        peers.append((tensor, offset))
+        candidates.append((tensor, offset))
         if digest is not None:
             self._by_digest[digest] = offset
         return offset, size
@@ -62,27 +62,25 @@ class WeightsLayout:
         """Write every blob, with zeros in the gaps; ``progress`` is called with the share that is written."""
         write_blobs(file, self._blobs, progress)
         if self._by_identity and not self._end:
-            # A file of no bytes cannot be mapped, and some readers take constants in it for missing ones.
+            # An empty file cannot be mapped, and some readers report its constants as missing.
             file.write(b"\0")
 
 
 def write_blobs(file: IO[bytes], blobs: Sequence[tuple[int, Tensor]], progress: Progress | None = None) -> None:
-    """Write tensors at offsets, which rise, with zeros in the gaps; threads write large ones at a time.
-
-    ``file`` is empty before.
-    """
+    """Write tensors at ascending offsets of an empty file, with zeros in the gaps; threads share large models."""
     total, done = sum(tensor.byte_size for _, tensor in blobs), 0
     if isinstance(file, NewFile) and hasattr(os, "pwrite") and total >= threads.LARGE:
-        written = _write_at_places(file, blobs, total)
+        tensors = _write_at_offsets(file, blobs, total)
     else:
-        written = _write_in_turn(file, blobs)
-    for tensor in written:
+        tensors = _write_in_sequence(file, blobs)
+    for tensor in tensors:
         done += tensor.byte_size
         if progress is not None:
             progress(done / total)
 
 
-def _write_in_turn(file: IO[bytes], blobs: Sequence[tuple[int, Tensor]]) -> Iterator[Tensor]:
+def _write_in_sequence(file: IO[bytes], blobs: Sequence[tuple[int, Tensor]]) -> Iterator[Tensor]:
+    """Write tensors one after the other, and yield each when it is written."""
     position = 0
     for offset, tensor in blobs:
         file.write(bytes(offset - position))
@@ -91,12 +89,12 @@ def _write_in_turn(file: IO[bytes], blobs: Sequence[tuple[int, Tensor]]) -> Iter
         yield tensor
 
 
-def _write_at_places(file: NewFile, blobs: Sequence[tuple[int, Tensor]], total: int) -> Iterator[Tensor]:
-    """Write tensors at their offsets; the system fills the gaps with zeros."""
+def _write_at_offsets(file: NewFile, blobs: Sequence[tuple[int, Tensor]], total: int) -> Iterator[Tensor]:
+    """Write tensors in threads, and yield them in their order; the system fills the gaps with zeros."""
 
     def write(blob: tuple[int, Tensor]) -> Tensor:
         offset, tensor = blob
-        tensor.write_to(cast("IO[bytes]", _FileFrom(file, offset)), offset)
+        tensor.write_to(cast("IO[bytes]", _FileAtOffset(file, offset)), offset)
         return tensor
 
     last_offset, last = blobs[-1]
@@ -104,7 +102,7 @@ def _write_at_places(file: NewFile, blobs: Sequence[tuple[int, Tensor]], total: 
     return threads.map_in_order(write, blobs, total)
 
 
-class _FileFrom:
+class _FileAtOffset:
     """A part of a file that is written from an offset on, with a position of its own."""
 
     def __init__(self, file: NewFile, offset: int) -> None:
@@ -119,7 +117,7 @@ class _FileFrom:
 
 
 def digest_of(tensor: Tensor) -> bytes:
-    """Return the key of tensors that hold the same bytes; they are read a few at a time."""
+    """Return a digest of the tensor's size and bytes, which are read in chunks."""
     digest = blake2b(tensor.byte_size.to_bytes(8, "little"), digest_size=32)
     _update(digest, tensor.chunks())
     return digest.digest()

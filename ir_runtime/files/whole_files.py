@@ -1,4 +1,4 @@
-"""Files that appear complete or not at all: written under another name, and renamed once they are on the disk."""
+"""Atomic writing of files: they are written under a temporary name, and renamed once they are on the disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..errors import FileError
 
 
 class NewFile(io.BufferedWriter):
-    """A file that is written under another name; one that is stopped takes no more bytes, from any thread."""
+    """A file under a temporary name. Once :attr:`is_stopped` is set, writes from any thread raise :class:`OSError`."""
 
     is_stopped = False
 
@@ -46,41 +46,41 @@ _SYNC_SECONDS = 0.01
 
 
 def check_target(path: str | os.PathLike[str]) -> None:
-    """Raises :class:`FileError` where ``path`` exists and is no regular file: a folder, a device, a pipe.
+    """Raise :class:`FileError` where ``path`` exists and is no regular file: a folder, a device, a pipe.
 
     A file is written under another name and then renamed, which would replace the device by a file.
     """
     path = Path(path)
     try:
         with contextlib.suppress(FileNotFoundError):
-            os.stat(path)  # which refuses what no path may hold, where path.exists() is False
-        refused = path.exists() and not path.is_file()
+            os.stat(path)  # raises for invalid paths, for which path.exists() may be False
+        is_refused = path.exists() and not path.is_file()
     except ValueError as error:
         raise FileError(f"{str(path)!r} cannot be the path of a file: {error}") from error
     except OSError as error:
         raise FileError.of(error, path, "written") from error
-    if refused:
+    if is_refused:
         raise FileError(f"'{path}' exists and is not a regular file: it cannot be written over")
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raises :class:`FileError` where :func:`write_whole` cannot write this file. Called before the work.
+    """Raise :class:`FileError` where :func:`write_whole` cannot write this file; to be called before long work.
 
-    Its folder must be writable, or be one that can be created, and what is there under its name must be a file.
+    Its folder must be writable, or possible to create, and an existing entry of its name must be a regular file.
     """
     check_target(path)
-    with _refusals_name(Path(path)):
+    with _naming_file(Path(path)):
         _try_to_write_in(Path(path).parent)
 
 
 def check_folder(path: str | os.PathLike[str]) -> None:
-    """Raises :class:`FileError` where this folder cannot be made, or is not writable."""
-    with _refusals_name(Path(path)):
+    """Raise :class:`FileError` where this folder cannot be created, or is not writable."""
+    with _naming_file(Path(path)):
         _try_to_write_in(Path(path))
 
 
 def _try_to_write_in(folder: Path) -> None:
-    """Write a file in a folder, or in the first folder above that exists, and remove it."""
+    """Create a file in a folder, or in its closest existing parent, and remove it."""
     while not folder.exists() and folder.parent != folder:
         folder = folder.parent
     with _temporary(folder / "file"):
@@ -88,14 +88,14 @@ def _try_to_write_in(folder: Path) -> None:
 
 
 def write_whole(path: Path, write: Write) -> None:
-    """Write one file, in a folder that is created where there is none.
+    """Write one file; missing folders are created.
 
-    Raises :class:`FileError`, which names the file; an older file is then kept.
+    Raises :class:`FileError`, which names the file; an older file then stays.
     """
     check_target(path)
-    with _refusals_name(path):
+    with _naming_file(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with _refusals_name(path), _temporary(path) as (file, temporary):
+    with _naming_file(path), _temporary(path) as (file, temporary):
         _write_to(file, write)
         os.replace(temporary, path)
         _sync_folder(path.parent)
@@ -104,29 +104,29 @@ def write_whole(path: Path, write: Write) -> None:
 def write_pair(second: Path, text: Callable[[], Iterable[bytes | memoryview]], first: Path, write_first: Write) -> None:
     """Write two files that belong together; a process that sees the new ``second`` also sees the new ``first``.
 
-    ``text`` gives the contents of the second; it is computed while the first is written. Raises :class:`FileError`,
+    ``text`` returns the contents of the second; it runs while the first is written. Raises :class:`FileError`,
     which names the file that cannot be written.
     """
     with (
-        _refusals_name(first),
+        _naming_file(first),
         _temporary(first) as (first_file, first_temporary),
-        _refusals_name(second),
+        _naming_file(second),
         _temporary(second) as (second_file, second_temporary),
     ):
         with (
-            _refusals_name(first),
+            _naming_file(first),
             _descriptor(first_file) as descriptor,
-            _Aside(lambda: _write_to(first_file, write_first)) as aside,
+            _InThread(lambda: _write_to(first_file, write_first)) as writing,
         ):
             try:
                 content = text()
-                while not aside.is_done_within(_SYNC_SECONDS):
-                    _sync_data(descriptor)  # the disk works while the processor prepares further weights
-            except BaseException:  # KeyboardInterrupt, too, does not wait for gigabytes
+                while not writing.is_done_within(_SYNC_SECONDS):
+                    _sync_data(descriptor)  # so that the disk writes while the processor prepares further weights
+            except BaseException:  # KeyboardInterrupt as well: the thread must not write further gigabytes
                 first_file.is_stopped = True
                 raise
         _write_to(second_file, lambda file: file.writelines(content))
-        with _alone_in(second.parent):
+        with _locked(second.parent):
             # An old second must never be beside a new first: it is removed, and the new one comes last.
             second.unlink(missing_ok=True)
             os.replace(first_temporary, first)
@@ -136,15 +136,15 @@ def write_pair(second: Path, text: Callable[[], Iterable[bytes | memoryview]], f
 
 @contextlib.contextmanager
 def whole_folder(target: Path) -> Iterator[Path]:
-    """A folder to write in; at the end its files become those of ``target``, all of them or none.
+    """Return a context with a folder to write in; at its end all files are moved to ``target``, or none.
 
-    ``target`` is created where there is none, and gone where that fails; its files of other names stay. Raises
+    ``target`` is created where it is missing, and removed again on failure; its files of other names stay. Raises
     :class:`FileError`, which names the file in ``target``.
     """
-    from shutil import rmtree  # single files need none of it
+    from shutil import rmtree  # imported here, as single files do not need it
 
     with contextlib.ExitStack() as folders:
-        with _refusals_name(target):
+        with _naming_file(target):
             _make_folder(target, folders)
             aside = target / f".{os.urandom(6).hex()}.part"
             _make_folder(aside / "new", folders)
@@ -152,7 +152,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
         try:
             try:
                 yield new
-            except OSError as error:  # named as what was to be written
+            except OSError as error:  # the message names the file in target, not in the temporary folder
                 failure = FileError.of(error, error.filename2 or error.filename or target, "written")
                 renamed = FileError(str(failure).replace(str(new), str(target)))
                 renamed.errno = failure.errno
@@ -160,7 +160,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
             files = sorted(path.relative_to(new) for path in new.rglob("*") if not path.is_dir())
             for file in files:
                 check_target(target / file)
-            with _refusals_name(target), _alone_in(target):
+            with _naming_file(target), _locked(target):
                 _move(files, new, target, aside, folders)
                 for number in range(len(files)):
                     (aside / str(number)).unlink(missing_ok=True)
@@ -170,7 +170,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 
 def _make_folder(folder: Path, cleanup: contextlib.ExitStack) -> None:
-    """Create a folder and its missing parents; leaving ``cleanup`` removes those that are empty."""
+    """Create a folder and its missing parents; the end of ``cleanup`` removes those that are empty."""
     if not folder.is_dir():
         if folder.parent != folder:
             _make_folder(folder.parent, cleanup)
@@ -184,9 +184,9 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _move(files: list[Path], new: Path, target: Path, aside: Path, folders: contextlib.ExitStack) -> None:
-    """Move files from ``new`` to ``target``, and those that they replace to ``aside``, by number; or move nothing."""
+    """Move files from ``new`` to ``target``, and those that they replace to ``aside``, by number; or move none."""
     with contextlib.ExitStack() as undo:
-        # No old file must be beside a new one that it belongs to, and weights come before their .xml.
+        # Old files go first, so that no .xml is ever beside weights of another version; new weights precede their .xml.
         for number, file in enumerate(files):
             if os.path.lexists(target / file):
                 undo.callback(_move_back, aside / str(number), target / file)
@@ -203,10 +203,10 @@ def _move_back(source: Path, target: Path) -> None:
         os.replace(source, target)
 
 
-class _Aside:
-    """A context that runs ``work`` in a thread of its own; at the end it waits, and raises what ``work`` raised.
+class _InThread:
+    """A context that runs ``work`` in a thread; its end waits for the thread, and raises the error of ``work``.
 
-    Without threads the context begins after the work.
+    On platforms without threads the work runs before the context begins.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -217,10 +217,10 @@ class _Aside:
     def _run(self) -> None:
         try:
             self._work()
-        except BaseException as error:  # raised again by the thread that waits
+        except BaseException as error:  # __exit__ raises it in the waiting thread
             self._raised = error
 
-    def __enter__(self) -> _Aside:
+    def __enter__(self) -> _InThread:
         if self._thread is None:
             self._work()
         else:
@@ -228,7 +228,7 @@ class _Aside:
         return self
 
     def is_done_within(self, seconds: float) -> bool:
-        """Wait at most so long; whether the work is done."""
+        """Wait for at most ``seconds``; True if the work is done."""
         if self._thread is None:
             return True
         self._thread.join(seconds)
@@ -248,7 +248,7 @@ def _sync_data(descriptor: int) -> None:
 
 @contextlib.contextmanager
 def _descriptor(file: IO[bytes]) -> Iterator[int]:
-    """A further descriptor of an open file, which stays open when the file is closed."""
+    """Duplicate the descriptor of an open file; it stays valid when the file is closed."""
     descriptor = os.dup(file.fileno())
     try:
         yield descriptor
@@ -264,7 +264,8 @@ def _write_to(file: NewFile, write: Write) -> None:
 
 
 @contextlib.contextmanager
-def _refusals_name(path: Path) -> Iterator[None]:
+def _naming_file(path: Path) -> Iterator[None]:
+    """Turn an :class:`OSError` inside the context into a :class:`FileError` that names ``path``."""
     try:
         yield
     except OSError as error:
@@ -273,7 +274,7 @@ def _refusals_name(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _temporary(path: Path) -> Iterator[tuple[NewFile, str]]:
-    """A file beside ``path`` that is gone afterwards unless it was renamed."""
+    """Create a file beside ``path``, which is removed at the end unless it was renamed."""
     handle, name = _create(path.parent)
     try:
         with NewFile(io.FileIO(handle, "wb")) as file:
@@ -284,7 +285,7 @@ def _temporary(path: Path) -> Iterator[tuple[NewFile, str]]:
 
 
 def _create(folder: Path) -> tuple[int, str]:
-    """A new file in ``folder``, open for writing; tempfile would bring a dozen modules for it."""
+    """Create a file in ``folder``, open for writing; an import of ``tempfile`` would load a dozen modules."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
     while True:
         # The name is short, so that it does not exceed the limit where the file's own name does not.
@@ -295,10 +296,10 @@ def _create(folder: Path) -> tuple[int, str]:
 
 
 @contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """A lock, where the system has them: no other process renames a pair in ``folder``. It ends with the process."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock ``folder``, so that no other process renames files in it; the system releases the lock of a dead process."""
     try:
-        import fcntl
+        import fcntl  # not on Windows
 
         handle = os.open(folder, os.O_RDONLY)
     except (ImportError, OSError):

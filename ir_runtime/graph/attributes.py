@@ -60,23 +60,23 @@ class Attribute:
         return self.default is REQUIRED
 
     def checked(self, value: Any, operation: str) -> Any:
-        """``value`` converted to the attribute's kind; raises :class:`AttributeValueError` where it cannot be."""
+        """Return ``value`` converted to the attribute's type; raises :class:`AttributeValueError` where it fails."""
         try:
             return self._check(value, self)
         except (TypeError, ValueError, ModelError) as error:
-            requirement = f"one of {', '.join(self.values)}" if self.values else f"of kind {self.value_type}"
+            requirement = f"one of {', '.join(self.values)}" if self.values else f"of type {self.value_type}"
             raise AttributeValueError(
                 f"{operation}: attribute '{self.xml or self.name}' must be {requirement}, but is {value!r}",
                 value,
             ) from error
 
     def parse(self, text: str) -> Any:
-        """The value of an XML text; raises :class:`ValueError`."""
+        """Return the value of an XML string; raises :class:`ValueError` for a malformed one."""
         return _PARSERS[self.value_type](text)
 
 
 def own_attributes(cls: type) -> dict[str, Attribute]:
-    """The attributes that the class itself declares, without its bases, in order."""
+    """Return the attributes that the class itself declares, without those of its bases, in order."""
     return {name: value for name, value in vars(cls).items() if isinstance(value, Attribute)}
 
 
@@ -114,12 +114,12 @@ def text(*, default: str = REQUIRED) -> Any:
 
 
 def strings(*, default: Iterable[str] = REQUIRED) -> Any:
-    """A list of words."""
+    """A list of strings without commas."""
     return Attribute("strings", default)
 
 
 def enum(*values: str, default: str = REQUIRED) -> Any:
-    """One of ``values``; read in any case, written as spelled here."""
+    """One of ``values``: upper and lower case are equal when it is read, and it is written as spelled here."""
     return Attribute("enum", default, values)
 
 
@@ -159,7 +159,7 @@ def _boolean(value: Any, attribute: Attribute) -> bool:
 
 def _string(value: Any, attribute: Attribute) -> str:
     if not isinstance(value, str):
-        raise ValueError("not a text")
+        raise ValueError("not a string")
     return value
 
 
@@ -186,11 +186,11 @@ _CHECKS: Mapping[str, Callable[[Any, Attribute], Any]] = {
 }
 
 
-# --- XML text ---
+# --- XML strings ---
 
 
 def format_attribute(value: Any) -> str:
-    """The XML text of an attribute's value."""
+    """Return the XML string of an attribute's value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, PartialShape):
@@ -237,7 +237,7 @@ _PARSERS: Mapping[str, Callable[[str], Any]] = {
     "boolean": _parse_bool,
     "text": str,
     "strings": lambda text: tuple(_split(text)),
-    "enum": str,  # its check knows the members
+    "enum": str,  # _enum checks the members
     "element_type": lambda text: element_types.element_type(text.lower()),
     "partial_shape": PartialShape.parse,
 }

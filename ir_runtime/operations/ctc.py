@@ -17,25 +17,26 @@ from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
 from .detection import require_rank, same_dimension
 
 
-def _decode(classes: Array, inside: Array, blank: int, merge: bool) -> tuple[Array, Array]:
-    """Return the mask of the places of ``classes`` ``[n, t]`` to keep, and the count of each row.
+def _decode(classes: Array, is_valid: Array, blank: int, merge: bool) -> tuple[Array, Array]:
+    """Return the mask of the ``classes`` ``[n, t]`` to keep, and the number of them in each row.
 
-    Blanks are dropped, and with ``merge`` repetitions of the class just before.
+    ``is_valid`` is False behind the end of a sequence. Blanks are dropped, and with ``merge`` repetitions of the class
+    one step before.
     """
-    before = np.concatenate([np.full((len(classes), 1), -1), classes[:, :-1]], 1)
-    is_kept = inside & (classes != blank)
+    previous = np.concatenate([np.full((len(classes), 1), -1), classes[:, :-1]], 1)
+    is_kept = is_valid & (classes != blank)
     if merge:
-        is_kept &= classes != before[:, : classes.shape[1]]
+        is_kept &= classes != previous[:, : classes.shape[1]]
     return is_kept, is_kept.sum(1)
 
 
-def _to_front(classes: Array, is_kept: Array) -> Array:
-    """The kept classes of each row, one after another; the rest of the row is -1."""
-    front = np.full(classes.shape, -1)
-    places = np.cumsum(is_kept, 1) - 1
+def _pack_left(classes: Array, is_kept: Array) -> Array:
+    """Move the classes to keep to the front of each row, in their order, and fill the rest with -1."""
+    packed = np.full(classes.shape, -1)
+    positions = np.cumsum(is_kept, 1) - 1
     rows = np.broadcast_to(np.arange(len(classes))[:, None], classes.shape)
-    front[rows[is_kept], places[is_kept]] = classes[is_kept]
-    return front
+    packed[rows[is_kept], positions[is_kept]] = classes[is_kept]
+    return packed
 
 
 @operation("CTCGreedyDecoder", opset=1)
@@ -60,9 +61,9 @@ class CTCGreedyDecoder1(Operation):
     def evaluate(self, *inputs: Array) -> Array:
         data, mask = inputs
         classes = data.argmax(-1).T if data.size else np.zeros(mask.T.shape, np.int64)
-        inside = np.logical_and.accumulate(mask.T != 0, axis=1)
-        is_kept, _ = _decode(classes, inside, data.shape[-1] - 1, self.ctc_merge_repeated)
-        return _to_front(classes, is_kept).astype(data.dtype)[..., None, None]
+        is_valid = np.logical_and.accumulate(mask.T != 0, axis=1)
+        is_kept, _ = _decode(classes, is_valid, data.shape[-1] - 1, self.ctc_merge_repeated)
+        return _pack_left(classes, is_kept).astype(data.dtype)[..., None, None]
 
 
 @operation("CTCGreedyDecoderSeqLen", opset=6)
@@ -96,7 +97,7 @@ class CTCGreedyDecoderSeqLen6(Operation):
         classes = data.argmax(-1) if data.size else np.zeros(data.shape[:2], np.int64)
         blank = int(blanks[0].reshape(-1)[0]) if blanks else count - 1
         is_kept, counts = _decode(classes, np.arange(steps) < lengths[:, None], blank, self.merge_repeated)
-        sequences = _to_front(classes, is_kept)
+        sequences = _pack_left(classes, is_kept)
         return sequences.astype(self.classes_index_type.dtype), counts.astype(self.sequence_length_type.dtype)
 
 
@@ -106,7 +107,7 @@ class CTCLoss4(Operation):
 
     Inputs: logits ``[n, t, c]``, the number of steps ``[n]``, labels ``[n, t]``, the number of labels
     ``[n]``, and optionally the class that is blank, by default the last one. Between labels there may
-    be blanks; ``ctc_merge_repeated`` lets a label go on for several steps, so that equal labels need
+    be blanks; ``ctc_merge_repeated`` lets a label continue for several steps, so that equal labels need
     a blank between them. ``preprocess_collapse_repeated`` first drops repeated labels, ``unique``
     every label that was there before. The output ``[n]`` is infinite where no path spells the labels.
     """
@@ -132,28 +133,29 @@ class CTCLoss4(Operation):
         blank = int(blanks[0].reshape(-1)[0]) if blanks else logits.shape[2] - 1
         if ((counts < 0) | (counts > steps) | (steps > logits.shape[1])).any():
             raise InferenceError(
-                f"of the {logits.shape[1]} steps at most those that exist may be taken, and at most one label "
-                f"for each, but {steps.tolist()} steps have {counts.tolist()} labels"
+                f"a sequence has 0 to {logits.shape[1]} steps and at most as many labels as steps, "
+                f"but {steps.tolist()} steps have {counts.tolist()} labels"
             )
         targets = [self._target(row[:count]) for row, count in zip(labels, counts.tolist())]
         states = np.full((len(targets), 2 * max(map(len, targets), default=0) + 1), blank, np.int64)
         for row, target in zip(states, targets):
             row[1 : 2 * len(target) : 2] = target
-        reached = self._forward(_log_softmax(logits), steps, states)
+        log_sums = self._forward(_log_softmax(logits), steps, states)
         last = np.array([2 * len(target) for target in targets], np.int64)
         rows = np.arange(len(targets))
-        total = np.logaddexp(reached[rows, last], np.where(last > 0, reached[rows, last - 1], -np.inf))
+        total = np.logaddexp(log_sums[rows, last], np.where(last > 0, log_sums[rows, last - 1], -np.inf))
         return (-total).astype(logits.dtype)
 
     def _target(self, labels: Array) -> Array:
+        """Return the labels of a sequence without the repetitions that the attributes drop."""
         if self.unique:
             return labels[np.sort(np.unique(labels, return_index=True)[1])]
         if self.preprocess_collapse_repeated:
             return labels[np.append(True, labels[1:] != labels[:-1])[: len(labels)]]
         return labels
 
-    def _forward(self, probabilities: Array, steps: Array, states: Array) -> Array:
-        """Logarithms of the probabilities of each of ``states`` ``[n, s]`` after the last step.
+    def _forward(self, log_probabilities: Array, steps: Array, states: Array) -> Array:
+        """Return the logarithm of the probability ``[n, s]`` to be in each of ``states`` after the last step.
 
         States are blank, first label, blank, second label ... blank.
         """
@@ -164,18 +166,18 @@ class CTCLoss4(Operation):
         # Paths start at the first blank, which they may skip.
         reached = np.full(states.shape, -np.inf)
         reached[:, 0] = 0
-        for step in range(probabilities.shape[1]):
+        for step in range(log_probabilities.shape[1]):
             stay = reached if self.ctc_merge_repeated else np.where(is_label, -np.inf, reached)
-            onward = np.logaddexp(stay, _shift(reached, 1))
-            onward = np.logaddexp(onward, np.where(skips, _shift(reached, 2), -np.inf))
-            onward += np.take_along_axis(probabilities[:, step], states, 1)
-            reached = np.where((step < steps)[:, None], onward, reached)
+            arrived = np.logaddexp(stay, _shift(reached, 1))
+            arrived = np.logaddexp(arrived, np.where(skips, _shift(reached, 2), -np.inf))
+            arrived += np.take_along_axis(log_probabilities[:, step], states, 1)
+            reached = np.where((step < steps)[:, None], arrived, reached)
         return reached
 
 
-def _shift(values: Array, by: int) -> Array:
-    """Each row's values ``by`` places further right, minus infinity before them."""
-    filled = np.full((len(values), by), -np.inf)
+def _shift(values: Array, count: int) -> Array:
+    """Shift each row to the right by ``count`` elements, and fill it with minus infinity from the left."""
+    filled = np.full((len(values), count), -np.inf)
     return np.concatenate([filled, values], 1)[:, : values.shape[1]]
 
 

@@ -1,4 +1,4 @@
-"""A part of a model as a model of its own."""
+"""Extraction of a part of a model as a model of its own."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..operations.inputs_outputs import Parameter1, Result1
 
 
 def extract(model: Model, inputs: Mapping[Output, str], outputs: Mapping[Output, str]) -> Model:
-    """The layers of ``model`` between ``inputs`` and ``outputs``, which are given these tensor names.
+    """Return a model of the layers of ``model`` between ``inputs`` and ``outputs``.
 
-    Layers keep their names, types and marks. The part has parameters for ``inputs`` alone: where an output depends on
-    another parameter of ``model``, that becomes one, too.
+    The mappings give the tensor names of its parameters and results. Layers keep their names, types and ``rt_info``.
+    Parameters of ``model`` that ``outputs`` depend on beside ``inputs`` become parameters as well.
     """
     values: dict[Output, Output] = {}
     parameters: list[Node] = []
@@ -24,9 +24,9 @@ def extract(model: Model, inputs: Mapping[Output, str], outputs: Mapping[Output,
         node.outputs[0].names = [name]
         parameters.append(node)
         values[source] = node.outputs[0]
-    needed = _needed(inputs, outputs)
+    required = _find_required_layers(inputs, outputs)
     for node in model.nodes():
-        if node not in needed:
+        if node not in required:
             continue
         copied = copy_node(node, [values[source] for source in node.inputs])
         if not node.inputs and node.op.data is None and node in model.parameters:
@@ -41,12 +41,13 @@ def extract(model: Model, inputs: Mapping[Output, str], outputs: Mapping[Output,
     return Model(model.name, parameters, results, [], model.runtime_info, model.version)
 
 
-def _needed(inputs: Mapping[Output, str], outputs: Mapping[Output, str]) -> set[Node]:
-    needed: set[Node] = set()
+def _find_required_layers(inputs: Mapping[Output, str], outputs: Mapping[Output, str]) -> set[Node]:
+    """Return the layers that ``outputs`` depend on, up to ``inputs``."""
+    required: set[Node] = set()
     pending = [output for output in outputs if output not in inputs]
     while pending:
         node = pending.pop().node
-        if node not in needed:
-            needed.add(node)
+        if node not in required:
+            required.add(node)
             pending.extend(source for source in node.inputs if source not in inputs)
-    return needed
+    return required

@@ -1,4 +1,4 @@
-"""Names for new layers."""
+"""Unique names for new layers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from ..graph import Model, Part
 
 
 class UniqueNames:
-    """Layer names of which none is given twice: those of ``of``, which are looked up for the first name, are taken."""
+    """A generator of layer names: each differs from all earlier ones, and from those of the layers of ``of``.
+
+    The names of ``of`` are collected at the first call.
+    """
 
     def __init__(self, of: Model | Part | None = None) -> None:
         self._of = Part(of) if isinstance(of, Model) else of
@@ -19,7 +22,7 @@ class UniqueNames:
         return set() if self._of is None else {node.name for node in self._of.nodes}
 
     def __call__(self, requested: str) -> str:
-        """``requested``, or the first of ``wanted_1``, ``wanted_2`` ... that is free."""
+        """Return ``requested``, or the first of ``{requested}_1``, ``{requested}_2`` ... that is free."""
         name, number = requested, self._next.get(requested, 0)
         while name in self._taken:
             number += 1

@@ -129,7 +129,7 @@ def test_a_dynamic_dimension_is_refused_with_that_reason() -> None:
 
 @pytest.mark.parametrize(
     ("op_type", "reason"),
-    [("StringNormalizer", "no operations on texts"), ("ImageDecoder", "no decoding of image files")],
+    [("StringNormalizer", "no operations on strings"), ("ImageDecoder", "no decoding of image files")],
 )
 def test_refused_operators_give_the_reason(op_type: str, reason: str) -> None:
     proto = model([node(op_type, "x", "y")], ["y"])

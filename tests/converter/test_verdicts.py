@@ -152,7 +152,7 @@ def test_another_version_or_source_gives_no_derivation(usual: Path, monkeypatch:
     onnx.save(small_network(1.0), usual)
     model = stored(usual)
     constant(model, 4).name = "renamed"
-    monkeypatch.setattr("converter.equivalence.rederivation._CURRENT", "0.3.0")
+    monkeypatch.setattr("converter.equivalence.rederivation._CURRENT_VERSION", "0.3.0")
     report = converter.verify(usual, model)
     assert (report.verdict, report.derivation.state) == ("equal", "equivalent")
     model = stored(usual)

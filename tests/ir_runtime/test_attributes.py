@@ -77,9 +77,9 @@ def test_the_class_shows_the_declaration() -> None:
     ("given", "message"),
     [
         ({}, "Sample: attribute 'axis' is required"),
-        ({"axis": 1.5}, "Sample: attribute 'axis' must be of kind integer, but is 1.5"),
-        ({"axis": True}, "Sample: attribute 'axis' must be of kind integer, but is True"),
-        ({"axis": 2**63}, "Sample: attribute 'axis' must be of kind integer"),
+        ({"axis": 1.5}, "Sample: attribute 'axis' must be of type integer, but is 1.5"),
+        ({"axis": True}, "Sample: attribute 'axis' must be of type integer, but is True"),
+        ({"axis": 2**63}, "Sample: attribute 'axis' must be of type integer"),
         ({"axis": 1, "mode": "left"}, "Sample: attribute 'mode' must be one of up, Down, but is 'left'"),
         ({"axis": 1, "axes": 2}, "Sample has no attribute 'axes'; known are: axis, mode"),
     ],
@@ -90,7 +90,7 @@ def test_wrong_attributes(given: dict[str, object], message: str) -> None:
 
 
 def test_a_wrong_attribute_has_the_name_of_the_file() -> None:
-    with pytest.raises(AttributeValueError, match="attribute 'the_sizes' must be of kind integers"):
+    with pytest.raises(AttributeValueError, match="attribute 'the_sizes' must be of type integers"):
         _Derived(sizes=[1.5])
 
 

@@ -1,4 +1,4 @@
-"""The IR's operations on texts against OpenVINO."""
+"""The IR's operations on strings against OpenVINO."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_numbers_beyond_the_largest() -> None:
     }"""
     model = parse(text, large=np.float32([1e6, 1e6, 2, 3]), small=np.float32([1e-6, 1e-6, 1, 1]))
     result = converter.optimize(model, fp16=True)
-    assert result.float32 == {"scaled": "it computes with numbers beyond 65504, float16's largest"}
+    assert result.float32 == {"scaled": "it computes with numbers beyond 65504, the largest of float16"}
     values = run(result.to_onnx(), {"x": np.float32([[0.01, 0.02, 1, 2]])})
     assert all(np.isfinite(value).all() for value in values.values())
     np.testing.assert_allclose(values["z"], [[0.01, 0.02, 1, 2]], rtol=1e-3)

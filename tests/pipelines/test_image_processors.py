@@ -171,13 +171,13 @@ def test_a_file_of_one_size(tmp_path: Path) -> None:
 
 REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "another class": ({"image_processor_type": "YolosImageProcessor"}, UnsupportedModelError,
-                      "is for YolosImageProcessor, but steps can be taken from those of Beit, Bit"),
+                      "is for YolosImageProcessor, but steps can be taken from the settings of Beit, Bit"),
     "no class": ({"image_processor_type": None}, ConversionError, "must name its class as 'image_processor_type'"),
     "another filter": ({"resample": 1}, UnsupportedModelError, "the filter 'resample': 1"),
-    "padding": ({"do_pad": True}, UnsupportedModelError, "asks for do_pad"),
+    "padding": ({"do_pad": True}, UnsupportedModelError, "requires do_pad"),
     "a multiple": ({"ensure_multiple_of": 14}, UnsupportedModelError, "ensure_multiple_of 14"),
-    "the ratio": ({"keep_aspect_ratio": True}, UnsupportedModelError, "asks for keep_aspect_ratio"),
-    "the longer side": ({"size": {"shortest_edge": 8, "longest_edge": 20}}, UnsupportedModelError, "rounded real numbers"),
+    "the ratio": ({"keep_aspect_ratio": True}, UnsupportedModelError, "requires keep_aspect_ratio"),
+    "the longer side": ({"size": {"shortest_edge": 8, "longest_edge": 20}}, UnsupportedModelError, "rounded to integers"),
     "a wider middle": ({**CLIP, "crop_size": 18}, UnsupportedModelError, r"a crop to \(18, 18\) of images of the size 17, which pads"),
     "the middle alone": ({"do_resize": False, "do_center_crop": True}, UnsupportedModelError, "do_center_crop without do_resize"),
     "no size": ({"size": None}, ConversionError, "'size' in preprocessor_config.json must have 'height' and 'width', or"),
@@ -208,6 +208,6 @@ def test_folders_without_images(tmp_path: Path) -> None:
         converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", preprocess_images="yes")
     write_image_folder(tmp_path / "onnx", STEPS)
     steps = {"pixel_values": converter.Preprocess(scale=255)}
-    with pytest.raises(ConversionError, match=r"takes the steps from preprocessor_config\.json: give no others"):
+    with pytest.raises(ConversionError, match=r"takes the steps from preprocessor_config\.json: give no other steps"):
         converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", preprocess_images=True, preprocess=steps)
     assert json.loads((tmp_path / "onnx/preprocessor_config.json").read_text())["resample"] == 2

@@ -279,15 +279,15 @@ def test_patches_in_another_order(tmp_path: Path) -> None:
     FAMILIES["qwen2_vl"].write(tmp_path / "onnx")
     path = tmp_path / "onnx/preprocessor_config.json"
     write_json(path, {**json.loads(path.read_text()), "merge_size": 1})
-    with pytest.raises(UnsupportedModelError, match="positions of patches are others than openvino-genai computes"):
+    with pytest.raises(UnsupportedModelError, match="positions of patches differ from what openvino-genai computes"):
         converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
     assert not (tmp_path / "ir").exists()
 
 
 WINDOWS = {
-    "other windows": ("qwen2_5_vl", 96, "the order of the tokens is another than openvino-genai computes"),
+    "other windows": ("qwen2_5_vl", 96, "the order of the tokens differs from what openvino-genai computes"),
     "no windows": ("qwen2_5_vl", 8, "'window_size' .* must be at least the side of a token, 2 patches, but is 8"),
-    "windows of another type": ("qwen2_vl", 32, "the positions of patches are others|is read by .* for more than"),
+    "windows of another type": ("qwen2_vl", 32, "the positions of patches differ|is read by .* for more than"),
 }
 
 
@@ -354,7 +354,7 @@ def _add_to_scores(graph: onnx.GraphProto) -> None:
 MASKS = {
     "triangles": (_equal_to_less, "the mask of attention hides patches of the same image, in another way"),
     "what is outside": (_swap_shown_and_hidden, "the mask of attention hides patches of the same image"),
-    "numbers": (_add_to_scores, "the mask of attention adds other numbers than 0 to what patches see"),
+    "numbers": (_add_to_scores, "the mask of attention adds other values than 0 to patches that it does not hide"),
 }
 
 

@@ -72,7 +72,7 @@ class Row:
         """Those that the row runs in.
 
         OpenVINO's CPU plug-in copies the bytes of texts that are objects with pointers, and frees them
-        twice: with most operations on texts the process ends, so texts run in NumPy alone.
+        twice: with most operations on strings the process ends, so strings run in NumPy alone.
         """
         return ("numpy",) if element_types.string in self.kinds else ENGINES
 

@@ -1,4 +1,4 @@
-"""The order of a tensor's axes: one of them moved, or the channels first for layers that have them there."""
+"""The order of a tensor's axes: moving an axis, and layers that have the channels first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ir_runtime.rewriting import layers
 
 
 def move_axis(ctx: Context, x: Output, source: int, target: int) -> Output:
-    """The tensor with its axis ``source`` moved to ``target``; the others keep their order."""
+    """Move the axis ``source`` of a tensor to ``target``; the others keep their order."""
     rank = ctx.rank(x, "the data")
     order = list(range(rank))
     order.insert(target % rank, order.pop(source % rank))
@@ -18,5 +18,5 @@ def move_axis(ctx: Context, x: Output, source: int, target: int) -> Output:
 
 
 def channels_first(ctx: Context, x: Output, translate: Callable[[Output], Output]) -> Output:
-    """Apply ``translate``, which takes and gives ``[n, c, ...]``, to a tensor ``[n, ..., c]``; so is the result."""
+    """Apply ``translate``, which maps ``[n, c, ...]`` to the same layout, to ``[n, ..., c]``, and keep that layout."""
     return move_axis(ctx, translate(move_axis(ctx, x, -1, 1)), 1, -1)

@@ -1,7 +1,7 @@
-"""Weights of attention of fewer dimensions than the values, with dimensions of 1 in front.
+"""Attention weights of a lower rank than the values, with leading dimensions of 1.
 
-The plug-in does not compile a SoftMax between two matrix multiplications, which it fuses, of which the second has more
-dimensions.
+The plug-in fuses a SoftMax between two matrix multiplications, and fails to compile it where the values of the second
+one have a higher rank.
 
     SoftMax [h, q, k] -> MatMul(values [1, h, k, d])      becomes      SoftMax -> Unsqueeze([0]) -> MatMul
 """
@@ -19,8 +19,8 @@ def attention_of_lower_rank(builder: Builder, node: Node) -> Replacement:
     """Give the weights the rank of the values."""
     weights, values = node.inputs
     if not isinstance(weights.node.op, (SoftMax1, SoftMax8)):
-        return fail("the first operand is not made by SoftMax")
+        return fail("the first operand is not a SoftMax")
     if not (weights.shape.has_rank and values.shape.has_rank) or values.shape.rank <= weights.shape.rank:
         return fail("a rank is dynamic, or that of the values is not higher")
-    added = range(values.shape.rank - weights.shape.rank)
-    return builder.emit(node.op, layers.unsqueeze(builder, weights, *added), values)
+    axes = range(values.shape.rank - weights.shape.rank)
+    return builder.emit(node.op, layers.unsqueeze(builder, weights, *axes), values)

@@ -1,7 +1,7 @@
 """Gather of no elements, as an empty Slice.
 
-Of data whose dimensions are known the plug-in divides by the number of elements when it compiles the layer, which ends
-the process.
+When it compiles a Gather of data with static dimensions, the plug-in divides by the number of elements of the result:
+where that is 0, the process ends.
 
     x, no indices -> Gather      becomes      x -> Slice(0, 0) (-> Reshape)
 """
@@ -19,18 +19,18 @@ from ir_runtime.rewriting.shape_layers import concat_lists, part_of, shape_of
 
 @openvino_cpu.replaces("gather_of_nothing", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def gather_of_nothing(builder: Builder, node: Node) -> Replacement:
-    """Slice no elements, and give the result the dimensions of the indices in the place of the axis."""
+    """Slice no elements, and reshape the result so that the dimensions of the indices replace the axis."""
     data, indices = node.inputs[:2]
     axis_values = node.inputs[2].type.constant
     if indices.shape.greatest_count or axis_values is None or not data.shape.has_rank:
-        return fail("there may be indices, or the axis or the rank comes at run time")
+        return fail("there may be indices, or the axis or the rank is dynamic")
     if isinstance(node.op, Gather7) and node.op.batch_dims:
-        return fail("each batch has indices of its own")
+        return fail("it has batch_dims")
     axis = int(axis_values.reshape(-1)[0]) % data.shape.rank
-    nothing = cut(builder, data, 0, 0, axis)
+    empty = cut(builder, data, 0, 0, axis)
     if indices.shape.rank == 1:
-        return nothing
+        return empty
     shape = shape_of(builder, data)
     before, behind = part_of(builder, shape, 0, axis), part_of(builder, shape, axis + 1, data.shape.rank)
     target = concat_lists(builder, [before, shape_of(builder, indices), behind])
-    return builder.emit(Reshape1(special_zero=False), nothing, target)
+    return builder.emit(Reshape1(special_zero=False), empty, target)

@@ -1,7 +1,7 @@
-"""Analysis of the integers that float32 holds.
+"""Analysis of integers that float32 represents exactly.
 
-The plug-in computes much with integers in float32, which tells whole numbers apart up to 2^24. Rules leave a
-layer as it is where its values are known to be no larger.
+The plug-in computes many integer layers in float32, which represents all integers up to 2^24 exactly. Rules leave a
+layer as it is where the analysis shows that its values are no larger.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from ir_runtime.analysis.value_ranges import value_range
 from ir_runtime.graph import Output
 
 EXACT = (1 << 24) - 1
-"""The greatest number that float32 tells from its successor."""
-_OF_DIMENSIONS = EXACT // 2
+"""The largest integer that float32 distinguishes from both of its neighbors."""
+_MAX_DIMENSION = EXACT // 2
 """Assumed upper bound of dimensions; sums of two are exact, too.
 
 Models compute with dimensions all the time, and hardly ever with larger ones.
@@ -19,7 +19,7 @@ Models compute with dimensions all the time, and hardly ever with larger ones.
 
 
 def is_small(value: Output, limit: int = EXACT) -> bool:
-    """True if no number of the tensor is beyond ``limit``, or if it has no integers."""
+    """True if the magnitudes of the tensor's integers are at most ``limit``, or if it is not of integers."""
     if not value.element_type.is_integral:
         return True
     low, high = interval_of(value)
@@ -27,5 +27,5 @@ def is_small(value: Output, limit: int = EXACT) -> bool:
 
 
 def interval_of(value: Output) -> tuple[float, float]:
-    """The least and the greatest integer that the tensor can have."""
-    return value_range(value, _OF_DIMENSIONS)[:2]
+    """Return the least and the greatest integer that the tensor can have."""
+    return value_range(value, _MAX_DIMENSION)[:2]

@@ -18,9 +18,9 @@ from ir_runtime.rewriting.shape_layers import shape_of
 
 @openvino_cpu.replaces("pad_value_at_run_time", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def pad_value_at_run_time(builder: Builder, node: Node) -> Replacement:
-    """Select the value where Pad has put a 0."""
+    """Pad with 0, and select the pad value where the same Pad of a tensor of ones has put a 0."""
     if len(node.inputs) < 4 or node.op.pad_mode != "constant" or node.inputs[3].type.constant is not None:  # type: ignore[attr-defined]
-        return fail("the mode is not constant, or the pad value is left out or constant")
+        return fail("the mode is not constant, or the pad value is omitted or constant")
     data, before, after, fill = node.inputs
     padded = builder.emit(
         node.op, data, before, after, builder.like("" if data.element_type is element_types.string else 0, data)

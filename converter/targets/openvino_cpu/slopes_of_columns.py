@@ -1,6 +1,6 @@
-"""PReLU in two branches with a slope for each column, with the slopes as a row of a matrix.
+"""The negative branch of a PReLU with slopes along the last axis, with the slopes as a matrix of one row.
 
-The plug-in fuses the branches into one PRelu, which takes slopes of one dimension for those of the channels (axis 1).
+The plug-in fuses both branches into one PRelu, which applies slopes of one dimension along the channels (axis 1).
 
     x -> Negative -> ReLU -> Multiply([8])      becomes      x -> Negative -> ReLU -> Multiply([1, 8])
 """
@@ -17,13 +17,13 @@ from ir_runtime.rewriting import Builder, Replacement, fail
 @openvino_cpu.replaces("slopes_of_columns", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def slopes_of_columns(builder: Builder, node: Node) -> Replacement:
     """Give the slopes two dimensions."""
-    for place, source in enumerate(node.inputs):
-        tensor, data = source.tensor, node.inputs[1 - place]
+    for index, source in enumerate(node.inputs):
+        tensor, data = source.tensor, node.inputs[1 - index]
         if tensor is None or len(tensor.shape) != 1 or tensor.size == 1:
             continue
         branch = data.node.inputs[0] if isinstance(data.node.op, Negative1) else data
         if isinstance(branch.node.op, ReLU1) and data.shape.has_rank and data.shape.rank > 2:
             inputs = list(node.inputs)
-            inputs[place] = builder.constant(tensor.array().reshape(1, -1), source.element_type)
+            inputs[index] = builder.constant(tensor.array().reshape(1, -1), source.element_type)
             return builder.emit(node.op, *inputs)
-    return fail("no operand is a ReLU of three or more dimensions beside a constant of one")
+    return fail("it does not multiply a ReLU of three or more dimensions by a constant of one dimension")

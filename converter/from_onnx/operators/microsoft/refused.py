@@ -12,5 +12,5 @@ for _name in ("BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"):
         "and search with openvino-genai",
         domain=MICROSOFT,
     )
-refuse_op("Tokenizer", "the IR has no operations on texts", domain=MICROSOFT)
+refuse_op("Tokenizer", "the IR has no operations on strings", domain=MICROSOFT)
 refuse_op("SparseToDenseMatMul", "the IR has no sparse tensors", domain=MICROSOFT)

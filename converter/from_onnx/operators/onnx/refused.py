@@ -5,7 +5,7 @@ from __future__ import annotations
 from converter.from_onnx.translation.registry import refuse_op
 
 for _name in ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch"):
-    refuse_op(_name, "the IR has no operations on texts")
+    refuse_op(_name, "the IR has no operations on strings")
 
 refuse_op("ImageDecoder", "the IR has no decoding of image files")
 refuse_op("Gradient", "the IR has no gradients of other nodes", domain="ai.onnx.preview.training")
@@ -16,4 +16,4 @@ for _name in ("CastMap", "DictVectorizer"):
 # It ends the files that scikit-learn's converter writes; its input is the tensor that most users want.
 refuse_op("ZipMap", f"{_MAPS}; the option 'output' can ask for the tensor before it instead", domain="ai.onnx.ml")
 
-refuse_op("CategoryMapper", "the IR has no operations on texts", domain="ai.onnx.ml")
+refuse_op("CategoryMapper", "the IR has no operations on strings", domain="ai.onnx.ml")
