@@ -111,6 +111,7 @@ def check_saving(options: Any) -> dict[str, Any]:
             raise OptionError("group_size and symmetric are fields of WeightCompression: set them there")
     return {
         "compress_to_fp16": bool(options.compress_to_fp16),
+        "symmetric": None if symmetric is None else bool(symmetric),
         "record": bool(options.record),
         "_compression": compression,
     }

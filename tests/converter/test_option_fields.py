@@ -8,6 +8,7 @@ from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -15,7 +16,7 @@ from onnx import TensorProto, helper
 import converter
 from converter.command_line.preprocessing import PreprocessingOptions
 from converter.export_options import ExternalData
-from converter.options import json_schema, on_command_line, parameter_of, summary
+from converter.options import SWITCH, json_schema, on_command_line, parameter_of, summary
 from tests.converter.test_command_options import onnx2ir
 
 CLASSES = (converter.ConversionOptions, converter.SavingOptions)
@@ -35,6 +36,18 @@ def test_a_field_is_in_signatures_and_docstrings(cls: type, entry: Field[Any]) -
         assert inspect.signature(function).parameters[entry.name].default == entry.default
     assert entry.metadata["text"] in (TAKERS[cls][0].__doc__ or "")
     assert entry.metadata["text"] in (cls.__doc__ or "")
+
+
+RECORDED = [row for row in FIELDS if row.values[0] in CLASSES and row.values[1].metadata.get("schema") is SWITCH]
+NEEDED = {"symmetric": {"compress": "int8"}}
+"""Options without which others are refused."""
+
+
+@pytest.mark.parametrize(("cls", "entry"), RECORDED)
+def test_a_switch_becomes_a_bool(cls: type, entry: Field[Any]) -> None:
+    """The record in an IR has no values of NumPy."""
+    options = cls(**{entry.name: np.bool_(not entry.default), **NEEDED.get(entry.name, {})})
+    assert getattr(options, entry.name) is (not entry.default)
 
 
 ON_COMMAND_LINE = (*CLASSES, PreprocessingOptions)
