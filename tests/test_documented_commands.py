@@ -26,6 +26,7 @@ from tests.language_models.converted_tokenizers import converted_tokenizers, tok
 from tests.language_models.decoders import Decoder
 from tests.language_models.encoder_decoders import EncoderDecoder
 from tests.language_models.folders import write_folder
+from tests.pipelines.test_image_processors import STEPS, write_image_folder
 from tests.pipelines.texts import text_encoder, write_text_folder
 
 ROOT = Path(__file__).parent.parent
@@ -77,6 +78,7 @@ def _write_stateful_models(folder: Path) -> None:
     converter.convert_language_model(folder / "llama-onnx", folder / "llama-ir")
     write_text_folder(folder / "bge-onnx", text_encoder(), {"model_type": "bert"})
     (folder / "bge-onnx/onnx/model_q4.onnx").write_bytes((folder / "bge-onnx/onnx/model.onnx").read_bytes())
+    write_image_folder(folder / "vit-onnx", STEPS)
     write_text_folder(folder / "reranker-onnx", text_encoder("logits", labels=2), {"model_type": "bert"})
     for name, start, stop in (("prompt", 0, 5), ("token", 5, 6)):
         feeds = {"input_ids": np.arange(start, stop)[None] + 3, "attention_mask": np.ones((1, stop), np.int64)}

@@ -52,7 +52,7 @@ def optimize_command(
       onnx2ir optimize model.onnx --opset 13
       onnx2ir optimize model.onnx --input "image[1,3,224,224]"
       onnx2ir optimize model.onnx --target onnxruntime --json
-      onnx2ir optimize model.onnx --fp16 --fp16-except Softmax --verify
+      onnx2ir optimize model.onnx --fp16 --fp16-except ReduceMean --verify
     """
     from converter.optimization.optimize import optimize
     from converter.to_onnx.file import check_onnx_path
