@@ -131,7 +131,7 @@ def _compressed(node: Node, unique: UniqueNames) -> Node:
 def _unfit(tensor: Tensor) -> str:
     """Why float16 does not hold the values; empty where it does."""
     tiny = 0
-    for part in (tensor.transposed() if tensor.is_view_of_transposed() else tensor).parts():
+    for part in tensor.in_stored_order().parts():
         beyond, small = misfits(part)
         if beyond:
             return f"have values beyond {LARGEST:.0f}"

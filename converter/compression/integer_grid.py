@@ -96,12 +96,13 @@ def _zero_points(values: Array, element_type: ElementType) -> Tensor:
 
 def _ranges(source: Tensor, shape: tuple[int, ...], reduced: tuple[int, ...]) -> tuple[Array, Array, bool]:
     """The least and the greatest weight, or zero, of each grid, and whether all weights are whole numbers."""
-    if source.is_view_of_transposed():
+    stored = source.in_stored_order()
+    if stored is not source:
         split = _axes_of_rows(source.shape[0], shape)
         order = (*range(split, len(shape)), *range(split))
         back = tuple(np.argsort(order))
         shape, reduced = tuple(shape[axis] for axis in order), tuple(back[axis] for axis in reduced)
-        low, high, whole = _ranges(source.transposed(), shape, reduced)
+        low, high, whole = _ranges(stored, shape, reduced)
         return low.transpose(back), high.transpose(back), whole
     grids = tuple(1 if axis in reduced else dimension for axis, dimension in enumerate(shape))
     low, high = np.zeros(grids, np.float32), np.zeros(grids, np.float32)

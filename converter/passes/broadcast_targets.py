@@ -7,7 +7,7 @@ runtimes recognise the second one. Dimensions are those of ``x`` for whatever sh
 
     x [b, t], [1, 1, 1] -> Broadcast                          becomes      x -> Unsqueeze([0])
 
-OpenVINO's CPU plug-in removes the first form where a Transpose is before it, and with it the dimension.
+The second form says that nothing is repeated, for whatever shapes.
 """
 
 from __future__ import annotations

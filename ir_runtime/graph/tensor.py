@@ -114,10 +114,11 @@ class Tensor:
             self.element_type, shape, lambda: _flat_parts(np.swapaxes(self.array(), -1, -2)), kin, self, "Transpose"
         )
 
-    def is_view_of_transposed(self) -> bool:
-        """True if the data lies in a file in the order of :meth:`transposed`, which is read in less time."""
+    def in_stored_order(self) -> Tensor:
+        """Return :meth:`transposed` where the data lies in a file in that order, and is read faster; else this one."""
         held = self._array
-        return held is not None and held.ndim == 2 and self._file is not None and FileSpan.of(held.T) is not None
+        is_view = held is not None and held.ndim == 2 and self._file is not None and FileSpan.of(held.T) is not None
+        return self.transposed() if is_view else self
 
     @property
     def file(self) -> MappedFile | None:

@@ -232,6 +232,20 @@ def test_strings_and_custom_operators() -> None:
     assert sorted(operators(result.to_onnx().graph)) == [*["Cast"] * 4, "Exp", "StringNormalizer", "Tanh", "Twist"]
 
 
+def test_operators_of_onnxruntime_compute_in_float16() -> None:
+    text = """g (float[n,4] x) => (float[n,4] y) {
+        a = Mul(x, root)
+        b = Erf(a)
+        c = Add(b, one)
+        d = Mul(x, c)
+        y = Mul(d, half)
+    }"""
+    weights = {"root": np.float32(np.sqrt(0.5)), "one": np.float32(1), "half": np.float32(0.5)}
+    result = check_half(parse(text, 17, **weights), {"x": floats(3, 4)}, target="onnxruntime")
+    assert operators(result.to_onnx().graph) == ["Cast", "Gelu", "Cast"]
+    assert not result.float32
+
+
 def test_bodies() -> None:
     text = """g (bool choice, int64 count, float[2,3] x) => (float[2,3] y, float[2,3] z) {
         y = If (choice) <

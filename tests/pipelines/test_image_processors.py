@@ -211,3 +211,21 @@ def test_folders_without_images(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match=r"takes the steps from preprocessor_config\.json: give no other steps"):
         converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", preprocess_images=True, preprocess=steps)
     assert json.loads((tmp_path / "onnx/preprocessor_config.json").read_text())["resample"] == 2
+
+
+@pytest.mark.parametrize(("saving", "tolerance"), [({"compress": "int8"}, 0.01), ({"compress_to_fp16": True}, 1e-3)])
+def test_weights_behind_the_steps_are_compressed(tmp_path: Path, saving: dict[str, Any], tolerance: float) -> None:
+    """Their own numbers stay as they are: the tolerance is that of the weights."""
+    write_image_folder(tmp_path / "onnx", STEPS)
+    graph = Graph()
+    outputs = {"last_hidden_state": (graph.convolution("pixel_values", 3, 64), ["b", 64, 13, 11])}
+    model = graph.model({"pixel_values": (np.float32, ["b", 3, 13, 11])}, outputs)
+    onnx.save(model, tmp_path / "onnx/model.onnx")
+    results = []
+    for options in ({}, saving):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", preprocess_images=True, **options)
+        ir = ir_runtime.read_model(tmp_path / "ir/openvino_model.xml")
+        results.append(ir_runtime.compile_model(ir)([images((20, 30))[0][None]])[0])
+    exact, compressed = results
+    difference = np.abs(exact - compressed).max()
+    assert 0 < difference < tolerance * np.abs(exact).max()
