@@ -338,6 +338,9 @@ class _Looping(_WithBodies):
                 raise InferenceError(
                     f"iterations of the shape {tensor_type.shape} cannot be joined along axis {entry.axis}"
                 )
+            part = tensor_type.shape[entry.axis]
+            if part.merge(as_dimension(entry.part_size)) is None:
+                raise InferenceError(_wrong_part(entry, part))
             return TensorType(tensor_type.element_type, tensor_type.shape.replace(entry.axis, count * entry.part_size))
         if count.low > 0:
             return _plain(tensor_type)
@@ -400,6 +403,9 @@ class _Looping(_WithBodies):
                 if not pieces:
                     outputs[entry.external] = self._nothing(inputs, entry)
                 else:
+                    for piece in pieces:
+                        if piece.shape[entry.axis] != entry.part_size:
+                            raise ExecutionError(_wrong_part(entry, piece.shape[entry.axis]))
                     ordered = pieces[::-1] if entry.stride < 0 else pieces
                     outputs[entry.external] = np.concatenate(ordered, entry.axis)
             elif results is not None:
@@ -428,6 +434,10 @@ def _widen(before: PartialShape, after: PartialShape) -> PartialShape:
     if not before.has_rank or not after.has_rank or before.rank != after.rank:
         return after
     return PartialShape([a if a == b else DYNAMIC for a, b in zip(after, before)])
+
+
+def _wrong_part(entry: OutputMap, part: Dimension | int) -> str:
+    return f"an iteration adds {part} elements along axis {entry.axis}, where part_size is {entry.part_size}"
 
 
 def _counter(sub: SubGraph, parameter: int, iteration: int) -> Array:

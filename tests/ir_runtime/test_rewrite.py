@@ -104,6 +104,26 @@ def _body() -> Model:
     return model_of([x], build.emit(Multiply1(), x.outputs[0], x.outputs[0]))
 
 
+@pytest.mark.parametrize("rows", ["2,3", "?,3"])
+def test_an_iteration_adds_parts_of_the_stated_size(rows: str) -> None:
+    """As OpenVINO's CPU plug-in requires it: where the shapes do not tell, running says so."""
+    a, x = parameter("a", rows), parameter("x", rows)
+    loop = TensorIterator1(
+        bodies=(SubGraph(model_of([x], x.outputs[0]), (InputMap(0, 0),), (OutputMap(0, 0, axis=0),)),)
+    )
+    message = "an iteration adds 2 elements along axis 0, where part_size is 1"
+    if rows == "2,3":
+        with pytest.raises(InferenceError, match=message):
+            make_node(loop, [a.outputs[0]], "loop")
+        return
+    model = model_of([a], make_node(loop, [a.outputs[0]], "loop").outputs[0])
+    with pytest.raises(ir_runtime.ExecutionError, match=message):
+        ir_runtime.compile_model(model)(np.zeros((2, 3), np.float32))
+    xml, weights = ir_runtime.model_to_bytes(model)
+    with pytest.raises(RuntimeError, match="incorrect output shape"):
+        core().compile_model(core().read_model(xml, weights))(np.zeros((2, 3), np.float32))
+
+
 def test_bodies_follow() -> None:
     """A loop over the rows, and a choice whose branches differ: in the file they have the new shapes, too."""
     a = parameter("a", "4,3")
