@@ -130,6 +130,25 @@ def test_an_ir_that_lacks_an_output(three_layers: Path) -> None:
         converter.verify(three_layers, model)
 
 
+def test_a_model_that_only_the_optimizations_of_onnxruntime_refuse() -> None:
+    """x64quantprecision fails on quantized weights that two nodes read (1.32)."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 17]> agraph (float[1, 3, 4, 4] x) => (float[1, 2, 4, 4] y, float[1, 2, 4, 4] z)
+        <int8[2, 3, 1, 1] w = {1, -2, 3, -4, 5, 127}, float[2] ws = {0.5, 0.25}, float s = {0.125}, int8 p = {1}> {
+            xq = QuantizeLinear (x, s, p)
+            xd = DequantizeLinear (xq, s, p)
+            yw = DequantizeLinear <axis = 0> (w, ws)
+            zw = DequantizeLinear <axis = 0> (w, ws)
+            yc = Conv (xd, yw)
+            zc = Conv (xd, zw)
+            yq = QuantizeLinear (yc, s, p)
+            zq = QuantizeLinear (zc, s, p)
+            y = DequantizeLinear (yq, s, p)
+            z = DequantizeLinear (zq, s, p)
+        }""")
+    assert converter.verify(model, converter.convert_model(model)).passed
+
+
 def test_without_onnxruntime_the_reference_evaluator_is_used_and_named(three_layers: Path) -> None:
     code = (
         "import sys, importlib.util as u; real = u.find_spec\n"
