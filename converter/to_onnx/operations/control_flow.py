@@ -182,8 +182,8 @@ def _loop(
     trips = functools.reduce(lambda least, limit: ctx.emit("Min", least, limit), limits) if limits else None
     if marked is None and trips is None:
         trips = ctx.constant(1)
-    if marked is not None and condition is None:
-        condition = ctx.constant(True)
+    if condition is None and (marked is not None or not body.states):
+        condition = ctx.constant(True)  # of the inputs that are left out, trailing ones are not written
     returned = [*(state.result for state in body.states), *(entry.result for entry in joined)]
     outputs_of_loop = ctx.emit_many(
         "Loop",

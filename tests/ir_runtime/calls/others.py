@@ -209,6 +209,10 @@ def _loops() -> list[Call]:
     fixed = SubGraph(
         _body([_parameter(boolean, PartialShape([2]))], _constant(np.zeros(2))), (InputMap(0, 0),), (OutputMap(0, 0),)
     )
+    part = _parameter(f32, PartialShape([1, 2]))
+    twice = _body([part], _node("Add", 1, part.outputs[0], part.outputs[0]))
+    stateless = SubGraph(twice, (InputMap(0, 0, axis=0),), (OutputMap(0, 0, axis=0),))
+    found += calls("TensorIterator", 1, normal(4, 2), bodies=(stateless,), note=" without states")
     return found + calls("TensorIterator", 1, flags(2), bodies=(fixed,))
 
 
