@@ -22,7 +22,7 @@ from ir_runtime.graph import reshaping
 from ir_runtime.graph.node import Edits
 from ir_runtime.lazy import import_modules_of
 from ir_runtime.rewriting.checks import Checks
-from tests import random_data, selection
+from tests import random_data, routes, selection
 
 import_modules_of("converter.command_line")  # some tests look through main.commands
 
@@ -31,6 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--full", action="store_true", help="every row of every test; those with a value of their own without"
     )
+    parser.addoption("--routes", action="store_true", help="each row by all routes; with --full alone by one of them")
     parser.addoption(
         "--measure", action="store_true", help="renew tests/row_seconds.json for the tests that run, by processor time"
     )
@@ -42,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
             profile, max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck)
         )
     settings.load_profile("full" if config.getoption("--full") else "cross-section")
+    if config.getoption("--full") or config.getoption("--routes"):
+        routes.selection = "all" if config.getoption("--routes") else "one"
     if config.getoption("--measure"):
         config.pluginmanager.register(selection.Measurement())
 

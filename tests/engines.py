@@ -234,8 +234,11 @@ def check_node(
 ) -> None:
     """Convert and run in every engine; ``expected`` defaults to onnxruntime's answer.
 
-    Where the target's rules change the IR, NumPy executes the plain one as well.
+    Where the target's rules change the IR, NumPy executes the plain one as well. With ``--full`` the model takes one
+    of the other routes, too.
     """
+    from tests.routes import check_routes
+
     wanted = run_onnxruntime(model, feeds) if expected is None else list(expected)
     names = output_names(model)[: len(wanted)]
     ir = converted(model)
@@ -247,13 +250,18 @@ def check_node(
         logging.disable(logging.NOTSET)
     if plain != ir:
         runs.append(("numpy, plain", "numpy", plain))
-    for engine, runner, made in runs:
-        actual = run(runner, made, feeds, names)
+
+    def compare(engine: str, actual: Sequence[Any]) -> None:
         for name, value, want in zip(names, actual, wanted, strict=True):
             try:
                 assert_close(value, want, rtol=rtol, atol=atol)
             except AssertionError as error:
                 raise AssertionError(f"{engine}, output '{name}': {error}") from error
+
+    for engine, runner, made in runs:
+        compare(engine, run(runner, made, feeds, names))
+    if "numpy" in engines:
+        check_routes(model, feeds, names, compare)
 
 
 def schema_types(op_type: str, opset: int, variable: str = "T", domain: str = "") -> list[np.dtype[Any]]:

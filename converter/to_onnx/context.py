@@ -135,7 +135,8 @@ class Context:
         bound: dict[str, ElementType] = {}
         if schema is not None:
             bound = _bound(schema, inputs)
-            replaced = self._other_types(schema, bound, _bound_outputs(schema, bound, types or ()))
+            has_body = any(isinstance(value, Graph) for value in attributes.values())
+            replaced = self._other_types(schema, bound, _bound_outputs(schema, bound, types or ()), has_body)
             if replaced:
                 inputs = tuple(
                     None
@@ -169,11 +170,16 @@ class Context:
         return outputs
 
     def _other_types(
-        self, schema: schema_table.Schema, bound: Mapping[str, ElementType], changed_types: Mapping[str, ElementType]
+        self,
+        schema: schema_table.Schema,
+        bound: Mapping[str, ElementType],
+        changed_types: Mapping[str, ElementType],
+        has_body: bool,
     ) -> dict[str, ElementType]:
         """Types in place of those of the inputs that the operator does not have; empty where it has all.
 
-        ``changed_types`` are types of outputs, which attributes decide and which stay.
+        ``changed_types`` are types of outputs, which attributes decide and which stay. The inputs of an operator that
+        ``has_body`` keep their types, which are those of the body's inputs.
         """
 
         def is_known(types: Mapping[str, ElementType], of: schema_table.Schema) -> bool:
@@ -185,7 +191,7 @@ class Context:
                 for variable, type_name in names_by_variable.items()
             ):
                 return False
-            return has_kernel(
+            return has_body or has_kernel(
                 of.name,
                 of.domain,
                 of.since_version,
@@ -199,7 +205,7 @@ class Context:
             is_later = since > self.opset and other.allowed.keys() >= bound.keys()
             if is_later and is_known(bound, other) and self.at_least(since):
                 return {}
-        options: list[dict[str, ElementType]] = [{}] if schema.name != "Cast" else []
+        options: list[dict[str, ElementType]] = [] if schema.name == "Cast" or has_body else [{}]
         for variable, element_type in bound.items():
             wider = [element_type, *(element_types.element_type(name) for name in _WIDER.get(element_type.name, ()))]
             options = [{**chosen, variable: wider_type} for chosen in options for wider_type in wider]
@@ -209,8 +215,12 @@ class Context:
                     variable: type_name for variable, type_name in chosen.items() if type_name is not bound[variable]
                 }
         type_names = ", ".join(sorted({str(bound_type) for bound_type in bound.values()}))
-        reason = f"{schema.name} of opset {self.opset} takes neither {type_names} nor wider types"
-        raise UnsupportedModelError(reason)
+        operator = f"{schema.name} of opset {self.opset}"
+        raise UnsupportedModelError(
+            f"{operator} takes no {type_names}"
+            if has_body
+            else f"{operator} takes neither {type_names} nor wider types"
+        )
 
     def constant(self, value: Any, element_type: ElementType | None = None) -> Value:
         """A constant of a number, nested lists of numbers or an array.
@@ -249,8 +259,16 @@ class Context:
                 return self.constant(converted, element_type)
         # The IR's conversion to 8 bits gives NaN beyond the greatest number.
         saturate = 0 if element_type in (element_types.f8e4m3, element_types.f8e5m2) else None
+        # The IR's conversion to powers of two rounds to the nearest one; ONNX's default is up.
+        round_mode = "nearest" if element_type is element_types.f8e8m0 and value.element_type.is_real else None
         return self.emit(
-            "Cast", value, type=element_type, shape=value.shape, to=onnx_number(element_type), saturate=saturate
+            "Cast",
+            value,
+            type=element_type,
+            shape=value.shape,
+            to=onnx_number(element_type),
+            saturate=saturate,
+            round_mode=round_mode,
         )
 
     def like(self, number: Any, value: Value) -> Value:

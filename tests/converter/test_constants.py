@@ -297,13 +297,13 @@ def test_cast_to_packed_integers(to: str, bits: int, signed: bool) -> None:
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        ("up", [2.0**-127, 0.125, 0.25, 2, 2, 4, 2.0**127]),
-        ("down", [2.0**-127, 0.0625, 0.25, 1, 2, 2, 2.0**127]),
-        ("nearest", [2.0**-127, 0.125, 0.25, 1, 2, 4, 2.0**127]),
+        ("up", [2.0**-127, 0.125, 0.25, 2, 2, 4, 2.0**127, 2, 4]),
+        ("down", [2.0**-127, 0.0625, 0.25, 1, 2, 2, 2.0**127, 1, 2]),
+        ("nearest", [2.0**-127, 0.125, 0.25, 1, 2, 4, 2.0**127, 2, 4]),
     ],
 )
 def test_cast_to_powers_of_two(mode: str, expected: list[float]) -> None:
-    x = np.array([0.0, 0.124, 0.25, 1.1, 2.0, 3.5, np.inf], np.float32)
+    x = np.array([0.0, 0.124, 0.25, 1.1, 2.0, 3.5, np.inf, 1.5, 3.0], np.float32)
     model = cast_model("Cast", x, TensorProto.FLOAT8E8M0, 24, round_mode=mode)
     check_node(model, {"x": x}, [np.array(expected).astype(ml_dtypes.float8_e8m0fnu)])
 

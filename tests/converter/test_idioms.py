@@ -19,7 +19,8 @@ import ir_runtime
 from ir_runtime.rewriting.fused_names import fused_names
 from tests.converter.idioms import rows
 from tests.converter.idioms.graphs import Graph, Idiom, NearMiss, Row
-from tests.engines import ENGINES, core, run, run_onnxruntime
+from tests.engines import ENGINES, core, output_names, run, run_onnxruntime
+from tests.routes import check_routes
 
 IDIOMS: dict[str, Idiom] = rows("IDIOMS")
 NEAR_MISSES: dict[str, NearMiss] = rows("NEAR_MISSES")
@@ -44,11 +45,16 @@ def check(
     if np.dtype(dtype).itemsize == 2:
         tolerance = 4e-3
     wanted = expected(model, values, dtype)
-    for engine in engines:
-        for value, want in zip(run(engine, ir, values), wanted, strict=True):
+
+    def compare(engine: str, actual: Sequence[np.ndarray]) -> None:
+        for value, want in zip(actual, wanted, strict=True):
             assert value.dtype == want.dtype
             assert value.shape == want.shape
             np.testing.assert_allclose(value, want, rtol=tolerance, atol=tolerance, err_msg=engine)
+
+    for engine in engines:
+        compare(engine, run(engine, ir, values))
+    check_routes(model, values, output_names(model), compare)
 
 
 def expected(model: onnx.ModelProto, values: dict[str, np.ndarray], dtype: Any) -> list[np.ndarray]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.reference
 import openvino
 import pytest
 from onnx import helper, numpy_helper
@@ -192,6 +193,30 @@ def test_compressed_weights(compress: str, contrib: bool, wanted: list[str], tmp
     assert [name for name in operators(exported) if name != "Cast"] == wanted
     size = sum(len(tensor.raw_data) for tensor in exported.graph.initializer)
     assert size <= 1.1 * (tmp_path / "m.bin").stat().st_size
+
+
+@pytest.mark.parametrize("points", ["", ", xz", ", , wz", ", xz, wz"])
+@pytest.mark.parametrize(("groups", "filters"), [(1, "wide"), (2, "narrow")])
+def test_integer_products_are_one_node_and_exact(groups: int, filters: str, points: str) -> None:
+    """Sums beyond 2^24, which float32 rounds."""
+    source = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["": 17]>
+        agraph (uint8[2, 128, 4, 5] x, uint8[3, 1200] a) => (int32[2, 4, 4, 5] y, int32[3, 2] z)
+        <uint8 xz = {{3}}, uint8 wz = {{5}}> {{
+            y = ConvInteger <pads = [1, 1, 1, 1], group = {groups}> (x, {filters} {points})
+            z = MatMulInteger (a, b {points})
+        }}""")
+    rng = np.random.default_rng(3)
+    shapes = {"wide": (4, 128, 3, 3), "narrow": (4, 64, 3, 3), "b": (1200, 2)}
+    for name, shape in shapes.items():
+        source.graph.initializer.append(numpy_helper.from_array(rng.integers(100, 255, shape, np.uint8), name))
+    exported = converter.export_model(converter.convert_model(source, target="any"))
+    assert sorted(operators(exported)) == ["ConvInteger", "MatMulInteger"]
+    feeds = {"x": rng.integers(200, 255, (2, 128, 4, 5), np.uint8), "a": rng.integers(200, 255, (3, 1200), np.uint8)}
+    expected = dict(zip(["y", "z"], onnx.reference.ReferenceEvaluator(source).run(None, feeds)))
+    for name, value in run(exported, feeds).items():
+        assert np.abs(value).max() > 2**24
+        np.testing.assert_array_equal(value, expected[name])
 
 
 def test_floats_of_4_bits_are_kept_as_codes() -> None:

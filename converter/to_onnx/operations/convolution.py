@@ -6,10 +6,11 @@ from typing import Any, Union
 
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
+from converter.to_onnx.integer_operands import IntegerOperand, integer_operand
 from converter.to_onnx.layers import concat, dimension, known_list, rank_of, reshape
 from converter.to_onnx.registry import ir_idiom, ir_op
 from converter.to_onnx.windows import dilations_of, padding, spatial
-from ir_runtime.graph import element_types
+from ir_runtime.graph import PartialShape, element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.convolution import (
     Convolution1,
@@ -20,6 +21,7 @@ from ir_runtime.operations.convolution import (
     GroupConvolutionBackpropData1,
 )
 from ir_runtime.operations.elementwise import Add1
+from ir_runtime.operations.movement import Reshape1
 
 _CONVOLUTIONS = (Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1)
 _Backprop = Union[ConvolutionBackpropData1, GroupConvolutionBackpropData1]
@@ -27,23 +29,47 @@ _Backprop = Union[ConvolutionBackpropData1, GroupConvolutionBackpropData1]
 
 @ir_op(Convolution1)
 def convolution(ctx: Context, op: Convolution1, x: Value, weights: Value) -> Value:
-    """Conv; of integers in float32"""
+    """Conv; of integers ConvInteger where these are of 8 bits, and in float32 otherwise"""
     rank = _spatial_rank(ctx, x, weights, 2)
-    attributes = _attributes(ctx, op, x, weights, rank)
-    element_type = x.element_type
+    return _convolution(ctx, x, weights, _attributes(ctx, op, x, weights, rank))
+
+
+@ir_op(GroupConvolution1)
+def group_convolution(ctx: Context, op: GroupConvolution1, x: Value, weights: Value) -> Value:
+    """Conv or ConvInteger with ``group``: the weights' first two dimensions become one"""
+    rank = _spatial_rank(ctx, x, weights, 3)
+    groups = weights.shape[0] if weights.shape.has_rank else None
+    if groups is None or not groups.is_static:
+        ctx.fail("the number of groups must be known")
+    return _convolution(ctx, x, weights, {"group": groups.value, **_attributes(ctx, op, x, weights, rank)})
+
+
+def _convolution(ctx: Context, x: Value, weights: Value, attributes: dict[str, Any]) -> Value:
+    """The convolution of all groups; the weights of several have a dimension for these in front."""
+    is_grouped, element_type = "group" in attributes, x.element_type
+    data = None if element_type.is_real else integer_operand(ctx, ctx.node.inputs[0])
+    filters = None if data is None else _integer_filters(ctx, is_grouped)
+    if data is not None and filters is not None:
+        codes = ctx.value(filters.codes)
+        if is_grouped and filters.codes.shape.rank == weights.shape.rank:
+            codes = _join(ctx, codes, 0)
+        return ctx.emit("ConvInteger", ctx.value(data.codes), codes, data.zero_point, filters.zero_point, **attributes)
+    if is_grouped:
+        weights = _join(ctx, weights, 0)
     if not element_type.is_real:  # as OpenVINO does
         x, weights = ctx.cast(x, element_types.f32), ctx.cast(weights, element_types.f32)
     return ctx.cast(ctx.emit("Conv", x, weights, **attributes), element_type)
 
 
-@ir_op(GroupConvolution1)
-def group_convolution(ctx: Context, op: GroupConvolution1, x: Value, weights: Value) -> Value:
-    """Conv with ``group``: the weights' first two dimensions become one"""
-    rank = _spatial_rank(ctx, x, weights, 3)
-    groups = weights.shape[0] if weights.shape.has_rank else None
-    if groups is None or not groups.is_static:
-        ctx.fail("the number of groups must be known")
-    return ctx.emit("Conv", x, _join(ctx, weights, 0), group=groups.value, **_attributes(ctx, op, x, weights, rank))
+def _integer_filters(ctx: Context, is_grouped: bool) -> IntegerOperand | None:
+    """The weights as integers of 8 bits, without the Reshape that splits them into groups."""
+    source = ctx.node.inputs[1]
+    if is_grouped and isinstance(source.node.op, Reshape1):
+        joined, dims = source.node.inputs[0], source.shape.dims
+        if str(joined.shape) == str(PartialShape([dims[0] * dims[1], *dims[2:]])):
+            source = joined
+    operand = integer_operand(ctx, source)
+    return operand if operand is not None and operand.codes.shape.has_rank else None
 
 
 @ir_idiom(Add1)

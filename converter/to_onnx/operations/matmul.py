@@ -8,6 +8,7 @@ from converter.onnx_file.domains import MICROSOFT
 from converter.to_onnx.compressed_weights import CompressedWeights, compressed_weights
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
+from converter.to_onnx.integer_operands import integer_operand
 from converter.to_onnx.layers import rank_of, transpose, unsqueeze
 from converter.to_onnx.registry import ir_idiom, ir_op
 from ir_runtime.graph import Array, Node, Output, Tensor, element_types
@@ -25,8 +26,11 @@ _FLOAT32 = 1
 def matmul(ctx: Context, op: MatMul1, a: Value, b: Value) -> Value:
     """MatMul, with Transpose in front where an operand is transposed; Gemm for two matrices of which one is.
     Constant weights are stored as MatMul reads them. Compressed weights are read by DequantizeLinear; with contrib
-    operators the product is MatMulNBits
+    operators the product is MatMulNBits. Integers of 8 bits are multiplied by MatMulInteger
     """
+    integers = None if op.transpose_a or op.transpose_b else _of_integers(ctx)
+    if integers is not None:
+        return integers
     weights = compressed_weights(ctx.node.inputs[1])
     if weights is not None and op.transpose_b and not op.transpose_a and a.element_type is weights.element_type:
         product = _by_codes(ctx, a, weights)
@@ -41,6 +45,17 @@ def matmul(ctx: Context, op: MatMul1, a: Value, b: Value) -> Value:
         _transpose(ctx, a) if op.transpose_a else a,
         (_stored_transposed(ctx) or _transpose(ctx, b)) if op.transpose_b else b,
     )
+
+
+def _of_integers(ctx: Context) -> Value | None:
+    """MatMulInteger; None where the operands are no integers of 8 bits less zero points that it takes."""
+    left, right = ctx.node.inputs
+    if left.element_type.is_real or not (left.shape.has_rank and right.shape.has_rank):
+        return None
+    a, b = integer_operand(ctx, left), integer_operand(ctx, right, by_column=right.shape.rank == 2)
+    if a is None or b is None or left.shape.rank < 2 or right.shape.rank < 2:
+        return None
+    return ctx.emit("MatMulInteger", ctx.value(a.codes), ctx.value(b.codes), a.zero_point, b.zero_point)
 
 
 @ir_idiom(Add1)

@@ -142,9 +142,10 @@ def _cast_to_power_of_two(ctx: Context, x: Output, saturate: bool, round_mode: s
         raise ctx.unsupported("the IR has no conversion to float8e8m0 that does not saturate")
     wide = _limit(ctx, in_type(ctx, x, element_types.f32), 2.0**-127, 2.0**127)
     nearest = in_type(ctx, in_type(ctx, wide, element_type), element_types.f32)
-    if round_mode == "nearest":
-        return in_type(ctx, wide, element_type)
-    if round_mode == "up":
+    if round_mode == "nearest":  # the IR rounds the middle to the even exponent, ONNX up
+        off = ctx.emit(ir.GreaterEqual1(), wide, layers.multiply(ctx, nearest, ctx.like(1.5, wide)))
+        neighbour = layers.multiply(ctx, nearest, ctx.like(2, wide))
+    elif round_mode == "up":
         off = layers.less(ctx, nearest, wide)
         neighbour = layers.multiply(ctx, nearest, ctx.like(2, wide))
     else:

@@ -1,0 +1,162 @@
+"""Other routes from the model of a row to its outputs, each of which must give what the row's oracle says.
+
+:func:`tests.engines.check_node` and the idioms hand their rows on. With ``--full`` each row takes one route, in turn;
+with ``--routes`` it takes all of them. A row that a route cannot take is listed in ``refusals``, with the reason.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+import converter
+import ir_runtime
+from tests.engines import opened, output_names, run_onnxruntime
+
+Arrays = Mapping[str, Any]
+Compare = Callable[[str, Sequence[Any]], None]
+"""Compares outputs with the oracle's; it gets the name of the route for its message."""
+
+_NEEDS_DIMENSIONS = {
+    "must be known|rank of what the iterations return": "dimensions decide which layers there are",
+    r"the mask must be \[1, 1, \.\.\.\]": "onnxruntime reads other masks at shifted places",
+    "output 0 has rank 1 in then_branch": "a tensor of the IR keeps its rank",
+    "mode reflect can pad": "pads beyond the data repeat it, as often as its dimensions tell",
+    "index 4 is out of bounds for axis 1 with size 4": "keys of length 0 stand for those of another layer",
+    r"cannot reshape array of size 24 into shape \(2,3\)": "a dimension that is left out is told from the rank",
+}
+_INEXACT = {
+    r"test_conv_integer\[1-filters": "ConvInteger of onnxruntime has no zero point for each filter, float32 rounds",
+    r"test_64_bits_are_exact_in_numpy\[ReduceMean-int64": "onnxruntime has no kernel for int64, float64 rounds",
+}
+"""Rows whose numbers a route through onnxruntime's types cannot hold."""
+_ONNX_LACKS = {
+    "must be known": "ONNX needs dimensions in attributes",
+    "takes neither": "neither ONNX nor onnxruntime has the operator for the type",
+    "bilinear_interpolation_pad": "ONNX interpolates with zeros around the data",
+    "rounding_type='ceil_torch'": "windows may start behind the data",
+    r"Identity\(25\)": "onnxruntime has no kernel that hands on types of 2, 4 and 8 bits",
+    "running Reshape node": "onnxruntime refuses -1 beside dimensions of 0",
+}
+
+
+@dataclass(frozen=True)
+class Route:
+    """A way from a model and its inputs to its outputs, by name."""
+
+    outputs: Callable[[onnx.ModelProto, Arrays], Arrays]
+    refusals: Mapping[str, str] = field(default_factory=dict)
+    """Parts of messages, as regular expressions, and the reasons of these errors."""
+    differences: Mapping[str, str] = field(default_factory=dict)
+    """Parts of the names of tests whose outputs differ, and why."""
+    in_onnxruntime: bool = False
+    """True if it ends in onnxruntime, which may refuse or compute what it refuses or computes with the row's model."""
+
+
+def _in_numpy(model: ir_runtime.Model, feeds: Arrays) -> Arrays:
+    compiled = ir_runtime.compile_model(ir_runtime.read_model(*ir_runtime.model_to_bytes(model)))
+    outputs = compiled(dict(feeds))
+    return {port.names[0]: outputs[port.names[0]] for port in compiled.outputs if port.names}
+
+
+def _in_onnxruntime(model: onnx.ModelProto, feeds: Arrays) -> Arrays:
+    return {name: _dense(value) for name, value in zip(output_names(model), run_onnxruntime(model, feeds))}
+
+
+def _dense(value: Any) -> Any:
+    """The array of a sparse tensor, which onnxruntime returns as it is."""
+    if type(value).__name__ != "SparseTensor":
+        return value
+    sparse = onnxruntime.SparseTensor(value)
+    coordinates, values = sparse.as_coo_view().indices().reshape(-1), sparse.values()
+    dense = np.zeros(sparse.dense_shape(), values.dtype)
+    dense.reshape(-1)[coordinates] = values
+    return dense
+
+
+def _exported(model: onnx.ModelProto) -> onnx.ModelProto:
+    return converter.export_model(converter.convert_model(model, target="any"))
+
+
+def _optimized(target: Any) -> Callable[[onnx.ModelProto, Arrays], Arrays]:
+    return lambda model, feeds: _in_onnxruntime(converter.optimize(model, target=target).to_onnx(), feeds)
+
+
+ROUTES = {
+    "without fusion": Route(lambda model, feeds: _in_numpy(converter.convert_model(model, fuse=False), feeds)),
+    "of unknown dimensions": Route(
+        lambda model, feeds: _in_numpy(converter.convert_model(opened(model)), feeds), _NEEDS_DIMENSIONS
+    ),
+    "for OpenVINO 2023.3": Route(
+        lambda model, feeds: _in_numpy(converter.convert_model(model, target="cpu@2023.3"), feeds),
+        {"has operations up to opset 13": "operations that have no older form"},
+    ),
+    "exported": Route(lambda model, feeds: _in_onnxruntime(_exported(model), feeds), _ONNX_LACKS, _INEXACT, True),
+    "there and back": Route(
+        lambda model, feeds: _in_numpy(converter.convert_model(_exported(model)), feeds), _ONNX_LACKS, _INEXACT
+    ),
+    "optimized": Route(_optimized("plain"), in_onnxruntime=True),
+    "optimized for onnxruntime": Route(_optimized("onnxruntime"), in_onnxruntime=True),
+}
+
+selection = "none"
+"""Which routes a row takes: ``none``, ``one`` or ``all``. ``conftest.py`` sets it."""
+_place = ("", 0)
+"""The running test, and the number of its rows so far."""
+
+
+def _chosen() -> list[str]:
+    """Return the names of the routes that the next row of the running test takes."""
+    global _place
+    test = os.environ["PYTEST_CURRENT_TEST"]
+    _place = (test, _place[1] + 1 if test == _place[0] else 0)
+    if selection != "one":
+        return list(ROUTES) if selection == "all" else []
+    names = list(ROUTES)
+    return [names[(zlib.crc32(test.encode()) + _place[1]) % len(names)]]
+
+
+def check_routes(model: onnx.ModelProto, feeds: Arrays, names: Sequence[str], compare: Compare) -> None:
+    """Compare the outputs called ``names`` of each chosen route."""
+    for name in _chosen():
+        logging.disable()  # the warnings were shown before
+        try:
+            _check(name, ROUTES[name], model, feeds, names, compare)
+        finally:
+            logging.disable(logging.NOTSET)
+
+
+def _check(
+    name: str, route: Route, model: onnx.ModelProto, feeds: Arrays, names: Sequence[str], compare: Compare
+) -> None:
+    try:
+        outputs = route.outputs(model, feeds)
+        compare(name, [outputs[output] for output in names])
+    except converter.InternalError:
+        raise
+    except Exception as error:  # onnxruntime's errors share no base class of their own
+        is_different = isinstance(error, AssertionError)
+        known, subject = (route.differences, _place[0]) if is_different else (route.refusals, str(error))
+        if any(re.search(pattern, subject) for pattern in known):
+            return
+        if not route.in_onnxruntime or isinstance(error, ir_runtime.ModelError):
+            raise AssertionError(f"{name}: {error}") from error
+        try:
+            plain = _in_onnxruntime(model, feeds)
+        except Exception:
+            return  # onnxruntime refuses the row's model as well
+        if not is_different:
+            raise AssertionError(f"{name}: {error}") from error
+        for output in names:
+            np.testing.assert_array_equal(
+                np.asarray(outputs[output]), np.asarray(plain[output]), f"{name}, output '{output}'"
+            )
