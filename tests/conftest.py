@@ -31,7 +31,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--full", action="store_true", help="every row of every test; those with a value of their own without"
     )
-    parser.addoption("--routes", action="store_true", help="each row by all routes; with --full alone by one of them")
+    parser.addoption("--routes", action="store_true", help="each row by all routes")
     parser.addoption(
         "--measure", action="store_true", help="renew tests/row_seconds.json for the tests that run, by processor time"
     )

@@ -234,8 +234,8 @@ def check_node(
 ) -> None:
     """Convert and run in every engine; ``expected`` defaults to onnxruntime's answer.
 
-    Where the target's rules change the IR, NumPy executes the plain one as well. With ``--full`` the model takes one
-    of the other routes, too.
+    Where the target's rules change the IR, NumPy executes the plain one as well. The model may take other routes,
+    too: see :mod:`tests.routes`.
     """
     from tests.routes import check_routes
 

@@ -1,7 +1,7 @@
 """Other routes from the model of a row to its outputs, each of which must give what the row's oracle says.
 
-:func:`tests.engines.check_node` and the idioms hand their rows on. With ``--full`` each row takes one route, in turn;
-with ``--routes`` it takes all of them. A row that a route cannot take is listed in ``refusals``, with the reason.
+:func:`tests.engines.check_node` and the idioms hand their rows on. Every fourth row takes one route, in turn, with
+``--full`` each row, and with ``--routes`` each row takes all of them. A row that a route cannot take is listed in ``refusals``, with the reason.
 """
 
 from __future__ import annotations
@@ -83,6 +83,18 @@ def _dense(value: Any) -> Any:
     return dense
 
 
+def _converted(**options: Any) -> Callable[[onnx.ModelProto, Arrays], Arrays]:
+    return lambda model, feeds: _in_numpy(converter.convert_model(model, **options), feeds)
+
+
+def _reshaped(model: onnx.ModelProto, feeds: Arrays) -> Arrays:
+    """Convert with the declared dimensions, forget them, and set those of the inputs."""
+    ir = converter.convert_model(model)
+    ir.reshape({name: [None] * np.ndim(array) for name, array in feeds.items()})
+    ir.reshape({name: list(np.shape(array)) for name, array in feeds.items()})
+    return _in_numpy(ir, feeds)
+
+
 def _exported(model: onnx.ModelProto) -> onnx.ModelProto:
     return converter.export_model(converter.convert_model(model, target="any"))
 
@@ -92,12 +104,15 @@ def _optimized(target: Any) -> Callable[[onnx.ModelProto, Arrays], Arrays]:
 
 
 ROUTES = {
-    "without fusion": Route(lambda model, feeds: _in_numpy(converter.convert_model(model, fuse=False), feeds)),
+    "without fusion": Route(_converted(fuse=False)),
+    "exact": Route(_converted(exact=True)),
+    "static": Route(_converted(static=True)),
+    "reshaped": Route(_reshaped, _NEEDS_DIMENSIONS),
     "of unknown dimensions": Route(
         lambda model, feeds: _in_numpy(converter.convert_model(opened(model)), feeds), _NEEDS_DIMENSIONS
     ),
     "for OpenVINO 2023.3": Route(
-        lambda model, feeds: _in_numpy(converter.convert_model(model, target="cpu@2023.3"), feeds),
+        _converted(target="cpu@2023.3"),
         {"has operations up to opset 13": "operations that have no older form"},
     ),
     "exported": Route(lambda model, feeds: _in_onnxruntime(_exported(model), feeds), _ONNX_LACKS, _INEXACT, True),
@@ -108,8 +123,11 @@ ROUTES = {
     "optimized for onnxruntime": Route(_optimized("onnxruntime"), in_onnxruntime=True),
 }
 
-selection = "none"
-"""Which routes a row takes: ``none``, ``one`` or ``all``. ``conftest.py`` sets it."""
+selection = "some"
+"""``all``: each row takes all routes; ``one``: one of them in turn; ``some``: so does every fourth row.
+
+``conftest.py`` sets it.
+"""
 _place = ("", 0)
 """The running test, and the number of its rows so far."""
 
@@ -119,10 +137,11 @@ def _chosen() -> list[str]:
     global _place
     test = os.environ["PYTEST_CURRENT_TEST"]
     _place = (test, _place[1] + 1 if test == _place[0] else 0)
-    if selection != "one":
-        return list(ROUTES) if selection == "all" else []
     names = list(ROUTES)
-    return [names[(zlib.crc32(test.encode()) + _place[1]) % len(names)]]
+    if selection == "all":
+        return names
+    turn, rest = divmod(zlib.crc32(test.encode()) + _place[1], 1 if selection == "one" else 4)
+    return [] if rest else [names[turn % len(names)]]
 
 
 def check_routes(model: onnx.ModelProto, feeds: Arrays, names: Sequence[str], compare: Compare) -> None:

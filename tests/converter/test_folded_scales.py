@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import ir_runtime
 from ir_runtime.graph.model import Model, Node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
+from tests.converter.idioms.convolutions import IMAGE, convolution, scaled_first
+from tests.converter.idioms.graphs import Graph, Idiom
 from tests.engines import check_node
 from tests.targets.probes.rows import numbers, several
 
@@ -209,3 +212,18 @@ def test_channels_of_zeros_and_factors_of_zero() -> None:
     model, feeds = several(nodes, {"x": numbers(5, 2)}, constants, {"x": ["n", 2]})
     assert layers(converter.convert_model(model)) == ["MatMul"]
     check_node(model, feeds)
+
+
+def test_a_factor_in_front_of_a_convolution() -> None:
+    """Exact conversions keep it; a scale of preprocessing becomes part of the weights in a second conversion."""
+    row = Idiom(build=scaled_first, inputs=IMAGE, becomes=[])
+    graph, chance = Graph(), random.Random(3)
+    assert len(layers(converter.convert_model(graph.model(row, True, scaled_first(graph, chance)), exact=True))) == 3
+    graph = Graph()
+    proto = graph.model(row, True, convolution(graph, chance))
+    first = converter.convert_model(proto, preprocess={"x": converter.Preprocess(scale=255.0)})
+    assert len(layers(first)) == 2
+    again = converter.convert_model(first)
+    assert layers(again) == ["Convolution"]
+    for ir in (first, again):
+        assert converter.verify(proto.SerializeToString(), ir).passed

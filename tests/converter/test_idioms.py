@@ -16,6 +16,8 @@ from onnx.reference import ReferenceEvaluator
 
 import converter
 import ir_runtime
+from converter.conversion import compressed
+from converter.derivation import without_record
 from ir_runtime.rewriting.fused_names import fused_names
 from tests.converter.idioms import rows
 from tests.converter.idioms.graphs import Graph, Idiom, NearMiss, Row
@@ -143,3 +145,14 @@ def test_without_fusion_each_node_keeps_its_layers(name: str) -> None:
     assert [node.origin.node for node in made.nodes() if node.origin][-1] == graph.nodes[-1].name
     check(model, converter.convert_model(model, fuse=False), row, tolerance=row.tolerance)
     assert layers(converter.convert_model(model, target="any")) == list(row.becomes)
+
+
+@pytest.mark.parametrize(("compress", "half"), [(None, True), ("int8", False), ("int4", True)])
+@pytest.mark.parametrize("name", IDIOMS)
+def test_compressed_weights_of_an_idiom_are_accounted_for(name: str, compress: str | None, half: bool) -> None:
+    row, graph = IDIOMS[name], Graph()
+    model = graph.model(row, False, row.build(graph, random.Random(3)))
+    way = None if compress is None else converter.WeightCompression.named(compress)
+    made = without_record(compressed(converter.convert_model(model), way, half).model)
+    report = converter.verify(model.SerializeToString(), made)
+    assert report.verdict == "equal", report.to_text()
