@@ -95,7 +95,7 @@ def plain_outcome(case: Case) -> str:
         ir = converted(case.model, "any")
     except Exception as error:
         return f"not converted: {error}"
-    return _run("numpy", ir, _input_names(case), case)
+    return _run("numpy", ir, input_names(case), case)
 
 
 def outcome(case: Case) -> dict[str, str]:
@@ -105,10 +105,11 @@ def outcome(case: Case) -> dict[str, str]:
     except Exception as error:
         # What the target cannot run is refused; the plain layers may be right nevertheless.
         return {"numpy": plain_outcome(case), "openvino": f"not converted: {error}"}
-    return {engine: _run(engine, ir, _input_names(case), case) for engine in ENGINES}
+    return {engine: _run(engine, ir, input_names(case), case) for engine in ENGINES}
 
 
-def _input_names(case: Case) -> list[str]:
+def input_names(case: Case) -> list[str]:
+    """The names of the inputs that a case has values for."""
     initializers = {tensor.name for tensor in case.model.graph.initializer}
     return [value.name for value in case.model.graph.input if value.name not in initializers]
 

@@ -6,12 +6,19 @@ unexpectedly fails here, too. ``benchmarks/node_suite.py`` prints the figures.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 
-from tests.engines import ENGINES
+from tests.engines import ENGINES, output_names
+from tests.routes import check_routes
 from tests.suite.node_suite import (
     PROCESSOR_DEPENDENT,
     Case,
+    as_array,
+    difference,
+    input_names,
     known_failures,
     node_cases,
     outcome,
@@ -43,3 +50,19 @@ def test_case(case: Case) -> None:
     if (case.name, "numpy") not in known_failures():
         plain = plain_outcome(case)
         assert plain == "", f"the plain IR in NumPy: {plain}"
+        check_other_routes(case)
+
+
+def check_other_routes(case: Case) -> None:
+    """Take the first data set by the routes whose turn it is, where it consists of tensors."""
+    inputs, outputs = ([as_array(value) for value in values] for values in case.data_sets[0])
+    names = input_names(case)
+    if not all(isinstance(value, np.ndarray) for value in [*inputs, *outputs]) or len(names) != len(inputs):
+        return
+
+    def compare(route: str, actual: Sequence[np.ndarray]) -> None:
+        for value, expected in zip(actual, outputs, strict=True):
+            message = difference(value, expected)
+            assert not message, f"{route}: {message}"
+
+    check_routes(case.model, dict(zip(names, inputs)), output_names(case.model)[: len(outputs)], compare)
