@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ir_runtime.graph import Node, Output
+from ir_runtime.analysis.polynomials import Polynomial
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
+from ir_runtime.graph import Dimension, Node, Output
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.matmul import Einsum7, Equation
 from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, either, fail, layer, layers
@@ -50,7 +52,7 @@ def einsum_attention(builder: Builder, node: Node) -> Replacement:
         orders = _orders(queries, keys, scores[2], output)
         if orders is not None:
             if not _agree(match.node("products"), node):
-                return fail("an Einsum repeats a dimension of 1")
+                return fail("dimensions of a letter may differ: an Einsum repeats one of 1")
             scale = Scale()
             q, k = (without_factors(match[name], scale) for name in names)
             parts = [_transpose(builder, part, order) for part, order in zip((q, k, match["values"]), orders)]
@@ -60,14 +62,24 @@ def einsum_attention(builder: Builder, node: Node) -> Replacement:
 
 
 def _agree(*nodes: Node) -> bool:
-    """True if no dimension of a letter is 1 in one input of an Einsum, and longer in the other."""
+    """True if no Einsum repeats a dimension of 1.
+
+    ScaledDotProductAttention repeats batches as an Einsum does, but the plug-in reads past the end of keys and values
+    of length 1: a dimension that is summed over and dynamic in the file has to be the same in both inputs. Dimensions
+    that the file declares are compared when the inputs get their declared shapes.
+    """
     for node in nodes:
-        lengths: dict[str, set[int]] = {}
-        for letters, source in zip(_terms(node), node.inputs):
-            for letter, dimension in zip(letters, source.shape if source.shape.has_rank else ()):
-                lengths.setdefault(letter, set()).update([dimension.low] if dimension.is_static else [])
-        if any(len(each) > 1 for each in lengths.values()):
-            return False
+        *terms, output = _terms(node)
+        seen: dict[str, tuple[Dimension, Polynomial | None]] = {}
+        for letters, source in zip(terms, node.inputs):
+            sizes: Sequence[Polynomial | None] = symbolic_shapes().dims(source) or [None] * len(letters)
+            for letter, dimension, size in zip(letters, source.shape if source.shape.has_rank else (), sizes):
+                other, other_size = seen.setdefault(letter, (dimension, size))
+                if other.is_static and dimension.is_static and other.value != dimension.value:
+                    return False
+                is_dynamic = not (other.low and dimension.low)
+                if letter not in output and is_dynamic and (size is None or size != other_size):
+                    return False
     return True
 
 

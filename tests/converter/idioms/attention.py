@@ -277,6 +277,11 @@ NEAR_MISSES = {
             ("a value for all keys", "v", (2, 3, 1, 7)),
         )
     },
+    "equations that repeat a depth of unknown length": NearMiss(
+        build=lambda g, c: of_equations(g, c, "hbns,hbnt->bnts", "bnts,bnsd->bntd"),
+        inputs={"x": (8, 2, 3, 5), "k": (1, 2, 3, 6), "v": (2, 3, 6, 7)},
+        absent="ScaledDotProductAttention",
+    ),
     "equations that sum the weights up": NearMiss(
         build=lambda g, c: of_equations(g, c, "bnth,bnsh->bnts", "bnts,bnsd->bnsd"),
         inputs=SHAPES,
