@@ -1,0 +1,65 @@
+"""Softmax of what every iteration of a loop reads, which the plug-in overwrites.
+
+The plug-in fills the parameters of a body before each iteration, but not those of values that stay the same in all
+iterations. It computes a SoftMax in the memory of its input where nothing else reads that. So the second iteration
+reads the result of the first one.
+
+    x -> Parameter (the same in all iterations) -> SoftMax      becomes      ... -> Maximum(x, x) -> SoftMax
+
+Maximum changes nothing, and returns memory of its own.
+"""
+
+from __future__ import annotations
+
+from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph import Model, Node, Output, SubGraph
+from ir_runtime.operations.activation import SoftMax1, SoftMax8
+from ir_runtime.operations.control_flow import Loop5, TensorIterator1
+from ir_runtime.operations.movement import Transpose1
+from ir_runtime.rewriting import PassTrace, UniqueNames, fail
+
+from .loop_states_in_shared_memory import VIEWS
+
+_VIEWS = (*VIEWS, Transpose1)
+"""A Transpose that moves only dimensions of 1 returns a view."""
+
+
+@openvino_cpu.register("softmax_of_loop_inputs", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def softmax_of_loop_inputs(model: Model, trace: PassTrace) -> int:
+    """Let each SoftMax of a body read memory that nothing but that SoftMax reads."""
+    total = 0
+    for part in model.parts():
+        for node in part.nodes_of((Loop5, TensorIterator1)):
+            count = sum(_protect_inputs(sub) for sub in node.op.subgraphs)
+            if count:
+                trace.matched(node)
+            else:
+                trace.not_matched(node, fail("no Softmax of the body reads what stays the same in all iterations"))
+            total += count
+    return total
+
+
+def _protect_inputs(sub: SubGraph) -> int:
+    filled = {sub.body.parameters[mapping.parameter] for mapping in sub.inputs if mapping.axis is not None}
+    handed_on = {
+        sub.body.parameters[parameter]
+        for result, parameter in sub.back_edges
+        if _memory_of(sub.body.results[result].inputs[0]) is not sub.body.parameters[parameter]
+    }
+    unique, count = UniqueNames(sub.body), 0
+    for node in sub.body.nodes():
+        if not isinstance(node.op, (SoftMax1, SoftMax8)):
+            continue
+        source = _memory_of(node.inputs[0])
+        if source.op.role == "parameter" and source not in filled | handed_on:
+            prevent_fusion(node.inputs[0], [node], unique)
+            count += 1
+    return count
+
+
+def _memory_of(value: Output) -> Node:
+    """The layer in whose memory a value may lie."""
+    while isinstance(value.node.op, _VIEWS):
+        value = value.node.inputs[0]
+    return value.node
