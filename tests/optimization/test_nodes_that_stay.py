@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import converter
-from tests.optimization.models import check, floats, operators, parse
+from tests.optimization.models import check, floats, operators, parse, run
 
 X = floats(2, 3)
 
@@ -159,3 +159,24 @@ def test_a_model_of_an_opset_that_is_not_written_stays() -> None:
 def test_nodes_that_nothing_reads_are_left_out() -> None:
     text = "g (float[2,3] x, string[n] s) => (float[2,3] y) { y = Relu(x)  t = StringNormalizer(s) }"
     assert operators(check(parse(text), {"x": X, "s": np.array(["a"], object)}).graph) == ["Relu"]
+
+
+@pytest.mark.parametrize("opset", [14, 24])
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "a = Abs(x) b = Add(a, one) y = Div(x, b)",
+        "a = Exp(x) b = Add(a, one) y = Log(b)",
+        "a = Add(x, three) b = Clip(a, zero, six) c = Mul(x, b) y = Div(c, six)",
+        "a = Add(x, three) b = Clip(a, zero, six) y = Div(b, six)",
+        "s = Mul(x, tenth) b = Less(x, zero) y = Where(b, s, x)",
+        "a = Exp(x) b = Add(a, one) c = Log(b) d = Tanh(c) y = Mul(x, d)",
+    ],
+)
+def test_activations_of_float64_are_not_computed_in_float32(formula: str, opset: int) -> None:
+    numbers = {"zero": 0.0, "one": 1.0, "three": 3.0, "six": 6.0, "tenth": 0.1}
+    weights = {name: np.float64(value) for name, value in numbers.items() if name in formula}
+    model = parse(f"g (double[n] x) => (double[n] y) {{ {formula} }}", opset, **weights)
+    values = np.array([-3.3, -0.7, 1 / 3, 2.1, 500.3 if "Exp" in formula else 1e300])
+    result = check(model, {"x": values})
+    np.testing.assert_allclose(run(result, {"x": values})["y"], run(model, {"x": values})["y"], rtol=1e-15)
