@@ -180,3 +180,30 @@ def test_activations_of_float64_are_not_computed_in_float32(formula: str, opset:
     values = np.array([-3.3, -0.7, 1 / 3, 2.1, 500.3 if "Exp" in formula else 1e300])
     result = check(model, {"x": values})
     np.testing.assert_allclose(run(result, {"x": values})["y"], run(model, {"x": values})["y"], rtol=1e-15)
+
+
+def test_a_normalization_whose_scale_has_no_rank_stays() -> None:
+    text = """g (float[2,3,8] x, float[] scale) => (float[a,b,c] y) {
+        squares = Mul(x, x)
+        mean = ReduceMean(squares, last)
+        sum = Add(mean, epsilon)
+        root = Sqrt(sum)
+        normalized = Div(x, root)
+        y = Mul(normalized, scale)
+    }"""
+    model = parse(text, 23, last=np.array([-1]), epsilon=np.float32(1e-5))
+    model.graph.input[1].type.tensor_type.ClearField("shape")
+    check(model, {"x": floats(2, 3, 8), "scale": floats(8)})
+
+
+@pytest.mark.parametrize(("opset", "is_kept"), [(14, True), (17, True), (18, False), (24, False), (13, False)])
+def test_functions_stay_where_their_operators_are_those_of_the_opset(opset: int, is_kept: bool) -> None:
+    text = """<ir_version: 9, opset_import: ["" : 14, "local" : 1]>
+    g (float[n,3,8] x) => (float[n,3,8] y) { y = local.F(x) }
+    <domain: "local", opset_import: ["" : 14]>
+    F (x) => (d) {
+        s = ReduceLogSumExp<axes = [-1]>(x)
+        d = Sub(x, s)
+    }"""
+    result = check(onnx.parser.parse_model(text), {"x": floats(2, 3, 8)}, opset=opset)
+    assert bool(result.functions) == is_kept

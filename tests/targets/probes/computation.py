@@ -428,6 +428,22 @@ def bias_of_higher_rank() -> Probe:
     return several(nodes, {"x": numbers(2, 3, 8)}, constants, {"x": ["n", 3, 8]})
 
 
+def epsilon_of_higher_rank() -> Probe:
+    """An RMS normalization of rank 3 with an epsilon of rank 4, whose root something else reads, too."""
+    nodes = [
+        helper.make_node("Mul", ["x", "x"], ["squares"]),
+        helper.make_node("ReduceMean", ["squares"], ["mean"], axes=[-1]),
+        helper.make_node("Add", ["mean", "epsilon"], ["sum"]),
+        helper.make_node("Sqrt", ["sum"], ["root"]),
+        helper.make_node("Div", ["x", "root"], ["normalized"]),
+        helper.make_node("Mul", ["normalized", "scale"], ["scaled"]),
+        helper.make_node("ReduceMax", ["root"], ["largest"], keepdims=0),
+        helper.make_node("Add", ["scaled", "largest"], ["y"]),
+    ]
+    constants = {"epsilon": np.full((1, 1, 1, 1), 1e-5, np.float32), "scale": numbers(8)}
+    return several(nodes, {"x": numbers(2, 3, 8)}, constants, {"x": [2, 3, 8]})
+
+
 def slopes_of_higher_rank() -> Probe:
     """A PReLU in two branches, with slopes of more dimensions than the data."""
     return two_branches("Sub", numbers(2, 3, 8), numbers(1, 1, 1, 1, 1, 1, 8))
@@ -451,6 +467,11 @@ FUSED = [
         for name, (layers, plain) in HIGHER_RANKS.items()
     ),
     Row("constants_of_higher_rank: bias", bias_of_higher_rank, "MatMul Add"),
+    Row(
+        "constants_of_higher_rank: epsilon",
+        epsilon_of_higher_rank,
+        "Multiply ReduceMean Add Sqrt Divide Multiply ReduceMax Add",
+    ),
     *(
         Row(
             f"slopes_of_columns: {op_type} of rank {len(shape)}",
