@@ -122,6 +122,13 @@ ORDER = [
     Entry("broadcasts_of_dynamic_length", ["Arithmetic"], ["target"],
           after=["integer_arithmetic", "extremes_with_nan"],
           reason="moves the arithmetic that other rules leave or emit", contract=EXACT),
+    Entry("sums_that_round", ["Add1", "Subtract1"], ["target"], after=["constants_of_higher_rank"],
+          reason="sees the constants that other rules leave or emit", contract=EXACT),
+    Entry("widening_factors", [
+              "Convolution1", "GroupConvolution1", "ConvolutionBackpropData1", "GroupConvolutionBackpropData1",
+              "Sigmoid1", "MatMul1"], ["target"],
+          after=["integer_products", "fake_quantize", "batch_normalizations", "constants_of_higher_rank"],
+          reason="sees the products and constants that other rules leave or emit", contract=EXACT),
     Entry("fusion_guards", ["Reduction", "MatMul1", "Interpolate11"], ["target"],
           after=["integer_products", "interpolate_many_axes", "batch_normalizations", "fake_quantize",
                  "integer_reductions"],

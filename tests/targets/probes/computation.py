@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -397,6 +397,9 @@ THRESHOLDS = [
     ),
 ]
 
+MAGIC = np.float32(3 << 22)
+"""A number to which float32 adds whole numbers alone."""
+CHANNELS, KERNELS = numbers(4, 1, 1), np.sin(numbers(4, 4, 3, 3))
 HIGHER_RANKS = {
     "Clamp": ([("Max", ["x", "c"], -1.0), ("Min", ["t0", "d"], 0.5)], "Maximum Minimum"),
     "Swish": (
@@ -484,9 +487,71 @@ FUSED = [
     Row("fusion_guards: constants", constants_after_a_reduction, "ReduceMean Add"),
     Row("fusion_guards: reshape", reshape_after_a_reduction, "ReduceMax Reshape"),
 ]
+
+
+def formula(steps: str, inputs: Mapping[str, Any], constants: Mapping[str, Any]) -> Callable[[], Probe]:
+    """A model of steps such as ``t = Mul x c; y = Relu t``."""
+
+    def build() -> Probe:
+        nodes = []
+        for step in steps.split("; "):
+            result, _, call = step.partition(" = ")
+            op_type, *names = call.split()
+            nodes.append(helper.make_node(op_type, names, [result]))
+        return several(nodes, inputs, constants, {name: array.shape for name, array in inputs.items()})
+
+    return build
+
+
+ROUNDED = [
+    Row(
+        f"sums_that_round: {last}",
+        formula(f"t = Add x c; y = {last} t d", {"x": numbers(4) * np.float32(0.3)}, {"c": MAGIC, "d": sign * MAGIC}),
+        f"Add {layer}",
+    )
+    for last, layer, sign in (("Sub", "Subtract", 1), ("Add", "Add", -1))
+]
+BETA = {"x": np.sin(numbers(2, 3, 8)), "b": np.full(1, 1.5, np.float32)}
+SWISH = "t = Mul x b; s = Sigmoid t; y = Mul x s"
+WIDENED = [
+    Row(
+        "widening_factors: a beta that widens",
+        formula(SWISH, {"x": BETA["x"]}, {"b": np.full((2, 1, 1, 1), 1.5, np.float32)}),
+        "Multiply Sigmoid Multiply",
+    )
+]
+WIDENED_REFUSED = [
+    Row("widening_factors: a computed beta", formula(SWISH, BETA, {}), "Multiply Sigmoid Multiply"),
+    Row(
+        "widening_factors: a vector",
+        formula("t = MatMul x w; y = Mul t c", {"x": numbers(2, 3, 8)}, {"w": numbers(8), "c": np.float32(0.5)}),
+        "MatMul Multiply",
+    ),
+    *(
+        Row(
+            f"widening_factors: {op_type} of channels that a {before} adds",
+            formula(f"t = {before} x c; y = {op_type} t w", {"x": numbers(2, 1, 6, 6)}, {"c": CHANNELS, "w": KERNELS}),
+            f"{layer_before} {layer}",
+        )
+        for op_type, layer in (("Conv", "Convolution"), ("ConvTranspose", "ConvolutionBackpropData"))
+        for before, layer_before in (("Mul", "Multiply"), ("Div", "Divide"))
+    ),
+]
 PRODUCTS = [Row("integer_products", product_of_integers, "MatMul")]
 
-WRONG = [*RESIZED, *ATTENDED, *SIGNALS, *STRIDED, *SIGMOIDS, *FUSED, *PRODUCTS, *COMPRESSED, *THRESHOLDS]
+WRONG = [
+    *RESIZED,
+    *ATTENDED,
+    *SIGNALS,
+    *STRIDED,
+    *SIGMOIDS,
+    *FUSED,
+    *ROUNDED,
+    *WIDENED,
+    *PRODUCTS,
+    *COMPRESSED,
+    *THRESHOLDS,
+]
 
 
 def attention_of_lower_rank() -> Probe:
@@ -502,6 +567,7 @@ def attention_of_lower_rank() -> Probe:
 
 REFUSED = [
     Row("attention_of_lower_rank", attention_of_lower_rank, "MatMul SoftMax MatMul"),
+    *WIDENED_REFUSED,
     *RESIZED_IN_FRONT,
     *RESIZED_FROM_SHAPES,
     *RESIZED_CHANNELS,
