@@ -492,7 +492,7 @@ class _Search:
         return self._converted[places]
 
     def _conversion_options(self, opset: int, narrowed: Collection[str] = ()) -> ConversionOptions:
-        """Return the options of conversions: without ``narrowed`` and fusions whose operator the opset does not have."""
+        """Return the options of conversions, without ``narrowed`` and fusions to operators that the opset lacks."""
         unsupported = {
             name for name, op in _OPERATORS.items() if schema_table.versions(op, "")[0].since_version > opset
         }
