@@ -126,7 +126,7 @@ ORDER = [
           reason="sees the constants that other rules leave or emit", contract=EXACT),
     Entry("widening_factors", [
               "Convolution1", "GroupConvolution1", "ConvolutionBackpropData1", "GroupConvolutionBackpropData1",
-              "Sigmoid1", "MatMul1"], ["target"],
+              "Sigmoid1", "MatMul1", "ReLU1"], ["target"],
           after=["integer_products", "fake_quantize", "batch_normalizations", "constants_of_higher_rank"],
           reason="sees the products and constants that other rules leave or emit", contract=EXACT),
     Entry("fusion_guards", ["Reduction", "MatMul1", "Interpolate11"], ["target"],

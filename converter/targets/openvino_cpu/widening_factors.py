@@ -6,24 +6,27 @@ dimensions.
     x [n, 1, h, w] -> Multiply([c, 1, 1]) -> Convolution, where the factor adds the channels
     x -> Multiply(beta) -> Sigmoid -> Multiply(x), where beta widens x, or is computed and no scalar
     x -> MatMul([k]) -> Multiply(number), where the weights are a vector
+    x -> ReLU -> Multiply(slopes), the branch of a PReLU, where slopes widen x
 
 A Maximum of the product and itself changes nothing, and prevents the fusion.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Model, Node, Output
-from ir_runtime.operations.activation import Sigmoid1
+from ir_runtime.operations.activation import ReLU1, Sigmoid1
 from ir_runtime.operations.convolution import (
     Convolution1,
     ConvolutionBackpropData1,
     GroupConvolution1,
     GroupConvolutionBackpropData1,
 )
-from ir_runtime.operations.elementwise import Divide1, Multiply1
+from ir_runtime.operations.elementwise import Divide1, Multiply1, Negative1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.rewriting import PassTrace, UniqueNames, fail
 
@@ -38,22 +41,36 @@ def widening_factors(model: Model, trace: PassTrace) -> int:
     count = 0
     for part in model.parts():
         unique = UniqueNames(part)
-        for node in part.nodes_of((*_CONVOLUTIONS, Sigmoid1, MatMul1)):
-            source, readers = _fused_by_vector(node) if isinstance(node.op, MatMul1) else (node.inputs[0], [node])
-            if not readers or not (isinstance(node.op, MatMul1) or _goes_wrong(node)):
+        for node in part.nodes_of((*_CONVOLUTIONS, Sigmoid1, MatMul1, ReLU1)):
+            reads = list(_fused_wrongly(node))
+            for source, readers in reads:
+                prevent_fusion(source, readers, unique)
+            if reads:
+                trace.matched(node)
+            else:
                 trace.not_matched(node, fail("no factor before or behind it changes the shape"))
-                continue
-            prevent_fusion(source, readers, unique)
-            trace.matched(node)
-            count += 1
+            count += len(reads)
     return count
 
 
-def _fused_by_vector(node: Node) -> tuple[Output, list[Node]]:
-    """The result of a matrix multiplication, and the products with constants if an operand is a constant vector."""
-    has_vector = any(source.tensor is not None and len(source.tensor.shape) == 1 for source in node.inputs)
-    readers = [reader for reader in node.outputs[0].uses if _constant_factor(reader) is not None] if has_vector else []
-    return node.outputs[0], readers
+def _fused_wrongly(node: Node) -> Iterator[tuple[Output, Sequence[Node]]]:
+    """Values, and the layers that would be fused with the layer that computes the value, around ``node``."""
+    (result,) = node.outputs
+    if isinstance(node.op, MatMul1):
+        if any(source.tensor is not None and len(source.tensor.shape) == 1 for source in node.inputs):
+            readers = [reader for reader in result.uses if _constant_factor(reader) is not None]
+            yield from [(result, readers)] if readers else []
+    elif isinstance(node.op, ReLU1):
+        for reader in [*result.uses, *(each for use in result.uses if _negates(use) for each in use.outputs[0].uses)]:
+            scaled = reader.outputs[0] if reader.outputs else result
+            if _constant_factor(reader) is not None and str(scaled.shape) != str(result.shape):
+                yield scaled, list(scaled.uses)
+    elif _goes_wrong(node):
+        yield node.inputs[0], [node]
+
+
+def _negates(node: Node) -> bool:
+    return isinstance(node.op, Negative1)
 
 
 def _goes_wrong(node: Node) -> bool:

@@ -520,6 +520,14 @@ WIDENED = [
         "Multiply Sigmoid Multiply",
     )
 ]
+WIDENED += [
+    Row(
+        f"widening_factors: slopes of shape {list(slopes)} beside data of {list(data)}",
+        functools.partial(two_branches, "Sub", numbers(*data), numbers(*slopes)),
+        "ReLU Negative ReLU Multiply Subtract",
+    )
+    for data, slopes in (((2, 3, 8), (2, 1, 1, 1)), ((2, 3, 1), (1, 1, 8)), ((3,), (2, 3)))
+]
 WIDENED_REFUSED = [
     Row("widening_factors: a computed beta", formula(SWISH, BETA, {}), "Multiply Sigmoid Multiply"),
     Row(
