@@ -351,3 +351,11 @@ def test_outputs_without_a_declared_type_stay_float32() -> None:
     written = converter.optimize(model, fp16=True).to_onnx()
     assert [value.dtype for value in run(written, feeds).values()] == [np.float32, np.float32]
     assert "ReduceSum" in operators(written.graph)
+
+
+def test_outputs_of_nodes_that_stay_have_the_shapes_that_follow_from_options() -> None:
+    model = parse("g (float[n,3,8,10] x) => (float[a,b,c,d] y) { r = Relu(x)  y = Conv(r, w) }", w=floats(4, 3, 3, 3))
+    written = converter.optimize(model, input="x[1,3,?,10]", fp16=True, fp16_except="Conv").to_onnx()
+    onnx.checker.check_model(written, full_check=True)
+    dims = written.graph.output[0].type.tensor_type.shape.dim
+    assert [dim.dim_value for dim in dims] == [1, 4, 0, 8]
