@@ -353,9 +353,11 @@ def test_outputs_without_a_declared_type_stay_float32() -> None:
     assert "ReduceSum" in operators(written.graph)
 
 
-def test_outputs_of_nodes_that_stay_have_the_shapes_that_follow_from_options() -> None:
-    model = parse("g (float[n,3,8,10] x) => (float[a,b,c,d] y) { r = Relu(x)  y = Conv(r, w) }", w=floats(4, 3, 3, 3))
-    written = converter.optimize(model, input="x[1,3,?,10]", fp16=True, fp16_except="Conv").to_onnx()
+@pytest.mark.parametrize("frozen", [{}, {"freeze": {"factor": np.float32(0.5)}}])
+def test_outputs_of_nodes_that_stay_have_the_shapes_that_follow_from_options(frozen: dict[str, Any]) -> None:
+    text = "g (float[n,3,8,10] x, float factor) => (float[a,b,c,d] y) { r = Mul(x, factor)  y = Conv(r, w) }"
+    model = parse(text, w=floats(4, 3, 3, 3))
+    written = converter.optimize(model, input="x[1,3,?,10]", fp16=True, fp16_except="Conv", **frozen).to_onnx()
     onnx.checker.check_model(written, full_check=True)
     dims = written.graph.output[0].type.tensor_type.shape.dim
     assert [dim.dim_value for dim in dims] == [1, 4, 0, 8]
