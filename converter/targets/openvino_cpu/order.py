@@ -138,7 +138,7 @@ ORDER = [
     Entry("loop_states_in_shared_memory", ["Loop5", "TensorIterator1"], ["target"],
           after=["integer_products", "fake_quantize", "loop_states_of_narrow_types", "fusion_guards"],
           reason="sees the bodies of loops in their last form", contract=EXACT),
-    Entry("softmax_of_loop_inputs", ["Loop5", "TensorIterator1"], ["target"], after=["loop_states_in_shared_memory"],
+    Entry("loop_inputs_in_place", ["Loop5", "TensorIterator1"], ["target"], after=["loop_states_in_shared_memory"],
           reason="sees the bodies of loops in their last form", contract=EXACT),
     Entry("gated_delta_net_loops", ["Loop5"], ["target"], after=["loop_states_in_shared_memory"],
           reason="other rules fold the root of a dimension, which it emits on purpose, and change bodies",

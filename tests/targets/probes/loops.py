@@ -64,19 +64,24 @@ def captured(nodes: Sequence[onnx.NodeProto]) -> Callable[[], Probe]:
         node = helper.make_node("Scan", ["rows"], ["sums"], num_scan_inputs=1, body=body)
         feeds = {"rows": numbers(4, 2, 3), "x": numbers(2, 3)}
         shapes = {name: array.shape for name, array in feeds.items()}
-        return several([node], feeds, {"front": np.array([0])}, shapes, opset=25)
+        return several([node], feeds, {"front": np.array([0]), "scale": numbers(3)}, shapes, opset=25)
 
     return build
 
 
-SOFTMAX = [
+IN_PLACE = [
     Row(
-        "softmax_of_loop_inputs: a value of the graph around it",
+        "loop_inputs_in_place: a normalization",
+        captured([helper.make_node("LayerNormalization", ["x", "scale"], ["s"])]),
+        "TensorIterator Squeeze MVN Multiply Add Unsqueeze",
+    ),
+    Row(
+        "loop_inputs_in_place: Softmax of a value of the graph around it",
         captured([helper.make_node("Softmax", ["x"], ["s"])]),
         "TensorIterator Squeeze SoftMax Add Unsqueeze",
     ),
     Row(
-        "softmax_of_loop_inputs: a view of it",
+        "loop_inputs_in_place: Softmax of a view of it",
         captured(
             [
                 helper.make_node("Unsqueeze", ["x", "front"], ["v"]),
@@ -112,7 +117,7 @@ UNREAD = [
     Row("iterator_over_unread_slices: joined backwards", counted([4, 3], 1), "TensorIterator Add Negative Unsqueeze"),
 ]
 
-WRONG = [*LOOPED, *SOFTMAX, *UNREAD]
+WRONG = [*LOOPED, *IN_PLACE, *UNREAD]
 REFUSED = [
     Row(
         f"loop_states_of_narrow_types: a slice of {kind.__name__} handed on",

@@ -1,8 +1,8 @@
-"""Softmax of what every iteration of a loop reads, which the plug-in overwrites.
+"""Softmax and normalization of what every iteration of a loop reads, which the plug-in overwrites.
 
 The plug-in fills the parameters of a body before each iteration, but not those of values that stay the same in all
-iterations. It computes a SoftMax in the memory of its input where nothing else reads that. So the second iteration
-reads the result of the first one.
+iterations. It computes SoftMax and MVN in the memory of their input where nothing else reads that. So the second
+iteration reads the result of the first one.
 
     x -> Parameter (the same in all iterations) -> SoftMax      becomes      ... -> Maximum(x, x) -> SoftMax
 
@@ -17,17 +17,20 @@ from ir_runtime.graph import Model, Node, Output, SubGraph
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.control_flow import Loop5, TensorIterator1
 from ir_runtime.operations.movement import Transpose1
+from ir_runtime.operations.normalization import MVN2, MVN6
 from ir_runtime.rewriting import PassTrace, UniqueNames, fail
 
 from .loop_states_in_shared_memory import VIEWS
 
+_IN_PLACE = (SoftMax1, SoftMax8, MVN2, MVN6)
+"""Layers that the plug-in computes in the memory of their input."""
 _VIEWS = (*VIEWS, Transpose1)
 """A Transpose that moves only dimensions of 1 returns a view."""
 
 
-@openvino_cpu.register("softmax_of_loop_inputs", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def softmax_of_loop_inputs(model: Model, trace: PassTrace) -> int:
-    """Let each SoftMax of a body read memory that nothing but that SoftMax reads."""
+@openvino_cpu.register("loop_inputs_in_place", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def loop_inputs_in_place(model: Model, trace: PassTrace) -> int:
+    """Let each layer that computes in place read memory of its own."""
     total = 0
     for part in model.parts():
         for node in part.nodes_of((Loop5, TensorIterator1)):
@@ -35,7 +38,7 @@ def softmax_of_loop_inputs(model: Model, trace: PassTrace) -> int:
             if count:
                 trace.matched(node)
             else:
-                trace.not_matched(node, fail("no Softmax of the body reads what stays the same in all iterations"))
+                trace.not_matched(node, fail("no Softmax or normalization reads what stays the same in all iterations"))
             total += count
     return total
 
@@ -49,7 +52,7 @@ def _protect_inputs(sub: SubGraph) -> int:
     }
     unique, count = UniqueNames(sub.body), 0
     for node in sub.body.nodes():
-        if not isinstance(node.op, (SoftMax1, SoftMax8)):
+        if not isinstance(node.op, _IN_PLACE):
             continue
         source = _memory_of(node.inputs[0])
         if source.op.role == "parameter" and source not in filled | handed_on:
