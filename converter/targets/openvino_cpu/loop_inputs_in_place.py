@@ -2,7 +2,7 @@
 
 The plug-in fills the parameters of a body before each iteration, but not those of values that stay the same in all
 iterations. It computes SoftMax and MVN in the memory of their input where nothing else reads that. So the second
-iteration reads the result of the first one.
+iteration reads the result of the first one. So does an elementwise layer behind two views of such a value.
 
     x -> Parameter (the same in all iterations) -> SoftMax      becomes      ... -> Maximum(x, x) -> SoftMax
 
@@ -20,10 +20,12 @@ from ir_runtime.operations.movement import Transpose1
 from ir_runtime.operations.normalization import MVN2, MVN6
 from ir_runtime.rewriting import PassTrace, UniqueNames, fail
 
-from .loop_states_in_shared_memory import VIEWS
+from .loop_states_in_shared_memory import ELEMENTWISE, VIEWS
 
 _IN_PLACE = (SoftMax1, SoftMax8, MVN2, MVN6)
 """Layers that the plug-in computes in the memory of their input."""
+_HIDDEN_BY = 2
+"""The number of views in a row behind which the plug-in writes elementwise results into a parameter."""
 _VIEWS = (*VIEWS, Transpose1)
 """A Transpose that moves only dimensions of 1 returns a view."""
 
@@ -52,10 +54,14 @@ def _protect_inputs(sub: SubGraph) -> int:
     }
     unique, count = UniqueNames(sub.body), 0
     for node in sub.body.nodes():
-        if not isinstance(node.op, _IN_PLACE):
+        if not isinstance(node.op, (*_IN_PLACE, *ELEMENTWISE)):
             continue
-        source = _memory_of(node.inputs[0])
-        if source.op.role == "parameter" and source not in filled | handed_on:
+        views, source = 0, node.inputs[0]
+        while isinstance(source.node.op, _VIEWS):
+            views, source = views + 1, source.node.inputs[0]
+        # Of elementwise layers the plug-in knows that they may not write into a parameter, or into a view of it.
+        is_hidden = views >= _HIDDEN_BY or isinstance(node.op, _IN_PLACE)
+        if is_hidden and source.node.op.role == "parameter" and source.node not in filled | handed_on:
             prevent_fusion(node.inputs[0], [node], unique)
             count += 1
     return count

@@ -24,7 +24,7 @@ from ir_runtime.rewriting import PassTrace, UniqueNames, fail
 
 VIEWS = (Concat1, Convert1, Reshape1, Slice8, Split1, Squeeze1, StridedSlice1, Unsqueeze1, VariadicSplit1)
 """Layers whose output may lie in the memory of their input."""
-_IN_PLACE = (Binary, PReLU1, Unary)
+ELEMENTWISE = (Binary, PReLU1, Unary)
 """Layers that may write their output into the memory of their first input."""
 
 
@@ -64,7 +64,7 @@ def _memory_of(value: Output) -> Node:
 
 
 def _is_in_place(value: Output) -> bool:
-    if not isinstance(value.node.op, _IN_PLACE):
+    if not isinstance(value.node.op, ELEMENTWISE):
         return False
     first = value.node.inputs[0]
     once = value.node.inputs.count(first) == 1

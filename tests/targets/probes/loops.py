@@ -64,12 +64,26 @@ def captured(nodes: Sequence[onnx.NodeProto]) -> Callable[[], Probe]:
         node = helper.make_node("Scan", ["rows"], ["sums"], num_scan_inputs=1, body=body)
         feeds = {"rows": numbers(4, 2, 3), "x": numbers(2, 3)}
         shapes = {name: array.shape for name, array in feeds.items()}
-        return several([node], feeds, {"front": np.array([0]), "scale": numbers(3)}, shapes, opset=25)
+        return several(
+            [node], feeds, {"front": np.array([0]), "scale": numbers(3), "shape": np.array([2, 3])}, shapes, opset=25
+        )
 
     return build
 
 
+VIEWS = [
+    helper.make_node("Unsqueeze", ["x", "front"], ["v"]),
+    helper.make_node("Exp", ["v"], ["e"]),
+    helper.make_node("Reshape", ["v", "shape"], ["w"]),
+    helper.make_node("Reshape", ["e", "shape"], ["f"]),
+    helper.make_node("Add", ["w", "f"], ["s"]),
+]
 IN_PLACE = [
+    Row(
+        "loop_inputs_in_place: a sum behind two views",
+        captured(VIEWS),
+        "TensorIterator Squeeze Unsqueeze Reshape Exp Reshape Add Add Unsqueeze",
+    ),
     Row(
         "loop_inputs_in_place: a normalization",
         captured([helper.make_node("LayerNormalization", ["x", "scale"], ["s"])]),
