@@ -6,10 +6,11 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from converter.equivalence.onnx_graph import OnnxGraph
 from ir_runtime import Port
-from ir_runtime.graph import Dimension
+from ir_runtime.graph import Dimension, PartialShape
 from ir_runtime.records import record
 
 Shapes = dict[str, tuple[int, ...]]
@@ -91,6 +92,20 @@ class ShapeCandidates:
         mask beside caches is as long as the cached tokens and the new ones together.
         """
         yield from self._distinct(_TRIED)
+
+    def declared(self) -> Iterator[Shapes]:
+        """Shapes with the dimensions that the ONNX file declares, where those of the IR are dynamic."""
+        ports = [self._with_declared(port) for port in self.ports]
+        if ports != list(self.ports):
+            yield from replace(self, ports=ports).usual()
+
+    def _with_declared(self, port: Port) -> Port:
+        name, shape = self.names.get(port.name, ""), port.partial_shape
+        declared = self.graph.declared(name) if name in self.graph.inputs else PartialShape.dynamic()
+        if not shape.has_rank or not declared.has_rank or declared.rank != shape.rank:
+            return port
+        dims = [own.merge(other) or own for own, other in zip(shape, declared)]
+        return replace(port, partial_shape=PartialShape(dims))
 
     def others(self, used: Shapes) -> Iterator[Shapes]:
         """Shapes that differ from ``used``."""

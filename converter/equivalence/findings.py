@@ -238,10 +238,12 @@ class Findings:
                 comparison, passed=is_equal, reason="" if is_equal else comparison.reason, errors=errors
             )
             if is_equal and errors.is_noise:
-                share = max(errors.reference, errors.ties) / errors.size
+                gap = max(errors.reference, errors.ties)
+                by = f"by {gap / errors.size:.0%} of its size" if errors.size else f"by {gap:.3g}"
+                result = "the result in float64" if errors.size else "0, the result in float64"
                 sides.notes.append(
-                    f"output '{name}': rounding alone moves it by {share:.0%} of its size from the result in float64, "
-                    f"so that it proves little; layers were compared one by one"
+                    f"output '{name}': rounding alone moves it {by} from {result}, so that it proves little; "
+                    f"layers were compared one by one"
                 )
 
     def _allow(self, loss: Loss) -> None:

@@ -119,9 +119,10 @@ class Runs:
 
     def _declared(self, port: Port, declared: Mapping[str, PartialShape], batch: int | None) -> PartialShape | None:
         for name in (port.name, *port.names, self.sides.names[port.name]):
-            if name in declared and (
-                not self.sides.processing.is_given(port) or declared[name].merge(port.partial_shape) is not None
-            ):
+            if name not in declared:
+                continue
+            # The shape of an input with steps in front may be the model's, which the steps change.
+            if not self.sides.processing.is_given(port) or declared[name].merge(port.partial_shape) == declared[name]:
                 return declared[name]
         shape = port.partial_shape
         if batch is None or not shape.has_rank or shape.rank == 0:
@@ -228,7 +229,8 @@ class Runs:
             )
 
     def _rarer_shapes(self, ports: Sequence[Port], candidates: ShapeCandidates) -> Iterator[Shapes]:
-        """Shapes of models that take a single length, and of inputs whose values count the rows of others."""
+        """Shapes that the file declares, those of models of a single length, and those of inputs that count rows."""
+        yield from filter(self._is_small, candidates.declared())
         for shapes in candidates.fixed_by_weights():
             cost = self._cost(shapes)
             if cost is not None and cost.is_small:  # others are refused already by inference

@@ -25,6 +25,8 @@ from converter.to_onnx.messages import LeftOut, graph_message, value_info
 from converter.to_onnx.names import Names, calls_of, read_by
 from ir_runtime.graph import Tensor, element_types
 
+_INVENTED = "unk__"
+"""The beginning of names that onnx's inference of shapes gives to dimensions."""
 _HEADER = ("producer_name", "producer_version", "domain", "model_version", "doc_string")
 
 
@@ -209,7 +211,11 @@ class Assembly:
                 elif field == "output" and value.name in values:
                     added.CopyFrom(value_info(values[value.name], ()))
                 else:
-                    to_onnx(value, added)
+                    # An output of a node that stays, whose shape options changed, has the inferred one.
+                    to_onnx(value if field == "input" else source.types.get(value.name, value), added)
+                    for dimension in added.type.tensor_type.shape.dim:
+                        if dimension.dim_param.startswith(_INVENTED):
+                            dimension.Clear()
 
     def _opset_imports(self) -> list[onnx.OperatorSetIdProto]:
         source = self.source

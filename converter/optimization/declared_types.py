@@ -27,6 +27,10 @@ def types_of(source: Source) -> Mapping[str, ValueInfoProto]:
             model.graph.ClearField(field)
             for value in values:
                 to_onnx(value, getattr(model.graph, field).add())
+        own = {tensor.name for tensor in model.graph.initializer}
+        for tensor in graph.initializer:
+            if tensor.name not in own:  # the value of an input that is frozen
+                to_onnx(tensor, model.graph.initializer.add())
         del model.graph.value_info[:]
     try:
         graph_proto = onnx.shape_inference.infer_shapes(model, data_prop=True).graph

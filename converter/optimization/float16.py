@@ -59,9 +59,15 @@ def is_float32(source: Source, name: str) -> bool:
     """True if the type of a tensor is declared or inferred, and is float32."""
     if name in source.initializers:
         return source.initializers[name].data_type == _FLOAT
-    declared = {value.name: value for value in (*source.inputs, *source.outputs)}
-    value = declared.get(name) or source.types.get(name)
-    return value is not None and value.type.has("tensor_type") and value.type.tensor_type.elem_type == _FLOAT
+    # Outputs may be declared without a type.
+    values = (*source.inputs, *source.outputs, source.types.get(name))
+    return any(
+        value is not None
+        and value.name == name
+        and value.type.has("tensor_type")
+        and value.type.tensor_type.elem_type == _FLOAT
+        for value in values
+    )
 
 
 def ends_of_codes(source: Source) -> tuple[set[str], set[str]]:

@@ -47,7 +47,7 @@ from converter.to_onnx.graph import Graph
 from converter.to_onnx.names import bodies_of
 from converter.to_onnx.opsets import FORMS, NEWEST, OLDEST
 from ir_runtime.boundary import boundary
-from ir_runtime.graph import Model
+from ir_runtime.graph import Model, element_types
 from ir_runtime.records import record
 
 if TYPE_CHECKING:
@@ -69,6 +69,16 @@ _OPERATORS = {
 """Passes of fusion -> the ONNX operator of the result: an opset without it needs the single nodes again."""
 _OF_ONNXRUNTIME = frozenset({"attentions", "einsum_attentions", "gelus"})
 """Passes of fusion for whose result onnxruntime has an operator of its own in every opset."""
+_WITHOUT_FLOAT64 = {
+    "Gelu": "gelus",
+    "HSigmoid": "hsigmoids",
+    "HSwish": "hswishes",
+    "Mish": "mishes",
+    "PReLU": "prelus",
+    "SoftPlus": "softpluses",
+    "SoftSign": "softsigns",
+}
+"""Layers whose ONNX operators onnxruntime computes in float32 alone -> the passes of fusion that make them."""
 _DIFFER_IN_TYPES = {
     "Bernoulli": 15,
     "Dropout": 12,
@@ -407,7 +417,8 @@ class _Search:
         for place in sorted(kept_nodes):
             if not self._may_stay(place, opset):
                 node = self.source.nodes[place]
-                why = self.reasons.get(place, f"{node.op_type} of opset {self.imported} is another one")
+                function = "the function " if self.source.called([place]) else ""
+                why = self.reasons.get(place, f"{function}{node.op_type} of opset {self.imported} is another one")
                 lines.append(f"  node '{node_name(node)}' ({node.op_type}): {why}")
         if lines:
             raise UnsupportedModelError(
@@ -417,7 +428,12 @@ class _Search:
     def _may_stay(self, place: int, opset: int) -> bool:
         """True if a node means the same in that opset as in the file's; its bodies are searches of their own."""
         node = self.source.nodes[place]
-        if opset == self.imported or normalize_domain(node.domain) or ("", node.op_type) in self.source.functions:
+        if opset == self.imported:
+            return True
+        called = self.source.called([place])
+        if (normalize_domain(node.domain), node.op_type) in called:
+            return all(self.source.is_compatible(function, opset) for function in called)
+        if normalize_domain(node.domain):
             return True
         before, after = (schema_table.find(node.op_type, "", version) for version in (self.imported, opset))
         if before is None or after is None or before.since_version == after.since_version:
@@ -466,17 +482,21 @@ class _Search:
             file = self.source.part(places)
             if not isinstance(file, OnnxFile):
                 return dict.fromkeys(file, "the type of a tensor that it reads is not known")
-            conversion = self._converted[places] = convert(file, self._conversion_options(self.opset))
+            conversion, narrowed = convert(file, self._conversion_options(self.opset)), set[str]()
+            while not narrowed >= (fusions := _fusions_of_float64(conversion.model)):
+                narrowed |= fusions
+                conversion = convert(file, self._conversion_options(self.opset, narrowed))
+            self._converted[places] = conversion
             self.source.add_types(conversion.model)
             fold_constants(conversion.model)
         return self._converted[places]
 
-    def _conversion_options(self, opset: int) -> ConversionOptions:
-        """Return the options of conversions: without the fusions whose operator the opset does not have."""
+    def _conversion_options(self, opset: int, narrowed: Collection[str] = ()) -> ConversionOptions:
+        """Return the options of conversions, without ``narrowed`` and fusions to operators that the opset lacks."""
         unsupported = {
             name for name, op in _OPERATORS.items() if schema_table.versions(op, "")[0].since_version > opset
         }
-        unsupported -= self.fused
+        unsupported = (unsupported - self.fused).union(narrowed)
         options = self.options.conversion()
         if not unsupported or not options.fuse:
             return options
@@ -503,6 +523,16 @@ class _Search:
             if not isinstance(result, Part):
                 reasons.update(result)
         return reasons or dict.fromkeys(places, str(error))
+
+
+def _fusions_of_float64(model: Model) -> set[str]:
+    """Return the passes of fusion whose layers would compute in float32 what the file computes in float64."""
+    return {
+        _WITHOUT_FLOAT64[node.op.type]
+        for part in model.parts()
+        for node in part.nodes
+        if node.op.type in _WITHOUT_FLOAT64 and node.outputs[0].element_type is element_types.f64
+    }
 
 
 def _drop_copies(graph: Graph, fixed: Collection[str]) -> dict[str, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from converter.errors import ConversionError, InvalidModelError
 from converter.from_onnx.options import Options
 from converter.from_onnx.translation.registry import counts_before_function
+from converter.onnx_file import schema_table
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import model_functions
 from converter.onnx_file.messages import (
@@ -124,6 +125,16 @@ class Source:
         """The functions that these nodes call, and those that these call."""
         nodes = (inner for place in places for inner in self.within(place))
         return {key for node in nodes if (key := (normalize_domain(node.domain), node.op_type)) in self.functions}
+
+    def is_compatible(self, function: tuple[str, str], opset: int) -> bool:
+        """True if a model of that opset may have a function: ONNX requires that both import the same operators."""
+        proto = self.functions[function]
+        imported = {normalize_domain(entry.domain): entry.version for entry in proto.opset_import}
+        before = imported.get("", self.opsets.get("", 0))
+        nodes = [inner for node in proto.node for inner in self._within(node, {})]
+        own = {node.op_type for node in nodes if not normalize_domain(node.domain)}
+        schemas = [[schema_table.find(name, "", version) for version in (before, opset)] for name in own]
+        return all(old is None or (new is not None and old.since_version == new.since_version) for old, new in schemas)
 
     def size(self, place: int) -> int:
         """Count the nodes that a node stands for with those of its graphs and functions, without constants.

@@ -73,6 +73,8 @@ def root_of_squares(builder: Builder, node: Node) -> Replacement:
     match = _L2.match(node.outputs[0])
     if isinstance(match, NotMatched):
         return match
+    if not has_shape_of(match.node("sum").inputs[0], match["x"]):
+        return fail("the rank of the squares is not that of the input")
     op = ReduceL2_4(keep_dims=_keeps_dims(match["sum"]))
     return match.check_private() or builder.emit(op, match["x"], match["axes"])
 

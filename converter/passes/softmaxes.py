@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from ir_runtime.graph import Node, Output, normalize_axis
 from ir_runtime.operations.activation import LogSoftmax5, SoftMax8
-from ir_runtime.operations.elementwise import Add1, Divide1, Exp1, Log1, Power1, Subtract1
+from ir_runtime.operations.elementwise import Add1, Divide1, Exp1, Log1, Multiply1, Power1, Subtract1
 from ir_runtime.operations.reduction import ReduceMax1, ReduceSum1
 from ir_runtime.rewriting import (
     Builder,
@@ -33,7 +33,7 @@ from ir_runtime.rewriting import (
     number,
 )
 
-from .idioms import is_real, keeps_dims, times
+from .idioms import has_shape_of, is_real, keeps_dims, times
 from .registry import passes
 
 
@@ -76,6 +76,8 @@ def softmax(builder: Builder, node: Node) -> Replacement:
     if isinstance(match, NotMatched):
         return match
     x = match["x"]
+    if isinstance(node.op, Multiply1) and not has_shape_of(node.outputs[0], x):
+        return fail("its rank is not that of the input")
     first, second = (match.array(name).reshape(-1).tolist() for name in ("axis", "axis of the sum"))
     if len(first) != 1 or len(second) != 1:
         return fail("it goes along more than one dimension")

@@ -91,6 +91,8 @@ def _lengths(slices: list[_Bounds], size: Dimension) -> list[int] | None:
         stop.place - start.place if start.from_end == stop.from_end else -1 for start, stop in itertools.pairwise(ends)
     ]
     static_lengths = [length for length in lengths if length != -1]
+    if lengths.count(-1) > 1:  # of a static dimension, whose slices are then counted from its beginning
+        return None
     return lengths if min(static_lengths, default=0) > 0 and sum(static_lengths) <= size.low else None
 
 

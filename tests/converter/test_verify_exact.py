@@ -212,6 +212,25 @@ def test_errors_without_any_in_the_reference() -> None:
     assert Errors(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0).are_alike
 
 
+def test_an_output_of_rounding_alone_whose_exact_result_is_0(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("Mul", ["x", "k"], ["a"]),
+        helper.make_node("Div", ["a", "k"], ["b"]),
+        helper.make_node("Sub", ["b", "x"], ["d"]),
+        helper.make_node("ReduceL2", ["d"], ["y"], axes=[1]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 1])],
+        [numpy_helper.from_array(np.float32(3), "k")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    report = converter.verify(model, converter.convert_model(model), engine="openvino", stress=True, layers=True)
+    assert report.passed, report.to_text()
+
+
 def test_a_model_in_float64_rounds_nowhere(tmp_path: Path) -> None:
     """Casts, types of 16 bits and bodies become float64, too; NumPy computes the same by hand."""
     body = helper.make_graph(

@@ -175,6 +175,7 @@ def image(tmp_path: Path) -> Path:
         {"input": "x[2,3,16,16],rate=3"},
         {"output": ["r"]},
         {"output": ["y", "g"], "input": "x[?,3,?,?]"},
+        {"input": "x[?,?,16,16]"},  # the number of channels follows from the file
     ],
 )
 def test_verify_takes_what_convert_took(image: Path, tmp_path: Path, options: dict) -> None:
@@ -182,6 +183,16 @@ def test_verify_takes_what_convert_took(image: Path, tmp_path: Path, options: di
     report = converter.verify(image, tmp_path / "m.xml", **options)
     assert report.passed
     assert [output.name for output in report.outputs] == options.get("output", ["y"])
+
+
+@pytest.mark.parametrize("shape", ["[?,3,?,?]", "[2,3,?,?]", "[2,3,16,20]"])
+@pytest.mark.parametrize("shape_of_ir", ["[?,?,?,3]", "[2,16,20,3]", ""])
+def test_shapes_of_preprocessed_inputs_are_those_of_either_side(
+    image: Path, tmp_path: Path, shape: str, shape_of_ir: str
+) -> None:
+    steps = {"x": converter.Preprocess(element_type="u8", layout="nhwc", model_layout="nchw", mean=0.5)}
+    converter.save_model(converter.convert_model(image, input=f"x{shape}", preprocess=steps), tmp_path / "m.xml")
+    assert converter.verify(image, tmp_path / "m.xml", input=f"x{shape_of_ir or shape}").passed
 
 
 def test_convert_verifies_with_its_own_options(image: Path, tmp_path: Path) -> None:

@@ -133,6 +133,52 @@ def _another_shape(model: onnx.ModelProto, values: dict[str, Any], rng: random.R
     return f"{tensor.name} {value.shape}"
 
 
+def _more_dimensions(model: onnx.ModelProto, values: dict[str, Any], rng: random.Random) -> str:
+    """Constants of one number get the same number of dimensions, up to more than the data have."""
+    rank = rng.choice((0, 1, 3, 4, 5))
+    for tensor in model.graph.initializer:
+        value = numpy_helper.to_array(tensor)
+        if value.dtype.kind == "f" and value.size == 1 and rng.random() < 0.7:
+            _replace(tensor, value.reshape((1,) * rank))
+    return f"rank {rank}"
+
+
+def _wider(model: onnx.ModelProto, values: dict[str, Any], rng: random.Random) -> str:
+    """A constant repeats along a new dimension in front, with equal or with other values."""
+    tensor = _constant(model, rng)
+    value = numpy_helper.to_array(tensor)
+    if value.dtype.kind == "f":
+        value = np.broadcast_to(value, (2, *(1,) * rng.randrange(3), *value.shape)).copy()
+        value[0] *= np.asarray(rng.choice((1, 0.5)), value.dtype)
+        _replace(tensor, value)
+    return f"{tensor.name} {value.shape}"
+
+
+def _in_a_loop(model: onnx.ModelProto, values: dict[str, Any], rng: random.Random) -> str:
+    """All nodes move into the body of a Loop, which reads the inputs from outside."""
+    graph = model.graph
+    types = {value.name: value.type for value in onnx.shape_inference.infer_shapes(model).graph.output}
+    if any(not types[value.name].tensor_type.elem_type for value in graph.output):
+        return ""
+    inner = {value.name: f"{value.name} inside" for value in graph.output}
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go on"], ["goes on"]), *graph.node],
+        "body",
+        [helper.make_tensor_value_info("turn", 7, []), helper.make_tensor_value_info("go on", 9, [])],
+        [
+            helper.make_tensor_value_info("goes on", 9, []),
+            *(helper.make_tensor_value_info(inner[name], types[name].tensor_type.elem_type, None) for name in inner),
+        ],
+    )
+    for node in body.node:
+        node.input[:] = [inner.get(name, name) for name in node.input]
+        node.output[:] = [inner.get(name, name) for name in node.output]
+    graph.initializer.append(numpy_helper.from_array(np.int64(2), "turns"))
+    del graph.node[:]
+    graph.node.append(helper.make_node("Loop", ["turns", ""], list(inner), "loop", body=body))
+    return ", ".join(inner)
+
+
 def _becomes_an_input(model: onnx.ModelProto, values: dict[str, Any], rng: random.Random) -> str:
     if not model.graph.initializer:
         return ""
@@ -268,6 +314,7 @@ def _large_values(model: onnx.ModelProto, values: dict[str, Any], rng: random.Ra
 _CHANGES: Sequence[Callable[[onnx.ModelProto, dict[str, Any], random.Random], str]] = (
     *(_nearly_the_number, _another_shape, _becomes_an_input, _operands_exchanged, _related_operator),
     *(_another_attribute, _second_reader, _another_source, _node_between, _another_input_shape, _large_values),
+    *(_more_dimensions, _wider, _in_a_loop),
 )
 
 
@@ -285,7 +332,8 @@ def outcome(number: int, seed: int, engines: Sequence[str] = ENGINES) -> Outcome
     name, model, values, words = near_miss(number, seed)
     about = f"{number}: {name}: {'; '.join(words)}"
     expected = _expected(model, values)
-    if expected is None:
+    is_empty = any(not array.size for array in values.values())
+    if expected is None or (is_empty and b"ReduceMean" in model.SerializeToString()):  # which ONNX does not define
         return Outcome("no model")
     try:
         converted = converter.convert_model(model)

@@ -340,3 +340,24 @@ def test_verify_finds_what_float16_does_not_explain(tmp_path: Path) -> None:
             tensor.CopyFrom(onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor)[::-1].copy(), tensor.name))
     onnx.save(changed, tmp_path / "n.onnx")
     assert converter.verify(tmp_path / "m.onnx", tmp_path / "n.onnx").verdict == "different"
+
+
+def test_outputs_without_a_declared_type_stay_float32() -> None:
+    model = parse(
+        "g (float[2,3] x, int64[1] axes) => (float[n] y, float[n] z) { r = ReduceSum(x, axes)  y = Relu(r) z = Neg(r) }"
+    )
+    model.graph.output[1].ClearField("type")
+    feeds = {"x": np.ones((2, 3), np.float32), "axes": np.array([1])}
+    written = converter.optimize(model, fp16=True).to_onnx()
+    assert [value.dtype for value in run(written, feeds).values()] == [np.float32, np.float32]
+    assert "ReduceSum" in operators(written.graph)
+
+
+@pytest.mark.parametrize("frozen", [{}, {"freeze": {"factor": np.float32(0.5)}}])
+def test_outputs_of_nodes_that_stay_have_the_shapes_that_follow_from_options(frozen: dict[str, Any]) -> None:
+    text = "g (float[n,3,8,10] x, float factor) => (float[a,b,c,d] y) { r = Mul(x, factor)  y = Conv(r, w) }"
+    model = parse(text, w=floats(4, 3, 3, 3))
+    written = converter.optimize(model, input="x[1,3,?,10]", fp16=True, fp16_except="Conv", **frozen).to_onnx()
+    onnx.checker.check_model(written, full_check=True)
+    dims = written.graph.output[0].type.tensor_type.shape.dim
+    assert [dim.dim_value for dim in dims] == [1, 4, 0, 8]

@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 import converter
-from tests.optimization.models import check, floats, operators, parse
+from tests.optimization.models import check, floats, operators, parse, run
 
 X = floats(2, 3)
 
@@ -159,3 +159,51 @@ def test_a_model_of_an_opset_that_is_not_written_stays() -> None:
 def test_nodes_that_nothing_reads_are_left_out() -> None:
     text = "g (float[2,3] x, string[n] s) => (float[2,3] y) { y = Relu(x)  t = StringNormalizer(s) }"
     assert operators(check(parse(text), {"x": X, "s": np.array(["a"], object)}).graph) == ["Relu"]
+
+
+@pytest.mark.parametrize("opset", [14, 24])
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "a = Abs(x) b = Add(a, one) y = Div(x, b)",
+        "a = Exp(x) b = Add(a, one) y = Log(b)",
+        "a = Add(x, three) b = Clip(a, zero, six) c = Mul(x, b) y = Div(c, six)",
+        "a = Add(x, three) b = Clip(a, zero, six) y = Div(b, six)",
+        "s = Mul(x, tenth) b = Less(x, zero) y = Where(b, s, x)",
+        "a = Exp(x) b = Add(a, one) c = Log(b) d = Tanh(c) y = Mul(x, d)",
+    ],
+)
+def test_activations_of_float64_are_not_computed_in_float32(formula: str, opset: int) -> None:
+    numbers = {"zero": 0.0, "one": 1.0, "three": 3.0, "six": 6.0, "tenth": 0.1}
+    weights = {name: np.float64(value) for name, value in numbers.items() if name in formula}
+    model = parse(f"g (double[n] x) => (double[n] y) {{ {formula} }}", opset, **weights)
+    values = np.array([-3.3, -0.7, 1 / 3, 2.1, 500.3 if "Exp" in formula else 1e300])
+    result = check(model, {"x": values})
+    np.testing.assert_allclose(run(result, {"x": values})["y"], run(model, {"x": values})["y"], rtol=1e-15)
+
+
+def test_a_normalization_whose_scale_has_no_rank_stays() -> None:
+    text = """g (float[2,3,8] x, float[] scale) => (float[a,b,c] y) {
+        squares = Mul(x, x)
+        mean = ReduceMean(squares, last)
+        sum = Add(mean, epsilon)
+        root = Sqrt(sum)
+        normalized = Div(x, root)
+        y = Mul(normalized, scale)
+    }"""
+    model = parse(text, 23, last=np.array([-1]), epsilon=np.float32(1e-5))
+    model.graph.input[1].type.tensor_type.ClearField("shape")
+    check(model, {"x": floats(2, 3, 8), "scale": floats(8)})
+
+
+@pytest.mark.parametrize(("opset", "is_kept"), [(14, True), (17, True), (18, False), (24, False), (13, False)])
+def test_functions_stay_where_their_operators_are_those_of_the_opset(opset: int, is_kept: bool) -> None:
+    text = """<ir_version: 9, opset_import: ["" : 14, "local" : 1]>
+    g (float[n,3,8] x) => (float[n,3,8] y) { y = local.F(x) }
+    <domain: "local", opset_import: ["" : 14]>
+    F (x) => (d) {
+        s = ReduceLogSumExp<axes = [-1]>(x)
+        d = Sub(x, s)
+    }"""
+    result = check(onnx.parser.parse_model(text), {"x": floats(2, 3, 8)}, opset=opset)
+    assert bool(result.functions) == is_kept

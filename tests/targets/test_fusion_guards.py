@@ -49,6 +49,26 @@ def reduced_and(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), data
 
 
+@pytest.mark.parametrize("axes", [[1], [1, 2]])
+@pytest.mark.parametrize("keepdims", [0, 1])
+@pytest.mark.parametrize("between", ["Relu", "Identity"])
+def test_quotients_of_float64_after_a_reduction(axes: list[int], keepdims: int, between: str) -> None:
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["r"], name="reduce", axes=axes, keepdims=keepdims),
+        helper.make_node(between, ["r"], ["t"]),
+        helper.make_node("Div", ["t", "k"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.DOUBLE, ["n", 3, 8])],
+        [helper.make_tensor_value_info("y", TensorProto.DOUBLE, None)],
+        [numpy_helper.from_array(np.float64(5), "k")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    check_node(model, {"x": RNG.random((5, 3, 8)) + 0.1})
+
+
 @pytest.mark.parametrize("op_type", ["ReduceMean", "ReduceMax", "ReduceL1", "ReduceL2", "ReduceProd"])
 @pytest.mark.parametrize("axis", [0, 2, -1])
 @pytest.mark.parametrize("keepdims", [0, 1])

@@ -16,6 +16,8 @@ from ir_runtime.records import record
 
 TABLE = Path(__file__).parent / "kernels.json"
 _NO_END = 2**31 - 1
+_COMPUTED_BY = {"HardSwish": "HardSigmoid", "Mish": "Softplus"}
+"""Operators without kernels, and the operator in their functions that has kernels for the fewest types."""
 
 
 @record
@@ -34,10 +36,13 @@ class Kernel:
 def has_kernel(op_type: str, domain: str, since: int, types: Mapping[str, str]) -> bool:
     """True if onnxruntime runs an operator with these types (``tensor(float)``) of the type variables.
 
-    ``since`` is the opset that defined it. Operators that have no kernel at all are made of others: onnxruntime checks
-    those. It computes float16 as float32 where there is no kernel for it.
+    ``since`` is the opset that defined it. Operators that have no kernel at all are made of others, which decide.
+    onnxruntime computes float16 as float32 where there is no kernel for it.
     """
-    kernels = [kernel for kernel in _kernels().get((domain, op_type), ()) if kernel.is_for(since)]
+    if not domain and op_type in _COMPUTED_BY:
+        kernels = list(_kernels()[domain, _COMPUTED_BY[op_type]])
+    else:
+        kernels = [kernel for kernel in _kernels().get((domain, op_type), ()) if kernel.is_for(since)]
     if not kernels:
         return True
     return any(

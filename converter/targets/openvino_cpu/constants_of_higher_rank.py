@@ -5,12 +5,17 @@ Such a constant adds dimensions of 1 to the result. OpenVINO fuses the layers of
 multiplication with a bias has; a PReLU with such slopes ends the process.
 
     x [2, 3] -> Add([[[1, 2, 3]]])      becomes      x -> Add([1, 2, 3]) -> Unsqueeze([0])
+
+The plug-in sees through the Unsqueeze of a variance that several layers read. Behind a reduction a Maximum of the
+value and itself follows, which changes nothing.
 """
 
 from __future__ import annotations
 
+from converter.targets.openvino_cpu.opaque_identity import opaque_identity
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Node
+from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 
@@ -29,5 +34,8 @@ def constants_of_higher_rank(builder: Builder, node: Node) -> Replacement:
         shape = () if tensor.size == 1 else tensor.shape[len(added) :]
         inputs = list(node.inputs)
         inputs[place] = builder.constant(tensor.array().reshape(shape), source.element_type)
-        return layers.unsqueeze(builder, builder.emit(node.op, *inputs), *added)
+        result = layers.unsqueeze(builder, builder.emit(node.op, *inputs), *added)
+        if isinstance(node.inputs[1 - place].node.op, Reduction):
+            return builder.emit(opaque_identity(result.element_type), result, result)
+        return result
     return fail("no input is a constant that adds dimensions of 1")

@@ -5,6 +5,7 @@ The plug-in fuses elementwise layers with constants into the layer before them. 
 - constants of several values after reductions, products and resized channels: values of other rows are read, or
   memory past the end, or the model does not compile;
 - arithmetic after reductions and products of integers, which is then computed in floats;
+- quotients of float64 after reductions of dimension 1 of three, all but the first of which become 0;
 - a Reshape or a Transpose next to a reduction, which is taken for another one and removed or moved.
 
     ReduceMean -> Add(constants)      becomes      ReduceMean -> Maximum(a, a) -> Add(constants)
@@ -18,9 +19,9 @@ from collections.abc import Collection, Iterator
 
 from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Model, Node, PartialShape
+from ir_runtime.graph import Model, Node, PartialShape, element_types
 from ir_runtime.operations.activation import Clamp1, PReLU1
-from ir_runtime.operations.elementwise import Binary, Bitwise, Unary
+from ir_runtime.operations.elementwise import Binary, Bitwise, Divide1, Unary
 from ir_runtime.operations.interpolate import Interpolate11
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1, Unsqueeze1
@@ -106,6 +107,8 @@ def _goes_wrong(node: Node, reader: Node) -> bool:
     if any(_varies(follower, place, alone) for follower in widening for place in unknown):
         return True
     if isinstance(node.op, Reduction):
+        if _reduces_the_middle(node) and any(_divides_float64(follower) for follower in after):
+            return True
         return _looks_like_keeping(node, reader) or (_is_outer(node) and any(_varies(follower) for follower in after))
     channels = shape.rank - 1 if shape.has_rank and shape.rank >= 4 else None
     return channels is not None and any(_varies(follower, channels, alone) for follower in after)
@@ -162,6 +165,19 @@ def _is_outer(node: Node) -> bool:
     if not shape.has_rank or shape.rank != 3 or axes is None or axes.size != 1:
         return False
     return int(axes.reshape(-1)[0]) % 3 != 1
+
+
+def _reduces_the_middle(node: Node) -> bool:
+    """True if the second of three dimensions is reduced, or may be."""
+    shape, axes = node.inputs[0].shape, node.inputs[1].type.constant
+    if not shape.has_rank or axes is None:
+        return True
+    return shape.rank == 3 and 1 in [int(axis) % 3 for axis in axes.reshape(-1)]
+
+
+def _divides_float64(node: Node) -> bool:
+    """True for a quotient of float64, which the plug-in does not change to a product as it does others."""
+    return isinstance(node.op, Divide1) and node.outputs[0].element_type is element_types.f64
 
 
 def _looks_like_keeping(node: Node, reader: Node) -> bool:

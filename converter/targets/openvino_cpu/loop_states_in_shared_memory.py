@@ -22,9 +22,9 @@ from ir_runtime.operations.movement import Concat1, Reshape1, Squeeze1, Unsqueez
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
 from ir_runtime.rewriting import PassTrace, UniqueNames, fail
 
-_VIEWS = (Concat1, Convert1, Reshape1, Slice8, Split1, Squeeze1, StridedSlice1, Unsqueeze1, VariadicSplit1)
+VIEWS = (Concat1, Convert1, Reshape1, Slice8, Split1, Squeeze1, StridedSlice1, Unsqueeze1, VariadicSplit1)
 """Layers whose output may lie in the memory of their input."""
-_IN_PLACE = (Binary, PReLU1, Unary)
+ELEMENTWISE = (Binary, PReLU1, Unary)
 """Layers that may write their output into the memory of their first input."""
 
 
@@ -58,13 +58,13 @@ def _give_own_memory(sub: SubGraph) -> int:
 
 def _memory_of(value: Output) -> Node:
     """The layer in whose memory a value may lie."""
-    while isinstance(value.node.op, _VIEWS) or _is_in_place(value):
+    while isinstance(value.node.op, VIEWS) or _is_in_place(value):
         value = value.node.inputs[0]
     return value.node
 
 
 def _is_in_place(value: Output) -> bool:
-    if not isinstance(value.node.op, _IN_PLACE):
+    if not isinstance(value.node.op, ELEMENTWISE):
         return False
     first = value.node.inputs[0]
     once = value.node.inputs.count(first) == 1

@@ -67,7 +67,8 @@ def mish(ctx: Context, op: Operation, x: Value) -> Value:
 def _gelu(ctx: Context, x: Value, mode: str) -> Value:
     if ctx.at_least(20):
         return ctx.emit("Gelu", x, approximate="none" if mode == "ERF" else "tanh")
-    if ctx.contrib and x.element_type in (element_types.f32, element_types.f16):
+    has_dimensions = x.shape.has_rank and x.shape.rank > 0  # which FastGelu requires
+    if ctx.contrib and x.element_type in (element_types.f32, element_types.f16) and (mode == "ERF" or has_dimensions):
         op_type = "Gelu" if mode == "ERF" else "FastGelu"
         return ctx.emit(op_type, x, domain=MICROSOFT, type=x.element_type, shape=x.shape)
     half = ctx.emit("Mul", ctx.like(0.5, x), x)

@@ -68,7 +68,8 @@ def _is_over_the_last(ctx: Context, match: Match) -> bool:
         return False
     if not source.shape[-1].is_static or match.array("epsilon").size != 1:
         return False
-    if ctx.node.outputs[0].shape.rank != source.shape.rank:
+    shape = ctx.node.outputs[0].shape
+    if not shape.has_rank or shape.rank != source.shape.rank:
         return False
     axes = [int(axis) % source.shape.rank for axis in match.array("axes").reshape(-1)]
     return axes == [source.shape.rank - 1]

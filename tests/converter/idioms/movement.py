@@ -147,6 +147,9 @@ IDIOMS = {
     "slices of which one is there twice": Idiom(
         build=lambda g, c: joined(g, c, (0, 4), (4, END), (0, 4)), becomes=["MatMul", "VariadicSplit", "Concat"]
     ),
+    "slices counted from the end up to the last column": Idiom(
+        build=lambda g, c: joined(g, c, (0, -6), (-6, -3), (-3, 8)), becomes=["MatMul", "VariadicSplit", "Concat"]
+    ),
     "a roll": Idiom(build=rolled, becomes=["MatMul", "VariadicSplit", "Concat"]),
     "shuffled channels": Idiom(build=shuffled, inputs=IMAGE, becomes=["Convolution", "ShuffleChannels"]),
     "blocks from channels": Idiom(build=from_depth, inputs=IMAGE, becomes=["Convolution", "DepthToSpace"]),

@@ -71,6 +71,12 @@ NEAR_MISSES = {
     "sum over declared elements": NearMiss(build=lambda g, c: mean(g, c, count=8, source="x"), absent="ReduceMean"),
     "root of products": NearMiss(build=lambda g, c: norm(g, c, 2, other=g("Abs", "x")), absent="ReduceL2"),
     "exponential of squares": NearMiss(build=lambda g, c: norm(g, c, 2, root="Tanh"), absent="ReduceL2"),
+    "root of squares of more dimensions": NearMiss(
+        build=lambda g, c: g(
+            "Sqrt", g("ReduceSum", g("Pow", "x", g.constant([[[[2]]]])), g.integers([0, 1]), keepdims=c.randrange(2))
+        ),
+        absent="ReduceL2",
+    ),
     "root of powers next to squares": NearMiss(
         build=lambda g, c: g("Sqrt", g("ReduceSum", g("Pow", "x", g.constant(ABOVE_2)), g.integers([1]))),
         absent="ReduceL2",

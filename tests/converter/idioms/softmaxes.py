@@ -45,6 +45,16 @@ def log_softmax(graph: Graph, chance: random.Random, **other: Any) -> str:
     return graph("Sub", "x", graph.either_way("Add", greatest, graph("Log", total), chance))
 
 
+def with_more_dimensions(graph: Graph, chance: random.Random) -> str:
+    """The number whose quotient by the sum is the reciprocal adds a dimension."""
+    _, powers, total = exponentials(graph, chance)
+    if chance.random() < 0.5:
+        reciprocal = graph("Div", graph.constant([[[[1]]]]), total)
+    else:
+        reciprocal = graph("Pow", total, graph.constant([[[[-1]]]]))
+    return graph.either_way("Mul", powers, reciprocal, chance)
+
+
 def without_maximum(graph: Graph, chance: random.Random) -> str:
     powers = graph("Exp", graph.either_way("Mul", "x", graph.constant(60), chance))
     return graph("Div", powers, reduced(graph, "ReduceSum", powers, -1, chance))
@@ -84,6 +94,7 @@ NEAR_MISSES = {
     ),
     # Exp of the plug-in ends at the greatest float32: no infinity, and no NaN.
     "softmax without a maximum": NearMiss(build=without_maximum, absent="SoftMax", engines=["numpy"]),
+    "softmax with a reciprocal of more dimensions": NearMiss(build=with_more_dimensions, absent="SoftMax"),
     "softmax over two dimensions": NearMiss(build=over_two_dimensions, absent="SoftMax"),
     "logarithm of a softmax": NearMiss(build=logarithm, absent="LogSoftmax"),
     "x less its log sum exp": NearMiss(build=less_log_sum_exp, absent="LogSoftmax"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -397,6 +397,9 @@ THRESHOLDS = [
     ),
 ]
 
+MAGIC = np.float32(3 << 22)
+"""A number to which float32 adds whole numbers alone."""
+CHANNELS, KERNELS = numbers(4, 1, 1), np.sin(numbers(4, 4, 3, 3))
 HIGHER_RANKS = {
     "Clamp": ([("Max", ["x", "c"], -1.0), ("Min", ["t0", "d"], 0.5)], "Maximum Minimum"),
     "Swish": (
@@ -428,6 +431,22 @@ def bias_of_higher_rank() -> Probe:
     return several(nodes, {"x": numbers(2, 3, 8)}, constants, {"x": ["n", 3, 8]})
 
 
+def epsilon_of_higher_rank() -> Probe:
+    """An RMS normalization of rank 3 with an epsilon of rank 4, whose root something else reads, too."""
+    nodes = [
+        helper.make_node("Mul", ["x", "x"], ["squares"]),
+        helper.make_node("ReduceMean", ["squares"], ["mean"], axes=[-1]),
+        helper.make_node("Add", ["mean", "epsilon"], ["sum"]),
+        helper.make_node("Sqrt", ["sum"], ["root"]),
+        helper.make_node("Div", ["x", "root"], ["normalized"]),
+        helper.make_node("Mul", ["normalized", "scale"], ["scaled"]),
+        helper.make_node("ReduceMax", ["root"], ["largest"], keepdims=0),
+        helper.make_node("Add", ["scaled", "largest"], ["y"]),
+    ]
+    constants = {"epsilon": np.full((1, 1, 1, 1), 1e-5, np.float32), "scale": numbers(8)}
+    return several(nodes, {"x": numbers(2, 3, 8)}, constants, {"x": [2, 3, 8]})
+
+
 def slopes_of_higher_rank() -> Probe:
     """A PReLU in two branches, with slopes of more dimensions than the data."""
     return two_branches("Sub", numbers(2, 3, 8), numbers(1, 1, 1, 1, 1, 1, 8))
@@ -451,6 +470,11 @@ FUSED = [
         for name, (layers, plain) in HIGHER_RANKS.items()
     ),
     Row("constants_of_higher_rank: bias", bias_of_higher_rank, "MatMul Add"),
+    Row(
+        "constants_of_higher_rank: epsilon",
+        epsilon_of_higher_rank,
+        "Multiply ReduceMean Add Sqrt Divide Multiply ReduceMax Add",
+    ),
     *(
         Row(
             f"slopes_of_columns: {op_type} of rank {len(shape)}",
@@ -463,9 +487,100 @@ FUSED = [
     Row("fusion_guards: constants", constants_after_a_reduction, "ReduceMean Add"),
     Row("fusion_guards: reshape", reshape_after_a_reduction, "ReduceMax Reshape"),
 ]
+
+
+def formula(steps: str, inputs: Mapping[str, Any], constants: Mapping[str, Any]) -> Callable[[], Probe]:
+    """A model of steps such as ``t = Mul x c; y = Relu t``."""
+
+    def build() -> Probe:
+        nodes = []
+        for step in steps.split("; "):
+            result, _, call = step.partition(" = ")
+            op_type, *names = call.split()
+            nodes.append(helper.make_node(op_type, names, [result]))
+        return several(nodes, inputs, constants, {name: array.shape for name, array in inputs.items()})
+
+    return build
+
+
+def uneven_rotation() -> Probe:
+    """Rotated parts of three and five columns, with angles as those of rotary embeddings."""
+    nodes = [
+        helper.make_node("Slice", ["x", "begin", "place", "last"], ["a"]),
+        helper.make_node("Slice", ["x", "place", "end", "last"], ["b"]),
+        helper.make_node("Neg", ["b"], ["n"]),
+        helper.make_node("Concat", ["n", "a"], ["r"], axis=-1),
+        helper.make_node("Mul", ["x", "cos"], ["p"]),
+        helper.make_node("Mul", ["r", "sin"], ["q"]),
+        helper.make_node("Add", ["p", "q"], ["y"]),
+    ]
+    angles = np.tile(numbers(5, 4), 2)
+    places = {"begin": 0, "place": 3, "end": 8, "last": -1}
+    constants = {"cos": np.cos(angles), "sin": np.sin(angles), **{name: np.array([at]) for name, at in places.items()}}
+    return several(nodes, {"x": numbers(2, 3, 5, 8)}, constants, {"x": [2, 3, 5, 8]})
+
+
+ROTATED = [
+    Row("uneven_rotations", uneven_rotation, "Multiply Slice Negative Slice Concat Multiply Add"),
+]
+ROUNDED = [
+    Row(
+        f"sums_that_round: {last}",
+        formula(f"t = Add x c; y = {last} t d", {"x": numbers(4) * np.float32(0.3)}, {"c": MAGIC, "d": sign * MAGIC}),
+        f"Add {layer}",
+    )
+    for last, layer, sign in (("Sub", "Subtract", 1), ("Add", "Add", -1))
+]
+BETA = {"x": np.sin(numbers(2, 3, 8)), "b": np.full(1, 1.5, np.float32)}
+SWISH = "t = Mul x b; s = Sigmoid t; y = Mul x s"
+WIDENED = [
+    Row(
+        "widening_factors: a beta that widens",
+        formula(SWISH, {"x": BETA["x"]}, {"b": np.full((2, 1, 1, 1), 1.5, np.float32)}),
+        "Multiply Sigmoid Multiply",
+    )
+]
+WIDENED += [
+    Row(
+        f"widening_factors: slopes of shape {list(slopes)} beside data of {list(data)}",
+        functools.partial(two_branches, "Sub", numbers(*data), numbers(*slopes)),
+        "ReLU Negative ReLU Multiply Subtract",
+    )
+    for data, slopes in (((2, 3, 8), (2, 1, 1, 1)), ((2, 3, 1), (1, 1, 8)), ((3,), (2, 3)))
+]
+WIDENED_REFUSED = [
+    Row("widening_factors: a computed beta", formula(SWISH, BETA, {}), "Multiply Sigmoid Multiply"),
+    Row(
+        "widening_factors: a vector",
+        formula("t = MatMul x w; y = Mul t c", {"x": numbers(2, 3, 8)}, {"w": numbers(8), "c": np.float32(0.5)}),
+        "MatMul Multiply",
+    ),
+    *(
+        Row(
+            f"widening_factors: {op_type} of channels that a {before} adds",
+            formula(f"t = {before} x c; y = {op_type} t w", {"x": numbers(2, 1, 6, 6)}, {"c": CHANNELS, "w": KERNELS}),
+            f"{layer_before} {layer}",
+        )
+        for op_type, layer in (("Conv", "Convolution"), ("ConvTranspose", "ConvolutionBackpropData"))
+        for before, layer_before in (("Mul", "Multiply"), ("Div", "Divide"))
+    ),
+]
 PRODUCTS = [Row("integer_products", product_of_integers, "MatMul")]
 
-WRONG = [*RESIZED, *ATTENDED, *SIGNALS, *STRIDED, *SIGMOIDS, *FUSED, *PRODUCTS, *COMPRESSED, *THRESHOLDS]
+WRONG = [
+    *RESIZED,
+    *ATTENDED,
+    *SIGNALS,
+    *STRIDED,
+    *SIGMOIDS,
+    *FUSED,
+    *ROTATED,
+    *ROUNDED,
+    *WIDENED,
+    *PRODUCTS,
+    *COMPRESSED,
+    *THRESHOLDS,
+]
 
 
 def attention_of_lower_rank() -> Probe:
@@ -481,6 +596,7 @@ def attention_of_lower_rank() -> Probe:
 
 REFUSED = [
     Row("attention_of_lower_rank", attention_of_lower_rank, "MatMul SoftMax MatMul"),
+    *WIDENED_REFUSED,
     *RESIZED_IN_FRONT,
     *RESIZED_FROM_SHAPES,
     *RESIZED_CHANNELS,

@@ -55,6 +55,59 @@ LOOPED = [
 ]
 
 
+def captured(nodes: Sequence[onnx.NodeProto]) -> Callable[[], Probe]:
+    """A Scan over rows, whose body also reads x, a value of the graph around it."""
+
+    def build() -> Probe:
+        own, outer = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2, 3]) for name in ("row", "sum"))
+        body = helper.make_graph([*nodes, helper.make_node("Add", ["row", "s"], ["sum"])], "body", [own], [outer])
+        node = helper.make_node("Scan", ["rows"], ["sums"], num_scan_inputs=1, body=body)
+        feeds = {"rows": numbers(4, 2, 3), "x": numbers(2, 3)}
+        shapes = {name: array.shape for name, array in feeds.items()}
+        return several(
+            [node], feeds, {"front": np.array([0]), "scale": numbers(3), "shape": np.array([2, 3])}, shapes, opset=25
+        )
+
+    return build
+
+
+VIEWS = [
+    helper.make_node("Unsqueeze", ["x", "front"], ["v"]),
+    helper.make_node("Exp", ["v"], ["e"]),
+    helper.make_node("Reshape", ["v", "shape"], ["w"]),
+    helper.make_node("Reshape", ["e", "shape"], ["f"]),
+    helper.make_node("Add", ["w", "f"], ["s"]),
+]
+IN_PLACE = [
+    Row(
+        "loop_inputs_in_place: a sum behind two views",
+        captured(VIEWS),
+        "TensorIterator Squeeze Unsqueeze Reshape Exp Reshape Add Add Unsqueeze",
+    ),
+    Row(
+        "loop_inputs_in_place: a normalization",
+        captured([helper.make_node("LayerNormalization", ["x", "scale"], ["s"])]),
+        "TensorIterator Squeeze MVN Multiply Add Unsqueeze",
+    ),
+    Row(
+        "loop_inputs_in_place: Softmax of a value of the graph around it",
+        captured([helper.make_node("Softmax", ["x"], ["s"])]),
+        "TensorIterator Squeeze SoftMax Add Unsqueeze",
+    ),
+    Row(
+        "loop_inputs_in_place: Softmax of a view of it",
+        captured(
+            [
+                helper.make_node("Unsqueeze", ["x", "front"], ["v"]),
+                helper.make_node("Softmax", ["v"], ["u"]),
+                helper.make_node("Squeeze", ["u", "front"], ["s"]),
+            ]
+        ),
+        "TensorIterator Squeeze Unsqueeze SoftMax Squeeze Add Unsqueeze",
+    ),
+]
+
+
 def counted(rows: Sequence[Any], backwards: int = 0) -> Callable[[], Probe]:
     """A Scan over rows that its body does not read: it doubles a state, and returns every value of it."""
 
@@ -78,7 +131,7 @@ UNREAD = [
     Row("iterator_over_unread_slices: joined backwards", counted([4, 3], 1), "TensorIterator Add Negative Unsqueeze"),
 ]
 
-WRONG = [*LOOPED, *UNREAD]
+WRONG = [*LOOPED, *IN_PLACE, *UNREAD]
 REFUSED = [
     Row(
         f"loop_states_of_narrow_types: a slice of {kind.__name__} handed on",

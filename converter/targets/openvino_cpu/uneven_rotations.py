@@ -1,0 +1,44 @@
+"""Rotations of parts of unequal width, which OpenVINO takes for rotary embeddings of two halves.
+
+    x -> Slices of 3 and 5 -> a, b;  Negative(b), a -> Concat -> r;  r -> Multiply(sin)
+
+becomes
+
+    ... -> Concat -> Maximum(r, r) -> Multiply(sin)
+
+Maximum changes nothing, and prevents the fusion.
+"""
+
+from __future__ import annotations
+
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph import Node, Output
+from ir_runtime.operations.elementwise import Multiply1, Negative1
+from ir_runtime.rewriting import Builder, Replacement, fail
+
+from .opaque_identity import opaque_identity
+
+
+@openvino_cpu.replaces("uneven_rotations", seen_in=("2024.6", "2025.4", "2026.4"))
+def uneven_rotation(builder: Builder, node: Node) -> Replacement:
+    """Keep the Concat apart from the product behind it."""
+    if len(node.inputs) != 2 or not any(_is_scaled(value) for value in node.inputs):
+        return fail("it does not put a negative part in front of or behind another one")
+    first, second = (value.shape for value in node.inputs)
+    if not first.has_rank or not second.has_rank or not first.rank or first[-1] == second[-1]:
+        return fail("both parts have the same width")
+    if not any(isinstance(reader.op, Multiply1) for reader in node.outputs[0].uses):
+        return fail("nothing multiplies the result")
+    joined = builder.emit(node.op, *node.inputs)
+    return builder.emit(opaque_identity(joined.element_type), joined, joined)
+
+
+def _is_scaled(value: Output) -> bool:
+    """True for the negative part, also where it is a product with -1."""
+    node = value.node
+    if isinstance(node.op, Negative1):
+        return True
+    if not isinstance(node.op, Multiply1):
+        return False
+    factors = [source.type.constant for source in node.inputs]
+    return any(factor is not None and factor.size == 1 and factor.reshape(-1)[0] == -1 for factor in factors)
