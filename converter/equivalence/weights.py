@@ -173,6 +173,8 @@ class _WeightChecks:
             if not scaled:
                 continue
             closest = min(scaled, key=lambda candidate: int(candidate.wrong.sum()))
+            if closest.wrong.any() and self._is_rounded_again(name, node):
+                continue
             self.matched.add(node)
             self._scaled_constants.add(node)
             if not closest.wrong.any():
@@ -226,6 +228,23 @@ class _WeightChecks:
         """True if an ONNX node computes the constant from its inputs, and does not only move them."""
         producers = [self._graph.producer[name] for name in self._names.get(node.outputs[0], ())]
         return any(self._graph.nodes[index].op_type not in _MOVING for index in producers)
+
+    def _is_rounded_again(self, name: str, node: Node) -> bool:
+        """True if ONNX nodes compute the constant from the tensor in several steps, each of which rounds.
+
+        Example: a weight normalization that multiplies weights by factors, and divides the products by norms.
+        """
+        constants = list(self._names.get(node.outputs[0], ()))
+        steps = dict.fromkeys(constants, 0)
+        for value in constants:  # grows while it is read: a value and then what it is computed from
+            if value not in self._graph.producer:
+                continue
+            producer = self._graph.nodes[self._graph.producer[value]]
+            for source in producer.input:
+                if source not in steps:
+                    steps[source] = steps[value] + (producer.op_type not in _MOVING)
+                    constants.append(source)
+        return steps.get(name, 0) > 1
 
     def _nearby(self, name: str, tensor: Tensor) -> Iterator[Node]:
         """The constants that are recorded to be computed from ``name``.

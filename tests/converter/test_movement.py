@@ -179,6 +179,14 @@ def test_unsqueeze(opset: int, axes: list[int]) -> None:
     check_node(model, {"x": X}, [expected])
 
 
+@pytest.mark.parametrize("opset", [13, 25])
+def test_unsqueeze_of_no_axes(opset: int) -> None:
+    """PyTorch's GroupNorm of data without dimensions in space; OpenVINO's reader refuses such a layer."""
+    check_node(
+        node_model("Unsqueeze", {"x": X}, opset=opset, shapes=DYNAMIC, constants={"axes": ints()}), {"x": X}, [X]
+    )
+
+
 @pytest.mark.parametrize("x", [X, np.float32(5)], ids=["3d", "scalar"])
 def test_unsqueeze_at_axes_that_come_at_execution(x: Any) -> None:
     feeds = {"x": np.asarray(x), "axes": ints(1, 0)}

@@ -109,6 +109,22 @@ def test_five_transposed_dimensions(tmp_path: Path) -> None:
     assert (check.name, check.state, check.form) == ("w", "identical", "transposed")
 
 
+@pytest.mark.parametrize("record", [True, False])
+def test_weights_that_nodes_round_twice_are_no_scaled_ones(tmp_path: Path, record: bool) -> None:
+    """Products are rounded, and their quotients again: a weight normalization as jax2onnx writes it."""
+    nodes = [
+        helper.make_node("ReduceL2", ["w"], ["norm"], axes=[1]),
+        helper.make_node("Mul", ["w", "g"], ["product"]),
+        helper.make_node("Div", ["product", "norm"], ["quotient"]),
+        helper.make_node("Gemm", ["x", "quotient"], ["y"], transB=1),
+    ]
+    path = saved(nodes, {"w": real(16, 40), "g": real(16, 1)}, {"x": (TensorProto.FLOAT, ["n", 40])}, tmp_path)
+    converter.save_model(converter.convert_model(path), tmp_path / "m.xml", record=record)
+    report = converter.verify(path, tmp_path / "m.xml")
+    assert report.passed
+    assert states(report)["w"] == "folded"
+
+
 @pytest.mark.parametrize("bit", [0, 12, 31])
 @pytest.mark.parametrize("name", ["table", "k", "b", "W", "R", "g"])
 def test_one_bit_is_found_wherever_it_is(lookup: Path, name: str, bit: int) -> None:

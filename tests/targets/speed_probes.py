@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import timeit
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,8 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 
+import converter
+import ir_runtime
 from tests.engines import core
 
+from .probes.rows import numbers
 from .test_output_tensors import there_and_back
 from .test_quantized import convolution, qlinear, ran_in_8_bits
 
@@ -93,11 +97,33 @@ def normalization() -> onnx.ModelProto:
     )
 
 
+def best_of_many() -> onnx.ModelProto:
+    """The best boxes of a detector."""
+    return onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, boxes] x) => (float[n, k] values, int64[n, k] indices) <int64[1] count = {250}> {
+            values, indices = TopK(x, count) }
+        """
+    )
+
+
+def sorts_fast(ir: Ir) -> bool:
+    """Whether the model takes less than ten times as long as one that leaves open which of equal elements it takes."""
+    plain, weights = ir_runtime.model_to_bytes(converter.convert_model(best_of_many(), target="any"))
+    scores = numbers(1, 40_000)
+    seconds = []
+    for model in (ir, (plain.replace(b'stable="true"', b'stable="false"'), weights)):
+        compiled = core().compile_model(core().read_model(*model), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+        seconds.append(min(timeit.repeat(lambda: compiled([scores]), number=1, repeat=5)))  # noqa: B023
+    return seconds[0] < 10 * seconds[1]
+
+
 ROWS = [
     SpeedRow("batch_normalizations", normalization, makes_no_layers),
     SpeedRow("fake_quantize", lambda: convolution(np.uint8, 117, True)[0], is_convolution_in_8_bits),
     SpeedRow("gated_delta_net_loops", gated_delta_rule, runs_one_layer_for_the_loop),
     SpeedRow("quantized_products", lambda: qlinear(1)[0], is_convolution_in_8_bits),
+    SpeedRow("stable_top_k", best_of_many, sorts_fast),
     SpeedRow("transposed_weights", product, transposes_nothing),
     SpeedRow("integer_round_trips", lambda: there_and_back("y"), converts_nothing),
 ]

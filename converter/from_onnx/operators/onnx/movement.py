@@ -155,8 +155,10 @@ def unsqueeze_1(ctx: Context, data: Output, *, axes: Sequence[int]) -> Output:
 
 @onnx_op("Unsqueeze", versions=(13, *_LATEST))
 def unsqueeze_13(ctx: Context, data: Output, axes: Output) -> Output:
-    """As before, with the axes from an input."""
+    """As before, with the axes from an input. No axes leave the data as they are; OpenVINO's reader refuses them."""
     axes = given_list(ctx, axes, "axes")
+    if axes.shape.element_count().high == 0:
+        return data
     if axes.type.constant is None:
         return insert_dimensions(ctx, data, as_list(ctx, axes))
     return ctx.emit(movement.Unsqueeze1(), data, axes)
