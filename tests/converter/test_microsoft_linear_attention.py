@@ -254,5 +254,6 @@ def test_linear_attention_of_values_that_share_keys(rule: str, key_heads: int) -
     inputs["k"] = f(BATCH, STEPS, key_heads * KEY)
     shape = model.graph.input[1].type.tensor_type.shape
     shape.dim[2].dim_value = key_heads * KEY
+    converter.convert_model(model, static=True)
     check_node(model, inputs)
     check_node(opened(model), inputs)

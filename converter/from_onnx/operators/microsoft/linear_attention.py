@@ -209,7 +209,7 @@ def linear_attention(
     if state_window:
         raise ctx.unsupported("the states of several steps (state_window) are not supported")
     element_type, heads = query.element_type, kv_num_heads
-    for name, values, count in (("q_num_heads", query, q_num_heads), ("kv_num_heads", key, heads)):
+    for name, values, count in (("q_num_heads", query, q_num_heads), ("kv_num_heads", value, heads)):
         if count < 1 or (values.value.shape[2].is_static and values.value.shape[2].value % count):
             raise ctx.invalid(f"{name} must divide the last dimension of {values.value.shape}, but is {count}")
     decay, beta = _rule(ctx, update_rule, decay, beta)
