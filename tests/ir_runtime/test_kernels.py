@@ -513,6 +513,26 @@ def test_rows_that_are_multiplied_at_once(rows: int, effort: int, counts: list[i
     assert [cut.start for cut in cuts] == [0, *[cut.stop for cut in cuts[:-1]]]
 
 
+@pytest.mark.parametrize(
+    ("shape", "width"),
+    [
+        ((1, 700, 900), None),  # a vector
+        ((2, 700, 700), None),  # packed by nobody
+        ((2, 700, 900), 64),
+        ((2, 700, 50_000), 64),
+        ((32, 700, 900), 32),
+        ((32, 1900, 900), 16),
+        ((32, 2000, 900), None),  # 16 columns are too many multiplications
+        ((33, 700, 900), None),  # worth a second thread
+        ((100, 256, 320), 32),
+        ((101, 256, 320), None),
+        ((40, 2000, 20), None),
+    ],
+)
+def test_columns_that_are_multiplied_at_once(shape: tuple[int, int, int], width: int | None) -> None:
+    assert product_calls._block_width(*shape) == width
+
+
 def test_convolution_with_a_kernel_as_large_as_the_image() -> None:
     for dimensions, kernel in [((640,), (256,)), ((9, 20), (8, 7))]:
         x, weights = normal(1, 2, *dimensions), normal(50, 2, *kernel)
