@@ -27,6 +27,7 @@ _MIN_ELEMENTS_FOR_CLIP = 1 << 12
 """``clip`` is called by way of Python, which takes 0.3 microseconds."""
 
 _FORMULAS: dict[type[Operation], Callable[[Any, Constants], Formula | None]] = {}
+_UFUNCS: dict[Formula, np.ufunc] = {}
 
 
 def formula_of(node: Node, constants: Constants) -> Formula | None:
@@ -51,11 +52,25 @@ def _formula(*operations: type[Operation]) -> Callable[[Any], Any]:
     return register
 
 
-def _as_it_is(function: Any) -> Formula:
-    """The formula of a single NumPy function."""
+def _as_it_is(function: np.ufunc) -> Formula:
+    """The formula of a single NumPy function; :func:`ufunc_of` gives it back."""
     if function.nin == 1:
-        return lambda x, out, spare: function(x, out)
-    return lambda a, b, out, spare: function(a, b, out=out)
+
+        def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
+            function(x, out=out)
+
+    else:
+
+        def run(a: Array, b: Array, out: Array, spare: Sequence[Array]) -> None:  # type: ignore[misc]
+            function(a, b, out=out)
+
+    _UFUNCS[run] = function
+    return run
+
+
+def ufunc_of(formula: Formula) -> np.ufunc | None:
+    """The NumPy function that is all of the formula; None where it is more."""
+    return _UFUNCS.get(formula)
 
 
 _SINGLE: list[tuple[type[Operation], Any]] = [
@@ -128,9 +143,12 @@ def _clamp(op: Any, constants: Constants) -> Formula:
     return lambda x, out, spare: x.clip(low, high, out)
 
 
+_RINT = _as_it_is(np.rint)
+
+
 @_formula(elementwise.Round5)
 def _round(op: Any, constants: Constants) -> Formula | None:
-    return _as_it_is(np.rint) if op.mode == "half_to_even" else None
+    return _RINT if op.mode == "half_to_even" else None
 
 
 @_formula(activation.Sigmoid1)
