@@ -523,10 +523,10 @@ def test_rows_that_are_multiplied_at_once(rows: int, effort: int, counts: list[i
         ((2, 700, 700), None),  # packed by nobody
         ((2, 700, 900), 64),
         ((2, 700, 50_000), 64),
-        ((32, 700, 900), 32),
-        ((32, 1900, 900), 16),
-        ((32, 2000, 900), None),  # 16 columns are too many multiplications
-        ((33, 700, 900), None),  # worth a second thread
+        ((8, 700, 5000), 32),
+        ((8, 7000, 900), 16),
+        ((8, 8000, 900), None),  # 16 columns are too many multiplications
+        ((9, 700, 5000), None),  # worth a second thread
         ((100, 256, 320), 32),
         ((101, 256, 320), None),
         ((40, 2000, 20), None),

@@ -1,4 +1,4 @@
-"""Products with constant matrices, as they are or cut into blocks of columns, whichever the library computes faster."""
+"""Products with constant matrices: as they are, transposed or in blocks of columns, as the library is fastest."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ _MAX_EFFORT_WITHOUT_PACKING = 10**6
 products it packs both first, and for few rows packing the factor takes most of the time."""
 _BLOCK_WIDTHS = (64, 32, 16)
 _MAX_ROWS_OF_WIDE_BLOCKS = 4
-_MAX_ROWS_BY_BLOCKS = 32
-"""Products of more rows gain less than a second thread does."""
+_MAX_ROWS_BY_BLOCKS = 8
+"""A second thread is worth more for products of more rows."""
 _MAX_ROWS_BY_BLOCKS_ON_ONE_THREAD = 100
+_MAX_ROWS_FOR_TRANSPOSED_PRODUCT = 48
+_MIN_WEIGHTS_FOR_TRANSPOSED_PRODUCT = 1 << 17
 _MAX_EFFORT_ON_ONE_THREAD = 1 << 19
 """Multiplications up to which the library uses one thread."""
 _MIN_ROWS_PER_CUT = 48
@@ -53,6 +55,12 @@ class Factor:
         home = PackedConstant(self._output, self._restored)
         return self._b.packed(self._source, (self._purpose, "plain"), self._make, home)
 
+    @cached_property
+    def turned(self) -> Array:
+        """``[columns, depth]``, row by row."""
+        home = PackedConstant(self._output, lambda transposed: self._restored(transposed.T))
+        return self._b.packed(self._source, (self._purpose, "turned"), lambda: self._make().T, home)
+
     def blocks(self, width: int) -> tuple[Array, Array]:
         """Blocks ``[n, depth, width]`` of columns, each row by row, and the columns that are left over."""
 
@@ -71,19 +79,26 @@ class Factor:
 
 
 def product_calls(a: Array, factor: Factor, out: Array, b: Binding) -> list[Call]:
-    """``a`` times the factor into ``out``, both of two dimensions."""
+    """``a`` times the factor into ``out``, both of two dimensions.
+
+    For few rows of ``a`` the library's packing of the factor takes most of the time: small blocks are not packed, and
+    the transposed product packs ``a`` instead.
+    """
     rows, columns = out.shape
     depth = a.shape[1]
     width = _block_width(rows, depth, columns)
-    if width is None or out.strides[1] != out.itemsize:
-        plain = factor.plain
-        return [partial(np.matmul, a[part], plain, out=out[part]) for part in _cuts(rows, columns * depth)]
-    blocks, rest = factor.blocks(width)
-    shape, strides = (len(blocks), rows, width), (width * out.itemsize, *out.strides)
-    calls: list[Call] = [partial(np.matmul, a, blocks, out=np.lib.stride_tricks.as_strided(out, shape, strides))]
-    if rest.size:
-        calls.append(partial(np.matmul, a, rest, out=out[:, len(blocks) * width :]))
-    return calls
+    if width is not None and out.strides[1] == out.itemsize:
+        blocks, rest = factor.blocks(width)
+        shape, strides = (len(blocks), rows, width), (width * out.itemsize, *out.strides)
+        calls: list[Call] = [partial(np.matmul, a, blocks, out=np.lib.stride_tricks.as_strided(out, shape, strides))]
+        if rest.size:
+            calls.append(partial(np.matmul, a, rest, out=out[:, len(blocks) * width :]))
+        return calls
+    if 1 < rows <= _MAX_ROWS_FOR_TRANSPOSED_PRODUCT and columns * depth >= _MIN_WEIGHTS_FOR_TRANSPOSED_PRODUCT:
+        transposed = b.reused("turned", (columns, rows))
+        return [partial(np.matmul, factor.turned, a.T, out=transposed), partial(np.copyto, out, transposed.T)]
+    plain = factor.plain
+    return [partial(np.matmul, a[part], plain, out=out[part]) for part in _cuts(rows, columns * depth)]
 
 
 def _block_width(rows: int, depth: int, columns: int) -> int | None:
