@@ -10,17 +10,16 @@ from typing import Any
 
 from ..boundary import boundary, fault_of
 from ..errors import ExecutionError, ModelError
-from ..graph import Array, Model, Node, Output, SubGraph, Tensor
+from ..graph import Array, Model, Node, Output, SubGraph
 from ..graph.mapped_file import aligned
 from ..graph.operation import Runner
-from ..graph.shape_inference import make_node
-from ..operations.inputs_outputs import Const1
 from ..rewriting.constant_folding import as_tuple
 from .folded_graph import folded_graph
 from .kernels import Kernel, Site, Step, prepare
 from .kernels.threads import Workers
 from .profile import Clock
 from .static_plans import StaticPlan
+from .static_plans.iterations import body_with_weights
 from .static_plans.plans_by_shapes import StaticPlans
 
 StepFunction = Callable[..., "Array | tuple[Array, ...]"]
@@ -216,16 +215,7 @@ def _runner(
     @functools.cache
     def schedules() -> Schedules:
         with boundary("making a plan"):
-            body = sub.body.clone()
-            carried = {parameter for _, parameter in sub.back_edges}
-            for entry in sub.inputs:
-                value = None if entry.external is None else constants.get(node.inputs[entry.external])
-                if value is None or entry.axis is not None or entry.parameter in carried:
-                    continue
-                # Weights that every iteration reads: a plan packs them instead of copying them in each iteration.
-                parameter = body.parameters[entry.parameter].outputs[0]
-                weights = make_node(Const1(value=Tensor.from_array(value, parameter.element_type)), [])
-                parameter.replace_by(weights.outputs[0])
+            body = body_with_weights(sub, node, constants)
             return Schedules(body, workers, fallbacks, repeats=_REPEATS_OF_BODIES)
 
     return lambda arguments: schedules().run(arguments)
@@ -329,4 +319,10 @@ class Schedules:
         workers, fallbacks = self._workers, self._fallbacks
         nodes, constants = folded_graph(model, refine_types=True)
         site = Site(nodes, constants, {node.inputs[0] for node in model.results}, workers)
-        return StaticPlan(model, site, lambda step: step_function(step, constants, workers, fallbacks), fallbacks)
+        return StaticPlan(
+            model,
+            site,
+            lambda step: step_function(step, constants, workers, fallbacks),
+            fallbacks,
+            self._new_static_plan,
+        )

@@ -209,7 +209,7 @@ def _complete(arguments: Sequence[Array | None], sub: SubGraph) -> list[Array]:
 
 
 @record
-class _Slices:
+class Slices:
     """The slices of an input or output along an axis of a known dimension."""
 
     start: int
@@ -219,7 +219,7 @@ class _Slices:
     count: int
 
     @classmethod
-    def of(cls, entry: InputMap | OutputMap, dimension: int) -> _Slices:
+    def of(cls, entry: InputMap | OutputMap, dimension: int) -> Slices:
         start = entry.start + (dimension + 1 if entry.start < 0 else 0)
         end = entry.end + (dimension + 1 if entry.end < 0 else 0)
         step = abs(entry.stride)
@@ -315,7 +315,7 @@ class _Looping(_WithBodies):
             if entry.external is not None and entry.axis is not None:
                 shape = _external(inputs, entry.external).shape
                 dimension = shape[entry.axis] if shape.has_rank else DYNAMIC
-                number = _Slices.of(entry, dimension.value).count if dimension.is_static else None
+                number = Slices.of(entry, dimension.value).count if dimension.is_static else None
                 cuts = as_dimension(number)
                 if count is None:
                     count = cuts
@@ -358,7 +358,7 @@ class _Looping(_WithBodies):
         """``count`` iterations (no bound where None), or until result ``condition`` is false."""
         sub = self.sub
         cuts = {
-            entry.parameter: _Slices.of(entry, inputs[entry.external].shape[entry.axis])
+            entry.parameter: Slices.of(entry, inputs[entry.external].shape[entry.axis])
             for entry in sub.inputs
             if entry.external is not None and entry.axis is not None
         }

@@ -140,17 +140,20 @@ def test_fake_quantize(levels: int, limits: tuple[float, ...]) -> None:
 
 @pytest.mark.parametrize("zero_point", [0, 3, 128, 255])
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (40, 700)])
-def test_fake_quantize_rounds_like_quantize_linear(zero_point: int, shape: tuple[int, ...]) -> None:
-    scale = np.float32(0.0173)
-    limits = [np.float32(-zero_point) * scale, np.float32(255 - zero_point) * scale]
+@pytest.mark.parametrize(("scale", "out_scale"), [(0.0173, 0.0173), (1.0, 0.25), (0.0173, 1.0), (1.0, 1.0)])
+def test_fake_quantize_rounds_like_quantize_linear(
+    zero_point: int, shape: tuple[int, ...], scale: float, out_scale: float
+) -> None:
+    scale, out_scale = np.float32(scale), np.float32(out_scale)
+    limits = [np.float32(end) * factor for factor in (scale, out_scale) for end in (-zero_point, 255 - zero_point)]
     # Halves of the scale: every second value lies between two levels.
     x = (RNG.integers(-600, 600, shape) / 2).astype(np.float32) * scale
 
     def make(b: Builder, v: Output) -> Output:
-        return b.emit(op("FakeQuantize", levels=256), v, *[b.constant(limit, "f32") for limit in 2 * limits])
+        return b.emit(op("FakeQuantize", levels=256), v, *[b.constant(limit, "f32") for limit in limits])
 
     levels = np.clip(np.rint(x / scale) + zero_point, 0, 255) - zero_point
-    np.testing.assert_array_equal(compile_model(model_of(make, [x]))([x])[0], levels * scale)
+    np.testing.assert_array_equal(compile_model(model_of(make, [x]))([x])[0], levels * out_scale)
 
 
 def test_round_half_away_from_zero_is_left_to_evaluate() -> None:
@@ -511,6 +514,26 @@ def test_rows_that_are_multiplied_at_once(rows: int, effort: int, counts: list[i
     cuts = product_calls._cuts(rows, effort)
     assert [cut.stop - cut.start for cut in cuts] == counts
     assert [cut.start for cut in cuts] == [0, *[cut.stop for cut in cuts[:-1]]]
+
+
+@pytest.mark.parametrize(
+    ("shape", "width"),
+    [
+        ((1, 700, 900), None),  # a vector
+        ((2, 700, 700), None),  # packed by nobody
+        ((2, 700, 900), 64),
+        ((2, 700, 50_000), 64),
+        ((8, 700, 5000), 32),
+        ((8, 7000, 900), 16),
+        ((8, 8000, 900), None),  # 16 columns are too many multiplications
+        ((9, 700, 5000), None),  # worth a second thread
+        ((100, 256, 320), 32),
+        ((101, 256, 320), None),
+        ((40, 2000, 20), None),
+    ],
+)
+def test_columns_that_are_multiplied_at_once(shape: tuple[int, int, int], width: int | None) -> None:
+    assert product_calls._block_width(*shape) == width
 
 
 def test_convolution_with_a_kernel_as_large_as_the_image() -> None:

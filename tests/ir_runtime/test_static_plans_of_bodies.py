@@ -14,7 +14,7 @@ from ir_runtime.graph import InputMap, OutputMap, SubGraph
 from ir_runtime.graph.model import Output
 from ir_runtime.operations.control_flow import If8, TensorIterator1
 from ir_runtime.rewriting.builder import Builder
-from tests.ir_runtime.kernel_checks import Array, model_of, normal, op
+from tests.ir_runtime.kernel_checks import Array, called_at_once, model_of, normal, op
 from tests.ir_runtime.test_static_plans import alike
 
 
@@ -49,13 +49,74 @@ def count_runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[int, ...], .
 
 
 @pytest.mark.parametrize("steps", [1, 2, 40])
-def test_a_body_has_a_static_plan(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_iterations_are_calls_of_one_plan(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = [normal(steps, 5), normal(1, 5)]
     model = model_of(iterated(normal(5, 5)), inputs)
     alike(model, inputs)
     runs = count_runs(monkeypatch)
     compile_model(model)(inputs)
-    assert len(runs) == 1 + steps
+    assert len(runs) == 1
+
+
+Body = Callable[..., Sequence[Output]]
+
+
+def two_states(b: Builder, part: Output, first: Output, second: Output, other: Output) -> list[Output]:
+    """States that change places; the sum of all; one that stays as it is."""
+    total = b.emit(op("Add"), b.emit(op("Add"), part, first), b.emit(op("Multiply"), second, other))
+    return [second, b.emit(op("Tanh"), total), total, other]
+
+
+def unchanged(b: Builder, part: Output, first: Output, second: Output, other: Output) -> list[Output]:
+    return [first, second, b.emit(op("Subtract"), part, other), b.constant(np.ones((2, 1, 3), np.float32), "f32")]
+
+
+def overwritten(b: Builder, part: Output, first: Output, second: Output, other: Output) -> list[Output]:
+    """Inputs that are read only at the start, so that their memory is free for what follows."""
+    start = b.emit(op("Add"), b.emit(op("Add"), part, first), b.emit(op("Subtract"), second, other))
+    steps = [start]
+    for name in ("Exp", "Tanh", "Sin", "Cos"):
+        steps.append(b.emit(op(name), steps[-1]))
+    return [steps[4], steps[3], b.emit(op("Abs"), steps[4]), steps[2]]
+
+
+@pytest.mark.parametrize("body", [two_states, unchanged, overwritten])
+@pytest.mark.parametrize("backwards", [False, True])
+@pytest.mark.parametrize("open_", [False, True])
+def test_states_slices_and_joined_values(body: Body, backwards: bool, open_: bool) -> None:
+    inputs = [normal(2, 7, 3), normal(2, 1, 3), normal(2, 1, 3), normal(2, 1, 3)]
+    ends = {"start": -1, "end": 0, "stride": -1} if backwards else {"start": 0, "end": -1, "stride": 1}
+    other = {"start": 0, "end": -1, "stride": 1} if backwards else {"start": -1, "end": 0, "stride": -1}
+
+    def make(b: Builder, *values: Output) -> list[Output]:
+        inner = model_of(body, [normal(2, 1, 3)] * 4, open_=open_)
+        maps = (InputMap(0, 0, axis=1, **ends), InputMap(1, 1), InputMap(2, 2), InputMap(3, 3))
+        outputs = (
+            OutputMap(0, 0), OutputMap(1, 1), OutputMap(2, 2, axis=1, **ends), OutputMap(3, 3, axis=1, **other),
+            OutputMap(4, 2),
+        )  # fmt: skip
+        sub = SubGraph(inner, maps, outputs, ((0, 1), (1, 2)))
+        return list(b.emit_all(TensorIterator1(bodies=(sub,)), *values))
+
+    alike(model_of(make, inputs), inputs)
+
+
+def test_calls_at_the_same_time_have_arrays_of_their_own() -> None:
+    inputs, state = [normal(30, 5) for _ in range(3)], normal(1, 5)
+    iterate = iterated(normal(5, 5))
+    model = model_of(lambda b, x: iterate(b, x, b.constant(state, "f32")), inputs[:1])
+    called_at_once(compile_model(model), inputs, 20)
+
+
+def test_an_iterator_that_nothing_is_sliced_for_runs_once() -> None:
+    inputs = [normal(2, 3), normal(2, 3)]
+
+    def make(b: Builder, *values: Output) -> Output:
+        inner = model_of(lambda b, x, y: b.emit(op("Add"), x, y), inputs)
+        sub = SubGraph(inner, (InputMap(0, 0), InputMap(1, 1)), (OutputMap(0, 0),), ((0, 0),))
+        return b.emit(TensorIterator1(bodies=(sub,)), *values)
+
+    alike(model_of(make, inputs), inputs)
 
 
 def test_a_body_whose_state_grows_has_no_static_plan(monkeypatch: pytest.MonkeyPatch) -> None:

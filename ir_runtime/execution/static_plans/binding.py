@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.execution.kernels import Site
-from ir_runtime.graph import Array, Node, Output
+from ir_runtime.graph import Array, Model, Node, Output
 from ir_runtime.graph.mapped_file import aligned, file_of, forget_pages
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.movement import Transpose1
@@ -62,9 +62,12 @@ class Binding:
         homes: dict[Output, Home],
         packs: dict[Any, tuple[Array, Array]],
         runner: Callable[[Node], Runner],
+        body: Callable[[Node, Callable[[], Model]], Any],
     ) -> None:
         self.site = site
         self.runner = runner
+        self.body = body
+        """Gives arrays and calls for the body of a node: see :meth:`StaticPlan.body`."""
         self.homes = homes
         self.arrays: dict[Output, Array] = {}
         self.owners: dict[Output, Block] = {}

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.execution.kernels.elementwise_chains import Layer, allocated, blocks_of, read_by
+from ir_runtime.execution.kernels.formulas import ufunc_of
 from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.elementwise import Arithmetic, Binary, Predicate, Select1, Unary
 
@@ -148,7 +149,11 @@ def chain_calls(
         registers = [*registers[:-1], *buffers[:-2], registers[-1]]
         for layer, reads, target in instructions:
             inputs = [registers[at] for at in reads]
-            calls.append(partial(layer.formula, *inputs, registers[target], buffers[-2:]))
+            ufunc = ufunc_of(layer.formula)
+            if ufunc is None:
+                calls.append(partial(layer.formula, *inputs, registers[target], buffers[-2:]))
+            else:
+                calls.append(partial(ufunc, *inputs, out=registers[target]))
     return calls
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ir_runtime.errors import ModelError
 from ir_runtime.execution.kernels import Site, Step, has_kernel
 from ir_runtime.execution.kernels.elementwise_chains import Layer, chains_of, read_by
 from ir_runtime.execution.profile import Clock
@@ -49,7 +50,7 @@ class _Instance:
     """One set of arrays, and the calls over them; it serves one run at a time."""
 
     def __init__(self, plan: StaticPlan) -> None:
-        binding = Binding(plan.site, _homes(plan.site), plan.packs, plan.runner)
+        binding = Binding(plan.site, _homes(plan.site), plan.packs, plan.runner, plan.body)
         read = set(plan.outputs).union(plan.site.users)
         self.inputs = [binding.new(output) if output in read else None for output in plan.inputs]
         self.cells: dict[Output, list[Any]] = {}
@@ -57,6 +58,11 @@ class _Instance:
         self.calls = [call for step in self.steps for call in step.calls]
         self._fallbacks = plan.fallbacks
         self._outputs = [self.cells.get(output) or [binding.array(output)] for output in plan.outputs]
+
+    @property
+    def outputs(self) -> list[Array]:
+        """The arrays of the outputs, which the next run fills again; None before a run where shapes are dynamic."""
+        return [cell[0] for cell in self._outputs]
 
     def _bound(self, work: _Work, plan: StaticPlan, binding: Binding) -> list[Call]:
         calls = _calls_of(work, binding)
@@ -186,16 +192,25 @@ class StaticPlan:
     """A plan for a graph whose inputs have static shapes.
 
     ``site`` is the graph after constant folding, ``runner`` gives the function that computes a step for any shapes,
-    ``fallbacks`` counts the calls that kernels left to ``evaluate``.
+    ``fallbacks`` counts the calls that kernels left to ``evaluate``, ``make_plan`` makes the plans of bodies.
     """
 
-    def __init__(self, model: Model, site: Site, runner: Callable[[Step], Runner], fallbacks: Counter[str]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        site: Site,
+        runner: Callable[[Step], Runner],
+        fallbacks: Counter[str],
+        make_plan: Callable[[Model], StaticPlan],
+    ) -> None:
         self.site = site
         self.fallbacks = fallbacks
         self.inputs = list(model.inputs)
         self.outputs = [node.inputs[0] for node in model.results]
         self._make_runner = runner
         self._runners: dict[Node, Runner] = {}
+        self._make_plan = make_plan
+        self._bodies: dict[Node, StaticPlan | None] = {}
         self.works = _works(site)
         self.packs: dict[Any, tuple[Array, Array]] = {}
         """Packed constants, with their sources: while a source is referenced, no other array can get its address."""
@@ -211,6 +226,24 @@ class StaticPlan:
             runner = self._runners[node] = self._make_runner(step)
         return runner
 
+    def body(self, node: Node, make_body: Callable[[], Model]) -> _Instance | None:
+        """Arrays of their own for the body of a node, whose plan is made once; None where it has no such plan."""
+        if node not in self._bodies:
+            try:
+                self._bodies[node] = self._make_plan(make_body())
+            except (ModelError, MemoryError):  # which a run raises, if it gets there
+                self._bodies[node] = None
+        plan = self._bodies[node]
+        return None if plan is None else plan.take()
+
+    def take(self) -> _Instance:
+        """A set of arrays that is free, or a new one."""
+        try:
+            return self._instances.pop()
+        except IndexError:
+            with self._lock:
+                return _Instance(self)
+
     def described(self, work: _Work) -> tuple[str, str, bool]:
         """A step's name and type, and whether there is a binder, producer or kernel for it."""
         is_bound = work.layers is not None or type(work.nodes[0].op) in {**BINDERS, **PRODUCERS}
@@ -219,11 +252,7 @@ class StaticPlan:
 
     def run(self, arguments: Sequence[Array], clock: Clock | None = None) -> list[Array]:
         """The outputs' values, which belong to the caller, for arguments of the shapes that the plan was made for."""
-        try:
-            instance = self._instances.pop()
-        except IndexError:
-            with self._lock:
-                instance = _Instance(self)
+        instance = self.take()
         results = instance.run(arguments, clock)
         # After an error the instance is dropped: values may be left in its cells. There are never more instances than
         # runs at a time, which :class:`Calls` limits.

@@ -1,4 +1,4 @@
-"""Products with constant matrices, as they are or transposed, whichever the library computes faster."""
+"""Products with constant matrices: as they are, transposed or in blocks of columns, as the library is fastest."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ from ir_runtime.graph import Array, Output
 
 from .binding import Binding, Call, PackedConstant
 
-_ROWS_FOR_TRANSPOSED_PRODUCT = (2, 200)
+_MAX_EFFORT_WITHOUT_PACKING = 10**6
+"""Multiplications up to which OpenBLAS multiplies matrices as they are, where the processor has AVX-512. For larger
+products it packs both first, and for few rows packing the factor takes most of the time."""
+_BLOCK_WIDTHS = (64, 32, 16)
+_MAX_ROWS_OF_WIDE_BLOCKS = 4
+_MAX_ROWS_BY_BLOCKS = 8
+"""A second thread is worth more for products of more rows."""
+_MAX_ROWS_BY_BLOCKS_ON_ONE_THREAD = 100
+_MAX_ROWS_FOR_TRANSPOSED_PRODUCT = 48
 _MIN_WEIGHTS_FOR_TRANSPOSED_PRODUCT = 1 << 17
 _MAX_EFFORT_ON_ONE_THREAD = 1 << 19
 """Multiplications up to which the library uses one thread."""
@@ -53,25 +61,54 @@ class Factor:
         home = PackedConstant(self._output, lambda transposed: self._restored(transposed.T))
         return self._b.packed(self._source, (self._purpose, "turned"), lambda: self._make().T, home)
 
+    def blocks(self, width: int) -> tuple[Array, Array]:
+        """Blocks ``[n, depth, width]`` of columns, each row by row, and the columns that are left over."""
+
+        def make_blocks() -> Array:
+            matrix = self._make()
+            depth, columns = matrix.shape
+            return matrix[:, : columns - columns % width].reshape(depth, -1, width).transpose(1, 0, 2)
+
+        def make_rest() -> Array:
+            matrix = self._make()
+            columns = matrix.shape[1]
+            return matrix[:, columns - columns % width :]
+
+        blocks = self._b.packed(self._source, (self._purpose, "blocks", width), make_blocks)
+        return blocks, self._b.packed(self._source, (self._purpose, "rest", width), make_rest)
+
 
 def product_calls(a: Array, factor: Factor, out: Array, b: Binding) -> list[Call]:
     """``a`` times the factor into ``out``, both of two dimensions.
 
-    For few rows of ``a`` the library's packing of the factor takes most of the time: the transposed product is faster.
+    For few rows of ``a`` the library's packing of the factor takes most of the time: small blocks are not packed, and
+    the transposed product packs ``a`` instead.
     """
     rows, columns = out.shape
     depth = a.shape[1]
-    if (
-        _ROWS_FOR_TRANSPOSED_PRODUCT[0] <= rows <= _ROWS_FOR_TRANSPOSED_PRODUCT[1]
-        and columns * depth >= _MIN_WEIGHTS_FOR_TRANSPOSED_PRODUCT
-    ):
+    width = _block_width(rows, depth, columns)
+    if width is not None and out.strides[1] == out.itemsize:
+        blocks, rest = factor.blocks(width)
+        shape, strides = (len(blocks), rows, width), (width * out.itemsize, *out.strides)
+        calls: list[Call] = [partial(np.matmul, a, blocks, out=np.lib.stride_tricks.as_strided(out, shape, strides))]
+        if rest.size:
+            calls.append(partial(np.matmul, a, rest, out=out[:, len(blocks) * width :]))
+        return calls
+    if 1 < rows <= _MAX_ROWS_FOR_TRANSPOSED_PRODUCT and columns * depth >= _MIN_WEIGHTS_FOR_TRANSPOSED_PRODUCT:
         transposed = b.reused("turned", (columns, rows))
-        turned = factor.turned
-        cuts = _cuts(columns, rows * depth)
-        calls = [partial(np.matmul, turned[part], a.T, out=transposed[part]) for part in cuts]
-        return [*calls, partial(np.copyto, out, transposed.T)]
+        return [partial(np.matmul, factor.turned, a.T, out=transposed), partial(np.copyto, out, transposed.T)]
     plain = factor.plain
     return [partial(np.matmul, a[part], plain, out=out[part]) for part in _cuts(rows, columns * depth)]
+
+
+def _block_width(rows: int, depth: int, columns: int) -> int | None:
+    """The columns of a block for which the library packs nothing; None where the product is better done at once."""
+    effort = rows * depth * columns
+    limit = _MAX_ROWS_BY_BLOCKS_ON_ONE_THREAD if effort <= _MIN_EFFORT_FOR_THREADS else _MAX_ROWS_BY_BLOCKS
+    if effort <= _MAX_EFFORT_WITHOUT_PACKING or not 1 < rows <= limit:
+        return None
+    widths = _BLOCK_WIDTHS if rows <= _MAX_ROWS_OF_WIDE_BLOCKS else _BLOCK_WIDTHS[1:]
+    return next((n for n in widths if rows * depth * n <= _MAX_EFFORT_WITHOUT_PACKING and n <= columns), None)
 
 
 def _cuts(rows: int, effort: int) -> list[slice]:

@@ -111,7 +111,7 @@ def _parts(shape: tuple[int, ...], followed: bool) -> list[tuple[Any, ...]]:
     if not followed or math.prod(shape[:-2]) != 1:
         return [()]
     # Of about the same size, each worth a product.
-    count = max(1, min(rows // 64, -(-rows * columns // _OUTPUT_ELEMENTS_AT_ONCE)))
+    count = max(1, min(rows // 128, -(-rows * columns // _OUTPUT_ELEMENTS_AT_ONCE)))
     ends = [rows * number // count for number in range(count + 1)]
     lead = (slice(0, 1),) * (len(shape) - 2)
     return [(*lead, slice(start, stop)) for start, stop in itertools.pairwise(ends)]
