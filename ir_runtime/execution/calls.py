@@ -22,7 +22,6 @@ from .kernels.caches import grown_caches
 from .kernels.threads import Unbuffered, Workers
 from .plan import Plan, Schedules
 from .profile import Clock
-from .quantized_scales import fold_scales
 from .wide_floats import in_float32
 
 _SHORT_CALL_SECONDS = 2e-4
@@ -53,7 +52,6 @@ class Calls:
             if optimize:
                 # A cache of 16 bits would otherwise be converted at each step, twice, instead of growing.
                 in_float32(model, kept=grown)
-                fold_scales(model)
             self._schedules = Schedules(model, self._workers, self.fallbacks, carried, grows=bool(grown))
         self.static_plans = self._schedules.static_plans
         self.plan_for_any_shapes = self._schedules.plan_for_any_shapes

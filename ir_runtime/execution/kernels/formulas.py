@@ -305,29 +305,6 @@ _MAX_EXACT_LEVELS = 1 << 16
 """Up to here all levels, and the roundings of limits, are exact enough to find the zero point."""
 
 
-def levels_of(op: Any, limits: Sequence[Array]) -> tuple[np.float32, np.float32, np.float32, np.float32] | None:
-    """Return the scales of the inputs and of the outputs, the first level and the last.
-
-    ``limits`` are scalars. None where they are not those of a QuantizeLinear and a DequantizeLinear.
-    """
-    low, high, out_low, out_high = [value.reshape(-1).astype(np.float32)[0] for value in limits]
-    scale, out_scale = _scale(low, high, op.levels), _scale(out_low, out_high, op.levels)
-    if scale is None or out_scale is None or scale[1] != out_scale[1] or op.levels > _MAX_EXACT_LEVELS:
-        return None
-    return scale[0], out_scale[0], scale[1], scale[1] + np.float32(op.levels - 1)
-
-
-def _scale(low: np.float32, high: np.float32, levels: int) -> tuple[np.float32, np.float32] | None:
-    """The distance of levels and the number of the first one, where one of them is zero."""
-    scale = np.float32((float(high) - float(low)) / (levels - 1)) if np.isfinite([low, high]).all() else 0
-    if not low <= 0 <= high or not scale or not np.isfinite(scale):
-        return None
-    # The limits are rounded to float32, so that the quotient of levels is a whole number up to these roundings.
-    first = float(low) / float(scale)
-    is_whole = abs(first - round(first)) <= levels * 2.0**-22
-    return (np.float32(scale), np.float32(round(first))) if is_whole else None
-
-
 @_formula(quantization.FakeQuantize1)
 def _fake_quantize(op: Any, constants: Constants) -> Formula | None:
     """For constant scalar limits.
@@ -342,22 +319,21 @@ def _fake_quantize(op: Any, constants: Constants) -> Formula | None:
     if not low < high or not np.isfinite([low, high, out_low, out_high]).all():
         return None
     steps, dimension, out_dimension = np.float32(op.levels - 1), high - low, out_high - out_low
-    quantized = levels_of(op, limits)
-    if quantized is not None:
-        scale, out_scale, first, last = quantized
+    scale = np.float32((float(high) - float(low)) / (op.levels - 1))
+    levels_below_zero = float(low) / float(scale) if scale else math.inf
+    # The limits are rounded to float32, so that the quotient of levels is a whole number up to these roundings.
+    is_whole = abs(levels_below_zero - round(levels_below_zero)) <= op.levels * 2.0**-22 if scale else False
+    if is_whole and (low, high) == (out_low, out_high) and low <= 0 <= high and op.levels <= _MAX_EXACT_LEVELS:
+        first = np.float32(round(levels_below_zero))
+        last = first + steps
 
         def quantize(x: Array, *rest: Any) -> None:
             out, spare = rest[-2:]
             level = spare[0]
-            if scale != 1:
-                np.divide(x, scale, level)
-                x = level
-            np.rint(x, level)
-            if out_scale == 1:
-                level.clip(first, last, out)
-            else:
-                level.clip(first, last, level)
-                np.multiply(level, out_scale, out)
+            np.divide(x, scale, level)
+            np.rint(level, level)
+            level.clip(first, last, level)
+            np.multiply(level, scale, out)
 
         return quantize
 
