@@ -7,7 +7,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+)
 
 from converter.errors import ConversionError
 from converter.onnx_file.reader import OnnxFile
@@ -29,12 +38,13 @@ class Multiplications:
 def summary_of_onnx(file: OnnxFile) -> dict[str, Any]:
     """Inputs, outputs, opsets, origin, operators, weights and work, as plain values."""
     proto = file.as_onnx()
-    graphs = list(_graphs(proto.graph))
-    nodes = [node for graph in graphs for node in graph.node]
-    weights = [tensor for graph in graphs for tensor in graph.initializer]
-    weights += [attribute.t for node in nodes if node.op_type == "Constant" for attribute in _tensors(node)]
+    graphs = [graph for part in (proto.graph, *proto.functions) for graph in _graphs(part)]
+    weights = [tensor for graph in graphs if isinstance(graph, GraphProto) for tensor in graph.initializer]
+    constants = [node for graph in graphs for node in graph.node if node.op_type == "Constant"]
+    weights += [attribute.t for node in constants for attribute in _tensors(node)]
     fixed = {tensor.name for tensor in proto.graph.initializer}
-    work = multiplications(proto)
+    flat = _without_functions(proto)
+    work = multiplications(flat)
     return {
         "format": "ONNX",
         "ir_version": proto.ir_version,
@@ -43,7 +53,7 @@ def summary_of_onnx(file: OnnxFile) -> dict[str, Any]:
         "graph": proto.graph.name,
         "inputs": [_port(value) for value in proto.graph.input if value.name not in fixed],
         "outputs": [_port(value) for value in proto.graph.output],
-        "operators": _counted(nodes),
+        "operators": _counted([node for graph in _graphs(flat.graph) for node in graph.node]),
         "functions": [f"{f.domain}.{f.name}" if f.domain else f.name for f in proto.functions],
         "parameters": sum(_count(tensor) for tensor in weights),
         "weight_bytes": sum(_bytes(tensor) for tensor in weights),
@@ -53,8 +63,29 @@ def summary_of_onnx(file: OnnxFile) -> dict[str, Any]:
     }
 
 
-def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """A graph and every one inside it."""
+def _without_functions(proto: ModelProto) -> ModelProto:
+    """Put the nodes of functions in the place of their calls; the model itself where it has none, or they recur."""
+    if not proto.functions:
+        return proto
+    calls = {
+        (function.domain, function.name): {
+            (node.domain, node.op_type) for graph in _graphs(function) for node in graph.node
+        }
+        for function in proto.functions
+    }
+    while calls:  # take away functions that call no other one: what remains calls itself
+        leaves = [name for name, called in calls.items() if called.isdisjoint(calls)]
+        if not leaves:
+            return proto
+        for name in leaves:
+            del calls[name]
+    from onnx import inliner
+
+    return inliner.inline_local_functions(proto)
+
+
+def _graphs(graph: GraphProto | FunctionProto) -> Iterator[GraphProto | FunctionProto]:
+    """A graph or a function and every graph inside it."""
     pending = [graph]
     while pending:
         current = pending.pop()

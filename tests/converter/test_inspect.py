@@ -71,7 +71,7 @@ def test_everything_as_json(path: Path) -> None:
         ],
         "outputs": [{"name": "y", "type": "f16", "shape": ["batch", None]}],
         "operators": {
-            "Cast": 1, "Conv": 1, "Flatten": 1, "Identity": 1, "If": 1, "MatMul": 1, "Neg": 1, "own.Thing": 1,
+            "Cast": 1, "Conv": 1, "Flatten": 1, "Identity": 1, "If": 1, "MatMul": 1, "Neg": 1, "Relu": 1,
         },
         "functions": ["own.Thing"],
         "parameters": 8 * 27 + 1568 * 10,
@@ -95,6 +95,29 @@ def test_the_table(path: Path) -> None:
     ):
         assert line in text.splitlines()
     assert "[batch,?]" in text
+
+
+def test_functions_count_at_each_call(tmp_path: Path) -> None:
+    model = onnx.parser.parse_model("""
+        <ir_version: 9, opset_import: ["": 17, "own": 1]> agraph (float[2, 4] x) => (float[2, 4] z) {
+            y = own.Dense (x)
+            z = own.Dense (y)
+        }
+        <domain: "own", opset_import: ["": 17, "own": 1]> Dense (x) => (y) {
+            w = own.Weights ()
+            y = MatMul (x, w)
+        }
+        <domain: "own", opset_import: ["": 17]> Weights () => (w) {
+            w = Constant <value = float[4, 4] {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1}> ()
+        }""")
+    onnx.save(model, tmp_path / "m.onnx")
+    summary = json.loads(onnx2ir("inspect", str(tmp_path / "m.onnx"), "--json")[1])
+    assert summary["operators"] == {"Constant": 2, "MatMul": 2}
+    assert (summary["parameters"], summary["macs"]) == (16, 2 * 2 * 16)
+    model.functions[1].node.add(op_type="Dense", domain="own", output=["v"])
+    onnx.save(model, tmp_path / "m.onnx")
+    summary = json.loads(onnx2ir("inspect", str(tmp_path / "m.onnx"), "--json")[1])
+    assert summary["operators"] == {"own.Dense": 2}
 
 
 def test_dynamic_dimensions_are_not_counted(tmp_path: Path) -> None:
