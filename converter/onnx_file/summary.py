@@ -81,7 +81,14 @@ def _without_functions(proto: ModelProto) -> ModelProto:
             del calls[name]
     from onnx import inliner
 
-    return inliner.inline_local_functions(proto)
+    copy = ModelProto()
+    copy.CopyFrom(proto)
+    # The inliner leaves out functions that import another version of a domain of functions, which has none.
+    domains = {function.domain for function in copy.functions}
+    for part in (copy, *copy.functions):
+        for entry in part.opset_import:
+            entry.version = 1 if entry.domain in domains else entry.version
+    return inliner.inline_local_functions(copy)
 
 
 def _graphs(graph: GraphProto | FunctionProto) -> Iterator[GraphProto | FunctionProto]:

@@ -103,7 +103,7 @@ def test_functions_count_at_each_call(tmp_path: Path) -> None:
             y = own.Dense (x)
             z = own.Dense (y)
         }
-        <domain: "own", opset_import: ["": 17, "own": 1]> Dense (x) => (y) {
+        <domain: "own", opset_import: ["": 17, "own": 3]> Dense (x) => (y) {
             w = own.Weights ()
             y = MatMul (x, w)
         }
