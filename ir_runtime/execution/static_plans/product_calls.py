@@ -20,6 +20,8 @@ _MAX_ROWS_OF_WIDE_BLOCKS = 4
 _MAX_ROWS_BY_BLOCKS = 8
 """A second thread is worth more for products of more rows."""
 _MAX_ROWS_BY_BLOCKS_ON_ONE_THREAD = 100
+_MAX_WEIGHTS_BY_BLOCKS = 1 << 23
+"""The blocks are held beside the constant itself."""
 _MAX_ROWS_FOR_TRANSPOSED_PRODUCT = 48
 _MIN_WEIGHTS_FOR_TRANSPOSED_PRODUCT = 1 << 17
 _MAX_EFFORT_ON_ONE_THREAD = 1 << 19
@@ -105,7 +107,7 @@ def _block_width(rows: int, depth: int, columns: int) -> int | None:
     """The columns of a block for which the library packs nothing; None where the product is better done at once."""
     effort = rows * depth * columns
     limit = _MAX_ROWS_BY_BLOCKS_ON_ONE_THREAD if effort <= _MIN_EFFORT_FOR_THREADS else _MAX_ROWS_BY_BLOCKS
-    if effort <= _MAX_EFFORT_WITHOUT_PACKING or not 1 < rows <= limit:
+    if effort <= _MAX_EFFORT_WITHOUT_PACKING or not 1 < rows <= limit or depth * columns > _MAX_WEIGHTS_BY_BLOCKS:
         return None
     widths = _BLOCK_WIDTHS if rows <= _MAX_ROWS_OF_WIDE_BLOCKS else _BLOCK_WIDTHS[1:]
     return next((n for n in widths if rows * depth * n <= _MAX_EFFORT_WITHOUT_PACKING and n <= columns), None)
