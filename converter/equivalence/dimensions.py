@@ -200,7 +200,13 @@ def _with_caches(ports: Sequence[Port], shapes: Shapes, masks: Collection[str]) 
 
 
 def _shapes(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], sizes: _Sizes) -> Shapes:
-    chosen: dict[str, int] = {}
+    chosen = {
+        symbol: dimension.value
+        for port in ports
+        if port.partial_shape.has_rank and names.get(port.name) in graph.inputs
+        for symbol, dimension in zip(graph.dim_params(names[port.name]), port.partial_shape)
+        if symbol and dimension.is_static
+    }
     later: list[tuple[Port, int, str]] = []
     shapes: dict[str, list[int]] = {}
     for port in ports:
@@ -224,8 +230,6 @@ def _shapes(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], s
             usual = sizes.batch if index == 0 and len(dims) > 1 else space if image else other
             if dimension.is_static:
                 shape[index] = dimension.value
-                if symbol:
-                    chosen.setdefault(symbol, dimension.value)
             elif symbol and not symbol.isidentifier():
                 later.append((port, index, symbol))
                 shape[index] = _within(dimension, usual)

@@ -18,6 +18,7 @@ from converter.equivalence.grids import Grid, grids
 from converter.equivalence.index_limits import IndexLimits
 from converter.equivalence.input_values import MASK, Values, parse_values, whole_numbers
 from converter.equivalence.inputs import random_inputs
+from converter.equivalence.required_dimensions import with_required_dimensions
 from converter.equivalence.sides import Run, Sides
 from converter.errors import VerificationError
 from ir_runtime import Port
@@ -230,6 +231,9 @@ class Runs:
 
     def _rarer_shapes(self, ports: Sequence[Port], candidates: ShapeCandidates) -> Iterator[Shapes]:
         """Shapes that the file declares, those of models of a single length, and those of inputs that count rows."""
+        plain = self._candidates(ports, plain=True)
+        if plain is not None and plain.ports != candidates.ports:
+            yield from filter(self._is_small, plain.usual())
         yield from filter(self._is_small, candidates.declared())
         for shapes in candidates.fixed_by_weights():
             cost = self._cost(shapes)
@@ -249,8 +253,13 @@ class Runs:
         cost = self._cost(shapes)
         return cost is None or cost.is_small
 
-    def _candidates(self, ports: Sequence[Port]) -> ShapeCandidates | None:
+    def _candidates(self, ports: Sequence[Port], *, plain: bool = False) -> ShapeCandidates | None:
+        """Shapes to try, with the dimensions that weights determine; without these if ``plain``."""
         masks = {name for name, values in self._values.items() if values is MASK}
+        if not plain and has_dynamic_dimensions(ports):
+            names = {port.name for port in ports}
+            required = with_required_dimensions(self.sides.model, self.sides.ports)
+            ports = [port for port in required if port.name in names]
         return self.sides.reference.candidates(ports, self.sides.names, masks)
 
     def _other_dimensions(self, ports: Sequence[Port], seed: int, used: Shapes) -> None:
