@@ -9,6 +9,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from ir_runtime.graph import Array, Output
+from ir_runtime.graph.mapped_file import file_of
 
 from .binding import Binding, Call, PackedConstant
 
@@ -20,8 +21,8 @@ _MAX_ROWS_OF_WIDE_BLOCKS = 4
 _MAX_ROWS_BY_BLOCKS = 8
 """A second thread is worth more for products of more rows."""
 _MAX_ROWS_BY_BLOCKS_ON_ONE_THREAD = 100
-_MAX_WEIGHTS_BY_BLOCKS = 1 << 23
-"""The blocks are held beside the constant itself."""
+_MAX_WEIGHTS_HELD_TWICE = 1 << 20
+"""Elements of a constant that is in no file: it is held beside its blocks."""
 _MAX_ROWS_FOR_TRANSPOSED_PRODUCT = 48
 _MIN_WEIGHTS_FOR_TRANSPOSED_PRODUCT = 1 << 17
 _MAX_EFFORT_ON_ONE_THREAD = 1 << 19
@@ -63,6 +64,11 @@ class Factor:
         home = PackedConstant(self._output, lambda transposed: self._restored(transposed.T))
         return self._b.packed(self._source, (self._purpose, "turned"), lambda: self._make().T, home)
 
+    @property
+    def may_be_held_twice(self) -> bool:
+        """True if the memory of the constant can be given back, or is small."""
+        return file_of(self._source) is not None or self._source.size <= _MAX_WEIGHTS_HELD_TWICE
+
     def blocks(self, width: int) -> tuple[Array, Array]:
         """Blocks ``[n, depth, width]`` of columns, each row by row, and the columns that are left over."""
 
@@ -88,7 +94,7 @@ def product_calls(a: Array, factor: Factor, out: Array, b: Binding) -> list[Call
     """
     rows, columns = out.shape
     depth = a.shape[1]
-    width = _block_width(rows, depth, columns)
+    width = _block_width(rows, depth, columns) if factor.may_be_held_twice else None
     if width is not None and out.strides[1] == out.itemsize:
         blocks, rest = factor.blocks(width)
         shape, strides = (len(blocks), rows, width), (width * out.itemsize, *out.strides)
@@ -107,7 +113,7 @@ def _block_width(rows: int, depth: int, columns: int) -> int | None:
     """The columns of a block for which the library packs nothing; None where the product is better done at once."""
     effort = rows * depth * columns
     limit = _MAX_ROWS_BY_BLOCKS_ON_ONE_THREAD if effort <= _MIN_EFFORT_FOR_THREADS else _MAX_ROWS_BY_BLOCKS
-    if effort <= _MAX_EFFORT_WITHOUT_PACKING or not 1 < rows <= limit or depth * columns > _MAX_WEIGHTS_BY_BLOCKS:
+    if effort <= _MAX_EFFORT_WITHOUT_PACKING or not 1 < rows <= limit:
         return None
     widths = _BLOCK_WIDTHS if rows <= _MAX_ROWS_OF_WIDE_BLOCKS else _BLOCK_WIDTHS[1:]
     return next((n for n in widths if rows * depth * n <= _MAX_EFFORT_WITHOUT_PACKING and n <= columns), None)
