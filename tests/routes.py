@@ -168,8 +168,8 @@ def _check(
     except Exception as error:  # onnxruntime's errors share no base class of their own
         is_different = isinstance(error, AssertionError)
         refusals = {**_PLUG_IN_LACKS, **route.refusals}
-        known, subject = (route.differences, _place[0]) if is_different else (refusals, str(error))
-        if any(re.search(pattern, subject) for pattern in known):
+        listed, subject = (route.differences, _place[0]) if is_different else (refusals, str(error))
+        if any(re.search(pattern, subject) for pattern in listed):
             return
         if not route.in_onnxruntime or isinstance(error, ir_runtime.ModelError):
             raise AssertionError(f"{name}: {error}") from error

@@ -76,6 +76,14 @@ def has_dynamic_dimensions(ports: Sequence[Port]) -> bool:
     return any(not port.partial_shape.is_static for port in ports)
 
 
+def with_dimensions(port: Port, shape: PartialShape) -> Port:
+    """The port with the dimensions of ``shape`` that fit its own."""
+    own = port.partial_shape
+    if not own.has_rank or not shape.has_rank or shape.rank != own.rank:
+        return port
+    return replace(port, partial_shape=PartialShape([a.merge(b) or a for a, b in zip(own, shape)]))
+
+
 @record
 class ShapeCandidates:
     """Shapes to try for the inputs of an IR. ``names`` gives the ONNX input of each port; ``masks`` are ports."""
@@ -100,12 +108,9 @@ class ShapeCandidates:
             yield from replace(self, ports=ports).usual()
 
     def _with_declared(self, port: Port) -> Port:
-        name, shape = self.names.get(port.name, ""), port.partial_shape
+        name = self.names.get(port.name, "")
         declared = self.graph.declared(name) if name in self.graph.inputs else PartialShape.dynamic()
-        if not shape.has_rank or not declared.has_rank or declared.rank != shape.rank:
-            return port
-        dims = [own.merge(other) or own for own, other in zip(shape, declared)]
-        return replace(port, partial_shape=PartialShape(dims))
+        return with_dimensions(port, declared)
 
     def others(self, used: Shapes) -> Iterator[Shapes]:
         """Shapes that differ from ``used``."""

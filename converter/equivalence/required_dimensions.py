@@ -10,13 +10,13 @@ The dimensions of a layer's inputs are polynomials in those of the model's input
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
+from converter.equivalence.dimensions import with_dimensions
 from ir_runtime import Port
 from ir_runtime.analysis.polynomials import Polynomial, product
 from ir_runtime.analysis.shared_shapes import symbolic_shapes
-from ir_runtime.graph import Dimension, Model, Node, PartialShape, normalize_axis
+from ir_runtime.graph import Model, Node, PartialShape, normalize_axis
 from ir_runtime.operations.convolution import (
     Convolution1,
     ConvolutionBackpropData1,
@@ -51,16 +51,12 @@ def with_required_dimensions(model: Model, ports: Sequence[Port]) -> list[Port]:
                 place = places.get(dimension)
                 if place is not None and dimension.value is None and length is not None:
                     required.setdefault(place, length)
-    return [_with_dimensions(port, number, required) for number, port in enumerate(ports)]
-
-
-def _with_dimensions(port: Port, number: int, required: dict[tuple[int, int], int]) -> Port:
-    shape = port.partial_shape
-    if not shape.has_rank:
-        return port
-    sizes = [required.get((number, axis)) for axis in range(shape.rank)]
-    dims = [own if size is None else own.merge(Dimension(size, size)) or own for own, size in zip(shape, sizes)]
-    return replace(port, partial_shape=PartialShape(dims))
+    return [
+        with_dimensions(port, PartialShape([required.get((number, axis)) for axis in range(port.partial_shape.rank)]))
+        if port.partial_shape.has_rank
+        else port
+        for number, port in enumerate(ports)
+    ]
 
 
 def _equations(node: Node, inputs: Sequence[_Dims | None]) -> _Equations:

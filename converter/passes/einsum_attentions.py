@@ -64,9 +64,9 @@ def einsum_attention(builder: Builder, node: Node) -> Replacement:
 def _agree(*nodes: Node) -> bool:
     """True if no Einsum repeats a dimension of 1.
 
-    ScaledDotProductAttention repeats batches as an Einsum does, but the plug-in reads past the end of keys and values
-    of length 1: a dimension that is summed over and dynamic in the file has to be the same in both inputs. Dimensions
-    that the file declares are compared when the inputs get their declared shapes.
+    ScaledDotProductAttention repeats batches as an Einsum does, but no dimension that is summed over: one that is
+    dynamic in the file has to be the same in both inputs. Dimensions that the file declares are compared when the
+    inputs get their declared shapes.
     """
     for node in nodes:
         *terms, output = _terms(node)

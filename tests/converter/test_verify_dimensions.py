@@ -62,8 +62,8 @@ def test_dimensions_follow_from_weights(name: str) -> None:
     model = build(nodes, inputs, constants)
     ir = converter.convert_model(model)
     ports = {port.name: port.partial_shape for port in with_required_dimensions(ir, ports_of(ir)[0])}
-    found = [(axis, size.value) for axis, size in enumerate(ports["x"]) if size.is_static]
-    assert found == expected
+    sizes = [(axis, size.value) for axis, size in enumerate(ports["x"]) if size.is_static]
+    assert sizes == expected
     if expected:
         assert converter.verify(model, ir).passed
 

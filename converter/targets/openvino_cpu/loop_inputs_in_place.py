@@ -15,12 +15,11 @@ from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Model, Node, Output, SubGraph
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
-from ir_runtime.operations.control_flow import Loop5, TensorIterator1
 from ir_runtime.operations.movement import Transpose1
 from ir_runtime.operations.normalization import MVN2, MVN6
-from ir_runtime.rewriting import PassTrace, UniqueNames, fail
+from ir_runtime.rewriting import PassTrace, UniqueNames
 
-from .loop_states_in_shared_memory import ELEMENTWISE, VIEWS
+from .loop_states_in_shared_memory import ELEMENTWISE, VIEWS, change_bodies
 
 _IN_PLACE = (SoftMax1, SoftMax8, MVN2, MVN6)
 """Layers that the plug-in computes in the memory of their input."""
@@ -33,16 +32,8 @@ _VIEWS = (*VIEWS, Transpose1)
 @openvino_cpu.register("loop_inputs_in_place", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def loop_inputs_in_place(model: Model, trace: PassTrace) -> int:
     """Let each layer that computes in place read memory of its own."""
-    total = 0
-    for part in model.parts():
-        for node in part.nodes_of((Loop5, TensorIterator1)):
-            count = sum(_protect_inputs(sub) for sub in node.op.subgraphs)
-            if count:
-                trace.matched(node)
-            else:
-                trace.not_matched(node, fail("no Softmax or normalization reads what stays the same in all iterations"))
-            total += count
-    return total
+    reason = "no Softmax or normalization reads what stays the same in all iterations"
+    return change_bodies(model, trace, _protect_inputs, reason)
 
 
 def _protect_inputs(sub: SubGraph) -> int:

@@ -12,6 +12,8 @@ Maximum changes nothing. It reads its input twice, and so is not computed in pla
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Model, Node, Output, SubGraph, element_types
@@ -31,14 +33,19 @@ ELEMENTWISE = (Binary, PReLU1, Unary)
 @openvino_cpu.register("loop_states_in_shared_memory", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
 def loop_states_in_shared_memory(model: Model, trace: PassTrace) -> int:
     """Give the next values of states memory of their own."""
+    return change_bodies(model, trace, _give_own_memory, "no next state lies in the memory of another parameter")
+
+
+def change_bodies(model: Model, trace: PassTrace, change: Callable[[SubGraph], int], reason: str) -> int:
+    """Apply ``change`` to the bodies of all loops, and return the sum; ``reason`` is that of loops without changes."""
     total = 0
     for part in model.parts():
         for node in part.nodes_of((Loop5, TensorIterator1)):
-            count = sum(_give_own_memory(sub) for sub in node.op.subgraphs)
+            count = sum(map(change, node.op.subgraphs))
             if count:
                 trace.matched(node)
             else:
-                trace.not_matched(node, fail("no next state lies in the memory of another parameter"))
+                trace.not_matched(node, fail(reason))
             total += count
     return total
 
