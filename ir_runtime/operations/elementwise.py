@@ -495,7 +495,9 @@ def _to_integers(x: Array, target: ElementType) -> Array:
             if target is element_types.u64 and x.dtype.kind == "f":
                 return np.where(x < 0, x.astype(np.int64).astype(np.uint64), x.astype(np.uint64))
             return x.astype(target.dtype)
-        wrapped = x.astype(np.int64) & ((1 << target.bits) - 1)
+        # From floats by way of int32, as onnxruntime and OpenVINO: what that cannot hold becomes its least value.
+        of_floats = np.int64 if target is element_types.u32 else np.int32
+        wrapped = x.astype(of_floats if x.dtype.kind == "f" else np.int64).astype(np.int64) & ((1 << target.bits) - 1)
     if target.category == "signed":
         half = 1 << (target.bits - 1)
         wrapped = (wrapped ^ half) - half

@@ -220,7 +220,8 @@ class _Modes(_Interpolate):
             inside = np.clip(places, 0, dimension - 1)
             low = np.floor(inside).astype(np.intp)
             high = np.minimum(low + 1, dimension - 1)
-            part = (inside - low).astype(np.float64)
+            # At the end both are the last element, in equal parts: an infinity times a weight of 0 would be NaN.
+            part = np.where(high > low, inside - low, 0.5).astype(np.float64)
             return Taps(np.stack([low, high], 1), np.stack([1 - part, part], 1))
         if self.mode == "cubic":
             low = np.floor(places).astype(np.intp)

@@ -173,6 +173,14 @@ def test_convert_to_packed_integers_wraps(target: str) -> None:
     assert made.astype(np.int32).tolist() == wrapped
 
 
+@pytest.mark.parametrize("target", ["i8", "u8", "i16", "u16", "i32"])
+def test_convert_what_int32_cannot_hold(target: str) -> None:
+    """Its least value takes the place of such floats, as in onnxruntime and in the plug-in, and is cut to the type."""
+    x = np.array([3e9, -3e9, 2147483520, 5e9, 1e19, -1e19, np.inf, -np.inf, np.nan, 300, -129, -1.5], np.float32)
+    p = parameter(x)
+    check_peers([ov.convert(p, target)], [p], [x])
+
+
 def test_powers_of_two() -> None:
     """f8e8m0 has an exponent and nothing else: what is nearest, ties to even, and saturated."""
     special = [0, -1, 1.1e-38, 8e-39, 1e-39, 1.5, 1.4, 2.9, 3, 3.1, np.inf, -np.inf, np.nan, 3e38, 1.7e38]

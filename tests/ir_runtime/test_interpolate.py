@@ -55,6 +55,16 @@ def test_weighted(mode: str, places: str, sizes: list[int]) -> None:
     check(image(1, 2, 6, 7), sizes, [2, 3], mode=mode, coordinate_transformation_mode=places)
 
 
+@pytest.mark.parametrize("mode", ["linear_onnx", "cubic"])
+@pytest.mark.parametrize("place", [(0, 0), (3, 2), (5, 6)])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_an_infinity_stays_where_it_is(mode: str, place: tuple[int, int], dynamic: bool) -> None:
+    """Other positions have no part of it, not even of weight 0."""
+    x = image(1, 2, 6, 7)
+    x[0, 1][place] = np.inf
+    check(x, [11, 15], [2, 3], dynamic, mode=mode)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear_onnx", "linear", "cubic"])
 @pytest.mark.parametrize("scales", [[0.6, 1.7], [2.0, 2.0], [1.0, 0.34]])
 @pytest.mark.parametrize("dynamic", [False, True])

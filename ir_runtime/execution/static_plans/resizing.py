@@ -102,9 +102,9 @@ def _resize(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: B
                 # The axis itself is the innermost one.
                 rows, resized = as_matrix(source[..., 0]), as_matrix(target[..., 0])
                 if rows is not None and resized is not None:
-                    calls.append(partial(np.matmul, rows, weights.T, out=resized))
+                    calls.append(partial(_multiply, (rows, weights.T), resized, taps, (x, axis, out)))
                     return
-            calls.append(partial(np.matmul, weights, source, out=target))
+            calls.append(partial(_multiply, (weights, source), target, taps, (x, axis, out)))
             return
     shape = [1] * x.ndim
     shape[axis] = -1
@@ -119,6 +119,17 @@ def _resize(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: B
         if not first:
             calls.append(partial(np.add, out, into, out))
         first = False
+
+
+def _multiply(factors: tuple[Array, Array], target: Array, taps: Taps, resized: tuple[Array, int, Array]) -> None:
+    """Multiply with the matrix of weights, or resize ``(data, axis, output)`` by taps where data are not finite.
+
+    The matrix has zeros for all other positions, with which an infinity or NaN would become NaN everywhere.
+    """
+    np.matmul(*factors, out=target)
+    if not np.isfinite(target.sum()):
+        data, axis, output = resized
+        np.copyto(output, taps.apply(data, axis))
 
 
 def _columns(array: Array, axis: int, order: tuple[int, ...]) -> Array | None:
