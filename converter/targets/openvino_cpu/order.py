@@ -126,6 +126,8 @@ ORDER = [
           reason="moves the arithmetic that other rules leave or emit", contract=EXACT),
     Entry("sums_that_round", ["Add1", "Subtract1"], ["target"], after=["constants_of_higher_rank"],
           reason="sees the constants that other rules leave or emit", contract=EXACT),
+    Entry("uneven_rotations", ["Concat1"], ["target"], after=["layers_of_narrow_types"],
+          reason="sees the types that other rules leave", contract=EXACT),
     Entry("widening_factors", [
               "Convolution1", "GroupConvolution1", "ConvolutionBackpropData1", "GroupConvolutionBackpropData1",
               "Sigmoid1", "MatMul1", "ReLU1"], ["target"],

@@ -503,6 +503,26 @@ def formula(steps: str, inputs: Mapping[str, Any], constants: Mapping[str, Any])
     return build
 
 
+def uneven_rotation() -> Probe:
+    """Rotated parts of three and five columns, with angles as those of rotary embeddings."""
+    nodes = [
+        helper.make_node("Slice", ["x", "begin", "place", "last"], ["a"]),
+        helper.make_node("Slice", ["x", "place", "end", "last"], ["b"]),
+        helper.make_node("Neg", ["b"], ["n"]),
+        helper.make_node("Concat", ["n", "a"], ["r"], axis=-1),
+        helper.make_node("Mul", ["x", "cos"], ["p"]),
+        helper.make_node("Mul", ["r", "sin"], ["q"]),
+        helper.make_node("Add", ["p", "q"], ["y"]),
+    ]
+    angles = np.tile(numbers(5, 4), 2)
+    places = {"begin": 0, "place": 3, "end": 8, "last": -1}
+    constants = {"cos": np.cos(angles), "sin": np.sin(angles), **{name: np.array([at]) for name, at in places.items()}}
+    return several(nodes, {"x": numbers(2, 3, 5, 8)}, constants, {"x": [2, 3, 5, 8]})
+
+
+ROTATED = [
+    Row("uneven_rotations", uneven_rotation, "Multiply Slice Negative Slice Concat Multiply Add"),
+]
 ROUNDED = [
     Row(
         f"sums_that_round: {last}",
@@ -554,6 +574,7 @@ WRONG = [
     *STRIDED,
     *SIGMOIDS,
     *FUSED,
+    *ROTATED,
     *ROUNDED,
     *WIDENED,
     *PRODUCTS,
