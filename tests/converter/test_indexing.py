@@ -228,6 +228,15 @@ def test_compress_with_a_longer_condition(axis: int | None, kept: list[int]) -> 
         check_node(model, feeds, [np.take(X, kept, axis)])
 
 
+@pytest.mark.parametrize("axis", [None, 1])
+def test_compress_with_a_condition_of_the_shape_of_the_data(axis: int | None) -> None:
+    """Not valid by the specification; onnxruntime takes the condition for a list."""
+    feeds, attributes = {"x": X, "c": np.median(X) < X}, {} if axis is None else {"axis": axis}
+    for shapes in SHAPES:
+        model = node_model("Compress", feeds, attributes=attributes, opset=11, shapes=shapes)
+        check_node(model, feeds)
+
+
 @pytest.mark.parametrize("upper", [0, 1])
 @pytest.mark.parametrize("k", [None, 0, 1, -2, 10, -10])
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
@@ -281,7 +290,6 @@ def test_tensor_scatter(mode: str, shapes: Any, axis: int, starts: list[int] | N
             "reduction must be one of none, add, mul",
         ),
         ("ScatterND", 13, {"constants": {"i": np.array([[0]]), "u": X}}, "updates must have the shape"),
-        ("Compress", 11, {"constants": {"c": np.array([[True]])}}, "must be a list"),
         ("TensorScatter", 24, {"constants": {"u": X}, "attributes": {"axis": 0}}, "axis must not be 0"),
     ],
 )

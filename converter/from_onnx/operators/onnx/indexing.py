@@ -173,10 +173,10 @@ def non_zero(ctx: Context, data: Output) -> Output:
 def compress(ctx: Context, data: Output, condition: Output, *, axis: int | None = None) -> Output:
     """The slices along ``axis`` (the elements, where there is none) for which the condition holds.
 
-    Elements of a computed condition beyond the data select nothing, as in onnxruntime.
+    Elements of a computed condition beyond the data select nothing, as in onnxruntime. Where the condition is no list,
+    as in what paddle2onnx writes for masked_select, its elements count in their order, as there.
     """
-    if condition.shape.has_rank and condition.shape.rank != 1:
-        raise ctx.invalid(f"the condition must be a list, but has the shape {condition.shape}")
+    condition = as_list(ctx, condition) if condition.shape.has_rank else condition
     at = 0
     if axis is None:
         data = as_list(ctx, data)
