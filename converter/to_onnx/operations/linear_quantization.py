@@ -74,10 +74,7 @@ def _write(
     """The operator of a constant scale and zero point; None where these are others than one for all, or of an axis."""
     factors, shape = _constant(scale), ctx.node.outputs[0].shape
     points = np.zeros((), np.int64) if zero is None else _constant(zero)
-    if factors is None or points is None or str(shape) != str(x.shape):
-        return None
-    low, high = codes.limits
-    if (points != np.rint(points)).any() or points.min(initial=0) < low or points.max(initial=0) > high:
+    if factors is None or points is None or str(shape) != str(x.shape) or not codes.holds(points):
         return None
     axis = _axis(shape, factors, points)
     if axis is None or (axis >= 0 and not ctx.at_least(13)):
