@@ -97,22 +97,7 @@ def _same_operation(operation: type[Operation], inputs: str, defaults: Mapping[s
     _openvino_op(operation.type, operation, defaults)(emit)
 
 
-# --- quantisation, activations and normalisations ---
-
-
-@onnx_op("FakeQuantize", domain=OPENVINO, versions=(1,))
-def fake_quantize(
-    ctx: Context,
-    x: Output,
-    input_low: Output,
-    input_high: Output,
-    output_low: Output,
-    output_high: Output,
-    *,
-    levels: int,
-) -> Output:
-    """x quantised to ``levels`` values between two limits, and dequantised between two others."""
-    return ctx.emit(quantization.FakeQuantize1(levels=levels), x, input_low, input_high, output_low, output_high)
+# --- activations and normalisations ---
 
 
 @onnx_op("Swish", domain=OPENVINO, versions=(1,))
@@ -272,7 +257,7 @@ def detections(
     return ctx.emit(op, boxes, scores, priors_, *further)
 
 
-# --- proposals, and the parts of Detectron's networks ---
+# --- proposals, the parts of Detectron's networks, and operators that are the IR's operations ---
 
 
 @onnx_op("GenerateProposals", domain=OPENVINO, versions=(1,))
@@ -327,6 +312,7 @@ def region_features(
 
 
 for _operation, _inputs, _defaults in (
+    (quantization.FakeQuantize1, "x input_low input_high output_low output_high", {"levels": REQUIRED}),
     (
         detectron.ExperimentalDetectronGenerateProposalsSingleImage6,
         "image anchors deltas scores",
