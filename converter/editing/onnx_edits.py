@@ -12,7 +12,6 @@ from onnx import helper
 
 from converter.editing.onnx_model import (
     OnnxModel,
-    bodies_of,
     defined_in,
     initializers_of,
     reads_of,
@@ -24,7 +23,7 @@ from converter.errors import InvalidModelError
 from converter.from_onnx.input_forms import OptionError
 from converter.from_onnx.options import suggestions
 from converter.onnx_file.domains import normalize_domain
-from converter.onnx_file.skeleton import place_of, refer, tensors_in
+from converter.onnx_file.skeleton import graphs_in, place_of, refer, tensors_in
 from converter.onnx_file.types import element_type_of, onnx_number
 
 
@@ -183,7 +182,7 @@ def _collect_weights(graph: onnx.GraphProto, weights: dict[str, list[onnx.Tensor
         values = [entry.t for entry in node.attribute if entry.name == "value"]
         if node.op_type == "Constant" and not normalize_domain(node.domain) and values:
             weights.setdefault(node.output[0], []).append(values[0])
-        for body in bodies_of(node):
+        for body in graphs_in(node):
             _collect_weights(body, weights)
 
 
@@ -293,7 +292,7 @@ def _rename_everywhere(model: OnnxModel, names: Mapping[str, str]) -> None:
     """Rename the tensors of the main graph and those of bodies."""
     model.rename({name: new for name, new in names.items() if name in defined_in(model.graph)})
     for node in model.graph.node:
-        for body in bodies_of(node):
+        for body in graphs_in(node):
             _rename_in_body(body, names)
 
 
@@ -306,7 +305,7 @@ def _rename_in_body(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
     for node in body.node:
         rename_reads(node, own)
         node.output[:] = [own.get(name, name) for name in node.output]
-        for inner in bodies_of(node):
+        for inner in graphs_in(node):
             _rename_in_body(inner, names)
 
 
@@ -336,7 +335,7 @@ def _rename_calls(nodes: Any, differing: set[tuple[str, str]], prefix: str) -> N
     for node in nodes:
         if (node.domain, node.op_type) in differing:
             node.op_type = f"{prefix}{node.op_type}".replace("/", "_")
-        for body in bodies_of(node):
+        for body in graphs_in(node):
             _rename_calls(body.node, differing, prefix)
 
 
@@ -390,7 +389,7 @@ def strip(model: OnnxModel, parts: Sequence[str]) -> None:
         while nodes:
             node = nodes.pop()
             node.ClearField("name")
-            nodes += [inner for body in bodies_of(node) for inner in body.node]
+            nodes += [inner for body in graphs_in(node) for inner in body.node]
 
 
 def _clear(message: Any, fields: Sequence[str]) -> None:
