@@ -49,6 +49,14 @@ def merge_types(inputs: Sequence[TensorType]) -> ElementType:
     return element_types_present[0] if element_types_present else element_types.dynamic
 
 
+def merge_real_types(inputs: Sequence[TensorType]) -> ElementType:
+    """Return the common element type of all inputs, which has to be a floating-point type."""
+    element_type = merge_types(inputs)
+    if not (element_type.is_real or element_type.is_dynamic):
+        raise InferenceError(f"the input must be of a floating-point type, but is {element_type}")
+    return element_type
+
+
 def broadcast_shapes(a: PartialShape, b: PartialShape, rule: str) -> PartialShape:
     """The common shape under ``auto_broadcast``: none, numpy or pdpd."""
     if rule == "numpy":

@@ -16,7 +16,7 @@ from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
 from ir_runtime.operations.windows import Window
 
 from .detection import require_rank
-from .elementwise import merge_types
+from .elementwise import merge_real_types, merge_types
 
 Transform = Callable[..., Any]
 
@@ -211,9 +211,7 @@ class ISTFT16(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, window, size, step = inputs[:4]
-        element_type = merge_types([data, window])
-        if not (element_type.is_real or element_type.is_dynamic):
-            raise InferenceError(f"frames and window must be of a floating-point type, but are {element_type}")
+        element_type = merge_real_types([data, window])
         require_rank("the window", window.shape, 1)
         require_rank("the length of a frame", size.shape, 0)
         require_rank("the steps between frames", step.shape, 0)
