@@ -16,7 +16,7 @@ from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_number
 from converter.to_onnx.registry import ir_idiom
 from ir_runtime.graph import Array, Node, Output, element_types
-from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.operations.attention import ScaledDotProductAttention13, is_no_mask
 from ir_runtime.operations.elementwise import Add1
 from ir_runtime.operations.movement import Reshape1, Transpose1
 
@@ -81,8 +81,7 @@ def _has_mask(node: Node) -> bool:
     if len(node.inputs) < 4 or node.op.causal:
         return node.op.causal
     mask = node.inputs[3]
-    is_none = mask.element_type is not element_types.boolean and mask.shape.has_rank and mask.shape.rank == 0
-    return not is_none or len(node.inputs) > 5
+    return not is_no_mask(mask.type) or len(node.inputs) > 5
 
 
 def _transposed(source: Output) -> Output | None:
