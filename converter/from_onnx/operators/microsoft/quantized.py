@@ -36,10 +36,6 @@ def _put_on(ctx: Context, value: Output, scale: Output, zero: Output | None, lik
     return quantize(ctx, value, scale, ctx.like(0, like) if zero is None else zero)
 
 
-def _sum(ctx: Context, value: Output, bias: Output | None) -> Output:
-    return value if bias is None else layers.add(ctx, value, bias)
-
-
 # --- element by element ---
 
 
@@ -211,7 +207,7 @@ def _rescaled_product(
     factor = layers.multiply(ctx, a_scale, b_scale)
     if factor.shape.has_rank and factor.shape.rank == 1 and factor.shape[0].high == 1:
         factor = as_scalar(ctx, factor, "the scale")
-    return _sum(ctx, layers.multiply(ctx, total, factor), bias)
+    return layers.add(ctx, layers.multiply(ctx, total, factor), bias)
 
 
 @onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT, versions=(1,))

@@ -35,6 +35,7 @@ from ir_runtime.operations import (
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import reshape
+from ir_runtime.rewriting.shape_layers import shape_of
 
 _NATIVE = ("sigmoid", "tanh", "relu")
 _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
@@ -249,7 +250,7 @@ def _network(ctx: Context, family: _Family, inputs: Inputs, options: Options) ->
     states = []
     for state in inputs.initial:
         if state is None:
-            batch = layers.gather(ctx, _dimensions(ctx, x), ctx.constant([0]), ctx.constant(0))
+            batch = layers.gather(ctx, shape_of(ctx, x), ctx.constant([0]), ctx.constant(0))
             shape = ctx.emit(movement.Concat1(axis=0), batch, ctx.constant([count, hidden]))
             states.append(ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, x), shape))
         else:
@@ -304,10 +305,6 @@ def _transpose(ctx: Context, x: Output, order: list[int]) -> Output:
     return layers.transpose(ctx, x, ctx.constant(order))
 
 
-def _dimensions(ctx: Context, x: Output) -> Output:
-    return ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
-
-
 def _is_native(network: _Network) -> bool:
     """True if the IR's sequence computes the same, and engines compute it correctly."""
     if network.peepholes is not None or network.options.input_forget or network.options.quantizes_data:
@@ -334,7 +331,7 @@ def _native(ctx: Context, network: _Network) -> list[Output]:
         attributes["linear_before_reset"] = options.linear_before_reset
     lengths = network.lengths
     if lengths is None:
-        dimensions = _dimensions(ctx, network.x)
+        dimensions = shape_of(ctx, network.x)
         steps = layers.gather(ctx, dimensions, ctx.constant(1), ctx.constant(0))
         batch = layers.gather(ctx, dimensions, ctx.constant([0]), ctx.constant(0))
         lengths = ctx.emit(movement.Broadcast3(mode="numpy"), steps, batch)
@@ -431,7 +428,7 @@ def _input_gates(ctx: Context, network: _Network, direction: int) -> tuple[Outpu
 
 def _running(ctx: Context, gates: Output, lengths: Output) -> Output:
     """``[b, s, 1]``: True where a sequence has a step; ``gates`` are data of each step."""
-    dimensions = _dimensions(ctx, gates)
+    dimensions = shape_of(ctx, gates)
     count = layers.gather(ctx, dimensions, ctx.constant(1), ctx.constant(0))
     steps = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
     ends = ctx.emit(elementwise.Convert1(destination_type=element_types.i64), lengths)
