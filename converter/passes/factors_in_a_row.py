@@ -25,8 +25,8 @@ _MAX_BYTES = 1 << 16
 
 
 def _twice(operation: type[Operation]) -> Pattern:
-    inner = layer(operation, anything("x", is_real), constant("a"), commutative=True)
-    return layer(operation, inner, constant("b"), commutative=True)
+    inner = layer(operation, anything("x", is_real), constant("a"))
+    return layer(operation, inner, constant("b"))
 
 
 _PATTERNS: dict[type[Operation], Pattern] = {Multiply1: _twice(Multiply1), Add1: _twice(Add1)}

@@ -38,7 +38,7 @@ _GROUPS = _groups()
 _MADE = layer(
     GroupNormalization12, anything("x"), anything("scale", is_stored), anything("bias", is_stored), name="made"
 )
-_FOLLOWED = layer((Add1, Multiply1), _MADE, anything("values", is_stored), commutative=True)
+_FOLLOWED = layer((Add1, Multiply1), _MADE, anything("values", is_stored))
 
 
 @passes.replaces("group_normalizations")

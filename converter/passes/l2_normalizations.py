@@ -52,11 +52,11 @@ def _pattern() -> Pattern:
     x, axes, epsilon = anything("x", is_real), constant("axes"), constant("epsilon")
     norm = layer(ReduceL2_4, x, axes, check=keeps_dims)
     limited = either(
-        layer(Maximum1, norm, epsilon, commutative=True, name="limited norm"),
+        layer(Maximum1, norm, epsilon, name="limited norm"),
         layer(Clamp1, norm, check=_has_no_upper_limit, name="clamped norm"),
     )
     total = layer(ReduceSum1, either(layer(Power1, x, number(2)), times(x, x)), axes, check=keeps_dims)
-    largest = layer(Maximum1, total, epsilon, commutative=True, name="limited squares")
+    largest = layer(Maximum1, total, epsilon, name="limited squares")
     inside = either(largest, plus(total, epsilon))
     root = either(limited, layer(Sqrt1, inside), layer(Power1, inside, number(0.5)))
     reciprocal = either(layer(Divide1, number(1), root), layer(Power1, inside, number(-0.5)))

@@ -47,7 +47,7 @@ def _patterns() -> tuple[Pattern, Pattern]:
     epsilon = constant("epsilon")
     padded_variance = plus(variance, epsilon)
     root = either(layer(Sqrt1, padded_variance), layer(Power1, padded_variance, number(0.5)))
-    outside = layer(Add1, layer(Sqrt1, variance), epsilon, commutative=True, name="outside")
+    outside = layer(Add1, layer(Sqrt1, variance), epsilon, name="outside")
     deviation = either(root, outside)
     reciprocal = either(layer(Divide1, number(1), deviation), layer(Power1, padded_variance, number(-0.5)))
     quotient = either(layer(Divide1, centred, deviation), times(centred, reciprocal))

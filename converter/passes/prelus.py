@@ -36,14 +36,14 @@ def _pattern() -> Pattern:
     x = anything("x", is_real)
     slope, opposite = anything("slope", is_stored), anything("opposite", is_stored)
     positive, flipped = layer(ReLU1, x), layer(ReLU1, layer(Negative1, x))
-    negative = either(layer(Minimum1, x, number(0), commutative=True), layer(Negative1, flipped))
+    negative = either(layer(Minimum1, x, number(0)), layer(Negative1, flipped))
     scaled = times(x, slope)
     below = either(layer((Less1, LessEqual1), x, number(0)), layer((Greater1, GreaterEqual1), number(0), x))
     above = either(layer((Greater1, GreaterEqual1), x, number(0)), layer((Less1, LessEqual1), number(0), x))
     return either(
         plus(positive, either(times(negative, slope), times(flipped, opposite))),
         layer(Subtract1, positive, either(times(flipped, slope), times(negative, opposite))),
-        layer(Maximum1, x, scaled, commutative=True, name="greater"),
+        layer(Maximum1, x, scaled, name="greater"),
         layer(Select1, below, scaled, x),
         layer(Select1, above, x, scaled),
     )

@@ -61,7 +61,7 @@ def _log_softmax() -> Pattern:
     logarithm = layer(Log1, _powers(shifted)[1])
     return either(
         layer(Subtract1, shifted, logarithm),
-        layer(Subtract1, x, layer(Add1, greatest, logarithm, commutative=True)),
+        layer(Subtract1, x, layer(Add1, greatest, logarithm)),
     )
 
 

@@ -65,7 +65,7 @@ _HIDDEN = _all(np.isneginf, "minus infinity")
 _ANY = layer(ReduceLogicalOr1, _MASK, name="seen", check=_is_over_keys)
 _ANY_FINITE = layer(ReduceLogicalOr1, layer(NotEqual1, _MASK, _HIDDEN), name="seen", check=_is_over_keys)
 _GUARDED = either(
-    layer(LogicalOr1, _MASK, layer(LogicalNot1, _ANY), commutative=True),
+    layer(LogicalOr1, _MASK, layer(LogicalNot1, _ANY)),
     layer(Select1, _ANY, _MASK, _all(np.asarray, "true")),
     layer(Select1, _ANY_FINITE, _MASK, _all(np.logical_not, "zero")),
 )

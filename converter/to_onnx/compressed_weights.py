@@ -55,7 +55,7 @@ def compressed_weights(output: Output) -> CompressedWeights | None:
     node = _without(Reshape1, node)
     if not isinstance(node.op, Multiply1):
         return None
-    for codes, scale in (node.inputs, node.inputs[::-1]):
+    for codes, scale in node.orders:
         factor = _constant(_without(Convert1, scale.node))
         if factor is None or not factor.element_type.is_real:
             continue

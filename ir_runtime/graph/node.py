@@ -219,6 +219,11 @@ class Node:
             _set_attribute(self, name, value)
 
     @property
+    def orders(self) -> tuple[tuple[Output, ...], ...]:
+        """The inputs, and the same in the other order where the operation is commutative."""
+        return (self.inputs, self.inputs[::-1]) if self.op.commutative else (self.inputs,)
+
+    @property
     def is_in_graph(self) -> bool:
         """True if a model has the node as an end, or a node of the graph uses one of its outputs."""
         return self._ends >= 0

@@ -246,7 +246,7 @@ def _limited_source(trips: Output) -> Output | None:
     """Return the source of a trip count that is 0 at least; ONNX takes a negative one for 0, the IR for no limit."""
     if not isinstance(trips.node.op, Maximum1):
         return None
-    for source, least in (trips.node.inputs, trips.node.inputs[::-1]):
+    for source, least in trips.node.orders:
         constant = least.type.constant
         if constant is not None and constant.size == 1 and constant.reshape(-1)[0] == 0:
             return source

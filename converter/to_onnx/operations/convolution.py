@@ -75,7 +75,7 @@ def _integer_filters(ctx: Context, is_grouped: bool) -> IntegerOperand | None:
 @ir_idiom(Add1)
 def biased_convolution(ctx: Context, op: Operation) -> Value | None:
     """Conv or ConvTranspose with a bias for each output channel"""
-    for product, bias in (ctx.node.inputs, ctx.node.inputs[::-1]):
+    for product, bias in ctx.node.orders:
         if not isinstance(product.node.op, _CONVOLUTIONS) or len(product.uses) != 1 or bias.type.constant is None:
             continue
         call = ctx.value(product).made_by

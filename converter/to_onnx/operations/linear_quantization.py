@@ -47,7 +47,7 @@ def quantize_linear(ctx: Context, op: Operation) -> Value | None:
 @ir_idiom(Multiply1)
 def dequantize_linear(ctx: Context, op: Operation) -> Value | None:
     """DequantizeLinear, of all elements or along an axis"""
-    for difference, scale in (ctx.node.inputs, ctx.node.inputs[::-1]):
+    for difference, scale in ctx.node.orders:
         zero = None
         if isinstance(difference.node.op, Subtract1):
             difference, zero = difference.node.inputs

@@ -61,7 +61,7 @@ def _of_integers(ctx: Context) -> Value | None:
 @ir_idiom(Add1)
 def biased_product(ctx: Context, op: Operation) -> Value | None:
     """Gemm: the product of two matrices, and a bias for each of its columns"""
-    for product, bias in (ctx.node.inputs, ctx.node.inputs[::-1]):
+    for product, bias in ctx.node.orders:
         if not isinstance(product.node.op, MatMul1) or len(product.uses) != 1 or bias.type.constant is None:
             continue
         call = ctx.value(product).made_by

@@ -104,7 +104,7 @@ def _projection(ctx: Context, heads: Output) -> _Projection | None:
         return None
     node = source.node
     if isinstance(node.op, Add1) and source.only_user is not None:
-        for product, bias in (node.inputs, node.inputs[::-1]):
+        for product, bias in node.orders:
             numbers = bias.type.constant
             if numbers is not None and numbers.size == before[2].value and numbers.shape[-1:] == (numbers.size,):
                 return _Projection(source, product, numbers.reshape(-1))

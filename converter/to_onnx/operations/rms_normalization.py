@@ -16,13 +16,13 @@ from ir_runtime.rewriting import Match, NotMatched, anything, constant, either, 
 _X = anything("x")
 _SQUARES = either(layer(Power1, _X, number(2)), layer(Multiply1, _X, _X))
 _MEAN = layer(ReduceMean1, _SQUARES, constant("axes"), name="mean")
-_ROOT = layer(Sqrt1, layer(Add1, _MEAN, constant("epsilon"), commutative=True))
+_ROOT = layer(Sqrt1, layer(Add1, _MEAN, constant("epsilon")))
 _NORMALIZED = either(
     layer(Divide1, _X, _ROOT),
-    layer(Multiply1, _X, layer(Divide1, number(1), _ROOT), commutative=True),
-    layer(Multiply1, _X, layer(Power1, _ROOT, number(-1)), commutative=True),
+    layer(Multiply1, _X, layer(Divide1, number(1), _ROOT)),
+    layer(Multiply1, _X, layer(Power1, _ROOT, number(-1))),
 )
-_SCALED = layer(Multiply1, _NORMALIZED, anything("scale"), commutative=True)
+_SCALED = layer(Multiply1, _NORMALIZED, anything("scale"))
 
 
 @ir_idiom(Multiply1)

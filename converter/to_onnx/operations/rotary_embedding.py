@@ -35,7 +35,7 @@ _X, _FIRST, _SECOND, _COS, _SIN = (anything(name) for name in ("x", "first", "se
 
 
 def _product(a: Pattern, b: Pattern) -> Pattern:
-    return layer(Multiply1, a, b, commutative=True)
+    return layer(Multiply1, a, b)
 
 
 def _concat(*parts: Pattern, most: int = 2) -> Pattern:
@@ -54,13 +54,13 @@ def _neighbours(part: Pattern) -> Pattern:
 
 
 _REAL = layer(Subtract1, _product(_FIRST, _COS), _product(_SECOND, _SIN))
-_IMAGINARY = layer(Add1, _product(_SECOND, _COS), _product(_FIRST, _SIN), commutative=True)
+_IMAGINARY = layer(Add1, _product(_SECOND, _COS), _product(_FIRST, _SIN))
 _PARTS = _concat(_REAL, _IMAGINARY, most=3)
 _PAIRS = _concat(_neighbours(_REAL), _neighbours(_IMAGINARY))
 _WITH_REST = _concat(_X, anything())
 _TWICE = _concat(_X, _X)
 _NEGATED = either(layer(Negative1, _SECOND), _product(_SECOND, number(-1)))
-_HALVES = layer(Add1, _product(_X, _COS), _product(_concat(_NEGATED, _FIRST), _SIN), commutative=True)
+_HALVES = layer(Add1, _product(_X, _COS), _product(_concat(_NEGATED, _FIRST), _SIN))
 
 
 class _Rotation(NamedTuple):
