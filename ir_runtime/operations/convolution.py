@@ -82,10 +82,6 @@ def _for_each_weight_of_a_channel(pixels: TensorType, weights: TensorType) -> fl
     return float(pixels.element_count * weights.element_count) / channels
 
 
-def _real_type(inputs: Sequence[TensorType]) -> ElementType:
-    return merge_types(inputs)
-
-
 def _spatial_rank(
     subject: str, data: PartialShape, weights: PartialShape, lead: int, target: TensorType | None = None
 ) -> int | None:
@@ -209,25 +205,42 @@ def _unfold(padded: Array, weights: Array, windows: Sequence[Window], counts: Se
     return out
 
 
-class _Correlation(_Convolution):
-    """A convolution of data ``[N, G*C, ...]`` with weights ``[G, M, C, ...]``, or ``[M, C, ...]`` without groups."""
+class _Dense(_Convolution):
+    """A convolution whose weights meet all channels of the data, or all those of a group."""
 
     is_grouped: ClassVar[bool] = False
+    """True if the groups are the first dimension of the weights."""
+    is_transposed: ClassVar[bool] = False
+    """True if the weights have the channels of the data in front of those of the output."""
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, weights = inputs[0].shape, inputs[1].shape
-        element_type = _real_type(inputs)
+        element_type = self.result_type(inputs)
+        target = inputs[2] if len(inputs) > 2 else None
         lead = 3 if self.is_grouped else 2
-        rank = _spatial_rank("weights", data, weights, lead)
+        rank = _spatial_rank("weights", data, weights, lead, target)
         if rank is None:
             return [TensorType(element_type, PartialShape.dynamic())]
         data, weights = _with_rank(data, rank + 2), _with_rank(weights, rank + lead)
-        filters, depth = weights.dims[lead - 2 : lead]
+        filters, depth = weights.dims[lead - 2 : lead][:: -1 if self.is_transposed else 1]
         if self.is_grouped:
             depth, filters = weights[0] * depth, weights[0] * filters
         _check_channels(data[1], depth, data, weights)
-        spatial = self.moved_over(data.dims[2:], weights.dims[lead:])
+        spatial = self.output_sizes(data.dims[2:], weights.dims[lead:], target)
         return [TensorType(element_type, PartialShape([data[0], filters, *spatial]))]
+
+    def result_type(self, inputs: Sequence[TensorType]) -> ElementType:
+        return merge_types(inputs[:2])
+
+    def output_sizes(
+        self, sizes: Sequence[Dimension], kernel: Sequence[Dimension], target: TensorType | None
+    ) -> list[Dimension]:
+        """The spatial dimensions of the output; ``target`` is the third input."""
+        return self.moved_over(sizes, kernel)
+
+
+class _Correlation(_Dense):
+    """A convolution of data ``[N, G*C, ...]`` with weights ``[G, M, C, ...]``, or ``[M, C, ...]`` without groups."""
 
     def evaluate(self, *inputs: Array) -> Array:
         data, weights = _working(*inputs)
@@ -251,7 +264,7 @@ class GroupConvolution1(_Correlation):
     channel_axes = (0, 1)
 
 
-class _Backprop(_Convolution):
+class _Backprop(_Dense):
     """The transpose of a convolution: every element is spread over a window, and overlapping parts are added up.
 
     The output's dimension is ``stride*(in-1) + span - pads + output_padding``, or that of the third input; the
@@ -259,7 +272,7 @@ class _Backprop(_Convolution):
     """
 
     inputs = (2, 3)
-    is_grouped: ClassVar[bool] = False
+    is_transposed = True
 
     def multiplications(self, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> float:
         """Each input element meets the weights of its channel."""
@@ -275,7 +288,7 @@ class _Backprop(_Convolution):
             padding = (0,) * rank
         return padding
 
-    def spread_over(
+    def output_sizes(
         self, sizes: Sequence[Dimension], kernel: Sequence[Dimension], target: TensorType | None
     ) -> list[Dimension]:
         rank = len(kernel)
@@ -335,22 +348,6 @@ class _Backprop(_Convolution):
         window: tuple[Any, ...] = tuple(slice(begin, begin + target_size) for begin, target_size in zip(begins, target))
         return out[(..., *window)].reshape(batch, groups * per_group, *target)
 
-    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data, weights = inputs[0].shape, inputs[1].shape
-        element_type = _real_type(inputs[:2])
-        target = inputs[2] if len(inputs) > 2 else None
-        lead = 3 if self.is_grouped else 2
-        rank = _spatial_rank("weights", data, weights, lead, target)
-        if rank is None:
-            return [TensorType(element_type, PartialShape.dynamic())]
-        data, weights = _with_rank(data, rank + 2), _with_rank(weights, rank + lead)
-        depth, filters = weights.dims[lead - 2 : lead]
-        if self.is_grouped:
-            depth, filters = weights[0] * depth, weights[0] * filters
-        _check_channels(data[1], depth, data, weights)
-        spatial = self.spread_over(data.dims[2:], weights.dims[lead:], target)
-        return [TensorType(element_type, PartialShape([data[0], filters, *spatial]))]
-
     def evaluate(self, *inputs: Array) -> Array:
         data, weights = _working(*inputs[:2])
         target = inputs[2].reshape(-1).tolist() if len(inputs) > 2 else None
@@ -394,7 +391,7 @@ class _Deformable(_Convolution):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, offsets, weights = (value.shape for value in inputs[:3])
-        element_type = _real_type(inputs)
+        element_type = merge_types(inputs)
         if self.group < 1 or self.deformable_group < 1:
             raise InferenceError("group and deformable_group must be positive")
         for subject, shape in (("data", data), ("offsets", offsets), ("weights", weights)):
@@ -488,7 +485,7 @@ class DeformableConvolution8(_Deformable):
 
 
 @operation("BinaryConvolution", opset=1)
-class BinaryConvolution1(_Convolution):
+class BinaryConvolution1(_Dense):
     """A convolution of bits: a bit of the weights (u1) means -1 or 1, and so do data that are 0 or not.
 
     ``pad_value`` is the bit that padding has. Each sum is the number of equal bits less that of
@@ -498,15 +495,8 @@ class BinaryConvolution1(_Convolution):
     mode: str = enum("xnor-popcount", default="xnor-popcount")
     pad_value: float = real(default=0.0)
 
-    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data, weights = inputs[0].shape, inputs[1].shape
-        rank = _spatial_rank("weights", data, weights, 2)
-        if rank is None:
-            return [TensorType(inputs[0].element_type, PartialShape.dynamic())]
-        data, weights = _with_rank(data, rank + 2), _with_rank(weights, rank + 2)
-        _check_channels(data[1], weights[1], data, weights)
-        spatial = self.moved_over(data.dims[2:], weights.dims[2:])
-        return [TensorType(inputs[0].element_type, PartialShape([data[0], weights[0], *spatial]))]
+    def result_type(self, inputs: Sequence[TensorType]) -> ElementType:
+        return inputs[0].element_type
 
     def evaluate(self, *inputs: Array) -> Array:
         data, weights = inputs
