@@ -26,7 +26,7 @@ from ir_runtime.operations.elementwise import (
     Select1,
     Subtract1,
 )
-from ir_runtime.rewriting import Builder, NotMatched, Pattern, Replacement, anything, either, fail, layer, number
+from ir_runtime.rewriting import Builder, Match, Pattern, Replacement, anything, either, fail, layer, number
 
 from .idioms import has_shape_of, is_real, is_stored, of_channels, plus, times
 from .registry import passes
@@ -52,12 +52,9 @@ def _pattern() -> Pattern:
 _PATTERN = _pattern()
 
 
-@passes.replaces("prelus")
-def prelu(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("prelus", _PATTERN)
+def prelu(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace the sum, the maximum or the Select by PReLU."""
-    match = _PATTERN.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
     x = match["x"]
     slope: Output = match["opposite" if "opposite" in match else "slope"]
     if not has_shape_of(node.outputs[0], x) or x.shape.rank == 0:
@@ -71,4 +68,4 @@ def prelu(builder: Builder, node: Node) -> Replacement:
     if "greater" in match and not ((values > 0) & (values <= 1)).all():
         return fail("a slope is not above 0, or above 1")
     slopes = builder.constant(np.asarray(values), x.element_type)
-    return match.check_private() or builder.emit(PReLU1(), x, slopes)
+    return builder.emit(PReLU1(), x, slopes)

@@ -23,7 +23,18 @@ from ir_runtime.operations.reduction import (
     ReduceSum1,
     Reduction,
 )
-from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, constant, either, fail, layer, number
+from ir_runtime.rewriting import (
+    Builder,
+    Match,
+    NotMatched,
+    Replacement,
+    anything,
+    constant,
+    either,
+    fail,
+    layer,
+    number,
+)
 
 from .idioms import divided_by, has_shape_of, is_real, times
 from .registry import passes
@@ -57,26 +68,20 @@ def mean(builder: Builder, node: Node) -> Replacement:
     return match.check_private() or builder.emit(ReduceMean1(keep_dims=_keeps_dims(total)), x, axes)
 
 
-@passes.replaces("absolute_sums")
-def absolute_sum(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("absolute_sums", _L1)
+def absolute_sum(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace a sum of magnitudes by ReduceL1."""
-    match = _L1.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
     op = ReduceL1_4(keep_dims=_keeps_dims(node.outputs[0]))
-    return match.check_private() or builder.emit(op, match["x"], match["axes"])
+    return builder.emit(op, match["x"], match["axes"])
 
 
-@passes.replaces("roots_of_squares")
-def root_of_squares(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("roots_of_squares", _L2)
+def root_of_squares(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace the root of a sum of squares by ReduceL2."""
-    match = _L2.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
     if not has_shape_of(match.node("sum").inputs[0], match["x"]):
         return fail("the rank of the squares is not that of the input")
     op = ReduceL2_4(keep_dims=_keeps_dims(match["sum"]))
-    return match.check_private() or builder.emit(op, match["x"], match["axes"])
+    return builder.emit(op, match["x"], match["axes"])
 
 
 @passes.replaces("reductions_in_a_row", *_IN_A_ROW)
