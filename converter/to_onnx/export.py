@@ -42,10 +42,6 @@ _IR_VERSION_OF_FUNCTIONS = 8
 """The first version of ONNX files that holds functions."""
 
 
-def _no_names(_: str) -> Sequence[str]:
-    return ()
-
-
 @boundary(error=ConversionError)
 @takes(ExportOptions)
 def export_model(
@@ -105,7 +101,7 @@ class Exported:
         cls,
         model: Model | str | os.PathLike[str],
         options: ExportOptions,
-        dimensions: Callable[[str], Sequence[str]] = _no_names,
+        dimensions: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> Exported:
         """Raises :class:`ConversionError` where the model cannot be expressed.
 

@@ -61,7 +61,8 @@ class Dimension:
 
     def __add__(self, other: Dimension | int) -> Dimension:
         other = as_dimension(other)
-        return Dimension(_clip(self.low + other.low), _high_sum(self.high, other.high))
+        high = INFINITY if INFINITY in (self.high, other.high) else _clip(self.high + other.high)
+        return Dimension(_clip(self.low + other.low), high)
 
     def __mul__(self, other: Dimension | int) -> Dimension:
         other = as_dimension(other)
@@ -94,10 +95,6 @@ class NamedDimension(Dimension):
 
 def _clip(dimension: int) -> int:
     return min(dimension, INFINITY)
-
-
-def _high_sum(a: int, b: int) -> int:
-    return INFINITY if INFINITY in (a, b) else _clip(a + b)
 
 
 def quotient(product: Dimension, factor: Dimension) -> Dimension | None:

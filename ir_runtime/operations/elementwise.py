@@ -231,10 +231,6 @@ def _modulo(a: Array, b: Array) -> Array:
     return np.fmod(a, b)
 
 
-def _left_shift(a: Array, b: Array) -> Array:
-    return np.left_shift(a, b)
-
-
 def _difference_squared(a: Array, b: Array) -> Array:
     difference = a - b
     return difference * difference
@@ -262,7 +258,7 @@ Xor1 = _commutative("Xor", 1, np.logical_xor, Logical, "either a or b", last_ops
 BitwiseAnd13 = _commutative("BitwiseAnd", 13, np.bitwise_and, Conjunction, "The bits that both have.")
 BitwiseOr13 = _commutative("BitwiseOr", 13, np.bitwise_or, Bitwise, "The bits that either has.")
 BitwiseXor13 = _commutative("BitwiseXor", 13, np.bitwise_xor, Bitwise, "The bits that just one has.")
-BitwiseLeftShift15 = _binary("BitwiseLeftShift", 15, _left_shift, Bitwise, "a shifted up by b bits")
+BitwiseLeftShift15 = _binary("BitwiseLeftShift", 15, np.left_shift, Bitwise, "a shifted up by b bits")
 BitwiseRightShift15 = _binary("BitwiseRightShift", 15, np.right_shift, DownShift, "a shifted down by b bits")
 
 

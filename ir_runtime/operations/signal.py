@@ -101,10 +101,6 @@ class _Fourier(Operation):
         return as_pairs(transformed, data.dtype) if self.complex_out else transformed.astype(data.dtype)
 
 
-def _halve(length: Dimension) -> Dimension:
-    return Dimension(length.low // 2 + 1, INFINITY if length.high == INFINITY else length.high // 2 + 1)
-
-
 @operation("DFT", opset=7)
 class DFT7(_Fourier):
     """The discrete Fourier transform."""
@@ -127,7 +123,7 @@ class RDFT9(_Fourier):
     complex_in = False
 
     def spectrum(self, length: Dimension) -> Dimension:
-        return _halve(length)
+        return Dimension(length.low // 2 + 1, INFINITY if length.high == INFINITY else length.high // 2 + 1)
 
 
 @operation("IRDFT", opset=9)

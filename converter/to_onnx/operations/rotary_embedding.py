@@ -342,7 +342,7 @@ def _write(ctx: Context, rotation: _Rotation | None, are_heads_merged: bool = Fa
         x = slice_along(ctx, x, -1, rotation.start, rotation.stop)
     elif heads_at == 2:
         x = _with_merged_heads(ctx, source) or x
-    if heads_at == 2 and not _has_rank(x, _RANK - 1):
+    if heads_at == 2 and not (x.shape.has_rank and x.shape.rank == _RANK - 1):
         x = reshape(ctx, x, [0, 0, heads.value * width])
     rotated = ctx.emit(
         "RotaryEmbedding",
@@ -370,7 +370,3 @@ def _with_merged_heads(ctx: Context, value: Output) -> Value | None:
         return None
     before, after = ctx.dims(merged), ctx.dims(value)
     return ctx.value(merged) if before is not None and after is not None and before[:2] == after[:2] else None
-
-
-def _has_rank(value: Value, rank: int) -> bool:
-    return value.shape.has_rank and value.shape.rank == rank

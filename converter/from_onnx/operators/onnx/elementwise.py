@@ -156,10 +156,6 @@ _any_number("Max", _layer(ir.Maximum1), (8, 12, 13), (6,), (1,))
 _any_number("Min", _layer(ir.Minimum1), (8, 12, 13), (6,), (1,))
 
 
-def _same_type_power(ctx: Context, base: Output, exponent: Output) -> Output:
-    return layers.power(ctx, base, exponent)
-
-
 def _power(ctx: Context, base: Output, exponent: Output) -> Output:
     """The result has the type of the base, whatever the type of the exponent."""
     element_type = base.element_type
@@ -171,7 +167,7 @@ def _power(ctx: Context, base: Output, exponent: Output) -> Output:
     return in_type(ctx, raised, element_type)
 
 
-_two_inputs("Pow", _same_type_power, (), (1,))
+_two_inputs("Pow", layers.power, (), (1,))
 _two_inputs("Pow", _power, (7, 12, 13, 15))
 
 
@@ -321,10 +317,6 @@ def _sign(ctx: Context, x: Output) -> Output:
     return in_type(ctx, layers.not_equal(ctx, x, ctx.like(0, x)), x.element_type)
 
 
-def _reciprocal(ctx: Context, x: Output) -> Output:
-    return layers.divide(ctx, ctx.like(1, x), x)
-
-
 def _erf(ctx: Context, x: Output) -> Output:
     """Integers are computed in float32; the result is rounded towards zero."""
     if x.element_type.is_real:
@@ -343,7 +335,7 @@ _one_input("Ceil", _layer(ir.Ceiling1), (6, 13), inplace=(1,))
 _one_input("Floor", _layer(ir.Floor1), (6, 13), inplace=(1,))
 _one_input("Round", _round, (11, 22))
 _one_input("Sqrt", _layer(ir.Sqrt1), (6, 13), inplace=(1,))
-_one_input("Reciprocal", _reciprocal, (6, 13), inplace=(1,))
+_one_input("Reciprocal", lambda ctx, x: layers.divide(ctx, ctx.like(1, x), x), (6, 13), inplace=(1,))
 _one_input("Exp", _layer(ir.Exp1), (6, 13), inplace=(1,))
 _one_input("Log", _layer(ir.Log1), (6, 13), inplace=(1,))
 _one_input("Tanh", _layer(ir.Tanh1), (6, 13), inplace=(1,))

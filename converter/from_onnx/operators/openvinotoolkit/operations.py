@@ -223,15 +223,14 @@ def prior_box_clustered(
     return _place(ctx, op, layer, image)
 
 
-def _with_caffe_name(code_type: str) -> str:
-    return code_type if code_type.startswith(_CODES) else _CODES + code_type
-
-
 @_openvino_op(
     "DetectionOutput",
     detection_output.DetectionOutput8,
     {"keep_top_k": 1, "code_type": "CORNER", "nms_threshold": REQUIRED, "normalized": 1},
-    {"keep_top_k": lambda count: [count] if isinstance(count, int) else count, "code_type": _with_caffe_name},
+    {
+        "keep_top_k": lambda count: [count] if isinstance(count, int) else count,
+        "code_type": lambda name: _CODES + name.removeprefix(_CODES),
+    },
 )
 def detections(
     ctx: Context,
