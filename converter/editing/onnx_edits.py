@@ -15,6 +15,7 @@ from converter.editing.onnx_model import (
     defined_in,
     initializers_of,
     reads_of,
+    rename_declared,
     rename_reads,
 )
 from converter.editing.operators import OperatorText
@@ -298,10 +299,7 @@ def _rename_everywhere(model: OnnxModel, names: Mapping[str, str]) -> None:
 
 def _rename_in_body(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
     own = {name: names[name] for name in defined_in(body) if name in names}
-    for value in (*body.input, *body.output, *body.value_info, *body.initializer):
-        value.name = own.get(value.name, value.name)
-    for sparse in body.sparse_initializer:
-        sparse.values.name = own.get(sparse.values.name, sparse.values.name)
+    rename_declared(body, own)
     for node in body.node:
         rename_reads(node, own)
         node.output[:] = [own.get(name, name) for name in node.output]

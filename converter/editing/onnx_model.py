@@ -300,10 +300,7 @@ class OnnxModel:
     def rename(self, names: Mapping[str, str]) -> None:
         """Rename tensors of the main graph, where its bodies read them, too."""
         graph = self.graph
-        for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
-            value.name = names.get(value.name, value.name)
-        for sparse in graph.sparse_initializer:
-            sparse.values.name = names.get(sparse.values.name, sparse.values.name)
+        rename_declared(graph, names)
         for annotation in graph.quantization_annotation:
             annotation.tensor_name = names.get(annotation.tensor_name, annotation.tensor_name)
             for entry in annotation.quant_parameter_tensor_names:
@@ -325,6 +322,13 @@ def rename_reads(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
 def initializers_of(graph: onnx.GraphProto) -> list[str]:
     """Return the names of a graph's initializers."""
     return [*(entry.name for entry in graph.initializer), *(entry.values.name for entry in graph.sparse_initializer)]
+
+
+def rename_declared(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """Rename the inputs, outputs, constants and declared values of a graph."""
+    sparse_values = (sparse.values for sparse in graph.sparse_initializer)
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer, *sparse_values):
+        value.name = names.get(value.name, value.name)
 
 
 def defined_in(graph: onnx.GraphProto) -> set[str]:

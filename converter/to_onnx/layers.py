@@ -100,10 +100,10 @@ def squeeze(ctx: Context, x: Value, axes: Sequence[int]) -> Value:
     return ctx.emit("Squeeze", x, ctx.constant(list(axes), element_types.i64)) if axes else x
 
 
-def slice_along(ctx: Context, x: Value, axis: int, start: int | Value, end: int | Value, step: int = 1) -> Value:
+def slice_along(ctx: Context, x: Value, axis: int, start: int | Value, end: int | Value) -> Value:
     """Slice along one axis; bounds that are computed are lists of one int64."""
     begin, stop = (bound if isinstance(bound, Value) else ctx.constant([bound]) for bound in (start, end))
-    return ctx.emit("Slice", x, begin, stop, ctx.constant([axis]), ctx.constant([step]))
+    return ctx.emit("Slice", x, begin, stop, ctx.constant([axis]), ctx.constant([1]))
 
 
 def concat(ctx: Context, values: Sequence[Value], axis: int) -> Value:

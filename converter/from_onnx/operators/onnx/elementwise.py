@@ -99,10 +99,10 @@ def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: boo
 
 
 def _any_number(
-    op_type: str, body: Binary, versions: Sequence[int], equal_shapes: Sequence[int], inplace: Sequence[int],
+    op_type: str, body: Binary, versions: Sequence[int],
     finish: Callable[[Context, Output, int], Output] | None = None, also: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """``equal_shapes`` and ``inplace`` versions do not broadcast."""
+    """Versions before 8 do not broadcast."""
 
     def reduce(ctx: Context, values: Sequence[Output]) -> Output:
         if not values:
@@ -123,8 +123,8 @@ def _any_number(
         return reduce(ctx, values)
 
     onnx_op(op_type, versions=versions, also=also)(translate)
-    onnx_op(op_type, versions=equal_shapes, also=also, without=("consumed_inputs",))(translate_equal)
-    onnx_op(op_type, versions=inplace, also=also)(translate_equal)
+    onnx_op(op_type, versions=(6,), also=also, without=("consumed_inputs",))(translate_equal)
+    onnx_op(op_type, versions=(1,), also=also)(translate_equal)
 
 
 def _layer(cls: type[Operation]) -> Callable[..., Output]:
@@ -150,10 +150,10 @@ _two_inputs("Add", _layer(ir.Add1), (7, 13, 14), (6,), (1,))
 _two_inputs("Sub", _layer(ir.Subtract1), (7, 13, 14), (6,), (1,))
 _two_inputs("Mul", _layer(ir.Multiply1), (7, 13, 14), (6,), (1,))
 _two_inputs("Div", _divide, (7, 13, 14), (6,), (1,))
-_any_number("Sum", _layer(ir.Add1), (8, 13), (6,), (1,), also=_INTEGERS)
-_any_number("Mean", _layer(ir.Add1), (8, 13), (6,), (1,), finish=_mean)
-_any_number("Max", _layer(ir.Maximum1), (8, 12, 13), (6,), (1,))
-_any_number("Min", _layer(ir.Minimum1), (8, 12, 13), (6,), (1,))
+_any_number("Sum", _layer(ir.Add1), (8, 13), also=_INTEGERS)
+_any_number("Mean", _layer(ir.Add1), (8, 13), finish=_mean)
+_any_number("Max", _layer(ir.Maximum1), (8, 12, 13))
+_any_number("Min", _layer(ir.Minimum1), (8, 12, 13))
 
 
 def _power(ctx: Context, base: Output, exponent: Output) -> Output:
