@@ -15,7 +15,7 @@ from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import generation, movement, reduction, slicing
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import add, concat, in_type, unsqueeze
-from ir_runtime.rewriting.shape_layers import arange, as_list, dim_of, part_of
+from ir_runtime.rewriting.shape_layers import arange, as_list, dim_of, part_of, shape_of
 
 _NO_TOKEN, _NO_OTHER = -1, -2
 """Numbers that no token has, one behind the source and one before the tokens, so that they match nothing."""
@@ -83,5 +83,5 @@ def bifurcation_detector(
         keep = layers.logical_or(ctx, stopped, missing)
         place = layers.select(ctx, keep, place, here)
         stopped = layers.logical_or(ctx, keep, at_end)
-    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), prev_suffix_match_idx)
+    shape = shape_of(ctx, prev_suffix_match_idx)
     return tokens, ctx.emit(movement.Reshape1(special_zero=False), place, shape)

@@ -26,9 +26,10 @@ from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output, element_types, normalize_axis
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import activation as ir
-from ir_runtime.operations import elementwise, generation, matmul, movement, reduction
+from ir_runtime.operations import elementwise, matmul, movement, reduction
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.shape_layers import shape_of
 
 
 def _put_on(ctx: Context, value: Output, scale: Output, zero: Output | None, like: Output) -> Output:
@@ -118,7 +119,7 @@ def _softmax(ctx: Context, x: Output, *, axis: int = -1, opset: int) -> Output:
     at = normalize_axis(axis, ctx.rank(x, "the input"))
     if opset >= 13:
         return ctx.emit(ir.SoftMax8(axis=at), x)
-    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
+    shape = shape_of(ctx, x)
     flat = ctx.emit(movement.Reshape1(special_zero=True), x, ctx.constant([0] * at + [-1]))
     return ctx.emit(movement.Reshape1(), ctx.emit(ir.SoftMax8(axis=at), flat), shape)
 

@@ -15,14 +15,13 @@ import numpy as np
 
 from converter.from_onnx.translation.context import Context
 from converter.from_onnx.translation.registry import REQUIRED, onnx_op
-from ir_runtime.graph import Output, element_types
+from ir_runtime.graph import Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import (
     activation,
     convolution,
     detection_output,
     detectron,
-    generation,
     movement,
     normalization,
     priors,
@@ -30,6 +29,7 @@ from ir_runtime.operations import (
     quantization,
 )
 from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.shape_layers import shape_of
 
 OPENVINO = "org.openvinotoolkit"
 
@@ -187,7 +187,7 @@ def _image_dimensions(ctx: Context, x: Output, name: str) -> Output:
     """Height and width of ``[n, c, h, w]``."""
     if ctx.rank(x, name) != 4:
         raise ctx.invalid(f"{name} must have 4 dimensions, but has the shape {x.shape}")
-    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
+    shape = shape_of(ctx, x)
     return layers.gather(ctx, shape, ctx.constant([2, 3]), ctx.constant(0))
 
 
@@ -276,7 +276,7 @@ def generate_proposals(
     """The best boxes made of anchors ``[a, 4]`` at every place: boxes, scores, and how many an image has."""
     if ctx.rank(anchors, "the anchors") != 2:
         raise ctx.invalid(f"the anchors must have the shape [a, 4], but have {anchors.shape}")
-    own = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), anchors)
+    own = shape_of(ctx, anchors)
     target = ctx.emit(movement.Concat1(axis=0), _image_dimensions(ctx, scores, "the scores"), own)
     placed = ctx.emit(movement.Broadcast3(mode="numpy"), anchors, target)
     op = proposals.GenerateProposals9(
