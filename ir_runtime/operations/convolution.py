@@ -316,23 +316,32 @@ class _Backprop(_Dense):
             grown.append(Dimension(min(low, INFINITY), min(high, INFINITY)))
         return grown
 
+    def whole_sizes(self, sizes: Sequence[int], kernel: Sequence[int]) -> list[int]:
+        """The spatial dimensions of the output with its padding, of which nothing is cut off."""
+        strides, dilations, *_ = self.checked_lists(len(kernel))
+        rows = zip(strides, sizes, kernel, dilations, self.paddings(len(kernel)))
+        return [s * (n - 1) + (k - 1) * d + 1 + more for s, n, k, d, more in rows]
+
+    def cuts_in_front(self, whole: Sequence[int], target: Sequence[int]) -> Sequence[int]:
+        """What is cut off the front of the ``whole`` sizes where the output is to have the ``target`` sizes."""
+        if not self.auto_pad.startswith("same"):
+            return self.checked_lists(len(whole))[2]
+        totals = [max(size - target_size, 0) for size, target_size in zip(whole, target)]
+        # Unlike in a convolution, same_upper cuts more off the front.
+        return [total - total // 2 if self.auto_pad == "same_upper" else total // 2 for total in totals]
+
     def transposed(self, data: Array, weights: Array, target: Sequence[int] | None) -> Array:
         """``[N, G*C, ...]`` with weights ``[G, C, M, ...]`` to ``[N, G*M, ...]``."""
         groups, depth, per_group = weights.shape[:3]
         kernel, sizes = weights.shape[3:], data.shape[2:]
-        rank = len(kernel)
-        strides, dilations, begins, ends = self.checked_lists(rank)
-        spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
-        natural = [s * (n - 1) + span for s, n, span in zip(strides, sizes, spans)]
-        more = self.paddings(rank)
+        strides, dilations, begins, ends = self.checked_lists(len(kernel))
+        whole = self.whole_sizes(sizes, kernel)
         if target is None:
-            target = [n - begin - end + extra for n, begin, end, extra in zip(natural, begins, ends, more)]
-        elif self.auto_pad.startswith("same"):
-            totals = [max(n + extra - target_size, 0) for n, extra, target_size in zip(natural, more, target)]
-            # Unlike in a convolution, same_upper cuts more off the front.
-            begins = tuple(t - t // 2 if self.auto_pad == "same_upper" else t // 2 for t in totals)
+            target = [size - begin - end for size, begin, end in zip(whole, begins, ends)]
+        else:
+            begins = self.cuts_in_front(whole, target)
         batch = data.shape[0]
-        shape = [max(n, begin + target_size) for n, begin, target_size in zip(natural, begins, target)]
+        shape = [max(size, begin + target_size) for size, begin, target_size in zip(whole, begins, target)]
         out = np.zeros((batch, groups, per_group, *shape), data.dtype)
         if data.size and out.size:
             source = data.reshape(batch, groups, depth, -1)
