@@ -34,16 +34,7 @@ def interpolate_11(ctx: Context, op: Interpolate11, x: Value, given: Value, axes
 @ir_op(Interpolate1)
 def interpolate_1(ctx: Context, op: Interpolate1, x: Value, sizes: Value) -> Value:
     """Resize"""
-    modern = Interpolate11(
-        mode=op.mode if op.mode != "linear" or op.antialias else "linear_onnx",
-        shape_calculation_mode="sizes",
-        coordinate_transformation_mode="align_corners" if op.align_corners else "asymmetric",
-        nearest_mode="simple",
-        antialias=op.antialias,
-        pads_begin=op.pads_begin,
-        pads_end=op.pads_end,
-    )
-    return _resized(ctx, modern, x, sizes, ctx.constant(list(op.axes)))
+    return _resized(ctx, op.as_revision_11(), x, sizes, ctx.constant(list(op.axes)))
 
 
 def _resized(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, target: Value, axes: Value | None) -> Value:
