@@ -12,23 +12,16 @@ from converter.to_onnx.registry import ir_idiom, ir_op
 from converter.to_onnx.windows import dilations_of, padding, spatial
 from ir_runtime.graph import PartialShape, element_types
 from ir_runtime.graph.operation import Operation
-from ir_runtime.operations.convolution import (
-    Convolution1,
-    ConvolutionBackpropData1,
-    DeformableConvolution1,
-    DeformableConvolution8,
-    GroupConvolution1,
-    GroupConvolutionBackpropData1,
-)
+from ir_runtime.operations import convolution as ir
 from ir_runtime.operations.elementwise import Add1
 from ir_runtime.operations.movement import Reshape1
 
-_CONVOLUTIONS = (Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1)
-_Backprop = Union[ConvolutionBackpropData1, GroupConvolutionBackpropData1]
+_CONVOLUTIONS = (ir.Convolution1, ir.GroupConvolution1, ir.ConvolutionBackpropData1, ir.GroupConvolutionBackpropData1)
+_Backprop = Union[ir.ConvolutionBackpropData1, ir.GroupConvolutionBackpropData1]
 
 
-@ir_op(Convolution1, GroupConvolution1)
-def convolution(ctx: Context, op: Convolution1, x: Value, weights: Value) -> Value:
+@ir_op(ir.Convolution1, ir.GroupConvolution1)
+def convolution(ctx: Context, op: ir.Convolution1, x: Value, weights: Value) -> Value:
     """Conv, with ``group`` for groups; of integers ConvInteger where these are of 8 bits, and in float32 otherwise"""
     is_grouped, element_type = op.is_grouped, x.element_type
     group, rank = _group(ctx, op, weights), _spatial_rank(ctx, op, x, weights)
@@ -89,7 +82,7 @@ def _join(ctx: Context, weights: Value, axis: int) -> Value:
     return ctx.emit("Reshape", weights, shape)
 
 
-def _group(ctx: Context, op: Convolution1 | _Backprop, weights: Value) -> int | None:
+def _group(ctx: Context, op: ir.Convolution1 | _Backprop, weights: Value) -> int | None:
     """The number of groups, which the first dimension of the weights counts; None for a convolution without groups."""
     if not op.is_grouped:
         return None
@@ -98,7 +91,7 @@ def _group(ctx: Context, op: Convolution1 | _Backprop, weights: Value) -> int | 
     return weights.shape[0].value
 
 
-def _spatial_rank(ctx: Context, op: Convolution1 | _Backprop, x: Value, weights: Value) -> int:
+def _spatial_rank(ctx: Context, op: ir.Convolution1 | _Backprop, x: Value, weights: Value) -> int:
     if weights.shape.has_rank:
         return weights.shape.rank - 2 - op.is_grouped
     return rank_of(ctx, x, "the data or the weights") - 2
@@ -113,7 +106,7 @@ def _attributes(ctx: Context, op: Any, x: Value, weights: Value, rank: int) -> d
     }
 
 
-@ir_op(ConvolutionBackpropData1, GroupConvolutionBackpropData1)
+@ir_op(ir.ConvolutionBackpropData1, ir.GroupConvolutionBackpropData1)
 def convolution_transposed(ctx: Context, op: _Backprop, x: Value, weights: Value, shape: Value | None = None) -> Value:
     """ConvTranspose, with ``group`` for groups"""
     groups, rank = _group(ctx, op, weights), _spatial_rank(ctx, op, x, weights)
@@ -149,9 +142,9 @@ def convolution_transposed(ctx: Context, op: _Backprop, x: Value, weights: Value
     return ctx.emit("ConvTranspose", x, weights, pads=[*begins, *ends], **attributes)
 
 
-@ir_op(DeformableConvolution1, DeformableConvolution8)
+@ir_op(ir.DeformableConvolution1, ir.DeformableConvolution8)
 def deformable_convolution(
-    ctx: Context, op: DeformableConvolution8, x: Value, offsets: Value, weights: Value, mask: Value | None = None
+    ctx: Context, op: ir.DeformableConvolution8, x: Value, offsets: Value, weights: Value, mask: Value | None = None
 ) -> Value:
     """DeformConv (opset 19), which interpolates with zeros around the data"""
     if not getattr(op, "bilinear_interpolation_pad", False):

@@ -8,24 +8,13 @@ from converter.to_onnx.layers import known_list, reduce
 from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
 from ir_runtime.graph.operation import Operation
-from ir_runtime.operations.reduction import (
-    ReduceL1_4,
-    ReduceL2_4,
-    ReduceLogicalAnd1,
-    ReduceLogicalOr1,
-    ReduceMax1,
-    ReduceMean1,
-    ReduceMin1,
-    ReduceProd1,
-    ReduceSum1,
-    Reduction,
-)
+from ir_runtime.operations import reduction as ir
 
 
 def _reduction(op_type: str, operation: type[Operation], single: str = "") -> None:
     """``single`` is what remains of the operation where there are no axes."""
 
-    def export(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
+    def export(ctx: Context, op: ir.Reduction, x: Value, axes: Value) -> Value:
         if known_list(ctx, axes) == []:
             return ctx.emit(single, x) if single else x
         return reduce(ctx, op_type, x, axes, keepdims=op.keep_dims)
@@ -35,17 +24,17 @@ def _reduction(op_type: str, operation: type[Operation], single: str = "") -> No
 
 
 for _op_type, _operation in {
-    "ReduceSum": ReduceSum1,
-    "ReduceProd": ReduceProd1,
-    "ReduceMax": ReduceMax1,
-    "ReduceMin": ReduceMin1,
+    "ReduceSum": ir.ReduceSum1,
+    "ReduceProd": ir.ReduceProd1,
+    "ReduceMax": ir.ReduceMax1,
+    "ReduceMin": ir.ReduceMin1,
 }.items():
     _reduction(_op_type, _operation)
-_reduction("ReduceL1", ReduceL1_4, "Abs")
+_reduction("ReduceL1", ir.ReduceL1_4, "Abs")
 
 
-@ir_op(ReduceMean1)
-def reduce_mean(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
+@ir_op(ir.ReduceMean1)
+def reduce_mean(ctx: Context, op: ir.Reduction, x: Value, axes: Value) -> Value:
     """ReduceMean; of integers in float64, rounded towards zero"""
     if known_list(ctx, axes) == []:
         return x
@@ -56,8 +45,8 @@ def reduce_mean(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
     return ctx.cast(mean, element_type)
 
 
-@ir_op(ReduceL2_4)
-def reduce_l2(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
+@ir_op(ir.ReduceL2_4)
+def reduce_l2(ctx: Context, op: ir.Reduction, x: Value, axes: Value) -> Value:
     """ReduceL2; of integers in float64, rounded towards zero"""
     element_type = x.element_type
     work = x if element_type.is_real else ctx.cast(x, element_types.f64)
@@ -67,7 +56,7 @@ def reduce_l2(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
 
 
 def _logical(op_type: str, operation: type[Operation]) -> None:
-    def export(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
+    def export(ctx: Context, op: ir.Reduction, x: Value, axes: Value) -> Value:
         if known_list(ctx, axes) == []:
             return x
         reduced = reduce(ctx, op_type, ctx.cast(x, element_types.i32), axes, keepdims=op.keep_dims)
@@ -77,5 +66,5 @@ def _logical(op_type: str, operation: type[Operation]) -> None:
     ir_op(operation)(export)
 
 
-_logical("ReduceMin", ReduceLogicalAnd1)
-_logical("ReduceMax", ReduceLogicalOr1)
+_logical("ReduceMin", ir.ReduceLogicalAnd1)
+_logical("ReduceMax", ir.ReduceLogicalOr1)
