@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 from converter.onnx_file.domains import MICROSOFT
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_number, scalar, unsqueeze
 from converter.to_onnx.operator_rows import writes
-from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import activation as ir

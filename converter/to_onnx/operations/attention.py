@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
+from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.attention_masks import exact_mask, guarded_mask, is_broadcast_to_scores, is_zero
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
 from converter.to_onnx.heads import without_repetition
 from converter.to_onnx.layers import known_number, scalar
-from converter.to_onnx.registry import ir_idiom, ir_op
 from converter.to_onnx.sizes import Size, shape_list, size_of
 from ir_runtime.graph import Node, Output, element_types
 from ir_runtime.graph.operation import Operation

@@ -8,8 +8,7 @@ from typing import Union
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Graph, Value
+from converter.to_onnx import Context, Graph, Value, ir_op
 from converter.to_onnx.layers import (
     concat,
     dimension,
@@ -20,7 +19,6 @@ from converter.to_onnx.layers import (
     squeeze,
     transpose,
 )
-from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import ElementType, InputMap, Node, Output, OutputMap, PartialShape, element_types
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.operations.control_flow import If8, Loop5, TensorIterator1

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Union
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.integer_operands import IntegerOperand, integer_operand
 from converter.to_onnx.layers import concat, dimension, known_list, rank_of, reshape
-from converter.to_onnx.registry import ir_idiom, ir_op
 from converter.to_onnx.windows import dilations_of, padding, spatial
 from ir_runtime.graph import PartialShape, element_types
 from ir_runtime.graph.operation import Operation

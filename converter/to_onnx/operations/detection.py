@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_number, reshape
-from converter.to_onnx.registry import ir_op
 from converter.to_onnx.undone import before_next_number
 from ir_runtime.graph import ElementType, element_types
 from ir_runtime.operations import detection as ir

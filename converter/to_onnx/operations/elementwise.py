@@ -6,12 +6,10 @@ import math
 
 import numpy as np
 
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.broadcasting import aligned
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import unsqueeze
 from converter.to_onnx.operator_rows import writes
-from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import ElementType, element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import elementwise as ir

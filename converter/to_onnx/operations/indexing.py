@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Union
 
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.compressed_weights import CompressedWeights, compressed_weights
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import concat, known_list, rank_of, reshape, scalar, squeeze, transpose, unsqueeze
 from converter.to_onnx.operator_rows import writes
-from converter.to_onnx.registry import ir_op
 from converter.to_onnx.undone import before_wrap, pair_of
 from ir_runtime.graph import element_types
 from ir_runtime.operations import indexing as ir

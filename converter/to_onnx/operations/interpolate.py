@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, transpose, with_shape
-from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import INFINITY, Dimension, ElementType, element_types
 from ir_runtime.operations.interpolate import Interpolate1, Interpolate4, Interpolate11, scaled_dimension
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
-from converter.to_onnx.registry import ir_idiom
+from converter.to_onnx import Context, Value, ir_idiom
 from ir_runtime.graph import Array, ElementType, Output, PartialShape, element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.activation import Clamp1

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from converter.onnx_file.domains import MICROSOFT
+from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.compressed_weights import CompressedWeights, compressed_weights
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
 from converter.to_onnx.integer_operands import integer_operand
 from converter.to_onnx.layers import rank_of, transpose, unsqueeze
-from converter.to_onnx.registry import ir_idiom, ir_op
 from ir_runtime.graph import Array, Node, Output, Tensor, element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.elementwise import Add1, Convert1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import (
     concat,
     int64_list,
@@ -17,7 +16,6 @@ from converter.to_onnx.layers import (
 )
 from converter.to_onnx.layers import transpose as turned
 from converter.to_onnx.operator_rows import writes
-from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
 from ir_runtime.operations import movement as ir
 

@@ -11,10 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from converter.onnx_file.domains import MICROSOFT
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_idiom
 from converter.to_onnx.layers import known_number
-from converter.to_onnx.registry import ir_idiom
 from ir_runtime.graph import Array, Node, Output, element_types
 from ir_runtime.operations.attention import ScaledDotProductAttention13, is_no_mask
 from ir_runtime.operations.elementwise import Add1

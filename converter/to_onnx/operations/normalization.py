@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_axes, rank_of, reshape
 from converter.to_onnx.operator_rows import writes
-from converter.to_onnx.registry import ir_op, write_inline
+from converter.to_onnx.registry import write_inline
 from ir_runtime.operations import normalization as ir
 
 writes("BatchNormalization", ir.BatchNormInference5, epsilon="epsilon")

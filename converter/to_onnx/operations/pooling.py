@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import concat, known_list, rank_of, reduce, shape_of
-from converter.to_onnx.registry import ir_op
 from converter.to_onnx.windows import dilations_of, padding, spatial
 from ir_runtime.graph import Dimension, element_types
 from ir_runtime.operations import pooling as ir

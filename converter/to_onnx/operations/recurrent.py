@@ -7,8 +7,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import (
     concat,
     int64_list,
@@ -19,7 +18,6 @@ from converter.to_onnx.layers import (
     unsqueeze,
     with_shape,
 )
-from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
 from ir_runtime.operations import recurrent as ir
 

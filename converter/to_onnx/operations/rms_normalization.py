@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_idiom
 from converter.to_onnx.layers import reshape
-from converter.to_onnx.registry import ir_idiom
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Power1, Sqrt1
 from ir_runtime.operations.reduction import ReduceMean1

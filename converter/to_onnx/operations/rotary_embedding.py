@@ -11,10 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_idiom
 from converter.to_onnx.layers import concat, dimension, reshape, slice_along, squeeze, unsqueeze
-from converter.to_onnx.registry import ir_idiom
 from converter.to_onnx.undone import numbers
 from ir_runtime.analysis.polynomials import Polynomial
 from ir_runtime.graph import Array, Dimension, Node, Output, element_types

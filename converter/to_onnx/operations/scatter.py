@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_list, rank_of, transpose, unsqueeze
-from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
 from ir_runtime.operations import scatter as ir
 

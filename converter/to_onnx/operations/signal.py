@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Union
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_list, rank_of, reshape, squeeze, transpose, unsqueeze
-from converter.to_onnx.registry import ir_op, write_inline
+from converter.to_onnx.registry import write_inline
 from converter.to_onnx.sizes import (
     Size,
     as_list,

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import (
     concat,
     int64_list,
@@ -18,7 +17,6 @@ from converter.to_onnx.layers import (
     split_equally,
     unsqueeze,
 )
-from converter.to_onnx.registry import ir_op
 from converter.to_onnx.undone import is_without_rest
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import int64_list, known_list, reshape
-from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
 from ir_runtime.operations.sorting import TopK1, TopK3, TopK11, Unique10
 

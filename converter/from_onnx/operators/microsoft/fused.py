@@ -14,8 +14,7 @@ from converter.from_onnx.operators.onnx.activation import gelu, leaky_relu, swis
 from converter.from_onnx.operators.onnx.convolution import conv
 from converter.from_onnx.operators.onnx.matmul import gemm
 from converter.from_onnx.operators.onnx.normalization import layer_normalization
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output, element_types, normalize_axis
 from ir_runtime.operations import activation as ir

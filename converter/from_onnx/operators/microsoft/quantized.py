@@ -20,8 +20,7 @@ from converter.from_onnx.operators.onnx.pooling import average_pool
 from converter.from_onnx.operators.onnx.quantization import dequantize, dynamic_quantize, quantize
 from converter.from_onnx.operators.onnx.recurrent import options_of
 from converter.from_onnx.operators.onnx.recurrent_layers import LSTM, Inputs, run
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output, element_types, normalize_axis
 from ir_runtime.graph.operation import Operation

@@ -14,8 +14,7 @@ import numpy as np
 
 from converter.from_onnx.lowering.attention_heads import merge_heads, repeat_heads, split_heads
 from converter.from_onnx.lowering.attention_masks import lowest, mask_of
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.types import element_type_of
 from ir_runtime.analysis.value_ranges import value_range
 from ir_runtime.graph import ElementType, Output, element_types

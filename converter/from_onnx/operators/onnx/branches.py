@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from converter.from_onnx.operators.onnx.loop_states import condition, declared_rank, is_single
-from converter.from_onnx.translation.context import Body, Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Body, Context, onnx_op
 from converter.from_onnx.translation.values import Value
 from converter.onnx_file.messages import GraphProto
 from converter.stages import warn

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from ir_runtime.graph import Dimension, Output
 from ir_runtime.operations import convolution, movement
 from ir_runtime.records import record

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.operators.onnx.randomness import unit
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import ElementType, Output, element_types
 from ir_runtime.operations import movement
 from ir_runtime.rewriting import layers

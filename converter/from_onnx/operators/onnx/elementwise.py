@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_form, onnx_op
+from converter.from_onnx.translation import Context, onnx_form, onnx_op
 from ir_runtime.graph import Dimension, Output, element_types
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import elementwise as ir

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import ElementType, Output, element_types, normalize_axes, normalize_axis
 from ir_runtime.operations import movement, pooling, reduction

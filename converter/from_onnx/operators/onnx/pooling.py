@@ -20,8 +20,7 @@ from converter.from_onnx.lowering.windows import (
     spatial_dimensions,
     windows_dynamic,
 )
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import elementwise, generation, movement, pooling, reduction
 from ir_runtime.rewriting import layers

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from converter.from_onnx.lowering.shapes import as_scalar
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.from_onnx.translation.values import (
     OptionalValue,
     SequenceValue,

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import REQUIRED, onnx_op
+from converter.from_onnx.translation import Context, onnx_op
+from converter.from_onnx.translation.registry import REQUIRED
 from ir_runtime.graph import Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import (
