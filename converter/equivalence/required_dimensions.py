@@ -17,8 +17,7 @@ from ir_runtime import Port
 from ir_runtime.analysis.polynomials import Polynomial
 from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.errors import ModelError
-from ir_runtime.graph import Dimension, Model, Node, PartialShape
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Dimension, Model, Node, PartialShape, TensorType
 from ir_runtime.graph.shape_inference import infer_types
 
 _LONGEST = 2**31 - 1

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from converter.equivalence.rounded_weights import RoundedWeights
-from ir_runtime.graph import Array, Node, Output, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Array, Node, Operation, Output, element_types
 from ir_runtime.operations.elementwise import Round5
 from ir_runtime.operations.pooling import AvgPool
 from ir_runtime.operations.quantization import FakeQuantize1

@@ -17,8 +17,7 @@ from converter.onnx_file.node_order import node_name
 from converter.onnx_file.skeleton import graphs_in
 from converter.to_onnx.graph import Call, Graph, Value
 from converter.to_onnx.names import Names, bodies_of
-from ir_runtime.graph import ElementType, PartialShape, element_types
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import ElementType, PartialShape, TensorType, element_types
 
 if TYPE_CHECKING:
     from converter.optimization.source import Source

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ir_runtime.graph import Node, Output
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Node, Operation, Output
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations.elementwise import Abs1, Divide1, Exp1, Log1, Tanh1
 from ir_runtime.rewriting import (

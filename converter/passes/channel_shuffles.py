@@ -15,8 +15,7 @@ from collections.abc import Sequence
 
 from ir_runtime.analysis.polynomials import Polynomial
 from ir_runtime.analysis.shared_shapes import symbolic_shapes
-from ir_runtime.graph import Node
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Node, Operation
 from ir_runtime.operations.blocks import DepthToSpace1, ShuffleChannels1
 from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.rewriting import Builder, Match, Replacement, anything, constant, fail, layer

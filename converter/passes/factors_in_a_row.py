@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.graph import Array, Node
+from ir_runtime.graph import Array, Node, Operation
 from ir_runtime.graph.element_types import finfo
-from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.elementwise import Add1, Multiply1
 from ir_runtime.rewriting import Builder, Match, Pattern, Replacement, anything, constant, either, fail, layer
 

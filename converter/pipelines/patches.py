@@ -30,9 +30,8 @@ from converter.errors import UnsupportedModelError
 from converter.pipelines.inputs import new_input
 from ir_runtime.errors import ExecutionError
 from ir_runtime.execution.executor import compile_model
-from ir_runtime.graph import Array, Model, Node, Output, PartialShape, Tensor, element_types, make_node
+from ir_runtime.graph import Array, Model, Node, Operation, Output, PartialShape, Tensor, element_types, make_node
 from ir_runtime.graph.invariants import OPTIONS
-from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Add1, Cos1, Sin1
 from ir_runtime.operations.indexing import Gather8

@@ -21,9 +21,8 @@ from converter.preprocessing.recorded import METADATA, Recorded
 from converter.states.stateless import make_stateless
 from ir_runtime import read_model
 from ir_runtime.boundary import boundary
-from ir_runtime.graph import Model, Node, PartialShape
+from ir_runtime.graph import Model, Node, PartialShape, TensorType
 from ir_runtime.graph.invariants import PASSES
-from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import NamedDimension
 from ir_runtime.records import record
 from ir_runtime.rewriting import graph_pass

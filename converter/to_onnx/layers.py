@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.graph import Dimension, PartialShape, Tensor, element_types
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Dimension, PartialShape, Tensor, TensorType, element_types
 
 from .context import Context
 from .graph import Value

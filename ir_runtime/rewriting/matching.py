@@ -20,9 +20,8 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 
-from ir_runtime.graph import Array, Node, Output
+from ir_runtime.graph import Array, Node, Operation, Output
 from ir_runtime.graph.element_types import finfo, from_dtype
-from ir_runtime.graph.operation import Operation
 
 
 class NotMatched(NamedTuple):

@@ -11,8 +11,7 @@ from converter.onnx_file.messages import NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape, dimension_names, model_info, model_opsets
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of
-from ir_runtime.graph import Dimension, ElementType, Model, Node, Output, PartialShape, make_node
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Dimension, ElementType, Model, Node, Output, PartialShape, TensorType, make_node
 from ir_runtime.graph.shapes import NamedDimension
 from ir_runtime.operations.inputs_outputs import Result1
 from ir_runtime.rewriting.output_tensors import copied

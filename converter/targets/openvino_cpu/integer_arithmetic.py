@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Node, Output, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Node, Operation, Output, element_types
 from ir_runtime.operations import elementwise as ir
 from ir_runtime.rewriting import Builder, Replacement, fail
 

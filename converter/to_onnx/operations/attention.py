@@ -9,8 +9,7 @@ from converter.to_onnx.attention_masks import exact_mask, guarded_mask, is_broad
 from converter.to_onnx.heads import without_repetition
 from converter.to_onnx.layers import known_number, scalar
 from converter.to_onnx.sizes import Size, shape_list, size_of
-from ir_runtime.graph import Node, Output, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Node, Operation, Output, element_types
 from ir_runtime.operations.attention import ScaledDotProductAttention13, is_no_mask
 from ir_runtime.operations.elementwise import Select1
 

@@ -19,8 +19,7 @@ from converter.to_onnx.layers import (
     squeeze,
     transpose,
 )
-from ir_runtime.graph import ElementType, InputMap, Node, Output, OutputMap, PartialShape, element_types
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import ElementType, InputMap, Node, Output, OutputMap, PartialShape, TensorType, element_types
 from ir_runtime.operations.control_flow import If8, Loop5, TensorIterator1
 from ir_runtime.operations.elementwise import Maximum1
 from ir_runtime.operations.movement import Unsqueeze1

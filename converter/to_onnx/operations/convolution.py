@@ -8,8 +8,7 @@ from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.integer_operands import IntegerOperand, integer_operand
 from converter.to_onnx.layers import concat, dimension, known_list, rank_of, reshape
 from converter.to_onnx.windows import dilations_of, padding, spatial
-from ir_runtime.graph import PartialShape, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Operation, PartialShape, element_types
 from ir_runtime.operations import convolution as ir
 from ir_runtime.operations.elementwise import Add1
 from ir_runtime.operations.movement import Reshape1

@@ -10,8 +10,7 @@ from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.broadcasting import aligned
 from converter.to_onnx.layers import unsqueeze
 from converter.to_onnx.operator_rows import writes
-from ir_runtime.graph import ElementType, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import ElementType, Operation, element_types
 from ir_runtime.operations import elementwise as ir
 
 for _op_type, _operations in {

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from converter.to_onnx import Context, Value, ir_idiom
-from ir_runtime.graph import Array, ElementType, Output, PartialShape, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Array, ElementType, Operation, Output, PartialShape, element_types
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Multiply1, Round5, Subtract1
 

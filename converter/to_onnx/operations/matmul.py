@@ -9,8 +9,7 @@ from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.compressed_weights import CompressedWeights, compressed_weights
 from converter.to_onnx.integer_operands import integer_operand
 from converter.to_onnx.layers import rank_of, transpose, unsqueeze
-from ir_runtime.graph import Array, Node, Output, Tensor, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Array, Node, Operation, Output, Tensor, element_types
 from ir_runtime.operations.elementwise import Add1, Convert1
 from ir_runtime.operations.matmul import Einsum7, MatMul1
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_list, reduce
-from ir_runtime.graph import element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Operation, element_types
 from ir_runtime.operations import reduction as ir
 
 

@@ -15,8 +15,7 @@ from converter.to_onnx import Context, Value, ir_idiom
 from converter.to_onnx.layers import concat, dimension, reshape, slice_along, squeeze, unsqueeze
 from converter.to_onnx.undone import numbers
 from ir_runtime.analysis.polynomials import Polynomial
-from ir_runtime.graph import Array, Dimension, Node, Output, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Array, Dimension, Node, Operation, Output, element_types
 from ir_runtime.operations.elementwise import Add1, Binary, Multiply1, Negative1, Subtract1
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1

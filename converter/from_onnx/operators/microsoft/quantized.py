@@ -22,8 +22,7 @@ from converter.from_onnx.operators.onnx.recurrent import options_of
 from converter.from_onnx.operators.onnx.recurrent_layers import LSTM, Inputs, run
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph import Output, element_types, normalize_axis
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Operation, Output, element_types, normalize_axis
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations import elementwise, matmul, movement, reduction
 from ir_runtime.rewriting import layers

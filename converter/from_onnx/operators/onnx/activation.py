@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from converter.from_onnx.translation import Context, onnx_op
-from ir_runtime.graph import Dimension, Output, element_types, normalize_axis
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Dimension, Operation, Output, element_types, normalize_axis
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations import indexing, movement, sorting
 from ir_runtime.rewriting import layers

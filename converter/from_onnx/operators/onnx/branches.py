@@ -20,6 +20,7 @@ from ir_runtime.graph import (
     InputMap,
     Model,
     Node,
+    Operation,
     Output,
     OutputMap,
     PartialShape,
@@ -28,7 +29,6 @@ from ir_runtime.graph import (
     element_types,
     make_node,
 )
-from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import control_flow, elementwise, movement
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1

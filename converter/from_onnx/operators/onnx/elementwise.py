@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from converter.from_onnx.translation import Context, onnx_form, onnx_op
-from ir_runtime.graph import Dimension, Output, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Dimension, Operation, Output, element_types
 from ir_runtime.operations import elementwise as ir
 from ir_runtime.operations import movement
 from ir_runtime.rewriting import layers

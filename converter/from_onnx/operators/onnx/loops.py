@@ -29,10 +29,10 @@ from ir_runtime.graph import (
     PartialShape,
     SubGraph,
     Tensor,
+    TensorType,
     element_types,
     normalize_axis,
 )
-from ir_runtime.graph.operation import TensorType
 from ir_runtime.operations import control_flow, movement
 from ir_runtime.rewriting import layers
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from converter.from_onnx.translation import Context, onnx_op
 from converter.from_onnx.translation.registry import REQUIRED
-from ir_runtime.graph import Output
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Operation, Output
 from ir_runtime.operations import (
     activation,
     convolution,
