@@ -13,28 +13,21 @@ from converter.to_onnx.operator_rows import writes
 from ir_runtime.graph import ElementType, Operation, element_types
 from ir_runtime.operations import elementwise as ir
 
-for _op_type, _operations in {
-    "Add": (ir.Add1,),
-    "Sub": (ir.Subtract1,),
-    "Mul": (ir.Multiply1,),
-    "Pow": (ir.Power1,),
-    "Max": (ir.Maximum1,),
-    "Min": (ir.Minimum1,),
-    "Equal": (ir.Equal1,),
-    "Greater": (ir.Greater1,),
-    "GreaterOrEqual": (ir.GreaterEqual1,),
-    "Less": (ir.Less1,),
-    "LessOrEqual": (ir.LessEqual1,),
-    "And": (ir.LogicalAnd1,),
-    "Or": (ir.LogicalOr1,),
-    "Xor": (ir.LogicalXor2, ir.Xor1),
-    "Not": (ir.LogicalNot1,),
-    "Abs": (ir.Abs1,),
-    "Neg": (ir.Negative1,),
-    "Sign": (ir.Sign1,),
-    "IsNaN": (ir.IsNaN10,),
-}.items():
-    writes(_op_type, *_operations)
+for _operation in (ir.Equal1, ir.Greater1, ir.Less1, ir.Abs1, ir.Sign1, ir.IsNaN10):
+    writes(_operation.type, _operation)
+writes("Add", ir.Add1)
+writes("Sub", ir.Subtract1)
+writes("Mul", ir.Multiply1)
+writes("Neg", ir.Negative1)
+writes("Pow", ir.Power1)
+writes("Max", ir.Maximum1)
+writes("Min", ir.Minimum1)
+writes("GreaterOrEqual", ir.GreaterEqual1)
+writes("LessOrEqual", ir.LessEqual1)
+writes("And", ir.LogicalAnd1)
+writes("Or", ir.LogicalOr1)
+writes("Xor", ir.LogicalXor2, ir.Xor1)
+writes("Not", ir.LogicalNot1)
 writes("Mod", ir.Mod1, fmod=1)
 
 
@@ -168,51 +161,22 @@ def right_shift(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
     return ctx.emit("Where", is_negative, ctx.emit("Sub", ctx.like(-1, shifted), shifted), shifted)
 
 
-def _unary_of_floats(op_type: str, operation: type[Operation]) -> None:
-    """For operations that ONNX has for floats alone; of integers they are computed in float32 here, too."""
-
-    def export(ctx: Context, op: ir.Unary, x: Value) -> Value:
-        element_type = x.element_type
-        if element_type.is_real:
-            return ctx.emit(op_type, x)
-        wide = element_types.f64 if element_type.bits > 16 else element_types.f32
-        return ctx.cast(ctx.emit(op_type, ctx.cast(x, wide)), element_type)
-
-    export.__doc__ = f"{op_type}; of integers by way of floats"
-    ir_op(operation)(export)
+@ir_op(ir.Sqrt1, ir.Exp1, ir.Log1, ir.Erf1)
+@ir_op(ir.Sin1, ir.Cos1, ir.Tan1, ir.Asin1, ir.Acos1, ir.Atan1)
+@ir_op(ir.Sinh1, ir.Cosh1, ir.Tanh1, ir.Asinh4, ir.Acosh4, ir.Atanh4)
+def unary_of_floats(ctx: Context, op: ir.Unary, x: Value) -> Value:
+    """The operator of the same name; of integers by way of floats"""
+    element_type = x.element_type
+    if element_type.is_real:
+        return ctx.emit(op.type, x)
+    wide = element_types.f64 if element_type.bits > 16 else element_types.f32
+    return ctx.cast(ctx.emit(op.type, ctx.cast(x, wide)), element_type)
 
 
-for _op_type, _operation in {
-    "Sqrt": ir.Sqrt1,
-    "Exp": ir.Exp1,
-    "Log": ir.Log1,
-    "Sin": ir.Sin1,
-    "Cos": ir.Cos1,
-    "Tan": ir.Tan1,
-    "Asin": ir.Asin1,
-    "Acos": ir.Acos1,
-    "Atan": ir.Atan1,
-    "Sinh": ir.Sinh1,
-    "Cosh": ir.Cosh1,
-    "Tanh": ir.Tanh1,
-    "Asinh": ir.Asinh4,
-    "Acosh": ir.Acosh4,
-    "Atanh": ir.Atanh4,
-    "Erf": ir.Erf1,
-}.items():
-    _unary_of_floats(_op_type, _operation)
-
-
-def _rounding(op_type: str, operation: type[Operation]) -> None:
-    def export(ctx: Context, op: ir.Unary, x: Value) -> Value:
-        return ctx.emit(op_type, x) if x.element_type.is_real else x
-
-    export.__doc__ = f"{op_type}; nothing for integers"
-    ir_op(operation)(export)
-
-
-_rounding("Ceil", ir.Ceiling1)
-_rounding("Floor", ir.Floor1)
+@ir_op(ir.Ceiling1, ir.Floor1)
+def rounded_towards_infinity(ctx: Context, op: ir.Unary, x: Value) -> Value:
+    """Ceil or Floor; nothing for integers"""
+    return ctx.emit("Ceil" if isinstance(op, ir.Ceiling1) else "Floor", x) if x.element_type.is_real else x
 
 
 @ir_op(ir.Round5)

@@ -8,48 +8,26 @@ from ir_runtime.graph import Operation, element_types
 from ir_runtime.operations import reduction as ir
 
 
-def _reduction(op_type: str, operation: type[Operation], single: str = "") -> None:
+def _reduction(operation: type[Operation], single: str = "", *, in_float64: bool = False) -> None:
     """``single`` is what remains of the operation where there are no axes."""
 
     def export(ctx: Context, op: ir.Reduction, x: Value, axes: Value) -> Value:
         if known_list(ctx, axes) == []:
             return ctx.emit(single, x) if single else x
-        return reduce(ctx, op_type, x, axes, keepdims=op.keep_dims)
+        work = ctx.cast(x, element_types.f64) if in_float64 and not x.element_type.is_real else x
+        return ctx.cast(reduce(ctx, operation.type, work, axes, keepdims=op.keep_dims), x.element_type)
 
-    export.__doc__ = op_type
+    export.__doc__ = operation.type + ("; of integers in float64, rounded towards zero" if in_float64 else "")
     ir_op(operation)(export)
 
 
-for _op_type, _operation in {
-    "ReduceSum": ir.ReduceSum1,
-    "ReduceProd": ir.ReduceProd1,
-    "ReduceMax": ir.ReduceMax1,
-    "ReduceMin": ir.ReduceMin1,
-}.items():
-    _reduction(_op_type, _operation)
-_reduction("ReduceL1", ir.ReduceL1_4, "Abs")
-
-
-@ir_op(ir.ReduceMean1)
-def reduce_mean(ctx: Context, op: ir.Reduction, x: Value, axes: Value) -> Value:
-    """ReduceMean; of integers in float64, rounded towards zero"""
-    if known_list(ctx, axes) == []:
-        return x
-    element_type = x.element_type
-    if element_type.is_real:
-        return reduce(ctx, "ReduceMean", x, axes, keepdims=op.keep_dims)
-    mean = reduce(ctx, "ReduceMean", ctx.cast(x, element_types.f64), axes, keepdims=op.keep_dims)
-    return ctx.cast(mean, element_type)
-
-
-@ir_op(ir.ReduceL2_4)
-def reduce_l2(ctx: Context, op: ir.Reduction, x: Value, axes: Value) -> Value:
-    """ReduceL2; of integers in float64, rounded towards zero"""
-    element_type = x.element_type
-    work = x if element_type.is_real else ctx.cast(x, element_types.f64)
-    if known_list(ctx, axes) == []:
-        return ctx.emit("Abs", x)
-    return ctx.cast(reduce(ctx, "ReduceL2", work, axes, keepdims=op.keep_dims), element_type)
+_reduction(ir.ReduceSum1)
+_reduction(ir.ReduceProd1)
+_reduction(ir.ReduceMax1)
+_reduction(ir.ReduceMin1)
+_reduction(ir.ReduceMean1, in_float64=True)
+_reduction(ir.ReduceL1_4, "Abs")
+_reduction(ir.ReduceL2_4, "Abs", in_float64=True)
 
 
 def _logical(op_type: str, operation: type[Operation]) -> None:
