@@ -19,6 +19,14 @@ def known_list(ctx: Context, value: Value) -> list[int] | None:
     return None if values is None else [int(number) for number in values.reshape(-1)]
 
 
+def list_of(ctx: Context, value: Value, subject: str) -> list[int]:
+    """The whole numbers of a constant. Raises the error of the layer where the ``subject`` is computed."""
+    numbers = known_list(ctx, value)
+    if numbers is None:
+        ctx.fail(f"{subject} must be known")
+    return numbers
+
+
 def int64_list(ctx: Context, value: Value) -> Value:
     """``value`` as a list of int64, as ONNX takes axes and shapes."""
     numbers = known_list(ctx, value)

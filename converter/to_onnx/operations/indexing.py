@@ -6,7 +6,7 @@ from typing import Union
 
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.compressed_weights import CompressedWeights, compressed_weights
-from converter.to_onnx.layers import concat, known_list, rank_of, reshape, scalar, squeeze, transpose, unsqueeze
+from converter.to_onnx.layers import concat, list_of, rank_of, reshape, scalar, squeeze, transpose, unsqueeze
 from converter.to_onnx.operator_rows import writes
 from converter.to_onnx.undone import before_wrap, pair_of
 from ir_runtime.graph import element_types
@@ -18,9 +18,7 @@ _Gather = Union[ir.Gather1, ir.Gather7, ir.Gather8]
 @ir_op(ir.Gather1, ir.Gather7, ir.Gather8)
 def gather(ctx: Context, op: _Gather, x: Value, indices: Value, axis: Value) -> Value:
     """Gather; GatherND within shared first dimensions"""
-    at = known_list(ctx, axis)
-    if at is None:
-        ctx.fail("the axis must be known")
+    at = list_of(ctx, axis, "the axis")
     batch = getattr(op, "batch_dims", 0)
     if batch:
         batch = batch % rank_of(ctx, indices, "the indices")

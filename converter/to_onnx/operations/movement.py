@@ -8,6 +8,7 @@ from converter.to_onnx.layers import (
     int64_list,
     known_axes,
     known_list,
+    list_of,
     rank_of,
     reshape,
     reshape_exactly,
@@ -58,9 +59,7 @@ def _keeps_zeros(ctx: Context) -> bool:
 @ir_op(ir.Transpose1)
 def transpose(ctx: Context, op: ir.Transpose1, x: Value, order: Value) -> Value:
     """Transpose, whose order must be known"""
-    numbers = known_list(ctx, order)
-    if numbers is None:
-        ctx.fail("the order of the dimensions must be known")
+    numbers = list_of(ctx, order, "the order of the dimensions")
     return turned(ctx, x, numbers) if numbers else ctx.emit("Transpose", x)
 
 

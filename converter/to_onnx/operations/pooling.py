@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.layers import concat, known_list, rank_of, reduce, shape_of
+from converter.to_onnx.layers import concat, known_list, list_of, rank_of, reduce, shape_of
 from converter.to_onnx.windows import dilations_of, padding, spatial
 from ir_runtime.graph import Dimension, element_types
 from ir_runtime.operations import pooling as ir
@@ -118,9 +118,7 @@ def max_pool_with_indices(ctx: Context, op: ir.IndexedMaxPool, x: Value) -> list
 @ir_op(ir.AdaptiveAvgPool8, local_function=True)
 def adaptive_average_pool(ctx: Context, op: ir.AdaptiveAvgPool8, x: Value, shape: Value) -> Value:
     """GlobalAveragePool, AveragePool, or for unequal regions a product with their shares along each dimension"""
-    counts = known_list(ctx, shape)
-    if counts is None:
-        ctx.fail("the shape of the output must be known")
+    counts = list_of(ctx, shape, "the shape of the output")
     if all(count == 1 for count in counts):
         return ctx.emit("GlobalAveragePool", x)
     sizes = x.shape.dims[2:] if x.shape.has_rank else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.layers import known_list, rank_of, transpose, unsqueeze
+from converter.to_onnx.layers import list_of, rank_of, transpose, unsqueeze
 from ir_runtime.graph import element_types
 from ir_runtime.operations import scatter as ir
 
@@ -14,9 +14,7 @@ _REDUCTIONS = {"sum": ("add", 16), "prod": ("mul", 16), "min": ("min", 18), "max
 
 
 def _axis(ctx: Context, axis: Value, x: Value) -> int:
-    numbers = known_list(ctx, axis)
-    if numbers is None:
-        ctx.fail("the axis must be known")
+    numbers = list_of(ctx, axis, "the axis")
     return numbers[0] % rank_of(ctx, x, "the data") if numbers[0] < 0 else numbers[0]
 
 

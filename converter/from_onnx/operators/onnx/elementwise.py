@@ -338,17 +338,7 @@ _one_input("Exp", _layer(ir.Exp1), (6, 13), inplace=(1,))
 _one_input("Log", _layer(ir.Log1), (6, 13), inplace=(1,))
 _one_input("Tanh", _layer(ir.Tanh1), (6, 13), inplace=(1,))
 _one_input("Erf", _erf, (9, 13))
-for _name, _cls, _versions in (
-    ("Sin", ir.Sin1, (7, 22)),
-    ("Cos", ir.Cos1, (7, 22)),
-    ("Tan", ir.Tan1, (7, 22)),
-    ("Asin", ir.Asin1, (7, 22)),
-    ("Acos", ir.Acos1, (7, 22)),
-    ("Atan", ir.Atan1, (7, 22)),
-    ("Sinh", ir.Sinh1, (9, 22)),
-    ("Cosh", ir.Cosh1, (9, 22)),
-    ("Asinh", ir.Asinh4, (9, 22)),
-    ("Acosh", ir.Acosh4, (9, 22)),
-    ("Atanh", ir.Atanh4, (9, 22)),
-):
-    _one_input(_name, _layer(_cls), _versions)
+for _cls in (ir.Sin1, ir.Cos1, ir.Tan1, ir.Asin1, ir.Acos1, ir.Atan1):
+    _one_input(_cls.type, _layer(_cls), (7, 22))
+for _cls in (ir.Sinh1, ir.Cosh1, ir.Asinh4, ir.Acosh4, ir.Atanh4):
+    _one_input(_cls.type, _layer(_cls), (9, 22))
