@@ -328,6 +328,24 @@ def broadcast_all(shapes: Iterable[PartialShape]) -> PartialShape:
     return result
 
 
+def require_rank(subject: str, shape: PartialShape, rank: int) -> PartialShape:
+    """The shape, of which only the rank may be unknown; :class:`InferenceError` for another rank."""
+    if shape.has_rank and shape.rank != rank:
+        raise InferenceError(f"{subject} must have {rank} dimensions, but the shape is {shape}")
+    return shape if shape.has_rank else PartialShape.of_rank(rank)
+
+
+def same_dimension(subject: str, *dimensions: Dimension) -> Dimension:
+    """The intersection of all dimensions; :class:`InferenceError` where it is empty."""
+    common = DYNAMIC
+    for dimension in dimensions:
+        merged = common.merge(dimension)
+        if merged is None:
+            raise InferenceError(f"{subject} must agree, but is {common} and {dimension}")
+        common = merged
+    return common
+
+
 def normalize_axis(axis: int, rank: int, subject: str = "axis") -> int:
     """``axis`` counted from the front; raises :class:`InferenceError` outside ``[-rank, rank)``."""
     if not -rank <= axis < rank:

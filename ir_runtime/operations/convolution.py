@@ -15,6 +15,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, ElementType, PartialShape
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
+from ir_runtime.graph.shapes import require_rank
 from ir_runtime.operations.windows import Window, pad_for, shifted
 
 from .elementwise import merge_types
@@ -403,10 +404,8 @@ class _Deformable(_Convolution):
         element_type = merge_types(inputs)
         if self.group < 1 or self.deformable_group < 1:
             raise InferenceError("group and deformable_group must be positive")
-        for subject, shape in (("data", data), ("offsets", offsets), ("weights", weights)):
-            if shape.has_rank and shape.rank != 4:
-                raise InferenceError(f"{subject} must have four dimensions, but are {shape}")
-        data, offsets, weights = (_with_rank(shape, 4) for shape in (data, offsets, weights))
+        subjects = ("data", "offsets", "weights")
+        data, offsets, weights = (require_rank(*pair, 4) for pair in zip(subjects, (data, offsets, weights)))
         _check_channels(data[1], weights[1] * self.group, data, weights)
         taps = weights[2] * weights[3] * (2 * self.deformable_group)
         if offsets[1].merge(taps) is None:

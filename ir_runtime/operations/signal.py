@@ -13,9 +13,9 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, PartialShape, normalize_axes
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
+from ir_runtime.graph.shapes import require_rank
 from ir_runtime.operations.windows import Window
 
-from .detection import require_rank
 from .elementwise import merge_real_types, merge_types
 
 Transform = Callable[..., Any]
