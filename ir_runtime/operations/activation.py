@@ -262,6 +262,9 @@ class _Shares(_AlongAxis):
     def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
         return np.zeros(()), np.ones(())
 
+    def evaluate(self, *inputs: Array) -> Array:
+        return computed_in_float32(lambda x: softmax(x, self.axis))(inputs[0])
+
 
 @operation("SoftMax", opset=1)
 class SoftMax1(_Shares):
@@ -274,16 +277,10 @@ class SoftMax1(_Shares):
         if self.axis < 0:
             raise InferenceError(f"SoftMax of opset1 takes no negative axis, but got {self.axis}")
 
-    def evaluate(self, *inputs: Array) -> Array:
-        return computed_in_float32(lambda x: softmax(x, self.axis))(inputs[0])
-
 
 @operation("SoftMax", opset=8)
 class SoftMax8(_Shares):
     """e^x / sum(e^x) along ``axis``, which may count from the end."""
-
-    def evaluate(self, *inputs: Array) -> Array:
-        return computed_in_float32(lambda x: softmax(x, self.axis))(inputs[0])
 
 
 @operation("LogSoftmax", opset=5)
