@@ -68,7 +68,11 @@ class Step:
     def to_info(self, tag: str) -> RuntimeInfo:
         """Return the step as an element of ``rt_info``."""
         values = self.to_dict().items()
-        texts = [(name, value if isinstance(value, str) else _to_json(value)) for name, value in values]
+        # Callers pass NumPy's numbers, too.
+        texts = [
+            (name, value if isinstance(value, str) else json.dumps(value, default=operator.methodcaller("item")))
+            for name, value in values
+        ]
         return RuntimeInfo(tag, (), tuple(RuntimeInfo(name, (("value", text),)) for name, text in texts))
 
     @classmethod
@@ -192,10 +196,6 @@ def digest_of_ir(source: Any) -> str:
 def digest_of(data: bytes) -> str:
     """Return the SHA-256 of ``data`` as the record has it."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
-
-
-def _to_json(values: Mapping[str, Any]) -> str:
-    return json.dumps(values, default=operator.methodcaller("item"))  # callers pass NumPy's numbers, too
 
 
 def _from_json(text: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import fields
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from converter.options import SWITCH, TEXT, TEXTS, described, option
+from converter.options import TEXT, TEXTS, described, option
 from ir_runtime.records import record
 
 if TYPE_CHECKING:
@@ -100,7 +100,6 @@ class EditOptions:
         False,
         "Convert the values of --replace-weight to the types of the weights.",
         "--cast-weights",
-        schema=SWITCH,
     )
     set_dim: str | Sequence[str] | Mapping[str, str | int] = _repeated(
         """A dimension of an input, "image:0=batch", "image:0=1", "image:0=?"; or a named dimension, "batch=1".

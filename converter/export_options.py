@@ -32,7 +32,7 @@ class ExportOptions:
         type=int,
         metavar="N",
     )
-    contrib: bool = option(False, "Use onnxruntime's own operators (com.microsoft), too.", "--contrib", schema=SWITCH)
+    contrib: bool = option(False, "Use onnxruntime's own operators (com.microsoft), too.", "--contrib")
     fp16: Literal["keep", "model", "unfold"] = option(
         "keep",
         """Weights in float16: keep them, compute the whole model in float16, or unfold them to float32.
@@ -52,7 +52,6 @@ class ExportOptions:
         ``onnx2ir``); with this its nodes stand in the graph, for readers that know no functions.
         """,
         "--inline-functions",
-        schema=SWITCH,
     )
 
     def __post_init__(self) -> None:

@@ -12,9 +12,8 @@ from converter.from_onnx.input_forms import OptionError
 from converter.from_onnx.options import Options, suggestions
 from ir_runtime.errors import ContradictionError, InferenceError
 from ir_runtime.files.file_kinds import IR, kind_of_path
-from ir_runtime.graph import ElementType, Model, Node, Output, PartialShape, make_node
+from ir_runtime.graph import ElementType, Model, Node, Output, PartialShape, TensorType, make_node
 from ir_runtime.graph.invariants import OPTIONS
-from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.reshaping import infer_again
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1

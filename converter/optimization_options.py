@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from converter.export_options import ExportOptions
-from converter.options import SWITCH, ConversionOptions, described, option, same_option
+from converter.options import ConversionOptions, described, option, same_option
 from ir_runtime.records import record
 
 if TYPE_CHECKING:
@@ -75,10 +75,9 @@ class OptimizationOptions:
         """,
         "--fp16",
         parameter="float16",  # it is a choice for export
-        schema=SWITCH,
     )
     fp16_io: bool = option(
-        False, "With fp16: inputs and outputs become float16, too.", "--fp16-io", schema=SWITCH, unused_in=["float32"]
+        False, "With fp16: inputs and outputs become float16, too.", "--fp16-io", unused_in=["float32"]
     )
     fp16_except: str | Sequence[str] = option(
         (),
@@ -87,7 +86,6 @@ class OptimizationOptions:
         For nodes whose results are too large or not exact enough in float16.
         """,
         "--fp16-except",
-        parameter="fp16_except",
         schema=ConversionOptions.__dataclass_fields__["skip_passes"].metadata["schema"],
         multiple=True,
         metavar="NAMES",

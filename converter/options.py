@@ -11,6 +11,7 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ir_runtime.records import record
@@ -48,8 +49,8 @@ def option(
     ``flags`` are the words of the command line (none: the option is Python's alone), ``parameter`` is the name of the
     parameter there, by default the field's. ``unused_in`` names branches of commands that refuse the option,
     ``requires`` another field without which it has no meaning. ``schema`` describes the value as JSON, from which the
-    type on the command line follows; it is None for a value that has no JSON. The other keywords are those of
-    ``click.Option``; ``path`` says what a path is to be.
+    type on the command line follows; it is None for a value that has no JSON, and follows from a default that is a
+    boolean. The other keywords are those of ``click.Option``; ``path`` says what a path is to be.
     """
     metadata = {
         "text": inspect.cleandoc(text),
@@ -58,7 +59,7 @@ def option(
         "group": group,
         "unused_in": tuple(unused_in),
         "requires": requires,
-        "schema": schema,
+        "schema": SWITCH if schema is None and isinstance(default, bool) else schema,
         "click": click,
     }
     return field(default=default, metadata=metadata)
@@ -84,7 +85,6 @@ def described(cls: type[T]) -> type[T]:
 
 
 _SHAPES, _LAYERS, _WEIGHTS, _STATES = "Inputs, outputs and shapes", "Layers", "Weights", "Language models"
-_FOLDERS = "Folders"
 _TRANSLATION = ("stateless", "folder")
 """Branches of ``convert`` that take a stateful IR or a folder, where no inputs and outputs can be chosen."""
 TEXT: Mapping[str, Any] = {"type": "string"}
@@ -152,7 +152,6 @@ class ConversionOptions:
         "--static",
         group=_SHAPES,
         unused_in=_TRANSLATION,
-        schema=SWITCH,
     )
     target: str = option(
         "cpu",
@@ -177,7 +176,6 @@ class ConversionOptions:
         "--fuse/--no-fuse",
         group=_LAYERS,
         unused_in=["stateless"],
-        schema=SWITCH,
     )
     skip_passes: str | Sequence[str] = option(
         (),
@@ -187,7 +185,6 @@ class ConversionOptions:
         ``onnx2ir convert`` prints as "Layers replaced by passes".
         """,
         "--skip-pass",
-        parameter="skip_passes",
         group=_LAYERS,
         unused_in=["stateless"],
         schema=TEXTS,
@@ -203,13 +200,11 @@ class ConversionOptions:
         "--exact",
         group=_LAYERS,
         unused_in=["stateless"],
-        schema=SWITCH,
     )
     extensions: Sequence[str | os.PathLike[str]] = option(
         (),
         "Python files that register operators.",
         "--extension",
-        parameter="extensions",
         group=_LAYERS,
         unused_in=_TRANSLATION,
         schema=TEXTS,
@@ -288,7 +283,6 @@ class SavingOptions:
         """,
         "--compress-to-fp16/--no-compress-to-fp16",
         group=_WEIGHTS,
-        schema=SWITCH,
         show_default=True,
     )
     compress: str | WeightCompression | None = option(
@@ -326,7 +320,6 @@ class SavingOptions:
         """,
         "--record/--no-record",
         group="Output",
-        schema=SWITCH,
     )
 
     @property
@@ -349,6 +342,9 @@ class SavingOptions:
             self.__dict__.update(check_saving(self))
 
 
+_of_folders = partial(option, group="Folders", unused_in=["stateless", "several", "model"])
+
+
 @described
 @record
 class FolderOptions:
@@ -357,32 +353,28 @@ class FolderOptions:
     {options}
     """
 
-    task: str | None = option(
+    task: str | None = _of_folders(
         None,
         """What the models of a folder are for, where that cannot be told: "text-ranking", "feature-extraction".
 
         ``onnx2ir inspect FOLDER`` shows the task that a folder is recognised for.
         """,
         "--task",
-        group=_FOLDERS,
-        unused_in=["stateless", "several", "model"],
         schema=TEXT,
         metavar="NAME",
     )
-    variant: str | None = option(
+    variant: str | None = _of_folders(
         None,
         """Which variant of the files of a folder to take: "q4" for model_q4.onnx, "q4,vision_encoder=fp16" for each.
 
         By default the file without an ending ("fp32"), or the only one.
         """,
         "--variant",
-        group=_FOLDERS,
-        unused_in=["stateless", "several", "model"],
         schema=TEXT,
         metavar="NAMES",
     )
 
-    preprocess_images: bool = option(
+    preprocess_images: bool = _of_folders(
         False,
         """Put the steps of preprocessor_config.json in front of a model of images, which then takes bytes.
 
@@ -390,9 +382,6 @@ class FolderOptions:
         crops, rescales and normalizes them. The file is not copied.
         """,
         "--preprocess-images",
-        group=_FOLDERS,
-        unused_in=["stateless", "several", "model"],
-        schema=SWITCH,
     )
 
     def __post_init__(self) -> None:
@@ -407,7 +396,7 @@ class FolderOptions:
 
 def parameter_of(entry: Field[Any]) -> str:
     """Return the name that the command line's parameter for a field has."""
-    return str(entry.metadata["parameter"] or entry.metadata["flags"].split("/")[0].lstrip("-").replace("-", "_"))
+    return str(entry.metadata["parameter"] or entry.name)
 
 
 def summary(entry: Field[Any]) -> str:

@@ -19,6 +19,12 @@ InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
 _INPUTS, _COMPARISON, _OUTPUT = "Inputs", "Comparison", "Output"
 _NOT_GIVEN, _NOT_IN_STEPS = ("given",), ("steps",)
 _as_for_convert = partial(same_option, ConversionOptions, group=_INPUTS, unused_in=_NOT_IN_STEPS)
+_of_inputs = partial(option, group=_INPUTS)
+_of_runs = partial(_of_inputs, unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS])
+_of_comparison = partial(option, group=_COMPARISON)
+_of_results = partial(_of_comparison, unused_in=_NOT_IN_STEPS, schema=SWITCH)
+_file = partial(option, None, unused_in=["several", *_NOT_IN_STEPS], schema=TEXT)
+_tolerance = partial(_of_comparison, None, schema={"type": "number", "minimum": 0})
 
 
 @described
@@ -43,7 +49,7 @@ class VerificationOptions:
     )
     output: str | Sequence[str] | None = _as_for_convert("output", 'As for convert: "a,b".')
     batch: int | None = _as_for_convert("batch", "As for convert: the first dimension of every input.")
-    inputs: InputSource = option(
+    inputs: InputSource = _of_inputs(
         None,
         """Inputs as .npz (by name) or .npy (for the only one).
 
@@ -52,68 +58,47 @@ class VerificationOptions:
         until the reference takes them.
         """,
         "--inputs",
-        group=_INPUTS,
         unused_in=_NOT_IN_STEPS,
         schema=TEXT,
         path="input",
     )
-    seed: int = option(
+    seed: int = _of_inputs(
         0,
         "Seed of the random inputs.",
         "--seed",
-        group=_INPUTS,
         unused_in=_NOT_GIVEN,
         schema={"type": "integer", "minimum": 0},
         type=int,
     )
-    samples: int = option(
+    samples: int = _of_runs(
         2,
         """How many random inputs.
 
         Where the IR has dynamic dimensions there is one more with other sizes.
         """,
         "--samples",
-        group=_INPUTS,
-        unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
         schema={"type": "integer", "minimum": 1},
     )
-    values: Mapping[str, str] | None = option(
+    values: Mapping[str, str] | None = _of_runs(
         None,
         "What to fill an input with: 0..1, zeros, ones, normal, mask.",
         "--values",
         parameter="ranges",
-        group=_INPUTS,
-        unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
         schema={"type": "object", "additionalProperties": TEXT},
         multiple=True,
         metavar="NAME=KIND",
     )
-    stress: bool = option(
+    stress: bool = _of_runs(
         False,
         """Also run on zeros, large, small and denormal numbers, infinities and NaN.
 
         Layers that decide on ties, equal operands, bounds and negative indices are compared, as ``layers`` does.
         """,
         "--stress",
-        group=_INPUTS,
-        unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS],
-        schema=SWITCH,
     )
-    rtol: float | None = option(
-        None,
-        "Relative tolerance instead of each type's own.",
-        "--rtol",
-        group=_COMPARISON,
-        schema={"type": "number", "minimum": 0},
-    )
-    atol: float | None = option(
-        None,
-        "Absolute tolerance instead of each type's own.",
-        "--atol",
-        group=_COMPARISON,
-        schema={"type": "number", "minimum": 0},
-    )
-    layers: bool | None = option(
+    rtol: float | None = _tolerance("Relative tolerance instead of each type's own.", "--rtol")
+    atol: float | None = _tolerance("Absolute tolerance instead of each type's own.", "--atol")
+    layers: bool | None = _of_results(
         None,
         """Compare inner tensors; by default where an output fails.
 
@@ -121,26 +106,17 @@ class VerificationOptions:
         inputs are right fails.
         """,
         "--layers/--no-layers",
-        group=_COMPARISON,
-        unused_in=_NOT_IN_STEPS,
-        schema=SWITCH,
     )
-    weights: bool = option(
-        True,
-        "Look for every weight of the file in the IR, bit by bit; by default.",
-        "--weights/--no-weights",
-        group=_COMPARISON,
-        unused_in=_NOT_IN_STEPS,
-        schema=SWITCH,
+    weights: bool = _of_results(
+        True, "Look for every weight of the file in the IR, bit by bit; by default.", "--weights/--no-weights"
     )
-    engine: str = option(
+    engine: str = _of_comparison(
         "numpy",
         "What runs the IR; openvino computes in float32, openvino-default in the precision that it chooses.",
         "--engine",
-        group=_COMPARISON,
         schema={"enum": ["numpy", "openvino", "openvino-default"]},
     )
-    device: str | None = option(
+    device: str | None = _of_comparison(
         None,
         """A device of OpenVINO that runs the IR: GPU, NPU, AUTO:GPU,CPU, HETERO:GPU,CPU, BATCH:GPU ...
 
@@ -148,11 +124,10 @@ class VerificationOptions:
         in float32.
         """,
         "--device",
-        group=_COMPARISON,
         schema=TEXT,
         metavar="NAME",
     )
-    config: Mapping[str, Any] | str | os.PathLike[str] | None = option(
+    config: Mapping[str, Any] | str | os.PathLike[str] | None = _of_comparison(
         None,
         """Properties of OpenVINO's device: KEY=VALUE, or a JSON file of them.
 
@@ -161,21 +136,14 @@ class VerificationOptions:
         """,
         "--config",
         parameter="configuration",
-        group=_COMPARISON,
         schema={"type": "object"},
         multiple=True,
         metavar="FILE|KEY=VALUE",
     )
-    against: Model | str | os.PathLike[str] | None = option(
-        None,
-        "Another IR (.xml) that must have the same outputs.",
-        "--against",
-        group=_COMPARISON,
-        unused_in=["several", *_NOT_IN_STEPS],
-        schema=TEXT,
-        path="input",
+    against: Model | str | os.PathLike[str] | None = _file(
+        "Another IR (.xml) that must have the same outputs.", "--against", group=_COMPARISON, path="input"
     )
-    accept_unproven: bool = option(
+    accept_unproven: bool = _of_comparison(
         False,
         """Let models pass that nothing shows to be different, nor to be equal.
 
@@ -183,11 +151,8 @@ class VerificationOptions:
         its derivation without effect on the numbers.
         """,
         "--accept-unproven",
-        group=_COMPARISON,
-        schema=SWITCH,
     )
-    attest: str | os.PathLike[str] | None = option(
-        None,
+    attest: str | os.PathLike[str] | None = _file(
         """Write an in-toto statement about the files and the verdict.
 
         It has the digests of both models, the options, versions, the verdict and the errors of each output. It is not
@@ -195,43 +160,26 @@ class VerificationOptions:
         """,
         "--attest",
         group=_OUTPUT,
-        unused_in=["several", *_NOT_IN_STEPS],
-        schema=TEXT,
         path="output",
-        metavar="FILE",
     )
-    attestation: str | os.PathLike[str] | None = option(
-        None,
+    attestation: str | os.PathLike[str] | None = _file(
         """Check such a statement: digests, options and the verdict have to be those of now.
 
         Options of the statement hold where they are not given.
         """,
         "--attestation",
         group=_COMPARISON,
-        unused_in=["several", *_NOT_IN_STEPS],
-        schema=TEXT,
         path="input",
-        metavar="FILE",
     )
-    minimise: str | os.PathLike[str] | None = option(
-        None,
+    minimise: str | os.PathLike[str] | None = _file(
         "Write the smallest part of both models that shows the first wrong layer.",
         "--minimise",
         group=_OUTPUT,
-        unused_in=["several", *_NOT_IN_STEPS],
-        schema=TEXT,
         path="folder",
         metavar="FOLDER",
     )
-    report: str | os.PathLike[str] | None = option(
-        None,
-        "Write an HTML page with the graph and all differences.",
-        "--report",
-        group=_OUTPUT,
-        unused_in=["several", *_NOT_IN_STEPS],
-        schema=TEXT,
-        path="output",
-        metavar="FILE",
+    report: str | os.PathLike[str] | None = _file(
+        "Write an HTML page with the graph and all differences.", "--report", group=_OUTPUT, path="output"
     )
 
     def __post_init__(self) -> None:

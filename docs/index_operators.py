@@ -17,6 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from converter.from_onnx import translation
 from converter.from_onnx.translation import families, registry
 
 
@@ -38,7 +39,9 @@ def indexed() -> dict[str, dict[str, list[str]]]:
         return recorded
 
     for name in ("onnx_op", "onnx_form", "refuse_op"):
-        setattr(registry, name, recording(getattr(registry, name)))
+        recorded = recording(getattr(registry, name))
+        for module in (registry, translation):  # from which the families import it
+            setattr(module, name, recorded)
     families.import_all_families()
     return {
         domain: {op_type: sorted(operators[op_type]) for op_type in sorted(operators)}

@@ -7,15 +7,14 @@ from typing import Any
 
 import click
 
-from converter.command_line.json_output import print_json
 from converter.command_line.options import check_output, field_options, output_option
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, State, guarded
+from converter.command_line.verify import report_written
 from converter.editing_options import LISTS, EditOptions, SplitData
 from converter.export_options import ExternalData
 from converter.options import on_command_line, parameter_of
 from converter.stages import stage
-from ir_runtime.report import size_text
 
 
 @main.command("edit")
@@ -58,8 +57,4 @@ def edit_command(
             files = result.save(target, external_data=external_data, split_size=split_size)
     for note in result.notes:
         state.inform(f"note: {note}")
-    if as_json:
-        sizes = {str(path): path.stat().st_size for path in files}
-        print_json(state, {"notes": list(result.notes), "options": options.to_dict(), "files": sizes})
-    else:
-        state.inform("Wrote " + ", ".join(f"{path} ({size_text(path.stat().st_size)})" for path in files))
+    report_written(state, as_json, {"notes": list(result.notes), "options": options.to_dict()}, files, "")

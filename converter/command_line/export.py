@@ -12,10 +12,9 @@ from converter.command_line.json_output import print_json
 from converter.command_line.options import check_output, field_options, output_option, read_fields
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
-from converter.command_line.verify import exit_of, print_report
+from converter.command_line.verify import report_written
 from converter.export_options import ExportOptions, ExternalData
 from converter.stages import stage
-from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report
@@ -86,18 +85,8 @@ def export(
         with state.working(f"Verifying {target.name}"):
             report = verify(target, model, inputs=inputs, seed=seed, weights=False, report=page)
     count = len(exported.graph.calls)
-    if as_json:
-        result: dict[str, Any] = {"onnx": str(target), "opset": exported.opset, "nodes": count}
-        result["files"] = {str(path): path.stat().st_size for path in files}
-        if report is not None:
-            result["verification"] = report.to_dict()
-        print_json(state, result)
-    else:
-        sizes = ", ".join(f"{path} ({size_text(path.stat().st_size)})" for path in files)
-        state.inform(f"Wrote {sizes}: {count} nodes of opset {exported.opset}")
-        if report is not None:
-            print_report(report)
-    exit_of(report)
+    result = {"onnx": str(target), "opset": exported.opset, "nodes": count}
+    report_written(state, as_json, result, files, f": {count} nodes of opset {exported.opset}", report)
 
 
 def _export_folder(

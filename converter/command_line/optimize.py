@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.branches import refuse_unused
-from converter.command_line.json_output import print_json
 from converter.command_line.options import check_output, field_options, output_option, read_fields
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, State, guarded
-from converter.command_line.verify import exit_of, print_report
+from converter.command_line.verify import report_written
 from converter.export_options import ExternalData
 from converter.optimization_options import OptimizationOptions
 from converter.stages import stage
-from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report
@@ -76,17 +74,7 @@ def optimize_command(
 
         with state.working(f"Verifying {target.name}"):
             report = verify(model, target, input=options.input, batch=options.batch, inputs=inputs, seed=seed)
-    if as_json:
-        described: dict[str, Any] = {"onnx": str(target), **result.to_dict()}
-        described["files"] = {str(path): path.stat().st_size for path in files}
-        if report is not None:
-            described["verification"] = report.to_dict()
-        print_json(state, described)
-    else:
-        sizes = ", ".join(f"{path} ({size_text(path.stat().st_size)})" for path in files)
-        nodes = f"{result.nodes_before} nodes became {result.nodes}, of opset {result.opset}"
-        stay = f"; {len(result.kept)} stay as they are" if result.kept else ""
-        wide = f"; {len(result.float32)} compute in float32 (--json lists them)" if result.float32 else ""
-        state.inform(f"Wrote {sizes}: {nodes}{stay}{wide}")
-        print_report(report)
-    exit_of(report)
+    nodes = f": {result.nodes_before} nodes became {result.nodes}, of opset {result.opset}"
+    stay = f"; {len(result.kept)} stay as they are" if result.kept else ""
+    wide = f"; {len(result.float32)} compute in float32 (--json lists them)" if result.float32 else ""
+    report_written(state, as_json, {"onnx": str(target), **result.to_dict()}, files, f"{nodes}{stay}{wide}", report)

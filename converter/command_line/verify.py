@@ -16,6 +16,7 @@ from converter.command_line.several import Outcome, finish_several, for_each
 from converter.command_line.state import MODEL_FILE, State, guarded
 from converter.report.tables import out
 from converter.verification_options import VerificationOptions
+from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
     from converter.equivalence import Report
@@ -157,6 +158,19 @@ def print_report(report: Printed | None) -> None:
     """Print a report to stdout, where there is one."""
     if report is not None:
         report.draw(out())
+
+
+def report_written(
+    state: State, as_json: bool, result: dict[str, Any], files: Sequence[Path], text: str, report: Report | None = None
+) -> None:
+    """Print ``result`` with the sizes of the files that were written, or these and ``text``; end as the report says."""
+    if as_json:
+        verification = {} if report is None else {"verification": report.to_dict()}
+        print_json(state, {**result, "files": {str(path): path.stat().st_size for path in files}, **verification})
+    else:
+        state.inform("Wrote " + ", ".join(f"{path} ({size_text(path.stat().st_size)})" for path in files) + text)
+        print_report(report)
+    exit_of(report)
 
 
 def exit_of(report: Report | StepsReport | None) -> None:

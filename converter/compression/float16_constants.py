@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from ir_runtime.errors import ModelError
-from ir_runtime.graph import Array, Model, Node, RuntimeInfo, Tensor, element_types, infer_types, make_node
+from ir_runtime.graph import Array, Model, Node, RuntimeInfo, Tensor, TensorType, element_types, infer_types, make_node
 from ir_runtime.graph.invariants import COMPRESSION
-from ir_runtime.graph.operation import TensorType
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Binary, Convert1, Unary
 from ir_runtime.operations.inputs_outputs import Const1

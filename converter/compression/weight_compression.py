@@ -31,9 +31,8 @@ import numpy as np
 
 from converter.errors import ConversionError
 from converter.stages import progress_of
-from ir_runtime.graph import Model, Node, Output, RuntimeInfo, Tensor, element_types, make_node
+from ir_runtime.graph import Model, Node, Operation, Output, RuntimeInfo, Tensor, element_types, make_node
 from ir_runtime.graph.invariants import COMPRESSION
-from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.convolution import (
     Convolution1,
     ConvolutionBackpropData1,

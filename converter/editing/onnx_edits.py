@@ -12,10 +12,10 @@ from onnx import helper
 
 from converter.editing.onnx_model import (
     OnnxModel,
-    bodies_of,
     defined_in,
     initializers_of,
     reads_of,
+    rename_declared,
     rename_reads,
 )
 from converter.editing.operators import OperatorText
@@ -24,7 +24,7 @@ from converter.errors import InvalidModelError
 from converter.from_onnx.input_forms import OptionError
 from converter.from_onnx.options import suggestions
 from converter.onnx_file.domains import normalize_domain
-from converter.onnx_file.skeleton import place_of, refer, tensors_in
+from converter.onnx_file.skeleton import graphs_in, place_of, refer, tensors_in
 from converter.onnx_file.types import element_type_of, onnx_number
 
 
@@ -183,7 +183,7 @@ def _collect_weights(graph: onnx.GraphProto, weights: dict[str, list[onnx.Tensor
         values = [entry.t for entry in node.attribute if entry.name == "value"]
         if node.op_type == "Constant" and not normalize_domain(node.domain) and values:
             weights.setdefault(node.output[0], []).append(values[0])
-        for body in bodies_of(node):
+        for body in graphs_in(node):
             _collect_weights(body, weights)
 
 
@@ -293,20 +293,17 @@ def _rename_everywhere(model: OnnxModel, names: Mapping[str, str]) -> None:
     """Rename the tensors of the main graph and those of bodies."""
     model.rename({name: new for name, new in names.items() if name in defined_in(model.graph)})
     for node in model.graph.node:
-        for body in bodies_of(node):
+        for body in graphs_in(node):
             _rename_in_body(body, names)
 
 
 def _rename_in_body(body: onnx.GraphProto, names: Mapping[str, str]) -> None:
     own = {name: names[name] for name in defined_in(body) if name in names}
-    for value in (*body.input, *body.output, *body.value_info, *body.initializer):
-        value.name = own.get(value.name, value.name)
-    for sparse in body.sparse_initializer:
-        sparse.values.name = own.get(sparse.values.name, sparse.values.name)
+    rename_declared(body, own)
     for node in body.node:
         rename_reads(node, own)
         node.output[:] = [own.get(name, name) for name in node.output]
-        for inner in bodies_of(node):
+        for inner in graphs_in(node):
             _rename_in_body(inner, names)
 
 
@@ -336,7 +333,7 @@ def _rename_calls(nodes: Any, differing: set[tuple[str, str]], prefix: str) -> N
     for node in nodes:
         if (node.domain, node.op_type) in differing:
             node.op_type = f"{prefix}{node.op_type}".replace("/", "_")
-        for body in bodies_of(node):
+        for body in graphs_in(node):
             _rename_calls(body.node, differing, prefix)
 
 
@@ -390,7 +387,7 @@ def strip(model: OnnxModel, parts: Sequence[str]) -> None:
         while nodes:
             node = nodes.pop()
             node.ClearField("name")
-            nodes += [inner for body in bodies_of(node) for inner in body.node]
+            nodes += [inner for body in graphs_in(node) for inner in body.node]
 
 
 def _clear(message: Any, fields: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from converter.from_onnx.options import Options, suggestions
 from converter.onnx_file import messages
 from converter.onnx_file.messages import to_onnx
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
-from converter.onnx_file.skeleton import EMBEDDED, place_of, refer, tensors_in
+from converter.onnx_file.skeleton import EMBEDDED, graphs_in, place_of, refer, tensors_in
 from converter.onnx_file.types import element_type_of
 from converter.optimization.source import Source
 from converter.to_onnx.names import Names
@@ -300,10 +300,7 @@ class OnnxModel:
     def rename(self, names: Mapping[str, str]) -> None:
         """Rename tensors of the main graph, where its bodies read them, too."""
         graph = self.graph
-        for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
-            value.name = names.get(value.name, value.name)
-        for sparse in graph.sparse_initializer:
-            sparse.values.name = names.get(sparse.values.name, sparse.values.name)
+        rename_declared(graph, names)
         for annotation in graph.quantization_annotation:
             annotation.tensor_name = names.get(annotation.tensor_name, annotation.tensor_name)
             for entry in annotation.quant_parameter_tensor_names:
@@ -322,17 +319,16 @@ def rename_reads(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
             held[place] = names.get(held[place], held[place])
 
 
-def bodies_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Yield the graphs of a node."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
-
-
 def initializers_of(graph: onnx.GraphProto) -> list[str]:
     """Return the names of a graph's initializers."""
     return [*(entry.name for entry in graph.initializer), *(entry.values.name for entry in graph.sparse_initializer)]
+
+
+def rename_declared(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
+    """Rename the inputs, outputs, constants and declared values of a graph."""
+    sparse_values = (sparse.values for sparse in graph.sparse_initializer)
+    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer, *sparse_values):
+        value.name = names.get(value.name, value.name)
 
 
 def defined_in(graph: onnx.GraphProto) -> set[str]:
@@ -346,7 +342,7 @@ def references(node: onnx.NodeProto, hidden: Collection[str] = ()) -> Iterator[R
     for place, name in enumerate(node.input):
         if name and name not in hidden:
             yield node.input, place
-    for body in bodies_of(node):
+    for body in graphs_in(node):
         own = defined_in(body).union(hidden)
         for inner in body.node:
             yield from references(inner, own)
@@ -373,7 +369,7 @@ def _inner(node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
 
 def _forget_types(node: onnx.NodeProto) -> None:
     """Remove the shapes that the bodies of a node declare, which may follow from those around them."""
-    for body in bodies_of(node):
+    for body in graphs_in(node):
         body.ClearField("value_info")
         for value in (*body.input, *body.output):
             if value.type.HasField("tensor_type"):
@@ -390,7 +386,7 @@ def _called(
     while pending:
         node = pending.pop()
         key = (node.domain, node.op_type)
-        pending += [inner for body in bodies_of(node) for inner in body.node]
+        pending += [inner for body in graphs_in(node) for inner in body.node]
         if key in functions and key not in called:
             called.add(key)
             pending += functions[key].node

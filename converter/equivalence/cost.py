@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ir_runtime import Model, ModelError
-from ir_runtime.graph import Output
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Output, TensorType
 from ir_runtime.records import record
 
 _MOST_BYTES = 1 << 29

@@ -13,7 +13,7 @@ from converter.equivalence.references import OnnxReference
 from converter.errors import VerificationError
 from converter.onnx_file.types import element_type_of
 from ir_runtime import Model, ModelError
-from ir_runtime.graph import Array, Node
+from ir_runtime.graph import Array
 from ir_runtime.operations.inputs_outputs import ReadValue3, ReadValue6
 from ir_runtime.records import record
 
@@ -132,7 +132,7 @@ class IrDecoder:
         config: Mapping[str, Any] | None = None,
     ) -> None:
         self._inputs = {name for node in model.parameters for name in node.end_names}
-        needed = [node.end_names[0] for node in model.parameters if not _is_known(node)]
+        needed = [n.end_names[0] for n in model.parameters if {*n.end_names}.isdisjoint((*_OF_LANGUAGE_MODELS, BEAMS))]
         if needed:
             raise VerificationError(f"steps need a language model, but the IR has the inputs {', '.join(needed)}")
         self._engine = session_in(engine, model, path, device=device, config=config)
@@ -167,7 +167,3 @@ def _places(mask: Array, count: int) -> Array:
     """The positions of the last ``count`` tokens; those of padding are 1, as openvino-genai has them."""
     places: Array = np.where(mask == 0, 1, np.cumsum(mask, axis=1) - 1)[:, -count:]
     return places
-
-
-def _is_known(node: Node) -> bool:
-    return any(name in (*_OF_LANGUAGE_MODELS, BEAMS) for name in node.end_names)

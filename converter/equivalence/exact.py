@@ -26,9 +26,8 @@ from converter.onnx_file.reader import ModelSource
 from converter.stages import silent
 from ir_runtime import Model
 from ir_runtime.execution.wide_floats import in_float64
-from ir_runtime.graph import Array, element_types
+from ir_runtime.graph import Array, Operation, TensorType, element_types
 from ir_runtime.graph.invariants import PASSES
-from ir_runtime.graph.operation import Operation, TensorType
 from ir_runtime.rewriting import graph_pass
 from ir_runtime.rewriting.constant_folding import as_tuple
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from converter.equivalence.rederivation import derived_like
@@ -12,7 +11,7 @@ from converter.onnx_file.model_info import DeclaredInfo
 from converter.onnx_file.reader import open_model
 from ir_runtime.files.xml_reader import read_model
 from ir_runtime.graph import Model
-from ir_runtime.graph.model_difference import LayerChange, ModelDifference, compare_models
+from ir_runtime.graph.model_difference import LayerChange, ModelDifference, compare_models, different_entries
 
 
 def compare_files(first: Path, second: Path) -> tuple[ModelDifference, Model]:
@@ -25,7 +24,7 @@ def compare_files(first: Path, second: Path) -> tuple[ModelDifference, Model]:
     if sides[0] is None and sides[1] is None:
         models = [as_model(open_model(path)) for path in (first, second)]
         difference = compare_models(*models)
-        changes = tuple(_of_headers(*models))
+        changes = tuple(different_entries(*map(_header, models)))
         if changes:
             difference.changed.insert(0, LayerChange(models[0].name, models[1].name, "model", changes))
         return difference, models[0]
@@ -39,15 +38,8 @@ def compare_files(first: Path, second: Path) -> tuple[ModelDifference, Model]:
     return compare_models(left, right), left
 
 
-def _of_headers(first: Model, second: Model) -> Iterator[str]:
-    """What differs around the graphs: opsets, producer, metadata, and the names of inputs and outputs."""
-    ours, theirs = (_header(model) for model in (first, second))
-    for name in dict.fromkeys([*ours, *theirs]):
-        if ours.get(name) != theirs.get(name):
-            yield f"{name} is {ours.get(name, 'missing')} where the other model has {theirs.get(name, 'none')}"
-
-
 def _header(model: Model) -> dict[str, str]:
+    """What stands around a graph: opsets, producer, metadata, and the names of inputs and outputs."""
     info = DeclaredInfo.of(model.runtime_info)
     header = {**info.values, **{f"opset of {domain}": str(version) for domain, version in info.opsets.items()}}
     header |= {f"metadata '{key}'": repr(value) for key, value in info.metadata.items()}

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ir_runtime import Model
-from ir_runtime.graph import Node, Output, normalize_axis
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Node, Output, TensorType, normalize_axis
 from ir_runtime.operations.elementwise import Convert1, Select1
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8, GatherElements6, GatherND5, GatherND8
 from ir_runtime.operations.movement import Concat1

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from converter.equivalence.rounded_weights import RoundedWeights
-from ir_runtime.graph import Array, Node, Output, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Array, Node, Operation, Output, element_types
 from ir_runtime.operations.elementwise import Round5
 from ir_runtime.operations.pooling import AvgPool
 from ir_runtime.operations.quantization import FakeQuantize1
@@ -145,7 +144,8 @@ class Spread:
         for node in self._part:
             inputs = [values[source] for source in node.inputs]
             if self._is_stepped(node):
-                inputs[0] = _near_the_middle(node, inputs, generator)
+                steps = generator.uniform(-_NEAR_THE_MIDDLE, _NEAR_THE_MIDDLE, inputs[0].shape)
+                inputs[0] = moved_by_steps(node.op, inputs, steps)
             results = self._run(node, inputs)
             if self._rounded.holds(node):
                 results = (self._rounded.perturbed(node, results[0], generator),)
@@ -160,10 +160,6 @@ def _nudge(value: Array, generator: np.random.Generator) -> Array:
     with np.errstate(all="ignore"):
         share = (generator.random(value.shape, np.float32) - np.float32(0.5)) * (2 * float(np.finfo(value.dtype).eps))
         return np.asarray(value + value * share.astype(value.dtype), value.dtype)
-
-
-def _near_the_middle(node: Node, inputs: Sequence[Array], generator: np.random.Generator) -> Array:
-    return moved_by_steps(node.op, inputs, generator.uniform(-_NEAR_THE_MIDDLE, _NEAR_THE_MIDDLE, inputs[0].shape))
 
 
 def moved_by_steps(op: Operation, inputs: Sequence[Array], share: Array | float) -> Array:

@@ -22,8 +22,7 @@ from converter.equivalence.required_dimensions import with_required_dimensions
 from converter.equivalence.sides import Run, Sides
 from converter.errors import VerificationError
 from ir_runtime import Port
-from ir_runtime.graph import Array, Output, PartialShape
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Array, Output, PartialShape, TensorType
 from ir_runtime.records import record
 
 _MORE_SEEDS = 2

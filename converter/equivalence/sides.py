@@ -176,20 +176,14 @@ class Sides:
                 f"{self.engine.name}{alone}"
             )
         if comparison.absent:
-            some = ", ".join(f"'{name}'" for name in comparison.absent[:3]) + (
-                " ..." if len(comparison.absent) > 3 else ""
-            )
             self.notes.append(
-                f"{len(comparison.absent)} inner tensors have no counterpart in the IR ({some}): "
+                f"{len(comparison.absent)} inner tensors have no counterpart in the IR ({_first(comparison.absent)}): "
                 f"they were compared with the layers around them"
             )
         if comparison.defined:
-            some = ", ".join(f"'{name}'" for name in comparison.defined[:3]) + (
-                " ..." if len(comparison.defined) > 3 else ""
-            )
             self.notes.append(
-                f"{self.reference.name} computes {some} otherwise than ONNX defines it: the IR agrees with onnx's own "
-                f"evaluator"
+                f"{self.reference.name} computes {_first(comparison.defined)} otherwise than ONNX defines it: "
+                "the IR agrees with onnx's own evaluator"
             )
         if comparison.bodies:
             self.notes.append(f"the bodies of {len(comparison.bodies)} layers were compared as a whole")
@@ -228,3 +222,7 @@ class Sides:
         if fault is None:
             return ""
         return f"; the first layer that is wrong although its inputs are right is '{fault.layer}' ({fault.type})"
+
+
+def _first(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names[:3]) + (" ..." if len(names) > 3 else "")

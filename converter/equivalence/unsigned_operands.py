@@ -18,6 +18,7 @@ import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from converter.onnx_file.domains import MICROSOFT
+from converter.onnx_file.skeleton import graphs_in
 
 _OFFSET = 128
 
@@ -62,12 +63,8 @@ def _key(node: NodeProto) -> tuple[str, str]:
 def _nodes(graph: onnx.GraphProto) -> Iterator[NodeProto]:
     for node in graph.node:
         yield node
-        for body in _bodies(node):
+        for body in graphs_in(node):
             yield from _nodes(body)
-
-
-def _bodies(node: NodeProto) -> list[onnx.GraphProto]:
-    return [body for attribute in node.attribute for body in (attribute.g, *attribute.graphs) if body.node]
 
 
 class _Rewriter:
@@ -84,7 +81,7 @@ class _Rewriter:
 
     def run(self) -> None:
         for node in self._graph.node:
-            for body in _bodies(node):
+            for body in graphs_in(node):
                 _Rewriter(body, self._types).run()
             for operand in _OPERANDS.get(_key(node), ()):
                 self._make_unsigned(node, operand)

@@ -27,9 +27,8 @@ from converter.onnx_file.model_info import declared_shape, model_info, model_ops
 from converter.onnx_file.node_order import in_order, node_name, read_names, subgraphs
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of
-from ir_runtime.graph import Model, Node, Output, PartialShape, Tensor, element_types
+from ir_runtime.graph import Model, Node, Operation, Output, PartialShape, Tensor, TensorType, element_types
 from ir_runtime.graph.model import InputMap, OutputMap, SubGraph
-from ir_runtime.graph.operation import Operation, TensorType
 
 _ANY = TensorType(element_types.dynamic, PartialShape.dynamic())
 _CONSTANT = "Constant"

@@ -243,101 +243,87 @@ class ModelProto(Message):
     functions: Sequence[FunctionProto] = ()
 
 
-def _declare(message: type[Message], *declared: tuple[int, str, int | type[Message], bool]) -> None:
-    """Numbers, names and kinds of a message's fields, as ``onnx.proto`` declares them."""
+_SINGLE: Mapping[str, int] = {"str": TEXT, "bytes": BYTES, "int": INT, "float": FLOAT}
+_REPEATED: Mapping[str, int] = {"str": TEXTS, "bytes": BYTES_LIST, "int": INTS, "float": FLOATS}
+"""Annotation of a field, or of its items -> what it holds; other annotations are messages."""
+_NARROWER: Mapping[str, int] = {"raw_data": RAW, "double_data": DOUBLES, "uint64_data": UINTS}
+"""Fields that hold something narrower than their annotation says."""
+
+
+def _declare(message: type[Message], **numbers: int) -> None:
+    """Give the fields of a message their numbers in ``onnx.proto``."""
     fields: dict[int, Field] = {}
-    for number, name, held, repeated in declared:
-        if isinstance(held, int):
+    for name, number in numbers.items():
+        annotation = message.__annotations__[name]
+        item = annotation.removeprefix("Sequence[").removesuffix("]")
+        is_single = item == annotation
+        held = _NARROWER.get(name, (_SINGLE if is_single else _REPEATED).get(item))
+        if held is None:
+            fields[number << 3 | 2] = Field(MESSAGE if is_single else MESSAGES, name, globals()[item])
+        else:
             fields[number << 3 | _WIRE_TYPES.get(held, 2)] = Field(held, name, None)
             if held in (INTS, UINTS, FLOATS, DOUBLES):
                 fields[number << 3 | 2] = Field(held, name, None)
-        else:
-            fields[number << 3 | 2] = Field(MESSAGES if repeated else MESSAGE, name, held)
     message.fields = fields
 
 
-def _single(number: int, name: str, held: int | type[Message]) -> tuple[int, str, int | type[Message], bool]:
-    return number, name, held, False
-
-
-def _repeated(number: int, name: str, held: type[Message]) -> tuple[int, str, int | type[Message], bool]:
-    return number, name, held, True
-
-
-_declare(StringStringEntryProto, _single(1, "key", TEXT), _single(2, "value", TEXT))
-_declare(OperatorSetIdProto, _single(1, "domain", TEXT), _single(2, "version", INT))
+_declare(StringStringEntryProto, key=1, value=2)
+_declare(OperatorSetIdProto, domain=1, version=2)
 _declare(
     TensorProto,
-    *(
-        _single(1, "dims", INTS),
-        _single(2, "data_type", INT),
-        _single(4, "float_data", FLOATS),
-        _single(5, "int32_data", INTS),
-    ),
-    *(
-        _single(6, "string_data", BYTES_LIST),
-        _single(7, "int64_data", INTS),
-        _single(8, "name", TEXT),
-        _single(9, "raw_data", RAW),
-    ),
-    *(_single(10, "double_data", DOUBLES), _single(11, "uint64_data", UINTS)),
-    *(_repeated(13, "external_data", StringStringEntryProto), _single(14, "data_location", INT)),
+    dims=1,
+    data_type=2,
+    float_data=4,
+    int32_data=5,
+    string_data=6,
+    int64_data=7,
+    name=8,
+    raw_data=9,
+    double_data=10,
+    uint64_data=11,
+    external_data=13,
+    data_location=14,
 )
-_declare(
-    SparseTensorProto, _single(1, "values", TensorProto), _single(2, "indices", TensorProto), _single(3, "dims", INTS)
-)
-_declare(DimensionProto, _single(1, "dim_value", INT), _single(2, "dim_param", TEXT))
-_declare(TensorShapeProto, _repeated(1, "dim", DimensionProto))
-_declare(TensorTypeProto, _single(1, "elem_type", INT), _single(2, "shape", TensorShapeProto))
-_declare(SequenceTypeProto, _single(1, "elem_type", TypeProto))
-_declare(
-    TypeProto,
-    *(_single(1, "tensor_type", TensorTypeProto), _single(4, "sequence_type", SequenceTypeProto)),
-    *(_single(5, "map_type", MapTypeProto), _single(8, "sparse_tensor_type", TensorTypeProto)),
-    _single(9, "optional_type", SequenceTypeProto),
-)
-_declare(ValueInfoProto, _single(1, "name", TEXT), _single(2, "type", TypeProto))
+_declare(SparseTensorProto, values=1, indices=2, dims=3)
+_declare(DimensionProto, dim_value=1, dim_param=2)
+_declare(TensorShapeProto, dim=1)
+_declare(TensorTypeProto, elem_type=1, shape=2)
+_declare(SequenceTypeProto, elem_type=1)
+_declare(TypeProto, tensor_type=1, sequence_type=4, map_type=5, sparse_tensor_type=8, optional_type=9)
+_declare(ValueInfoProto, name=1, type=2)
 _declare(
     AttributeProto,
-    *(_single(1, "name", TEXT), _single(21, "ref_attr_name", TEXT), _single(20, "type", INT), _single(2, "f", FLOAT)),
-    *(_single(3, "i", INT), _single(4, "s", BYTES), _single(5, "t", TensorProto), _single(6, "g", GraphProto)),
-    *(_single(22, "sparse_tensor", SparseTensorProto), _single(14, "tp", TypeProto), _single(7, "floats", FLOATS)),
-    *(_single(8, "ints", INTS), _single(9, "strings", BYTES_LIST), _repeated(10, "tensors", TensorProto)),
-    _repeated(11, "graphs", GraphProto),
+    name=1,
+    ref_attr_name=21,
+    type=20,
+    f=2,
+    i=3,
+    s=4,
+    t=5,
+    g=6,
+    sparse_tensor=22,
+    tp=14,
+    floats=7,
+    ints=8,
+    strings=9,
+    tensors=10,
+    graphs=11,
 )
-_declare(
-    NodeProto,
-    *(_single(1, "input", TEXTS), _single(2, "output", TEXTS), _single(3, "name", TEXT), _single(4, "op_type", TEXT)),
-    *(_single(7, "domain", TEXT), _repeated(5, "attribute", AttributeProto)),
-)
-_declare(
-    GraphProto,
-    *(_repeated(1, "node", NodeProto), _single(2, "name", TEXT), _repeated(5, "initializer", TensorProto)),
-    *(_repeated(15, "sparse_initializer", SparseTensorProto), _repeated(11, "input", ValueInfoProto)),
-    *(_repeated(12, "output", ValueInfoProto), _repeated(13, "value_info", ValueInfoProto)),
-)
-_declare(
-    FunctionProto,
-    *(
-        _single(1, "name", TEXT),
-        _single(4, "input", TEXTS),
-        _single(5, "output", TEXTS),
-        _single(6, "attribute", TEXTS),
-    ),
-    *(_repeated(11, "attribute_proto", AttributeProto), _repeated(7, "node", NodeProto)),
-    *(_repeated(9, "opset_import", OperatorSetIdProto), _single(10, "domain", TEXT)),
-)
+_declare(NodeProto, input=1, output=2, name=3, op_type=4, domain=7, attribute=5)
+_declare(GraphProto, node=1, name=2, initializer=5, sparse_initializer=15, input=11, output=12, value_info=13)
+_declare(FunctionProto, name=1, input=4, output=5, attribute=6, attribute_proto=11, node=7, opset_import=9, domain=10)
 _declare(
     ModelProto,
-    *(
-        _single(1, "ir_version", INT),
-        _repeated(8, "opset_import", OperatorSetIdProto),
-        _single(2, "producer_name", TEXT),
-    ),
-    *(_single(3, "producer_version", TEXT), _single(4, "domain", TEXT), _single(5, "model_version", INT)),
-    _single(6, "doc_string", TEXT),
-    *(_single(7, "graph", GraphProto), _repeated(14, "metadata_props", StringStringEntryProto)),
-    _repeated(25, "functions", FunctionProto),
+    ir_version=1,
+    opset_import=8,
+    producer_name=2,
+    producer_version=3,
+    domain=4,
+    model_version=5,
+    doc_string=6,
+    graph=7,
+    metadata_props=14,
+    functions=25,
 )
 
 

@@ -20,6 +20,7 @@ from onnx import (
 
 from converter.errors import ConversionError
 from converter.onnx_file.reader import OnnxFile
+from converter.onnx_file.skeleton import graphs_in
 from converter.onnx_file.types import element_type_of
 from ir_runtime.records import record
 
@@ -98,9 +99,7 @@ def _graphs(graph: GraphProto | FunctionProto) -> Iterator[GraphProto | Function
         current = pending.pop()
         yield current
         for node in current.node:
-            for attribute in node.attribute:
-                pending += [attribute.g] if attribute.HasField("g") else []
-                pending += attribute.graphs
+            pending += graphs_in(node)
 
 
 def _tensors(node: NodeProto) -> list[AttributeProto]:

@@ -16,7 +16,7 @@ from converter.errors import UnsupportedModelError
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import TensorProto, to_onnx
 from converter.onnx_file.reader import OnnxFile
-from converter.onnx_file.skeleton import EMBEDDED, tensors_in
+from converter.onnx_file.skeleton import EMBEDDED, graphs_in, tensors_in
 from converter.onnx_file.types import element_type_of
 from converter.optimization.naming import SMALL_BYTES, Naming, ends_of, sort_nodes
 from converter.optimization.source import Source, names_in
@@ -261,10 +261,9 @@ def _drop_unread(graph: onnx.GraphProto, left_out: LeftOut | None) -> None:
     while nodes:
         node = nodes.pop()
         read.update(node.input)
-        for attribute in node.attribute:
-            for body in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
-                read.update(value.name for value in body.output)
-                nodes += body.node
+        for body in graphs_in(node):
+            read.update(value.name for value in body.output)
+            nodes += body.node
     unread = [place for place, tensor in enumerate(graph.initializer) if tensor.name not in read]
     for place in reversed(unread):
         del graph.initializer[place]

@@ -14,10 +14,10 @@ from converter.onnx_file.attribute_values import attribute_value
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import AttributeProto
 from converter.onnx_file.node_order import node_name
+from converter.onnx_file.skeleton import graphs_in
 from converter.to_onnx.graph import Call, Graph, Value
 from converter.to_onnx.names import Names, bodies_of
-from ir_runtime.graph import ElementType, PartialShape, element_types
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import ElementType, PartialShape, TensorType, element_types
 
 if TYPE_CHECKING:
     from converter.optimization.source import Source
@@ -206,7 +206,7 @@ def _all_names(graph: onnx.GraphProto) -> set[str]:
     names = {value.name for value in (*graph.input, *graph.output, *graph.initializer)}
     for node in graph.node:
         names.update(node.output)
-        for body in _bodies(node):
+        for body in graphs_in(node):
             names |= _all_names(body)
     return names
 
@@ -215,17 +215,10 @@ def _rename(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
     for node in graph.node:
         node.input[:] = [renamed.get(name, name) for name in node.input]
         node.output[:] = [renamed.get(name, name) for name in node.output]
-        for body in _bodies(node):
+        for body in graphs_in(node):
             _rename(body, renamed)
             for value in body.output:
                 value.name = renamed.get(value.name, value.name)
-
-
-def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def _value(name: str, element_type: ElementType) -> Value:

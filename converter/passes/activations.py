@@ -13,14 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ir_runtime.graph import Node, Output
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Node, Operation, Output
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations.elementwise import Abs1, Divide1, Exp1, Log1, Tanh1
 from ir_runtime.rewriting import (
     Builder,
     Match,
-    NotMatched,
     Pattern,
     Replacement,
     anything,
@@ -80,15 +78,6 @@ def _of(write: Callable[[Pattern], Pattern]) -> Pattern:
     return write(anything("x", is_real))
 
 
-def _replacement(builder: Builder, node: Node, pattern: Pattern, op: type[Operation]) -> Replacement:
-    match = pattern.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
-    if not has_shape_of(node.outputs[0], match["x"]):
-        return fail("its rank is not that of the input")
-    return match.check_private() or builder.emit(op(), *_inputs(builder, match))
-
-
 def _inputs(builder: Builder, match: Match) -> list[Output]:
     x = match["x"]
     return [x, builder.like(match.array("beta").reshape(()), x)] if "beta" in match else [x]
@@ -97,11 +86,13 @@ def _inputs(builder: Builder, match: Match) -> list[Output]:
 def _register(name: str, pattern: Pattern, op: type[Operation]) -> None:
     """Register the pass that fuses ``pattern`` into one activation."""
 
-    def replace(builder: Builder, node: Node) -> Replacement:
-        return _replacement(builder, node, pattern, op)
+    def fuse(builder: Builder, node: Node, match: Match) -> Replacement:
+        if not has_shape_of(node.outputs[0], match["x"]):
+            return fail("its rank is not that of the input")
+        return builder.emit(op(), *_inputs(builder, match))
 
-    replace.__doc__ = f"Replace the layers that exporters emit for {op.type} by that layer."
-    passes.replaces(name)(replace)
+    fuse.__doc__ = f"Replace the layers that exporters emit for {op.type} by that layer."
+    passes.fuses(name, pattern)(fuse)
 
 
 _register("swishes", _of(_swish), ir.Swish4)

@@ -15,11 +15,10 @@ from collections.abc import Sequence
 
 from ir_runtime.analysis.polynomials import Polynomial
 from ir_runtime.analysis.shared_shapes import symbolic_shapes
-from ir_runtime.graph import Node
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Node, Operation
 from ir_runtime.operations.blocks import DepthToSpace1, ShuffleChannels1
 from ir_runtime.operations.movement import Reshape1, Transpose1
-from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, constant, fail, layer
+from ir_runtime.rewriting import Builder, Match, Replacement, anything, constant, fail, layer
 
 from .registry import passes
 
@@ -31,12 +30,9 @@ _DEPTH_TO_SPACE: dict[tuple[int, ...], str] = {(0, 3, 4, 1, 5, 2): "blocks_first
 _Dims = Sequence[Polynomial]
 
 
-@passes.replaces("channel_shuffles")
-def channel_shuffle(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("channel_shuffles", _PATTERN)
+def channel_shuffle(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace three layers by one."""
-    match = _PATTERN.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
     order = tuple(match.array("order").reshape(-1).tolist())
     x, first, last = (symbolic_shapes().dims(value) for value in (match["x"], match["first"], node.outputs[0]))
     if x is None or first is None or last is None or len(x) < 3 or not x[1].value:
@@ -44,7 +40,7 @@ def channel_shuffle(builder: Builder, node: Node) -> Replacement:
     op = _shuffle(order, x, first, last) or _blocks(order, x, first, last)
     if op is None:
         return fail(f"{list(order)} shuffles neither channels nor blocks, or dimensions are not those of the data")
-    return match.check_private() or builder.emit(op, match["x"])
+    return builder.emit(op, match["x"])
 
 
 def _shuffle(order: tuple[int, ...], x: _Dims, first: _Dims, last: _Dims) -> Operation | None:

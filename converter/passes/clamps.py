@@ -49,7 +49,7 @@ def _limits(node: Node) -> tuple[Output, float, float] | None:
         return node.inputs[0], 0.0, math.inf
     if not isinstance(op, (Minimum1, Maximum1)):
         return None
-    for x, other in (node.inputs, node.inputs[::-1]):
+    for x, other in node.orders:
         constant = other.type.constant
         if constant is not None and constant.size == 1 and has_shape_of(node.outputs[0], x):
             limit = float(constant.reshape(-1)[0])

@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from ir_runtime.graph import Model, Node, Output, Part, Tensor, element_types
+from ir_runtime.graph import Model, Node, Output, Part, Tensor, TensorType, element_types
 from ir_runtime.graph.invariants import PRECISION, allowed_growth, constant_bytes
-from ir_runtime.graph.operation import TensorType
 from ir_runtime.rewriting import Builder, NotMatched, PassTrace, UniqueNames, fail, graph_pass
 from ir_runtime.rewriting.constant_folding import fold, is_decompression
 

@@ -56,10 +56,5 @@ def _holds(wide: ElementType, narrow: ElementType) -> bool:
         low, high = np.iinfo(narrow.dtype).min, np.iinfo(narrow.dtype).max
         if _is_whole(wide):
             return bool(np.iinfo(wide.dtype).min <= low and high <= np.iinfo(wide.dtype).max)
-        return wide in _FLOATS and bool(2 ** (_precision(wide)) >= high)
+        return wide in _FLOATS and 2 ** (int(finfo(wide).nmant) + 1) >= high
     return narrow in _FLOATS and wide in _FLOATS and wide.bits > narrow.bits
-
-
-def _precision(element_type: ElementType) -> int:
-    """The bits of a float's significant digits."""
-    return int(finfo(element_type).nmant) + 1

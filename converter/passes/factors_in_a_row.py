@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ir_runtime.graph import Array, Node
+from ir_runtime.graph import Array, Node, Operation
 from ir_runtime.graph.element_types import finfo
-from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.elementwise import Add1, Multiply1
-from ir_runtime.rewriting import Builder, NotMatched, Pattern, Replacement, anything, constant, fail, layer
+from ir_runtime.rewriting import Builder, Match, Pattern, Replacement, anything, constant, either, fail, layer
 
 from .idioms import is_real
 from .registry import passes
@@ -25,20 +24,14 @@ _MAX_BYTES = 1 << 16
 
 
 def _twice(operation: type[Operation]) -> Pattern:
-    inner = layer(operation, anything("x", is_real), constant("a"), commutative=True)
-    return layer(operation, inner, constant("b"), commutative=True)
+    inner = layer(operation, anything("x", is_real), constant("a"))
+    return layer(operation, inner, constant("b"))
 
 
-_PATTERNS: dict[type[Operation], Pattern] = {Multiply1: _twice(Multiply1), Add1: _twice(Add1)}
-
-
-@passes.replaces("factors_in_a_row")
-def factor_in_a_row(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("factors_in_a_row", either(_twice(Multiply1), _twice(Add1)))
+def factor_in_a_row(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace two products or sums by one."""
     operation: type[Operation] = Multiply1 if isinstance(node.op, Multiply1) else Add1
-    match = _PATTERNS[operation].match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
     element_type = match["x"].element_type
     tensors = [match[name].tensor for name in "ab"]
     if any(tensor is None or tensor.byte_size > _MAX_BYTES for tensor in tensors) or element_type.bits < 16:
@@ -53,9 +46,6 @@ def factor_in_a_row(builder: Builder, node: Node) -> Replacement:
     usual = _are_usual(info.maxexp, a, b, joined) if operation is Multiply1 else _add_up(info.nmant, a, b, joined)
     if not usual:
         return fail("the constants are not of ordinary size, or round what is in between")
-    why_not = match.check_private()
-    if why_not is not None:
-        return why_not
     factor = builder.computed(operation.type, joined, element_type, [match["a"], match["b"]])
     return builder.emit(operation(), match["x"], factor)
 

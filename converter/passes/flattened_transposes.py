@@ -17,7 +17,7 @@ from ir_runtime.analysis.polynomials import Polynomial
 from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node
 from ir_runtime.operations.movement import Reshape1, Transpose1
-from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, constant, fail, layer, layers
+from ir_runtime.rewriting import Builder, Match, Replacement, anything, constant, fail, layer, layers
 
 from .registry import passes
 
@@ -25,12 +25,9 @@ _FLAT = layer(Reshape1, anything("x"), anything("flat shape"), name="flat")
 _PATTERN = layer(Reshape1, layer(Transpose1, _FLAT, constant("order")), anything("shape"))
 
 
-@passes.replaces("flattened_transposes")
-def flattened_transpose(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("flattened_transposes", _PATTERN)
+def flattened_transpose(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace the three layers by one Transpose."""
-    match = _PATTERN.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
     if match.array("order").reshape(-1).tolist() != [0, 2, 1]:
         return fail("it does not swap the last two dimensions")
     shapes = symbolic_shapes()
@@ -43,7 +40,7 @@ def flattened_transpose(builder: Builder, node: Node) -> Replacement:
     if len(x) > 3 and any(shapes.low(dimension) < 1 for dimension in (*x[1:-2], x[-1])):
         return fail("a dimension may be 0")
     axes = [*range(len(x) - 2), len(x) - 1, len(x) - 2]
-    return match.check_private() or layers.transpose(builder, match["x"], builder.constant(axes))
+    return layers.transpose(builder, match["x"], builder.constant(axes))
 
 
 def _agree(target: Sequence[Polynomial], dims: Sequence[Polynomial]) -> bool:

@@ -157,8 +157,7 @@ def _fold(node: Node, unique: UniqueNames) -> list[Node] | NotMatched:
 
 def _data(step: Node) -> Output:
     """The input of a scale or a shift that is not constant, or the first one."""
-    commutative = isinstance(step.op, (Add1, Multiply1)) and step.inputs[0].tensor is not None
-    return step.inputs[1] if commutative else step.inputs[0]
+    return step.inputs[1] if step.op.commutative and step.inputs[0].tensor is not None else step.inputs[0]
 
 
 def _channels(node: Node, weights: int) -> _Channels | NotMatched:

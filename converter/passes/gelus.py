@@ -17,7 +17,7 @@ import math
 from ir_runtime.graph import Node
 from ir_runtime.operations.activation import Gelu7
 from ir_runtime.operations.elementwise import Erf1, Power1, Tanh1
-from ir_runtime.rewriting import Builder, NotMatched, Pattern, Replacement, anything, either, fail, layer, number
+from ir_runtime.rewriting import Builder, Match, Pattern, Replacement, anything, either, fail, layer, number
 
 from .idioms import divided_by, has_shape_of, is_real, plus, times
 from .registry import passes
@@ -51,13 +51,10 @@ def _approximate() -> Pattern:
 _PATTERN = either(_exact(), _approximate())
 
 
-@passes.replaces("gelus")
-def gelu(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("gelus", _PATTERN)
+def gelu(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace the product by Gelu."""
-    match = _PATTERN.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
     if not has_shape_of(node.outputs[0], match["x"]):
         return fail("its rank is not that of the input")
     mode = "ERF" if "erf" in match else "TANH"
-    return match.check_private() or builder.emit(Gelu7(approximation_mode=mode), match["x"])
+    return builder.emit(Gelu7(approximation_mode=mode), match["x"])

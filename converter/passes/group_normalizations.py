@@ -16,7 +16,18 @@ from ir_runtime.graph import Dimension, Node, Output, normalize_axes
 from ir_runtime.operations.elementwise import Add1, Multiply1
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.operations.normalization import MVN6, GroupNormalization12
-from ir_runtime.rewriting import Builder, Match, NotMatched, Pattern, Replacement, anything, constant, fail, layer
+from ir_runtime.rewriting import (
+    Builder,
+    Match,
+    NotMatched,
+    Pattern,
+    Replacement,
+    anything,
+    constant,
+    either,
+    fail,
+    layer,
+)
 
 from .idioms import is_real, is_stored, of_channels
 from .registry import passes
@@ -38,20 +49,13 @@ _GROUPS = _groups()
 _MADE = layer(
     GroupNormalization12, anything("x"), anything("scale", is_stored), anything("bias", is_stored), name="made"
 )
-_FOLLOWED = layer((Add1, Multiply1), _MADE, anything("values", is_stored), commutative=True)
+_FOLLOWED = layer((Add1, Multiply1), _MADE, anything("values", is_stored))
 
 
-@passes.replaces("group_normalizations")
-def group_normalization(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("group_normalizations", either(_GROUPS, _FOLLOWED))
+def group_normalization(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace the last Reshape by GroupNormalization, which includes the product and the sum behind it."""
-    is_first = isinstance(node.op, Reshape1)
-    match = (_GROUPS if is_first else _FOLLOWED).match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
-    why = match.check_private()
-    if why is not None:
-        return why
-    return _normalize(builder, match) if is_first else _followed(builder, node, match)
+    return _normalize(builder, match) if isinstance(node.op, Reshape1) else _followed(builder, node, match)
 
 
 def _normalize(builder: Builder, match: Match) -> Replacement:

@@ -42,12 +42,12 @@ def of_channels(value: Output, x: Output) -> Array | None:
 
 def times(a: Pattern, b: Pattern) -> Pattern:
     """A product, in either order."""
-    return layer(Multiply1, a, b, commutative=True)
+    return layer(Multiply1, a, b)
 
 
 def plus(a: Pattern, b: Pattern) -> Pattern:
     """A sum, in either order."""
-    return layer(Add1, a, b, commutative=True)
+    return layer(Add1, a, b)
 
 
 def divided_by(a: Pattern, divisor: float) -> Pattern:

@@ -49,7 +49,7 @@ def _summand(node: Node) -> tuple[Output, Array] | NotMatched:
     """Return the other summand and the constant, which is negative where it is subtracted."""
     if not isinstance(node.op, (Add1, Subtract1)) or node.op.auto_broadcast != "numpy":
         return fail(f"layer '{node.name}' is no sum")
-    for x, other in (node.inputs, node.inputs[::-1])[: 2 if isinstance(node.op, Add1) else 1]:
+    for x, other in node.orders:
         if other.tensor is not None and other.tensor.byte_size <= _MAX_BYTES and x.element_type.bits >= 8:
             with np.errstate(over="ignore"):
                 values = other.tensor.array()

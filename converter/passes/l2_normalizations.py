@@ -24,7 +24,6 @@ from ir_runtime.operations.reduction import ReduceL2_4, ReduceSum1
 from ir_runtime.rewriting import (
     Builder,
     Match,
-    NotMatched,
     Pattern,
     Replacement,
     anything,
@@ -52,11 +51,11 @@ def _pattern() -> Pattern:
     x, axes, epsilon = anything("x", is_real), constant("axes"), constant("epsilon")
     norm = layer(ReduceL2_4, x, axes, check=keeps_dims)
     limited = either(
-        layer(Maximum1, norm, epsilon, commutative=True, name="limited norm"),
+        layer(Maximum1, norm, epsilon, name="limited norm"),
         layer(Clamp1, norm, check=_has_no_upper_limit, name="clamped norm"),
     )
     total = layer(ReduceSum1, either(layer(Power1, x, number(2)), times(x, x)), axes, check=keeps_dims)
-    largest = layer(Maximum1, total, epsilon, commutative=True, name="limited squares")
+    largest = layer(Maximum1, total, epsilon, name="limited squares")
     inside = either(largest, plus(total, epsilon))
     root = either(limited, layer(Sqrt1, inside), layer(Power1, inside, number(0.5)))
     reciprocal = either(layer(Divide1, number(1), root), layer(Power1, inside, number(-0.5)))
@@ -66,12 +65,9 @@ def _pattern() -> Pattern:
 _QUOTIENT = _pattern()
 
 
-@passes.replaces("l2_normalizations")
-def l2_normalization(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("l2_normalizations", _QUOTIENT)
+def l2_normalization(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace the norm and the quotient by NormalizeL2."""
-    match = _QUOTIENT.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
     x = match["x"]
     if x.element_type not in (element_types.f32, element_types.f64):
         return fail("the numbers are floats of 16 bits")
@@ -80,9 +76,6 @@ def l2_normalization(builder: Builder, node: Node) -> Replacement:
         return fail("what keeps the norm from 0 is not one number of ordinary size")
     if not has_shape_of(node.outputs[0], x) or not match.array("axes").size:
         return fail("its rank is not that of the input, or nothing is summed")
-    why = match.check_private()
-    if why is not None:
-        return why
     is_least = any(name in match for name in ("limited norm", "clamped norm", "limited squares"))
     op = NormalizeL21(eps=epsilon, eps_mode="max" if is_least else "add")
     return builder.emit(op, x, builder.constant(match.array("axes").reshape(-1)))

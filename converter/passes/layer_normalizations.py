@@ -22,7 +22,6 @@ from ir_runtime.operations.reduction import ReduceMean1
 from ir_runtime.rewriting import (
     Builder,
     Match,
-    NotMatched,
     Pattern,
     Replacement,
     anything,
@@ -38,7 +37,7 @@ from .idioms import has_shape_of, is_real, keeps_dims, plus, times
 from .registry import passes
 
 
-def _patterns() -> tuple[Pattern, Pattern]:
+def _pattern() -> Pattern:
     x = anything("x", is_real)
     mean = layer(ReduceMean1, x, constant("axes"), check=keeps_dims)
     centred = layer(Subtract1, x, mean)
@@ -47,25 +46,21 @@ def _patterns() -> tuple[Pattern, Pattern]:
     epsilon = constant("epsilon")
     padded_variance = plus(variance, epsilon)
     root = either(layer(Sqrt1, padded_variance), layer(Power1, padded_variance, number(0.5)))
-    outside = layer(Add1, layer(Sqrt1, variance), epsilon, commutative=True, name="outside")
+    outside = layer(Add1, layer(Sqrt1, variance), epsilon, name="outside")
     deviation = either(root, outside)
     reciprocal = either(layer(Divide1, number(1), deviation), layer(Power1, padded_variance, number(-0.5)))
     quotient = either(layer(Divide1, centred, deviation), times(centred, reciprocal))
     factor = either(reciprocal, times(reciprocal, anything("scale")))
     affine = plus(times(x, factor), layer(Subtract1, anything("bias"), times(mean, factor)))
-    return quotient, affine
+    return either(quotient, affine)
 
 
-_QUOTIENT, _AFFINE = _patterns()
+_PATTERN = _pattern()
 
 
-@passes.replaces("layer_normalizations")
-def layer_normalization(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("layer_normalizations", _PATTERN)
+def layer_normalization(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace mean, variance and quotient by MVN."""
-    # Both forms end in a layer type of their own: Add the affine one, Divide or Multiply the quotient.
-    match = (_AFFINE if isinstance(node.op, Add1) else _QUOTIENT).match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
     x, epsilon = match["x"], match.array("epsilon")
     if epsilon.size != 1 or not float(epsilon.reshape(-1)[0]) > 0:
         return fail("the epsilon is not a positive scalar")
@@ -73,9 +68,6 @@ def layer_normalization(builder: Builder, node: Node) -> Replacement:
         return fail("the shape of the result is not that of the input")
     if not _same_axes(x, match):
         return fail("mean and variance are taken along different axes")
-    failure = match.check_private()
-    if failure is not None:
-        return failure
     mode = "outside_sqrt" if "outside" in match else "inside_sqrt"
     op = MVN6(eps=float(epsilon.reshape(-1)[0]), normalize_variance=True, eps_mode=mode)
     normalized = builder.emit(op, x, builder.constant(match.array("axes").reshape(-1)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ir_runtime.graph import Node, Output
 from ir_runtime.operations.elementwise import LogicalNot1, Select1
-from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, layer
+from ir_runtime.rewriting import Builder, Match, Replacement, anything, layer
 
 from .registry import passes
 
@@ -27,10 +27,7 @@ _PATTERN = layer(
 )
 
 
-@passes.replaces("negated_conditions")
-def negated_condition(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("negated_conditions", _PATTERN)
+def negated_condition(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace a Select by a negated condition by one by the condition itself."""
-    match = _PATTERN.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
-    return match.check_private() or builder.emit(Select1(), match["condition"], match["b"], match["a"])
+    return builder.emit(Select1(), match["condition"], match["b"], match["a"])

@@ -26,7 +26,6 @@ _NEUTRAL = {
     LogicalAnd1: True,
     LogicalOr1: False,
 }
-_COMMUTATIVE = (Add1, Multiply1, LogicalAnd1, LogicalOr1)
 _MAX_BYTES = 1 << 16
 """Larger constants are not read: they are weights."""
 
@@ -35,7 +34,7 @@ _MAX_BYTES = 1 << 16
 def neutral_element(builder: Builder, node: Node) -> Replacement:
     """Let what reads the result read the operand."""
     neutral = _NEUTRAL[type(node.op)]
-    for x, other in (node.inputs, node.inputs[::-1])[: 1 + isinstance(node.op, _COMMUTATIVE)]:
+    for x, other in node.orders:
         if _is_everywhere(other, neutral):
             if not keeps_shape(x, other, node.outputs[0]):
                 return fail("the constant may change the shape")

@@ -14,19 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from ir_runtime.graph import Node, Output
+from ir_runtime.operations import elementwise as ir
 from ir_runtime.operations.activation import PReLU1, ReLU1
-from ir_runtime.operations.elementwise import (
-    Greater1,
-    GreaterEqual1,
-    Less1,
-    LessEqual1,
-    Maximum1,
-    Minimum1,
-    Negative1,
-    Select1,
-    Subtract1,
-)
-from ir_runtime.rewriting import Builder, NotMatched, Pattern, Replacement, anything, either, fail, layer, number
+from ir_runtime.rewriting import Builder, Match, Pattern, Replacement, anything, either, fail, layer, number
 
 from .idioms import has_shape_of, is_real, is_stored, of_channels, plus, times
 from .registry import passes
@@ -35,29 +25,26 @@ from .registry import passes
 def _pattern() -> Pattern:
     x = anything("x", is_real)
     slope, opposite = anything("slope", is_stored), anything("opposite", is_stored)
-    positive, flipped = layer(ReLU1, x), layer(ReLU1, layer(Negative1, x))
-    negative = either(layer(Minimum1, x, number(0), commutative=True), layer(Negative1, flipped))
+    positive, flipped = layer(ReLU1, x), layer(ReLU1, layer(ir.Negative1, x))
+    negative = either(layer(ir.Minimum1, x, number(0)), layer(ir.Negative1, flipped))
     scaled = times(x, slope)
-    below = either(layer((Less1, LessEqual1), x, number(0)), layer((Greater1, GreaterEqual1), number(0), x))
-    above = either(layer((Greater1, GreaterEqual1), x, number(0)), layer((Less1, LessEqual1), number(0), x))
+    below = either(layer((ir.Less1, ir.LessEqual1), x, number(0)), layer((ir.Greater1, ir.GreaterEqual1), number(0), x))
+    above = either(layer((ir.Greater1, ir.GreaterEqual1), x, number(0)), layer((ir.Less1, ir.LessEqual1), number(0), x))
     return either(
         plus(positive, either(times(negative, slope), times(flipped, opposite))),
-        layer(Subtract1, positive, either(times(flipped, slope), times(negative, opposite))),
-        layer(Maximum1, x, scaled, commutative=True, name="greater"),
-        layer(Select1, below, scaled, x),
-        layer(Select1, above, x, scaled),
+        layer(ir.Subtract1, positive, either(times(flipped, slope), times(negative, opposite))),
+        layer(ir.Maximum1, x, scaled, name="greater"),
+        layer(ir.Select1, below, scaled, x),
+        layer(ir.Select1, above, x, scaled),
     )
 
 
 _PATTERN = _pattern()
 
 
-@passes.replaces("prelus")
-def prelu(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("prelus", _PATTERN)
+def prelu(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace the sum, the maximum or the Select by PReLU."""
-    match = _PATTERN.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
     x = match["x"]
     slope: Output = match["opposite" if "opposite" in match else "slope"]
     if not has_shape_of(node.outputs[0], x) or x.shape.rank == 0:
@@ -71,4 +58,4 @@ def prelu(builder: Builder, node: Node) -> Replacement:
     if "greater" in match and not ((values > 0) & (values <= 1)).all():
         return fail("a slope is not above 0, or above 1")
     slopes = builder.constant(np.asarray(values), x.element_type)
-    return match.check_private() or builder.emit(PReLU1(), x, slopes)
+    return builder.emit(PReLU1(), x, slopes)

@@ -13,32 +13,35 @@ from __future__ import annotations
 import math
 
 from ir_runtime.graph import Node, Output, normalize_axes
+from ir_runtime.operations import reduction as ir
 from ir_runtime.operations.elementwise import Abs1, Power1, Sqrt1
-from ir_runtime.operations.reduction import (
-    ReduceL1_4,
-    ReduceL2_4,
-    ReduceMax1,
-    ReduceMean1,
-    ReduceMin1,
-    ReduceSum1,
-    Reduction,
+from ir_runtime.rewriting import (
+    Builder,
+    Match,
+    NotMatched,
+    Replacement,
+    anything,
+    constant,
+    either,
+    fail,
+    layer,
+    number,
 )
-from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, constant, either, fail, layer, number
 
 from .idioms import divided_by, has_shape_of, is_real, times
 from .registry import passes
 
 _X = anything("x", is_real)
-_L1 = layer(ReduceSum1, layer(Abs1, _X), anything("axes"))
-_SQUARES = layer(ReduceSum1, either(layer(Power1, _X, number(2)), times(_X, _X)), anything("axes"), name="sum")
+_L1 = layer(ir.ReduceSum1, layer(Abs1, _X), anything("axes"))
+_SQUARES = layer(ir.ReduceSum1, either(layer(Power1, _X, number(2)), times(_X, _X)), anything("axes"), name="sum")
 _L2 = layer(Sqrt1, _SQUARES)
-_IN_A_ROW = (ReduceMean1, ReduceSum1, ReduceMax1, ReduceMin1)
+_IN_A_ROW = (ir.ReduceMean1, ir.ReduceSum1, ir.ReduceMax1, ir.ReduceMin1)
 
 
 @passes.replaces("means")
 def mean(builder: Builder, node: Node) -> Replacement:
     """Replace a sum over its number of elements by ReduceMean."""
-    total = next((value for value in node.inputs if isinstance(value.node.op, ReduceSum1)), None)
+    total = next((value for value in node.inputs if isinstance(value.node.op, ir.ReduceSum1)), None)
     if total is None:
         return fail("no operand is made by ReduceSum")
     x, axes = total.node.inputs
@@ -49,41 +52,35 @@ def mean(builder: Builder, node: Node) -> Replacement:
     if not dims or not all(dim.is_static and dim.value for dim in dims):
         return fail("how many elements are summed is not known")
     count = math.prod(dim.value for dim in dims)
-    match = divided_by(layer(ReduceSum1, anything("x", is_real), constant("axes")), count).match(node.outputs[0])
+    match = divided_by(layer(ir.ReduceSum1, anything("x", is_real), constant("axes")), count).match(node.outputs[0])
     if isinstance(match, NotMatched):
         return match
     if not has_shape_of(node.outputs[0], total):
         return fail("its rank is not that of the sum")
-    return match.check_private() or builder.emit(ReduceMean1(keep_dims=_keeps_dims(total)), x, axes)
+    return match.check_private() or builder.emit(ir.ReduceMean1(keep_dims=_keeps_dims(total)), x, axes)
 
 
-@passes.replaces("absolute_sums")
-def absolute_sum(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("absolute_sums", _L1)
+def absolute_sum(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace a sum of magnitudes by ReduceL1."""
-    match = _L1.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
-    op = ReduceL1_4(keep_dims=_keeps_dims(node.outputs[0]))
-    return match.check_private() or builder.emit(op, match["x"], match["axes"])
+    op = ir.ReduceL1_4(keep_dims=_keeps_dims(node.outputs[0]))
+    return builder.emit(op, match["x"], match["axes"])
 
 
-@passes.replaces("roots_of_squares")
-def root_of_squares(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("roots_of_squares", _L2)
+def root_of_squares(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace the root of a sum of squares by ReduceL2."""
-    match = _L2.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
     if not has_shape_of(match.node("sum").inputs[0], match["x"]):
         return fail("the rank of the squares is not that of the input")
-    op = ReduceL2_4(keep_dims=_keeps_dims(match["sum"]))
-    return match.check_private() or builder.emit(op, match["x"], match["axes"])
+    op = ir.ReduceL2_4(keep_dims=_keeps_dims(match["sum"]))
+    return builder.emit(op, match["x"], match["axes"])
 
 
 @passes.replaces("reductions_in_a_row", *_IN_A_ROW)
 def reduction_in_a_row(builder: Builder, node: Node) -> Replacement:
     """Let the second of two reductions reduce the dimensions of both."""
     inner, op = node.inputs[0].node, node.op
-    assert isinstance(op, Reduction)
+    assert isinstance(op, ir.Reduction)
     if type(inner.op) is not type(op) or inner.op.attributes() != op.attributes():
         return fail("no reduction of the same kind is before it")
     x, first = inner.inputs[0], inner.inputs[1].type.constant
@@ -102,5 +99,5 @@ def reduction_in_a_row(builder: Builder, node: Node) -> Replacement:
 
 def _keeps_dims(value: Output) -> bool:
     op = value.node.op
-    assert isinstance(op, Reduction)
+    assert isinstance(op, ir.Reduction)
     return op.keep_dims

@@ -36,7 +36,9 @@ def shared_weights(model: Model, trace: PassTrace) -> int:
         unique = UniqueNames(part)
         constants = [node for node in part.nodes if node.op.data is not None]
         # A product reads either of both as it is, a lookup does not: its constant is the one that stays.
-        for node in sorted(constants, key=_is_factor):
+        for node in sorted(
+            constants, key=lambda node: all(isinstance(user.op, MatMul1) for user in node.outputs[0].uses)
+        ):
             tensor = node.op.data
             if (
                 tensor is None
@@ -58,10 +60,6 @@ def shared_weights(model: Model, trace: PassTrace) -> int:
                 node.outputs[0].replace_by(_transpose(original, node, unique))
                 count += 1
     return count
-
-
-def _is_factor(node: Node) -> bool:
-    return all(isinstance(user.op, MatMul1) for user in node.outputs[0].uses)
 
 
 def _is_transposed(other: Node, values: Array) -> bool:

@@ -20,18 +20,7 @@ from ir_runtime.graph import Node, Output, normalize_axis
 from ir_runtime.operations.activation import LogSoftmax5, SoftMax8
 from ir_runtime.operations.elementwise import Add1, Divide1, Exp1, Log1, Multiply1, Power1, Subtract1
 from ir_runtime.operations.reduction import ReduceMax1, ReduceSum1
-from ir_runtime.rewriting import (
-    Builder,
-    NotMatched,
-    Pattern,
-    Replacement,
-    anything,
-    constant,
-    either,
-    fail,
-    layer,
-    number,
-)
+from ir_runtime.rewriting import Builder, Match, Pattern, Replacement, anything, constant, either, fail, layer, number
 
 from .idioms import has_shape_of, is_real, keeps_dims, times
 from .registry import passes
@@ -61,20 +50,17 @@ def _log_softmax() -> Pattern:
     logarithm = layer(Log1, _powers(shifted)[1])
     return either(
         layer(Subtract1, shifted, logarithm),
-        layer(Subtract1, x, layer(Add1, greatest, logarithm, commutative=True)),
+        layer(Subtract1, x, layer(Add1, greatest, logarithm)),
     )
 
 
 _SOFTMAX, _LOG_SOFTMAX = _softmax(), _log_softmax()
 
 
-@passes.replaces("softmaxes")
-def softmax(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("softmaxes", either(_SOFTMAX, _LOG_SOFTMAX))
+def softmax(builder: Builder, node: Node, match: Match) -> Replacement:
     """Replace the quotient or difference by SoftMax or LogSoftmax."""
     is_logarithm = isinstance(node.op, Subtract1)
-    match = (_LOG_SOFTMAX if is_logarithm else _SOFTMAX).match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
     x = match["x"]
     if isinstance(node.op, Multiply1) and not has_shape_of(node.outputs[0], x):
         return fail("its rank is not that of the input")
@@ -85,7 +71,7 @@ def softmax(builder: Builder, node: Node) -> Replacement:
         return fail("the maximum and the sum are of different dimensions")
     axis = _axis(x, first[0])
     op = LogSoftmax5(axis=axis) if is_logarithm else SoftMax8(axis=axis)
-    return match.check_private() or builder.emit(op, x)
+    return builder.emit(op, x)
 
 
 def _axis(x: Output, axis: int) -> int:

@@ -37,11 +37,16 @@ def take_input(model: Model, name: str, element_type: ElementType, shape: Partia
 @graph_pass("unread_input_of_pipeline", OPTIONS)
 def add_input(model: Model, name: str, element_type: ElementType, shape: PartialShape) -> None:
     """Add an input that a pipeline sets and nothing reads; a model that has it stays as it is."""
-    if any(name in node.end_names for node in model.parameters):
-        return
+    if not any(name in node.end_names for node in model.parameters):
+        new_input(model, name, element_type, shape)
+
+
+def new_input(model: Model, name: str, element_type: ElementType, shape: PartialShape) -> Output:
+    """Add an input to the model, and return its value."""
     node = make_node(Parameter1(shape=shape, element_type=element_type), (), UniqueNames(model)(name))
     node.outputs[0].add_name(name)
     model.parameters = (*model.parameters, node)
+    return node.outputs[0]
 
 
 @graph_pass("output_of_pipeline", PROCESSING)

@@ -27,11 +27,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from converter.errors import UnsupportedModelError
+from converter.pipelines.inputs import new_input
 from ir_runtime.errors import ExecutionError
 from ir_runtime.execution.executor import compile_model
-from ir_runtime.graph import Array, ElementType, Model, Node, Output, PartialShape, Tensor, element_types, make_node
+from ir_runtime.graph import Array, Model, Node, Operation, Output, PartialShape, Tensor, element_types, make_node
 from ir_runtime.graph.invariants import OPTIONS
-from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Add1, Cos1, Sin1
 from ir_runtime.operations.indexing import Gather8
@@ -62,9 +62,7 @@ def take_positions(model: Model, merge_size: int, window: int | None = None) -> 
     tokens, with which the order of the tokens becomes an input, too. Raises :class:`UnsupportedModelError` where
     positions, masks or the order differ from what openvino-genai computes, or where more depends on the grids.
     """
-    grids = next((node for node in model.parameters if any(name in GRIDS for name in node.end_names)), None)
-    if grids is None:
-        raise UnsupportedModelError(f"the encoder of images must read the grids of its patches, '{GRIDS[0]}'")
+    grids = _find_grids(model)
     waves = _find_waves(model, grids, merge_size)
     angles = next(iter(waves))
     attentions = [node for node in model.nodes() if isinstance(node.op, ScaledDotProductAttention13)]
@@ -77,9 +75,10 @@ def take_positions(model: Model, merge_size: int, window: int | None = None) -> 
     # Some encoders concatenate the angles with themselves before they take cosines and sines.
     copies = 2 if _is_doubled(angles) else 1
     width = angles.shape[1].value // copies
-    new_angles = _add_input(model, ANGLES, PartialShape([None, width]))
+    new_angles = new_input(model, ANGLES, element_types.f32, PartialShape([None, width]))
     new_masks = {
-        is_window: _add_input(model, name, PartialShape([1, None, None])) for is_window, name in image.masks.items()
+        is_window: new_input(model, name, element_types.f32, PartialShape([1, None, None]))
+        for is_window, name in image.masks.items()
     }
     for attention in attentions:
         mask = new_masks[len(attention.inputs) > _MASK_AT and attention.inputs[_MASK_AT] in masks_of_windows]
@@ -87,7 +86,7 @@ def take_positions(model: Model, merge_size: int, window: int | None = None) -> 
     builder = Builder(UniqueNames(model))
     builder.begin(angles.node)
     if window is not None:
-        new_order = _add_input(model, ORDER, PartialShape([None]), element_types.i64)
+        new_order = new_input(model, ORDER, element_types.i64, PartialShape([None]))
         for order in orders:
             builder.begin(order.node)
             order.replace_by(layers.in_type(builder, new_order, order.element_type), move_names=False)
@@ -172,6 +171,14 @@ def _find_orders(model: Model, grids: Node) -> list[Output]:
 _Waves = Mapping[Output, "Callable[[], Operation] | None"]
 """Values ``[patches, width]`` -> Cos or Sin if they are these of the angles, None if they are the angles."""
 _WAVES: Mapping[Callable[[], Operation], np.ufunc] = {Cos1: np.cos, Sin1: np.sin}
+
+
+def _find_grids(model: Model) -> Node:
+    """Return the input of the grids of patches; raise :class:`UnsupportedModelError` where there is none."""
+    grids = next((node for node in model.parameters if any(name in GRIDS for name in node.end_names)), None)
+    if grids is None:
+        raise UnsupportedModelError(f"the encoder of images must read the grids of its patches, '{GRIDS[0]}'")
+    return grids
 
 
 def _find_waves(model: Model, grids: Node, merge_size: int) -> _Waves:
@@ -318,10 +325,8 @@ def take_embeddings(model: Model, pixels: str, outputs: Sequence[str], merge_siz
     ``positions`` is the number of entries of their table. Raises :class:`UnsupportedModelError` where there is no such
     sum, or where the positions are interpolated in another way than openvino-genai does.
     """
-    grids = next((node for node in model.parameters if any(name in GRIDS for name in node.end_names)), None)
+    grids = _find_grids(model)
     source = next(node.outputs[0] for node in model.parameters if pixels in node.end_names)
-    if grids is None:
-        raise UnsupportedModelError(f"the encoder of images must read the grids of its patches, '{GRIDS[0]}'")
     from_grids, from_patches = (_derived_values(model, value) for value in (grids.outputs[0], source))
     sums = [
         (node.outputs[0], first, second)
@@ -392,14 +397,6 @@ def _lookup_model(table: Array) -> Model:
     gather = make_node(Gather8(), inputs, "positions")
     gather.outputs[0].add_name(STATES)
     return Model("positions", [indices], [make_node(Result1(), gather.outputs, f"{STATES}/result")])
-
-
-def _add_input(model: Model, name: str, shape: PartialShape, element_type: ElementType = element_types.f32) -> Output:
-    """Add an input to the model, and return its value."""
-    node = make_node(Parameter1(shape=shape, element_type=element_type), (), UniqueNames(model)(name))
-    node.outputs[0].add_name(name)
-    model.parameters = (*model.parameters, node)
-    return node.outputs[0]
 
 
 def pass_on(width: int | None) -> Model:

@@ -116,7 +116,7 @@ def _insert_input(model: Model, node: Node, resolved_steps: Resolved) -> list[st
     new.runtime_info = old.runtime_info
     if resolved_steps.steps.layout is not None:
         new.runtime_info = (
-            *(info for info in new.runtime_info if not _is_layout(info)),
+            *(info for info in new.runtime_info if dict(info.attributes).get("name") != "layout"),
             layout_info(resolved_steps.steps.layout),
         )
     if resolved_steps.steps.fold:
@@ -144,10 +144,6 @@ def _insert_input(model: Model, node: Node, resolved_steps: Resolved) -> list[st
     node.name = unique(node.name)
     old.replace_by(value)
     return reversed_layers
-
-
-def _is_layout(info: RuntimeInfo) -> bool:
-    return dict(info.attributes).get("name") == "layout"
 
 
 def steps_as_layers(

@@ -8,9 +8,8 @@ from typing import cast
 
 from converter.errors import ConversionError
 from converter.preprocessing.description import PLANES, Postprocess, Preprocess, order_between
-from ir_runtime.graph import Dimension, ElementType, PartialShape
+from ir_runtime.graph import Dimension, ElementType, PartialShape, TensorType
 from ir_runtime.graph.element_types import element_type, f32
-from ir_runtime.graph.operation import TensorType
 from ir_runtime.records import record
 
 _GUESSES = ("nchw", "nhwc")

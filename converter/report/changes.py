@@ -35,7 +35,7 @@ def changes_drawing(done: Sequence[Applied]) -> str:
         f"<li><span class='name'>{text_of(change.name)} <span class='soft'>{change.category}</span></span>"
         f"<span class='bar' role='img' aria-label='{change.times:,} layers'>"
         f"<i style='width:{max(100 * change.times / most, 0.5):.1f}%'></i></span><b>{change.times:,}</b>"
-        f"<p class='soft'>{text_of(_one_line(change.text))}</p></li>"
+        f"<p class='soft'>{text_of(' '.join(change.text.split()))}</p></li>"
         for change in sorted(done, key=lambda change: -change.times)
     )
     return (
@@ -89,7 +89,3 @@ def _boxes(names: Iterable[str]) -> str:
 def _short(name: str) -> str:
     """``/encoder/layer.3/act/Mul_1`` as ``Mul``."""
     return _NUMBER.sub("", name.strip("/").rsplit("/", 1)[-1]) or name
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

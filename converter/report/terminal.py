@@ -35,10 +35,10 @@ def plain_text(draw: Callable[[Console], None]) -> str:
 
 def draw_report(report: Report, console: Console) -> None:
     """Print a report: outputs, weights, the first wrong layer, the verdict."""
-    console.print(_outputs_table("output", report.outputs, report.unproven, report.shown_by_layers))
+    console.print(_outputs_table(report.outputs, report.unproven, report.shown_by_layers))
     if report.against:
         console.print("against the other IR:")
-        console.print(_outputs_table("output", report.against))
+        console.print(_outputs_table(report.against))
     for element_type, tolerance in sorted({(row.element_type, row.tolerance) for row in report.outputs}, key=str):
         rounding = f", rounding {tolerance.rounding:.3g}" if tolerance.rounding else ""
         console.print(
@@ -148,9 +148,9 @@ def _print_layers(console: Console, report: Report) -> None:
 
 
 def _outputs_table(
-    title: str, rows: Sequence[Comparison], unproven: Sequence[str] = (), shown_by_layers: Sequence[str] = ()
+    rows: Sequence[Comparison], unproven: Sequence[str] = (), shown_by_layers: Sequence[str] = ()
 ) -> Table:
-    table = new_table(title, "type", "shape", "max abs", "max rel", "ULPs", "cosine", "verdict")
+    table = new_table("output", "type", "shape", "max abs", "max rel", "ULPs", "cosine", "verdict")
     for row in rows:
         agreed = "within rounding" if row.tolerance.rounding else "equal"
         if row.errors is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ir_runtime.graph import Model, Node, Output, element_types
 from ir_runtime.graph.invariants import STATES
-from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.operations.attention import ScaledDotProductAttention13, is_no_mask
 from ir_runtime.operations.elementwise import LessEqual1
 from ir_runtime.operations.generation import Range4
 from ir_runtime.operations.movement import Concat1
@@ -39,12 +39,7 @@ def _lacks_mask(node: Node) -> bool:
         return False
     keys = node.inputs[1]
     grows = isinstance(keys.node.op, Concat1) and len(keys.node.inputs) == 2 and variable_behind(keys) is not None
-    return grows and keys.shape.has_rank and all(_is_no_mask(value) for value in node.inputs[3:4])
-
-
-def _is_no_mask(value: Output) -> bool:
-    """True if it is a scalar, which stands for no mask in front of a scale."""
-    return value.element_type is not element_types.boolean and value.shape.has_rank and value.shape.rank == 0
+    return grows and keys.shape.has_rank and all(is_no_mask(value.type) for value in node.inputs[3:4])
 
 
 def _mask(builder: Builder, past: Output, new: Output) -> Output:

@@ -1,1 +1,10 @@
-"""From IR to ONNX: a model of ONNX operators that computes what the IR computes."""
+"""From IR to ONNX: a model of ONNX operators that computes what the IR computes.
+
+What nearly every exporter needs is imported from here.
+"""
+
+from .context import Context
+from .graph import Call, Graph, Value
+from .registry import ir_idiom, ir_op
+
+__all__ = ["Call", "Context", "Graph", "Value", "ir_idiom", "ir_op"]

@@ -16,16 +16,7 @@ import numpy as np
 
 from ir_runtime.analysis.value_ranges import value_range
 from ir_runtime.graph import Array, Dimension, ElementType, Output, element_types
-from ir_runtime.operations.elementwise import (
-    Add1,
-    Equal1,
-    LogicalNot1,
-    LogicalOr1,
-    Maximum1,
-    NotEqual1,
-    Select1,
-    Subtract1,
-)
+from ir_runtime.operations import elementwise as ir
 from ir_runtime.operations.reduction import ReduceLogicalOr1, ReduceMax1
 from ir_runtime.rewriting import Match, NotMatched, Pattern, anything, constant, either, layer
 
@@ -55,19 +46,19 @@ def _all(test: Callable[[Array], Array], expected: str) -> Pattern:
 _NUMBERS = anything("numbers")
 _GREATEST = layer(ReduceMax1, _NUMBERS)
 _EXACT = either(
-    layer(Subtract1, _NUMBERS, either(_GREATEST, layer(Maximum1, _GREATEST))),
-    layer(Add1, _NUMBERS, layer(Select1, layer(Equal1, _GREATEST))),
+    layer(ir.Subtract1, _NUMBERS, either(_GREATEST, layer(ir.Maximum1, _GREATEST))),
+    layer(ir.Add1, _NUMBERS, layer(ir.Select1, layer(ir.Equal1, _GREATEST))),
 )
-_WITHOUT_HIDDEN_ROWS = layer(Add1, _NUMBERS, layer(Subtract1, _GREATEST))
+_WITHOUT_HIDDEN_ROWS = layer(ir.Add1, _NUMBERS, layer(ir.Subtract1, _GREATEST))
 
 _MASK = anything("mask")
 _HIDDEN = _all(np.isneginf, "minus infinity")
 _ANY = layer(ReduceLogicalOr1, _MASK, name="seen", check=_is_over_keys)
-_ANY_FINITE = layer(ReduceLogicalOr1, layer(NotEqual1, _MASK, _HIDDEN), name="seen", check=_is_over_keys)
+_ANY_FINITE = layer(ReduceLogicalOr1, layer(ir.NotEqual1, _MASK, _HIDDEN), name="seen", check=_is_over_keys)
 _GUARDED = either(
-    layer(LogicalOr1, _MASK, layer(LogicalNot1, _ANY), commutative=True),
-    layer(Select1, _ANY, _MASK, _all(np.asarray, "true")),
-    layer(Select1, _ANY_FINITE, _MASK, _all(np.logical_not, "zero")),
+    layer(ir.LogicalOr1, _MASK, layer(ir.LogicalNot1, _ANY)),
+    layer(ir.Select1, _ANY, _MASK, _all(np.asarray, "true")),
+    layer(ir.Select1, _ANY_FINITE, _MASK, _all(np.logical_not, "zero")),
 )
 """A mask that shows all keys to the rows that have none."""
 
@@ -171,7 +162,7 @@ def _may_be_lowest(mask: Output) -> bool:
     if constant is not None:
         return bool((constant == _LOWEST).any())
     node = mask.node
-    if isinstance(node.op, Select1):
+    if isinstance(node.op, ir.Select1):
         return any(_may_be_lowest(choice) for choice in node.inputs[1:])
     # What is added otherwise is 0 or NaN.
     return isinstance(_WITHOUT_HIDDEN_ROWS.match(mask), NotMatched) or _may_be_lowest(node.inputs[0])

@@ -55,7 +55,7 @@ def compressed_weights(output: Output) -> CompressedWeights | None:
     node = _without(Reshape1, node)
     if not isinstance(node.op, Multiply1):
         return None
-    for codes, scale in (node.inputs, node.inputs[::-1]):
+    for codes, scale in node.orders:
         factor = _constant(_without(Convert1, scale.node))
         if factor is None or not factor.element_type.is_real:
             continue
@@ -87,9 +87,8 @@ def _constant(node: Node) -> Tensor | None:
 
 def _zero_points(zero: Tensor, codes: Tensor, scale: Tensor) -> Array | None:
     """The zero points in the codes' type and the scales' shape; None where they do not fit these."""
-    values = np.asarray(zero.array()).astype(np.float64)
-    low, high = codes.element_type.limits
-    if (values != np.rint(values)).any() or values.min() < low or values.max() > high:
+    values = zero.array()
+    if not codes.element_type.holds(values):
         return None
     try:
         return np.broadcast_to(values, scale.shape).astype(codes.element_type.dtype)

@@ -12,8 +12,7 @@ from converter.onnx_file import schema_table
 from converter.onnx_file.types import of_spelling, onnx_number, spelling
 from converter.targets.onnxruntime.kernels import has_kernel, last_opset
 from ir_runtime.errors import InternalError
-from ir_runtime.graph import Array, ElementType, PartialShape, Tensor, element_types
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Array, ElementType, PartialShape, Tensor, TensorType, element_types
 
 from .graph import Call, Graph, Value
 from .older_forms import Replaced, older_form

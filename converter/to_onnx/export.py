@@ -21,9 +21,8 @@ from converter.preprocessing.recorded import METADATA, Recorded
 from converter.states.stateless import make_stateless
 from ir_runtime import read_model
 from ir_runtime.boundary import boundary
-from ir_runtime.graph import Model, Node, PartialShape
+from ir_runtime.graph import Model, Node, PartialShape, TensorType
 from ir_runtime.graph.invariants import PASSES
-from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import NamedDimension
 from ir_runtime.records import record
 from ir_runtime.rewriting import graph_pass
@@ -40,10 +39,6 @@ _IR_VERSION_OF_CONSTANTS = 4
 """The first version of ONNX files in which initializers are no inputs."""
 _IR_VERSION_OF_FUNCTIONS = 8
 """The first version of ONNX files that holds functions."""
-
-
-def _no_names(_: str) -> Sequence[str]:
-    return ()
 
 
 @boundary(error=ConversionError)
@@ -105,7 +100,7 @@ class Exported:
         cls,
         model: Model | str | os.PathLike[str],
         options: ExportOptions,
-        dimensions: Callable[[str], Sequence[str]] = _no_names,
+        dimensions: Callable[[str], Sequence[str]] = lambda _: (),
     ) -> Exported:
         """Raises :class:`ConversionError` where the model cannot be expressed.
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ir_runtime.graph import ElementType, PartialShape, Tensor
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import ElementType, PartialShape, Tensor, TensorType
 
 
 class Value:

@@ -5,8 +5,6 @@ codes -> Convert to i32 [-> Subtract the zero point, as i32]
 
 from __future__ import annotations
 
-import numpy as np
-
 from converter.to_onnx.context import Context
 from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import reshape
@@ -48,7 +46,7 @@ def integer_operand(ctx: Context, operand: Output, *, by_column: bool = False) -
     point = _codes(zero)
     if point is not None and point.element_type is codes.element_type:
         value = ctx.value(point)
-    elif zero.type.constant is not None and _fits(zero.type.constant, codes):
+    elif zero.type.constant is not None and codes.element_type.holds(zero.type.constant):
         value = ctx.constant(zero.type.constant.astype(codes.element_type.dtype), codes.element_type)
     else:
         return None
@@ -60,8 +58,3 @@ def _codes(value: Output) -> Output | None:
     if not isinstance(value.node.op, Convert1) or value.node.inputs[0].element_type not in _CODES:
         return None
     return value.node.inputs[0]
-
-
-def _fits(numbers: np.ndarray, codes: Output) -> bool:
-    low, high = codes.element_type.limits
-    return bool(np.all((numbers >= low) & (numbers <= high)))

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.graph import Dimension, PartialShape, Tensor, element_types
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Dimension, PartialShape, Tensor, TensorType, element_types
 
 from .context import Context
 from .graph import Value
@@ -18,6 +17,14 @@ def known_list(ctx: Context, value: Value) -> list[int] | None:
     """The whole numbers of a constant; a scalar is a list of one."""
     values = ctx.constant_values(value)
     return None if values is None else [int(number) for number in values.reshape(-1)]
+
+
+def list_of(ctx: Context, value: Value, subject: str) -> list[int]:
+    """The whole numbers of a constant. Raises the error of the layer where the ``subject`` is computed."""
+    numbers = known_list(ctx, value)
+    if numbers is None:
+        ctx.fail(f"{subject} must be known")
+    return numbers
 
 
 def int64_list(ctx: Context, value: Value) -> Value:
@@ -100,10 +107,10 @@ def squeeze(ctx: Context, x: Value, axes: Sequence[int]) -> Value:
     return ctx.emit("Squeeze", x, ctx.constant(list(axes), element_types.i64)) if axes else x
 
 
-def slice_along(ctx: Context, x: Value, axis: int, start: int | Value, end: int | Value, step: int = 1) -> Value:
+def slice_along(ctx: Context, x: Value, axis: int, start: int | Value, end: int | Value) -> Value:
     """Slice along one axis; bounds that are computed are lists of one int64."""
     begin, stop = (bound if isinstance(bound, Value) else ctx.constant([bound]) for bound in (start, end))
-    return ctx.emit("Slice", x, begin, stop, ctx.constant([axis]), ctx.constant([step]))
+    return ctx.emit("Slice", x, begin, stop, ctx.constant([axis]), ctx.constant([1]))
 
 
 def concat(ctx: Context, values: Sequence[Value], axis: int) -> Value:

@@ -10,8 +10,7 @@ from converter.export_options import ExportOptions
 from converter.onnx_file.types import onnx_number
 from converter.passes.decomposition.registry import decompose
 from ir_runtime.analysis.symbolic_shapes import SymbolicShapes
-from ir_runtime.graph import Model, Node, Output, PartialShape, Tensor
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Model, Node, Output, PartialShape, Tensor, TensorType
 from ir_runtime.rewriting import Builder, NotMatched
 
 from .context import Context

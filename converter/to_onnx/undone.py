@@ -21,16 +21,16 @@ _GATHERS = (Gather1, Gather7, Gather8)
 
 _X = anything("x")
 _IS_NEGATIVE = layer(Less1, _X, number(0))
-_WRAPPED = layer(Add1, _X, layer(Select1, _IS_NEGATIVE, anything("size"), number(0)), commutative=True)
-_COUNTED = layer(ReduceSum1, layer(Maximum1, _X, number(0), commutative=True))
+_WRAPPED = layer(Add1, _X, layer(Select1, _IS_NEGATIVE, anything("size"), number(0)))
+_COUNTED = layer(ReduceSum1, layer(Maximum1, _X, number(0)))
 _WITHOUT_REST = layer(Select1, _IS_NEGATIVE, layer(Subtract1, anything(), _COUNTED), _X)
 
 _MISSING = layer(Subtract1, anything("size"), layer(ShapeOf3, anything("data")))
 _BEFORE = layer(Divide1, _MISSING, number(2))
 _PADS_ON_BOTH_SIDES = layer(Concat1, _BEFORE, layer(Subtract1, _MISSING, _BEFORE))
 
-_GAP = layer(Multiply1, _X, number(float(np.float32(0.7 * 2.0**-23))), commutative=True)
-_NEXT_NUMBER = layer(Maximum1, layer(Add1, _X, _GAP, commutative=True), anything(), commutative=True)
+_GAP = layer(Multiply1, _X, number(float(np.float32(0.7 * 2.0**-23))))
+_NEXT_NUMBER = layer(Maximum1, layer(Add1, _X, _GAP), anything())
 
 
 def numbers(value: Output) -> list[float] | None:
@@ -68,7 +68,7 @@ def _is_single(value: Output) -> bool:
 
 def is_replaced(length: Output, replaced: int) -> bool:
     """True if ``length`` has another number in the place of ``replaced``: Select(x == replaced, other, x)."""
-    is_equal = layer(Equal1, anything("compared"), number(replaced), commutative=True)
+    is_equal = layer(Equal1, anything("compared"), number(replaced))
     match = _match(layer(Select1, is_equal, anything(), anything("x")), only_number(length))
     return match is not None and only_number(match["compared"]) is only_number(match["x"])
 

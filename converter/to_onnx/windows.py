@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ir_runtime.graph import Dimension
+from ir_runtime.operations.windows import Window
 
 from .context import Context
 
@@ -24,16 +25,13 @@ def padding(ctx: Context, op: Any, kernel: Sequence[Dimension], sizes: Sequence[
     dilations = dilations_of(op, rank)
     if all(rate == 1 for rate in dilations):
         return {"auto_pad": op.auto_pad.upper()}
-    begins, ends = [], []
+    pads = []
     for taps, size, stride, dilation in zip(kernel, sizes, op.strides, dilations):
         if not taps.is_static or not (size.is_static or stride == 1):
             ctx.fail(f"with dilations, auto_pad={op.auto_pad} needs data and kernel of known dimensions")
-        span = (taps.value - 1) * dilation + 1
-        total = span - 1 if stride == 1 else (-(-size.value // stride) - 1) * stride + span - size.value
-        total = max(total, 0)
-        begins.append(total - total // 2 if op.auto_pad == "same_lower" else total // 2)
-        ends.append(total - begins[-1])
-    return {"pads": [*begins, *ends]}
+        # With a stride of 1 all sizes have the same pads.
+        pads.append(Window(taps.value, stride, dilation, 0, 0, op.auto_pad).pads(size.value if size.is_static else 1))
+    return {"pads": [begin for begin, _ in pads] + [end for _, end in pads]}
 
 
 def dilations_of(op: Any, rank: int) -> list[int]:

@@ -12,24 +12,7 @@ import numpy as np
 
 from ir_runtime.graph import INFINITY, Array, Node, Output, element_types
 from ir_runtime.graph.operation import BOUNDS_LIMIT, Operation
-from ir_runtime.operations.elementwise import (
-    Add1,
-    Arithmetic,
-    Comparison,
-    Convert1,
-    Divide1,
-    Equal1,
-    FloorMod1,
-    Greater1,
-    GreaterEqual1,
-    Less1,
-    LessEqual1,
-    Mod1,
-    Multiply1,
-    Negative1,
-    NotEqual1,
-    Subtract1,
-)
+from ir_runtime.operations import elementwise as ir
 from ir_runtime.operations.reduction import ReduceProd1
 
 from .polynomials import Polynomial, product
@@ -97,15 +80,15 @@ def _calculate(
     for operation_class, calculate in _POLYNOMIAL.items():
         if isinstance(op, operation_class):
             return calculate(x, y)
-    if isinstance(op, Divide1) and shapes.low(y) >= 1:
+    if isinstance(op, ir.Divide1) and shapes.low(y) >= 1:
         exact = x.quotient(y)
         if exact is not None:
             return exact
-    if isinstance(op, (Divide1, FloorMod1, Mod1)) and y.value is not None and y.value >= 1:
-        rounds_down = isinstance(op, FloorMod1) or (isinstance(op, Divide1) and op.m_pythondiv)
+    if isinstance(op, (ir.Divide1, ir.FloorMod1, ir.Mod1)) and y.value is not None and y.value >= 1:
+        rounds_down = isinstance(op, ir.FloorMod1) or (isinstance(op, ir.Divide1) and op.m_pythondiv)
         if rounds_down or shapes.low(x) >= 0:
             quotient = shapes.floor(x, y.value)
-            return quotient if isinstance(op, Divide1) else x - quotient * y
+            return quotient if isinstance(op, ir.Divide1) else x - quotient * y
     return shapes.keyed((type(op), *op.attributes().values(), x, y), ends)
 
 
@@ -153,25 +136,25 @@ def _product(shapes: SymbolicShapes, node: Node, operands: Sequence[Elements]) -
 
 _Rule = Callable[["SymbolicShapes", Node, Sequence[Elements]], Union[Elements, None]]
 RULES: Sequence[tuple[tuple[type[Operation], ...], _Rule]] = (
-    ((Arithmetic,), _arithmetic),
-    ((Comparison,), _compare),
-    ((Convert1,), _convert),
-    ((Negative1,), _negate),
+    ((ir.Arithmetic,), _arithmetic),
+    ((ir.Comparison,), _compare),
+    ((ir.Convert1,), _convert),
+    ((ir.Negative1,), _negate),
     ((ReduceProd1,), _product),
 )
 """For each family the rule that makes the elements of its output."""
 _POLYNOMIAL: dict[type[Operation], Callable[[Polynomial, Polynomial], Polynomial]] = {
-    Add1: Polynomial.__add__,
-    Subtract1: Polynomial.__sub__,
-    Multiply1: Polynomial.__mul__,
+    ir.Add1: Polynomial.__add__,
+    ir.Subtract1: Polynomial.__sub__,
+    ir.Multiply1: Polynomial.__mul__,
 }
 _End = Callable[[float, float], bool]
 _DECISIONS: dict[type[Operation], tuple[_End, _End]] = {
-    Equal1: (lambda low, high: low == high == 0, lambda low, high: low > 0 or high < 0),
-    NotEqual1: (lambda low, high: low > 0 or high < 0, lambda low, high: low == high == 0),
-    Less1: (lambda low, high: high < 0, lambda low, high: low >= 0),
-    LessEqual1: (lambda low, high: high <= 0, lambda low, high: low > 0),
-    Greater1: (lambda low, high: low > 0, lambda low, high: high <= 0),
-    GreaterEqual1: (lambda low, high: low >= 0, lambda low, high: high < 0),
+    ir.Equal1: (lambda low, high: low == high == 0, lambda low, high: low > 0 or high < 0),
+    ir.NotEqual1: (lambda low, high: low > 0 or high < 0, lambda low, high: low == high == 0),
+    ir.Less1: (lambda low, high: high < 0, lambda low, high: low >= 0),
+    ir.LessEqual1: (lambda low, high: high <= 0, lambda low, high: low > 0),
+    ir.Greater1: (lambda low, high: low > 0, lambda low, high: high <= 0),
+    ir.GreaterEqual1: (lambda low, high: low >= 0, lambda low, high: high < 0),
 }
 """For each comparison with 0 the bounds with which it holds, and those with which it does not."""

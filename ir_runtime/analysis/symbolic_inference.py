@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Union
 
-from ir_runtime.graph import Dimension, Node, PartialShape
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Dimension, Node, Operation, PartialShape
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Binary
 from ir_runtime.operations.generation import Range4

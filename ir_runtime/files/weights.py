@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO, cast
 
 from .. import threads
@@ -119,10 +119,6 @@ class _FileAtOffset:
 def digest_of(tensor: Tensor) -> bytes:
     """Return a digest of the tensor's size and bytes, which are read in chunks."""
     digest = blake2b(tensor.byte_size.to_bytes(8, "little"), digest_size=32)
-    _update(digest, tensor.chunks())
-    return digest.digest()
-
-
-def _update(digest: blake2b, chunks: Iterable[bytes | memoryview]) -> None:
-    for chunk in chunks:
+    for chunk in tensor.chunks():
         digest.update(chunk)
+    return digest.digest()

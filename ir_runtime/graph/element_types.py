@@ -92,6 +92,12 @@ class ElementType:
             return -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
         return 0, (1 << self.bits) - 1
 
+    def holds(self, values: np.ndarray[Any, Any]) -> bool:
+        """Return True if every value is one of an integer type: a whole number within its limits."""
+        low, high = self.limits
+        numbers = values.astype(np.float64)
+        return bool(((numbers == np.rint(numbers)) & (numbers >= low) & (numbers <= high)).all())
+
     @property
     def is_packed(self) -> bool:
         """Several elements share a byte on disk."""

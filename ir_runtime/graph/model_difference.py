@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -238,6 +238,13 @@ def _by_data(node: Node) -> Hashable:
     return data.element_type.name, data.shape, digest.digest()
 
 
+def different_entries(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
+    """Yield a text for each entry that differs."""
+    for name in dict.fromkeys([*ours, *theirs]):
+        if ours.get(name) != theirs.get(name):
+            yield f"{name} is {ours.get(name, 'missing')} where the other model has {theirs.get(name, 'none')}"
+
+
 def _differences(node: Node, other: Node, pairs: _Pairs) -> Iterator[str]:
     ours, theirs = node.op, other.op
     if (ours.type, ours.opset) != (theirs.type, theirs.opset):
@@ -246,10 +253,7 @@ def _differences(node: Node, other: Node, pairs: _Pairs) -> Iterator[str]:
     if held is not None and there is not None:
         yield from _of_data(held, there)
     else:
-        mine, others = ours.attributes(), theirs.attributes()
-        for name in dict.fromkeys([*mine, *others]):
-            if mine.get(name) != others.get(name):
-                yield f"{name} is {mine.get(name, 'missing')} where the other model has {others.get(name, 'none')}"
+        yield from different_entries(ours.attributes(), theirs.attributes())
         for index, (a, b) in enumerate(zip(node.outputs, other.outputs)):
             if (a.element_type, a.shape) != (b.element_type, b.shape):
                 yield f"output {index} is {a.element_type}{a.shape} where the other model has {b.element_type}{b.shape}"

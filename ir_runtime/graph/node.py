@@ -118,15 +118,15 @@ class Output:
             return uses
         return next(iter(uses)) if len(uses) == 1 else None
 
-    def _add_use(self, node: Node, count: int = 1) -> None:
-        """Count ``count`` more inputs of ``node`` that read the value."""
+    def _add_use(self, node: Node) -> None:
+        """Count one more input of ``node`` that reads the value."""
         uses = self._uses
-        if uses is None and count == 1:
+        if uses is None:
             self._uses = node
             return
         if not isinstance(uses, dict):
-            uses = self._uses = {} if uses is None else {uses: 1}
-        uses[node] = uses.get(node, 0) + count
+            uses = self._uses = {uses: 1}
+        uses[node] = uses.get(node, 0) + 1
 
     def _remove_uses(self, node: Node) -> int:
         """Discount every input of ``node`` that reads the value; returns how many there were."""
@@ -217,6 +217,11 @@ class Node:
             if name == "op" and self._ends >= 0:
                 Edits.note()
             _set_attribute(self, name, value)
+
+    @property
+    def orders(self) -> tuple[tuple[Output, ...], ...]:
+        """The inputs, and the same in the other order where the operation is commutative."""
+        return (self.inputs, self.inputs[::-1]) if self.op.commutative else (self.inputs,)
 
     @property
     def is_in_graph(self) -> bool:

@@ -176,6 +176,8 @@ class Operation:
     """
     elementwise: ClassVar[bool] = False
     """True where an output element depends only on the input elements at its place, after broadcasting."""
+    commutative: ClassVar[bool] = False
+    """True where the two inputs may change places."""
     monotone: ClassVar[bool] = False
     """True for an elementwise operation that is monotonic in each input, whatever the others are.
 

@@ -61,7 +61,8 @@ class Dimension:
 
     def __add__(self, other: Dimension | int) -> Dimension:
         other = as_dimension(other)
-        return Dimension(_clip(self.low + other.low), _high_sum(self.high, other.high))
+        high = INFINITY if INFINITY in (self.high, other.high) else _clip(self.high + other.high)
+        return Dimension(_clip(self.low + other.low), high)
 
     def __mul__(self, other: Dimension | int) -> Dimension:
         other = as_dimension(other)
@@ -94,10 +95,6 @@ class NamedDimension(Dimension):
 
 def _clip(dimension: int) -> int:
     return min(dimension, INFINITY)
-
-
-def _high_sum(a: int, b: int) -> int:
-    return INFINITY if INFINITY in (a, b) else _clip(a + b)
 
 
 def quotient(product: Dimension, factor: Dimension) -> Dimension | None:
@@ -329,6 +326,24 @@ def broadcast_all(shapes: Iterable[PartialShape]) -> PartialShape:
     for shape in shapes:
         result = broadcast(result, shape)
     return result
+
+
+def require_rank(subject: str, shape: PartialShape, rank: int) -> PartialShape:
+    """The shape, of which only the rank may be unknown; :class:`InferenceError` for another rank."""
+    if shape.has_rank and shape.rank != rank:
+        raise InferenceError(f"{subject} must have {rank} dimensions, but the shape is {shape}")
+    return shape if shape.has_rank else PartialShape.of_rank(rank)
+
+
+def same_dimension(subject: str, *dimensions: Dimension) -> Dimension:
+    """The intersection of all dimensions; :class:`InferenceError` where it is empty."""
+    common = DYNAMIC
+    for dimension in dimensions:
+        merged = common.merge(dimension)
+        if merged is None:
+            raise InferenceError(f"{subject} must agree, but is {common} and {dimension}")
+        common = merged
+    return common
 
 
 def normalize_axis(axis: int, rank: int, subject: str = "axis") -> int:

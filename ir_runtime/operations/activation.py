@@ -11,23 +11,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import Array, broadcast, element_types, normalize_axis
+from ir_runtime.graph import Array, broadcast, normalize_axis
 from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation, real
 from ir_runtime.graph.value_ranges import Range, values_and_zeros
 
-from .elementwise import Kernel, Unary, computed_in_float32, erf, merge_types, unary
-
-
-def _check_real(element_type: element_types.ElementType) -> None:
-    if not (element_type.is_real or element_type.is_dynamic):
-        raise InferenceError(f"the input must be of a floating-point type, but is {element_type}")
+from .elementwise import Kernel, Unary, computed_in_float32, erf, merge_real_types, merge_types, unary
 
 
 class RealUnary(Unary):
     """One floating-point tensor in, one of the same shape and type out."""
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        _check_real(inputs[0].element_type)
+        merge_real_types(inputs)
         return super().infer(inputs)
 
 
@@ -161,8 +156,7 @@ class _Parametric(Operation):
     elementwise = True
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        element_type = merge_types(inputs)
-        _check_real(element_type)
+        element_type = merge_real_types(inputs)
         for value in inputs[1:]:
             if value.shape.has_rank and value.shape.element_count().low > 1:
                 raise InferenceError(f"a parameter must be a scalar, but has the shape {value.shape}")
@@ -268,6 +262,9 @@ class _Shares(_AlongAxis):
     def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
         return np.zeros(()), np.ones(())
 
+    def evaluate(self, *inputs: Array) -> Array:
+        return computed_in_float32(lambda x: softmax(x, self.axis))(inputs[0])
+
 
 @operation("SoftMax", opset=1)
 class SoftMax1(_Shares):
@@ -280,16 +277,10 @@ class SoftMax1(_Shares):
         if self.axis < 0:
             raise InferenceError(f"SoftMax of opset1 takes no negative axis, but got {self.axis}")
 
-    def evaluate(self, *inputs: Array) -> Array:
-        return computed_in_float32(lambda x: softmax(x, self.axis))(inputs[0])
-
 
 @operation("SoftMax", opset=8)
 class SoftMax8(_Shares):
     """e^x / sum(e^x) along ``axis``, which may count from the end."""
-
-    def evaluate(self, *inputs: Array) -> Array:
-        return computed_in_float32(lambda x: softmax(x, self.axis))(inputs[0])
 
 
 @operation("LogSoftmax", opset=5)

@@ -14,7 +14,12 @@ from ir_runtime.graph import Array, PartialShape, broadcast, element_types
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
 from ir_runtime.graph.shapes import broadcast_all
 
-from .elementwise import merge_types
+from .elementwise import merge_real_types
+
+
+def is_no_mask(mask: TensorType) -> bool:
+    """Return True for a scalar that is no boolean, which stands for no mask in front of a scale."""
+    return mask.element_type is not element_types.boolean and mask.shape.has_rank and mask.shape.rank == 0
 
 
 @operation("ScaledDotProductAttention", opset=13)
@@ -39,9 +44,7 @@ class ScaledDotProductAttention13(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         mask = [] if len(inputs) < 4 or inputs[3].element_type is element_types.boolean else [inputs[3]]
-        element_type = merge_types([*inputs[:3], *mask, *inputs[4:]])
-        if not (element_type.is_real or element_type.is_dynamic):
-            raise InferenceError(f"the inputs must be of a floating-point type, but are {element_type}")
+        element_type = merge_real_types([*inputs[:3], *mask, *inputs[4:]])
         query, key, value = (source.shape for source in inputs[:3])
         shapes = (query, key, value)
         if any(shape.has_rank and shape.rank < 2 for shape in shapes):

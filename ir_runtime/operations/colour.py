@@ -18,8 +18,8 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import INFINITY, Array, Dimension, ElementType, PartialShape, element_types
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
+from ir_runtime.graph.shapes import require_rank, same_dimension
 
-from .detection import require_rank, same_dimension
 from .elementwise import merge_types
 
 _TWO = Dimension(2, 2)

@@ -15,6 +15,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, ElementType, PartialShape
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
+from ir_runtime.graph.shapes import require_rank
 from ir_runtime.operations.windows import Window, pad_for, shifted
 
 from .elementwise import merge_types
@@ -80,10 +81,6 @@ class _Convolution(Operation):
 def _for_each_weight_of_a_channel(pixels: TensorType, weights: TensorType) -> float:
     channels = pixels.shape[1].value if pixels.element_count else 1
     return float(pixels.element_count * weights.element_count) / channels
-
-
-def _real_type(inputs: Sequence[TensorType]) -> ElementType:
-    return merge_types(inputs)
 
 
 def _spatial_rank(
@@ -209,25 +206,42 @@ def _unfold(padded: Array, weights: Array, windows: Sequence[Window], counts: Se
     return out
 
 
-class _Correlation(_Convolution):
-    """A convolution of data ``[N, G*C, ...]`` with weights ``[G, M, C, ...]``, or ``[M, C, ...]`` without groups."""
+class _Dense(_Convolution):
+    """A convolution whose weights meet all channels of the data, or all those of a group."""
 
     is_grouped: ClassVar[bool] = False
+    """True if the groups are the first dimension of the weights."""
+    is_transposed: ClassVar[bool] = False
+    """True if the weights have the channels of the data in front of those of the output."""
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, weights = inputs[0].shape, inputs[1].shape
-        element_type = _real_type(inputs)
+        element_type = self.result_type(inputs)
+        target = inputs[2] if len(inputs) > 2 else None
         lead = 3 if self.is_grouped else 2
-        rank = _spatial_rank("weights", data, weights, lead)
+        rank = _spatial_rank("weights", data, weights, lead, target)
         if rank is None:
             return [TensorType(element_type, PartialShape.dynamic())]
         data, weights = _with_rank(data, rank + 2), _with_rank(weights, rank + lead)
-        filters, depth = weights.dims[lead - 2 : lead]
+        filters, depth = weights.dims[lead - 2 : lead][:: -1 if self.is_transposed else 1]
         if self.is_grouped:
             depth, filters = weights[0] * depth, weights[0] * filters
         _check_channels(data[1], depth, data, weights)
-        spatial = self.moved_over(data.dims[2:], weights.dims[lead:])
+        spatial = self.output_sizes(data.dims[2:], weights.dims[lead:], target)
         return [TensorType(element_type, PartialShape([data[0], filters, *spatial]))]
+
+    def result_type(self, inputs: Sequence[TensorType]) -> ElementType:
+        return merge_types(inputs[:2])
+
+    def output_sizes(
+        self, sizes: Sequence[Dimension], kernel: Sequence[Dimension], target: TensorType | None
+    ) -> list[Dimension]:
+        """The spatial dimensions of the output; ``target`` is the third input."""
+        return self.moved_over(sizes, kernel)
+
+
+class _Correlation(_Dense):
+    """A convolution of data ``[N, G*C, ...]`` with weights ``[G, M, C, ...]``, or ``[M, C, ...]`` without groups."""
 
     def evaluate(self, *inputs: Array) -> Array:
         data, weights = _working(*inputs)
@@ -251,7 +265,7 @@ class GroupConvolution1(_Correlation):
     channel_axes = (0, 1)
 
 
-class _Backprop(_Convolution):
+class _Backprop(_Dense):
     """The transpose of a convolution: every element is spread over a window, and overlapping parts are added up.
 
     The output's dimension is ``stride*(in-1) + span - pads + output_padding``, or that of the third input; the
@@ -259,7 +273,7 @@ class _Backprop(_Convolution):
     """
 
     inputs = (2, 3)
-    is_grouped: ClassVar[bool] = False
+    is_transposed = True
 
     def multiplications(self, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> float:
         """Each input element meets the weights of its channel."""
@@ -275,7 +289,7 @@ class _Backprop(_Convolution):
             padding = (0,) * rank
         return padding
 
-    def spread_over(
+    def output_sizes(
         self, sizes: Sequence[Dimension], kernel: Sequence[Dimension], target: TensorType | None
     ) -> list[Dimension]:
         rank = len(kernel)
@@ -303,23 +317,32 @@ class _Backprop(_Convolution):
             grown.append(Dimension(min(low, INFINITY), min(high, INFINITY)))
         return grown
 
+    def whole_sizes(self, sizes: Sequence[int], kernel: Sequence[int]) -> list[int]:
+        """The spatial dimensions of the output with its padding, of which nothing is cut off."""
+        strides, dilations, *_ = self.checked_lists(len(kernel))
+        rows = zip(strides, sizes, kernel, dilations, self.paddings(len(kernel)))
+        return [s * (n - 1) + (k - 1) * d + 1 + more for s, n, k, d, more in rows]
+
+    def cuts_in_front(self, whole: Sequence[int], target: Sequence[int]) -> Sequence[int]:
+        """What is cut off the front of the ``whole`` sizes where the output is to have the ``target`` sizes."""
+        if not self.auto_pad.startswith("same"):
+            return self.checked_lists(len(whole))[2]
+        totals = [max(size - target_size, 0) for size, target_size in zip(whole, target)]
+        # Unlike in a convolution, same_upper cuts more off the front.
+        return [total - total // 2 if self.auto_pad == "same_upper" else total // 2 for total in totals]
+
     def transposed(self, data: Array, weights: Array, target: Sequence[int] | None) -> Array:
         """``[N, G*C, ...]`` with weights ``[G, C, M, ...]`` to ``[N, G*M, ...]``."""
         groups, depth, per_group = weights.shape[:3]
         kernel, sizes = weights.shape[3:], data.shape[2:]
-        rank = len(kernel)
-        strides, dilations, begins, ends = self.checked_lists(rank)
-        spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
-        natural = [s * (n - 1) + span for s, n, span in zip(strides, sizes, spans)]
-        more = self.paddings(rank)
+        strides, dilations, begins, ends = self.checked_lists(len(kernel))
+        whole = self.whole_sizes(sizes, kernel)
         if target is None:
-            target = [n - begin - end + extra for n, begin, end, extra in zip(natural, begins, ends, more)]
-        elif self.auto_pad.startswith("same"):
-            totals = [max(n + extra - target_size, 0) for n, extra, target_size in zip(natural, more, target)]
-            # Unlike in a convolution, same_upper cuts more off the front.
-            begins = tuple(t - t // 2 if self.auto_pad == "same_upper" else t // 2 for t in totals)
+            target = [size - begin - end for size, begin, end in zip(whole, begins, ends)]
+        else:
+            begins = self.cuts_in_front(whole, target)
         batch = data.shape[0]
-        shape = [max(n, begin + target_size) for n, begin, target_size in zip(natural, begins, target)]
+        shape = [max(size, begin + target_size) for size, begin, target_size in zip(whole, begins, target)]
         out = np.zeros((batch, groups, per_group, *shape), data.dtype)
         if data.size and out.size:
             source = data.reshape(batch, groups, depth, -1)
@@ -334,22 +357,6 @@ class _Backprop(_Convolution):
                 out[(..., *places)] += part
         window: tuple[Any, ...] = tuple(slice(begin, begin + target_size) for begin, target_size in zip(begins, target))
         return out[(..., *window)].reshape(batch, groups * per_group, *target)
-
-    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data, weights = inputs[0].shape, inputs[1].shape
-        element_type = _real_type(inputs[:2])
-        target = inputs[2] if len(inputs) > 2 else None
-        lead = 3 if self.is_grouped else 2
-        rank = _spatial_rank("weights", data, weights, lead, target)
-        if rank is None:
-            return [TensorType(element_type, PartialShape.dynamic())]
-        data, weights = _with_rank(data, rank + 2), _with_rank(weights, rank + lead)
-        depth, filters = weights.dims[lead - 2 : lead]
-        if self.is_grouped:
-            depth, filters = weights[0] * depth, weights[0] * filters
-        _check_channels(data[1], depth, data, weights)
-        spatial = self.spread_over(data.dims[2:], weights.dims[lead:], target)
-        return [TensorType(element_type, PartialShape([data[0], filters, *spatial]))]
 
     def evaluate(self, *inputs: Array) -> Array:
         data, weights = _working(*inputs[:2])
@@ -394,13 +401,11 @@ class _Deformable(_Convolution):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, offsets, weights = (value.shape for value in inputs[:3])
-        element_type = _real_type(inputs)
+        element_type = merge_types(inputs)
         if self.group < 1 or self.deformable_group < 1:
             raise InferenceError("group and deformable_group must be positive")
-        for subject, shape in (("data", data), ("offsets", offsets), ("weights", weights)):
-            if shape.has_rank and shape.rank != 4:
-                raise InferenceError(f"{subject} must have four dimensions, but are {shape}")
-        data, offsets, weights = (_with_rank(shape, 4) for shape in (data, offsets, weights))
+        subjects = ("data", "offsets", "weights")
+        data, offsets, weights = (require_rank(*pair, 4) for pair in zip(subjects, (data, offsets, weights)))
         _check_channels(data[1], weights[1] * self.group, data, weights)
         taps = weights[2] * weights[3] * (2 * self.deformable_group)
         if offsets[1].merge(taps) is None:
@@ -488,7 +493,7 @@ class DeformableConvolution8(_Deformable):
 
 
 @operation("BinaryConvolution", opset=1)
-class BinaryConvolution1(_Convolution):
+class BinaryConvolution1(_Dense):
     """A convolution of bits: a bit of the weights (u1) means -1 or 1, and so do data that are 0 or not.
 
     ``pad_value`` is the bit that padding has. Each sum is the number of equal bits less that of
@@ -498,15 +503,8 @@ class BinaryConvolution1(_Convolution):
     mode: str = enum("xnor-popcount", default="xnor-popcount")
     pad_value: float = real(default=0.0)
 
-    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data, weights = inputs[0].shape, inputs[1].shape
-        rank = _spatial_rank("weights", data, weights, 2)
-        if rank is None:
-            return [TensorType(inputs[0].element_type, PartialShape.dynamic())]
-        data, weights = _with_rank(data, rank + 2), _with_rank(weights, rank + 2)
-        _check_channels(data[1], weights[1], data, weights)
-        spatial = self.moved_over(data.dims[2:], weights.dims[2:])
-        return [TensorType(inputs[0].element_type, PartialShape([data[0], weights[0], *spatial]))]
+    def result_type(self, inputs: Sequence[TensorType]) -> ElementType:
+        return inputs[0].element_type
 
     def evaluate(self, *inputs: Array) -> Array:
         data, weights = inputs

@@ -13,8 +13,7 @@ from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, ElementType, PartialShape
 from ir_runtime.graph.element_types import i32
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation, type_of_elements
-
-from .detection import require_rank, same_dimension
+from ir_runtime.graph.shapes import require_rank, same_dimension
 
 
 def _decode(classes: Array, is_valid: Array, blank: int, merge: bool) -> tuple[Array, Array]:

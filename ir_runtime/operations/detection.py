@@ -11,28 +11,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import DYNAMIC, Array, Dimension, ElementType, PartialShape, as_dimension, element_types
+from ir_runtime.graph import Array, Dimension, ElementType, PartialShape, as_dimension, element_types
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, operation, type_of_elements
+from ir_runtime.graph.shapes import require_rank, same_dimension
 
 from .boxes import Shares, by_score, select_unsuppressed, shares_of
-
-
-def require_rank(subject: str, shape: PartialShape, rank: int) -> PartialShape:
-    """The shape, of which only the rank may be unknown; :class:`InferenceError` for another rank."""
-    if shape.has_rank and shape.rank != rank:
-        raise InferenceError(f"{subject} must have {rank} dimensions, but the shape is {shape}")
-    return shape if shape.has_rank else PartialShape.of_rank(rank)
-
-
-def same_dimension(subject: str, *dimensions: Dimension) -> Dimension:
-    """The intersection of all dimensions; :class:`InferenceError` where it is empty."""
-    common = DYNAMIC
-    for dimension in dimensions:
-        merged = common.merge(dimension)
-        if merged is None:
-            raise InferenceError(f"{subject} must agree, but is {common} and {dimension}")
-        common = merged
-    return common
 
 
 class Suppression(Operation):

@@ -14,9 +14,9 @@ from ir_runtime.errors import ExecutionError, InferenceError
 from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape, as_dimension
 from ir_runtime.graph.element_types import f32
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
+from ir_runtime.graph.shapes import require_rank, same_dimension
 
 from .boxes import by_score, select_unsuppressed, shares_of
-from .detection import require_rank, same_dimension
 
 _CORNER, _CENTER = "caffe.PriorBoxParameter.CORNER", "caffe.PriorBoxParameter.CENTER_SIZE"
 

@@ -12,9 +12,9 @@ import numpy as np
 from ir_runtime.errors import ExecutionError, InferenceError
 from ir_runtime.graph import Array, Dimension, PartialShape, as_dimension, element_types
 from ir_runtime.graph.operation import Operation, TensorType, boolean, integer, integers, operation, real, reals
+from ir_runtime.graph.shapes import require_rank, same_dimension
 
 from .boxes import by_score, refined, select_unsuppressed, shares_of
-from .detection import require_rank, same_dimension
 from .proposals import proposed
 from .regions import ROIAlign3
 

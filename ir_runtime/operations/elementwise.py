@@ -49,6 +49,14 @@ def merge_types(inputs: Sequence[TensorType]) -> ElementType:
     return element_types_present[0] if element_types_present else element_types.dynamic
 
 
+def merge_real_types(inputs: Sequence[TensorType]) -> ElementType:
+    """Return the common element type of all inputs, which has to be a floating-point type."""
+    element_type = merge_types(inputs)
+    if not (element_type.is_real or element_type.is_dynamic):
+        raise InferenceError(f"the input must be of a floating-point type, but is {element_type}")
+    return element_type
+
+
 def broadcast_shapes(a: PartialShape, b: PartialShape, rule: str) -> PartialShape:
     """The common shape under ``auto_broadcast``: none, numpy or pdpd."""
     if rule == "numpy":
@@ -201,6 +209,12 @@ def _binary(name: str, opset: int, kernel: Kernel, base: type[Binary], doc: str,
     return operation(name, opset=opset, **options)(type(f"{name}{opset}", (base,), body))
 
 
+def _commutative(name: str, opset: int, kernel: Kernel, base: type[Binary], doc: str, **options: Any) -> type[Binary]:
+    cls = _binary(name, opset, kernel, base, doc, **options)
+    cls.commutative = True
+    return cls
+
+
 def _remainder(name: str, kernel: Kernel, doc: str, *, of_divisor: bool) -> type[Binary]:
     body = {"kernel": staticmethod(kernel), "of_divisor": of_divisor, "__doc__": doc, "__module__": __name__}
     return operation(name, opset=1)(type(f"{name}1", (Remainder,), body))
@@ -217,38 +231,34 @@ def _modulo(a: Array, b: Array) -> Array:
     return np.fmod(a, b)
 
 
-def _left_shift(a: Array, b: Array) -> Array:
-    return np.left_shift(a, b)
-
-
 def _difference_squared(a: Array, b: Array) -> Array:
     difference = a - b
     return difference * difference
 
 
-Add1 = _binary("Add", 1, np.add, Monotone, "a + b")
-Multiply1 = _binary("Multiply", 1, np.multiply, Monotone, "a * b")
+Add1 = _commutative("Add", 1, np.add, Monotone, "a + b")
+Multiply1 = _commutative("Multiply", 1, np.multiply, Monotone, "a * b")
 Subtract1 = _binary("Subtract", 1, np.subtract, Monotone, "a - b")
-Maximum1 = _binary("Maximum", 1, np.maximum, Monotone, "The greater of a and b.")
-Minimum1 = _binary("Minimum", 1, np.minimum, Monotone, "The lesser of a and b.")
+Maximum1 = _commutative("Maximum", 1, np.maximum, Monotone, "The greater of a and b.")
+Minimum1 = _commutative("Minimum", 1, np.minimum, Monotone, "The lesser of a and b.")
 Power1 = _binary("Power", 1, computed_in_float32(_power), Powers, "a raised to the power b")
 Mod1 = _remainder("Mod", _modulo, "The remainder with the sign of a.", of_divisor=False)
 FloorMod1 = _remainder("FloorMod", np.mod, "The remainder with the sign of b.", of_divisor=True)
-SquaredDifference1 = _binary("SquaredDifference", 1, _difference_squared, Squared, "(a - b) squared")
-Equal1 = _binary("Equal", 1, np.equal, Comparison, "a = b")
-NotEqual1 = _binary("NotEqual", 1, np.not_equal, Comparison, "a differs from b")
+SquaredDifference1 = _commutative("SquaredDifference", 1, _difference_squared, Squared, "(a - b) squared")
+Equal1 = _commutative("Equal", 1, np.equal, Comparison, "a = b")
+NotEqual1 = _commutative("NotEqual", 1, np.not_equal, Comparison, "a differs from b")
 Greater1 = _binary("Greater", 1, np.greater, Comparison, "a > b")
 GreaterEqual1 = _binary("GreaterEqual", 1, np.greater_equal, Comparison, "a >= b")
 Less1 = _binary("Less", 1, np.less, Comparison, "a < b")
 LessEqual1 = _binary("LessEqual", 1, np.less_equal, Comparison, "a <= b")
-LogicalAnd1 = _binary("LogicalAnd", 1, np.logical_and, Logical, "a and b")
-LogicalOr1 = _binary("LogicalOr", 1, np.logical_or, Logical, "a or b")
-LogicalXor2 = _binary("LogicalXor", 2, np.logical_xor, Logical, "either a or b")
-Xor1 = _binary("Xor", 1, np.logical_xor, Logical, "either a or b", last_opset=1)
-BitwiseAnd13 = _binary("BitwiseAnd", 13, np.bitwise_and, Conjunction, "The bits that both have.")
-BitwiseOr13 = _binary("BitwiseOr", 13, np.bitwise_or, Bitwise, "The bits that either has.")
-BitwiseXor13 = _binary("BitwiseXor", 13, np.bitwise_xor, Bitwise, "The bits that just one has.")
-BitwiseLeftShift15 = _binary("BitwiseLeftShift", 15, _left_shift, Bitwise, "a shifted up by b bits")
+LogicalAnd1 = _commutative("LogicalAnd", 1, np.logical_and, Logical, "a and b")
+LogicalOr1 = _commutative("LogicalOr", 1, np.logical_or, Logical, "a or b")
+LogicalXor2 = _commutative("LogicalXor", 2, np.logical_xor, Logical, "either a or b")
+Xor1 = _commutative("Xor", 1, np.logical_xor, Logical, "either a or b", last_opset=1)
+BitwiseAnd13 = _commutative("BitwiseAnd", 13, np.bitwise_and, Conjunction, "The bits that both have.")
+BitwiseOr13 = _commutative("BitwiseOr", 13, np.bitwise_or, Bitwise, "The bits that either has.")
+BitwiseXor13 = _commutative("BitwiseXor", 13, np.bitwise_xor, Bitwise, "The bits that just one has.")
+BitwiseLeftShift15 = _binary("BitwiseLeftShift", 15, np.left_shift, Bitwise, "a shifted up by b bits")
 BitwiseRightShift15 = _binary("BitwiseRightShift", 15, np.right_shift, DownShift, "a shifted down by b bits")
 
 

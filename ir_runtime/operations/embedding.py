@@ -14,8 +14,8 @@ from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape, as_dimensi
 from ir_runtime.graph.element_types import finfo, from_dtype
 from ir_runtime.graph.indices import bincount, repeat
 from ir_runtime.graph.operation import Operation, TensorType, enum, operation
+from ir_runtime.graph.shapes import require_rank, same_dimension
 
-from .detection import require_rank, same_dimension
 from .elementwise import merge_types
 
 

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array
 from ir_runtime.graph.operation import TensorType, operation
 
-from .elementwise import Unary
+from .elementwise import Unary, merge_real_types
 
 # Numerator and denominator, each from the highest power down: in the middle, towards the ends, at the ends.
 MIDDLE = (
@@ -66,9 +65,7 @@ class ErfInv17(Unary):
     monotone = True
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        element_type = inputs[0].element_type
-        if not (element_type.is_real or element_type.is_dynamic):
-            raise InferenceError(f"the input must be of a floating-point type, but is {element_type}")
+        merge_real_types(inputs)
         return super().infer(inputs)
 
     kernel = staticmethod(erf_inverse)

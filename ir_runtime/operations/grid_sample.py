@@ -13,6 +13,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, Dimension, PartialShape
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, operation
+from ir_runtime.graph.shapes import require_rank
 
 CUBIC = -0.75
 """The parameter of the cubic convolution."""
@@ -34,10 +35,7 @@ class GridSample9(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, grid = (value.shape for value in inputs)
-        for subject, shape in (("the data", data), ("the grid", grid)):
-            if shape.has_rank and shape.rank != 4:
-                raise InferenceError(f"{subject} must have four dimensions, but the shape is {shape}")
-        data, grid = (shape if shape.has_rank else PartialShape.of_rank(4) for shape in (data, grid))
+        data, grid = require_rank("the data", data, 4), require_rank("the grid", grid, 4)
         batch = data[0].merge(grid[0])
         if batch is None:
             raise InferenceError(f"data of the shape {data} and a grid of {grid} are of different batches")

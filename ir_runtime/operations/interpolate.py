@@ -320,8 +320,9 @@ class Interpolate1(_Interpolate):
         pads = self.pads_begin, self.pads_end
         return [TensorType(data.element_type, self.resized(data.shape, self.axes, target_sizes, pads))]
 
-    def evaluate(self, *inputs: Array) -> Array:
-        modern = Interpolate11(
+    def as_revision_11(self) -> Interpolate11:
+        """The same by revision 11, whose axes are an input."""
+        return Interpolate11(
             mode=self.mode if self.mode != "linear" or self.antialias else "linear_onnx",
             shape_calculation_mode="sizes",
             coordinate_transformation_mode="align_corners" if self.align_corners else "asymmetric",
@@ -330,4 +331,6 @@ class Interpolate1(_Interpolate):
             pads_begin=self.pads_begin,
             pads_end=self.pads_end,
         )
-        return modern.interpolated(inputs[0], inputs[1], None, np.array(self.axes))
+
+    def evaluate(self, *inputs: Array) -> Array:
+        return self.as_revision_11().interpolated(inputs[0], inputs[1], None, np.array(self.axes))

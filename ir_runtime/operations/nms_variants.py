@@ -14,9 +14,9 @@ from ir_runtime.errors import ExecutionError, InferenceError
 from ir_runtime.graph import Array, Dimension, ElementType, PartialShape, as_dimension, element_types
 from ir_runtime.graph.indices import bincount
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, operation, real, type_of_elements
+from ir_runtime.graph.shapes import require_rank, same_dimension
 
 from .boxes import by_score, overlaps, select_unsuppressed, shares_of
-from .detection import require_rank, same_dimension
 
 
 @dataclass

@@ -10,15 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ir_runtime.errors import InferenceError
-from ir_runtime.graph import Array, Dimension, PartialShape, element_types, normalize_axes
+from ir_runtime.graph import Array, Dimension, PartialShape, normalize_axes
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
 
-from .elementwise import computed_in_float32, merge_types
-
-
-def _check_real(element_type: element_types.ElementType) -> None:
-    if not (element_type.is_real or element_type.is_dynamic):
-        raise InferenceError(f"the input must be of a floating-point type, but is {element_type}")
+from .elementwise import computed_in_float32, merge_real_types
 
 
 def _check_channels(data: PartialShape, named: Sequence[tuple[str, PartialShape]]) -> PartialShape:
@@ -55,8 +50,7 @@ class _BatchNormInference(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         x, *parameters = self.arrange(inputs)
-        element_type = merge_types(inputs)
-        _check_real(element_type)
+        element_type = merge_real_types(inputs)
         names = ("gamma", "beta", "the mean", "the variance")
         return [TensorType(element_type, _check_channels(x.shape, [(n, p.shape) for n, p in zip(names, parameters)]))]
 
@@ -111,18 +105,30 @@ class _SameShape(Operation):
     inputs = (1, 1)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        data = inputs[0]
-        _check_real(data.element_type)
-        if len(inputs) > 1:
-            self._check_axes(data.shape, inputs[1])
-        return [TensorType(data.element_type, data.shape)]
+        return [TensorType(merge_real_types(inputs[:1]), inputs[0].shape)]
 
-    def _check_axes(self, shape: PartialShape, axes: TensorType) -> None:
+
+class _OverAxes(_SameShape):
+    """A normalization over the axes that the second input lists."""
+
+    inputs = (2, 2)
+
+    def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
+        data, axes = inputs
         if not (axes.element_type.is_integral or axes.element_type.is_dynamic):
             raise InferenceError(f"axes must be integers, but are {axes.element_type}")
         constant = axes.constant
-        if constant is not None and shape.has_rank:
-            normalize_axes(np.atleast_1d(constant).tolist(), shape.rank)
+        if constant is not None and data.shape.has_rank:
+            normalize_axes(np.atleast_1d(constant).tolist(), data.shape.rank)
+        return super().infer(inputs)
+
+    def evaluate(self, *inputs: Array) -> Array:
+        x, axes = inputs
+        over = normalize_axes(np.atleast_1d(axes).tolist(), x.ndim)
+        return computed_in_float32(lambda values: self._normalize(values, over))(x)
+
+    def _normalize(self, x: Array, axes: tuple[int, ...]) -> Array:
+        raise NotImplementedError
 
 
 @operation("MVN", opset=2)
@@ -141,33 +147,23 @@ class MVN2(_SameShape):
 
 
 @operation("MVN", opset=6)
-class MVN6(_SameShape):
+class MVN6(_OverAxes):
     """(x, axes): mean 0 and, where asked for, variance 1 over the axes."""
 
-    inputs = (2, 2)
     eps: float = real(default=0.0)
     normalize_variance: bool = boolean(default=False)
     eps_mode: str = enum("INSIDE_SQRT", "OUTSIDE_SQRT", default="INSIDE_SQRT")
 
-    def evaluate(self, *inputs: Array) -> Array:
-        x, axes = inputs
-        over = normalize_axes(np.atleast_1d(axes).tolist(), x.ndim)
-        outside = self.eps_mode == "OUTSIDE_SQRT"
-        return computed_in_float32(lambda v: normalized(v, over, self.eps, self.normalize_variance, outside))(x)
+    def _normalize(self, x: Array, axes: tuple[int, ...]) -> Array:
+        return normalized(x, axes, self.eps, self.normalize_variance, self.eps_mode == "OUTSIDE_SQRT")
 
 
 @operation("NormalizeL2", opset=1)
-class NormalizeL21(_SameShape):
+class NormalizeL21(_OverAxes):
     """(x, axes): x divided by the root of its sum of squares over the axes, which ``eps`` is added to or limits."""
 
-    inputs = (2, 2)
     eps: float = real(default=0.0)
     eps_mode: str = enum("add", "max", default="add")
-
-    def evaluate(self, *inputs: Array) -> Array:
-        x, axes = inputs
-        over = normalize_axes(np.atleast_1d(axes).tolist(), x.ndim)
-        return computed_in_float32(lambda v: self._normalize(v, over))(x)
 
     def _normalize(self, x: Array, axes: tuple[int, ...]) -> Array:
         squares = x * x
@@ -191,14 +187,13 @@ class GRN1(_SameShape):
 
 
 @operation("LRN", opset=1)
-class LRN1(_SameShape):
+class LRN1(_OverAxes):
     """(x, axes): x / (bias + alpha / size^n * s)^beta, with the n axes.
 
     s is the sum of squares in a window around each element, which reaches ``(size - 1) // 2`` elements
     to either side along every axis.
     """
 
-    inputs = (2, 2)
     alpha: float = real(default=0.0)
     beta: float = real(default=0.0)
     bias: float = real(default=0.0)
@@ -208,11 +203,6 @@ class LRN1(_SameShape):
         if self.size < 1:
             raise InferenceError(f"size must be positive, but is {self.size}")
         return super().infer(inputs)
-
-    def evaluate(self, *inputs: Array) -> Array:
-        x, axes = inputs
-        over = normalize_axes(np.atleast_1d(axes).tolist(), x.ndim)
-        return computed_in_float32(lambda v: self._normalize(v, over))(x)
 
     def _normalize(self, x: Array, axes: tuple[int, ...]) -> Array:
         squares = x * x
@@ -240,8 +230,7 @@ class GroupNormalization12(Operation):
     epsilon: float = real(default=0.0)
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
-        element_type = merge_types(inputs)
-        _check_real(element_type)
+        element_type = merge_real_types(inputs)
         if self.num_groups < 1:
             raise InferenceError(f"num_groups must be positive, but is {self.num_groups}")
         shape = _check_channels(inputs[0].shape, [("the scale", inputs[1].shape), ("the bias", inputs[2].shape)])

@@ -75,7 +75,8 @@ class _Pad(Operation):
             return [TensorType(element_type, PartialShape.dynamic() if rank is None else PartialShape.of_rank(rank))]
         before, after = begin.known_bounds, end.known_bounds
         if before is None or after is None:
-            return [TensorType(element_type, PartialShape([self._pad_dimension(d) for d in data.shape]))]
+            dims = [DYNAMIC if self.may_crop() else Dimension(d.low, INFINITY) for d in data.shape]
+            return [TensorType(element_type, PartialShape(dims))]
         exact = before.is_exact and after.is_exact and self.pad_mode != "constant"
         dims = []
         for axis, dimension in enumerate(data.shape):
@@ -98,9 +99,6 @@ class _Pad(Operation):
         constant = pads.constant
         if constant is not None and not self.may_crop() and (constant < 0).any():
             raise InferenceError(f"{subject} must not be negative, but is {constant.tolist()}")
-
-    def _pad_dimension(self, dimension: Dimension) -> Dimension:
-        return DYNAMIC if self.may_crop() else Dimension(dimension.low, INFINITY)
 
     def moved_inputs(self, count: int) -> Sequence[int]:
         return (0, 3) if count > 3 else (0,)

@@ -13,10 +13,9 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape
 from ir_runtime.graph.operation import Operation, TensorType, enum, integers, operation
+from ir_runtime.graph.shapes import require_rank
 from ir_runtime.graph.value_ranges import values_and_zeros
 from ir_runtime.operations.windows import Window
-
-from .detection import require_rank
 
 
 def _two(name: str, values: Sequence[int], least: int) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, PartialShape, as_dimension
 from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation, real
+from ir_runtime.graph.shapes import require_rank, same_dimension
 
-from .detection import require_rank, same_dimension
 from .regions import Points, four_neighbours, interpolated, rounded
 
 

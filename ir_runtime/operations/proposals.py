@@ -22,9 +22,9 @@ from ir_runtime.graph.operation import (
     text,
     type_of_elements,
 )
+from ir_runtime.graph.shapes import require_rank, same_dimension
 
 from .boxes import by_score, clipped, large_enough, refined, select_unsuppressed, shares_of
-from .detection import require_rank, same_dimension
 
 LOGARITHM_LIMIT = float(np.log(1000.0 / 16.0))
 """Proposals grow at most by this factor's logarithm, so that nothing overflows."""

@@ -16,6 +16,7 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, operation, real, reals, strings
+from ir_runtime.graph.shapes import require_rank, same_dimension
 from ir_runtime.records import record
 
 from .elementwise import merge_types
@@ -171,24 +172,6 @@ class _RNN(_Recurrent):
         return [functions[0](self.clipped(x + states[0] @ weights.r.T + weights.b))]
 
 
-def _known_dimension(shape: PartialShape, axis: int, rank: int, subject: str) -> Dimension:
-    if not shape.has_rank:
-        return DYNAMIC
-    if shape.rank != rank:
-        raise InferenceError(f"{subject} must have {rank} dimensions, but has the shape {shape}")
-    return shape[axis]
-
-
-def _agree(subject: str, *dimensions: Dimension) -> Dimension:
-    common = DYNAMIC
-    for dimension in dimensions:
-        merged = common.merge(dimension)
-        if merged is None:
-            raise InferenceError(f"the inputs do not agree on {subject}: {common} and {dimension}")
-        common = merged
-    return common
-
-
 def _float32(arrays: Sequence[Array]) -> list[Array]:
     return [array.astype(np.float32) if array.dtype.itemsize < 4 else array for array in arrays]
 
@@ -201,16 +184,14 @@ class _Cell(_Recurrent):
         count = 1 + self.states
         element_type = merge_types(inputs)
         size = Dimension(self.hidden_size, self.hidden_size) if self.hidden_size else DYNAMIC
-        batch = _agree("the batch", *[_known_dimension(value.shape, 0, 2, "x or a state") for value in inputs[:count]])
-        hidden = _agree("the hidden size", size, *[_known_dimension(v.shape, 1, 2, "a state") for v in inputs[1:count]])
-        width = _known_dimension(inputs[0].shape, 1, 2, "x")
-        rows = hidden * self.gates
-        w, r = inputs[count].shape, inputs[count + 1].shape
-        _agree("the rows of W", rows, _known_dimension(w, 0, 2, "W"))
-        _agree("the inputs", width, _known_dimension(w, 1, 2, "W"))
-        _agree("the rows of R", rows, _known_dimension(r, 0, 2, "R"))
+        x, *states = (require_rank("x or a state", value.shape, 2) for value in inputs[:count])
+        w, r = (require_rank("W or R", value.shape, 2) for value in inputs[count : count + 2])
+        batch = same_dimension("the batch", x[0], *(state[0] for state in states))
+        hidden = same_dimension("the hidden size", size, *(state[1] for state in states))
+        same_dimension("the rows of W and R", hidden * self.gates, w[0], r[0])
+        same_dimension("the inputs", x[1], w[1])
         if len(inputs) > count + 2:
-            _agree("the biases", hidden * self.bias_gates(), _known_dimension(inputs[count + 2].shape, 0, 1, "B"))
+            same_dimension("the biases", hidden * self.bias_gates(), require_rank("B", inputs[count + 2].shape, 1)[0])
         return [TensorType(element_type, PartialShape([batch, hidden]))] * self.states
 
     def evaluate(self, *inputs: Array) -> Array | tuple[Array, ...]:
@@ -289,34 +270,24 @@ class _Sequence(_Recurrent):
         self.check_activations(self.activation_count())
         count = 1 + self.states
         element_type = merge_types([*inputs[:count], *inputs[count + 1 :]])
-        x, lengths = inputs[0].shape, inputs[count]
-        w, r, b = (value.shape for value in inputs[count + 1 : count + 4])
-        states = [value.shape for value in inputs[1:count]]
+        lengths = inputs[count]
+        x, *states = (require_rank("x or a state", value.shape, 3) for value in inputs[:count])
+        w, r = (require_rank("W or R", value.shape, 3) for value in inputs[count + 1 : count + 3])
         if not (lengths.element_type.is_integral or lengths.element_type.is_dynamic):
             raise InferenceError(f"the lengths must be integers, but are {lengths.element_type}")
         number = 2 if self.direction == "bidirectional" else 1
         size = Dimension(self.hidden_size, self.hidden_size) if self.hidden_size else DYNAMIC
-        batch = _agree(
-            "the batch",
-            _known_dimension(x, 0, 3, "x"),
-            _known_dimension(lengths.shape, 0, 1, "the lengths"),
-            *[_known_dimension(state, 0, 3, "a state") for state in states],
-        )
-        directions = _agree(
-            "the directions",
-            Dimension(number, number),
-            *[_known_dimension(shape, 0, 3, subject) for shape, subject in ((w, "W"), (r, "R"))],
-            *[_known_dimension(state, 1, 3, "a state") for state in states],
-        )
-        hidden = _agree("the hidden size", size, *[_known_dimension(state, 2, 3, "a state") for state in states])
-        _agree("the inputs", _known_dimension(x, 2, 3, "x"), _known_dimension(w, 2, 3, "W"))
-        _agree(
-            "the rows of W and R", hidden * self.gates, _known_dimension(w, 1, 3, "W"), _known_dimension(r, 1, 3, "R")
-        )
-        _agree("the biases", hidden * self.bias_gates(), _known_dimension(b, 1, 2, "B"))
-        steps = _known_dimension(x, 1, 3, "x")
+        many = require_rank("the lengths", lengths.shape, 1)[0]
+        batch = same_dimension("the batch", x[0], many, *(state[0] for state in states))
+        of_states = (state[1] for state in states)
+        directions = same_dimension("the directions", Dimension(number, number), w[0], r[0], *of_states)
+        hidden = same_dimension("the hidden size", size, *(state[2] for state in states))
+        same_dimension("the inputs", x[2], w[2])
+        same_dimension("the rows of W and R", hidden * self.gates, w[1], r[1])
+        biases = require_rank("B", inputs[count + 3].shape, 2)
+        same_dimension("the biases", hidden * self.bias_gates(), biases[1])
         last = TensorType(element_type, PartialShape([batch, directions, hidden]))
-        return [TensorType(element_type, PartialShape([batch, directions, steps, hidden])), *[last] * self.states]
+        return [TensorType(element_type, PartialShape([batch, directions, x[1], hidden])), *[last] * self.states]
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         count = 1 + self.states

@@ -13,9 +13,8 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, Dimension, PartialShape
 from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
+from ir_runtime.graph.shapes import require_rank, same_dimension
 from ir_runtime.records import record
-
-from .detection import require_rank, same_dimension
 
 
 @record

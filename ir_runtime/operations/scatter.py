@@ -17,10 +17,10 @@ from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, ope
 from .elementwise import merge_types
 
 
-def check_indices(indices: TensorType, subject: str = "indices") -> None:
+def check_indices(indices: TensorType) -> None:
     """Raises :class:`InferenceError` unless they are integers."""
     if not (indices.element_type.is_integral or indices.element_type.is_dynamic):
-        raise InferenceError(f"{subject} must be integers, but are {indices.element_type}")
+        raise InferenceError(f"indices must be integers, but are {indices.element_type}")
 
 
 def from_front(indices: Array, dimension: int) -> Array:

@@ -13,10 +13,10 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, PartialShape, normalize_axes
 from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
+from ir_runtime.graph.shapes import require_rank
 from ir_runtime.operations.windows import Window
 
-from .detection import require_rank
-from .elementwise import merge_types
+from .elementwise import merge_real_types, merge_types
 
 Transform = Callable[..., Any]
 
@@ -101,10 +101,6 @@ class _Fourier(Operation):
         return as_pairs(transformed, data.dtype) if self.complex_out else transformed.astype(data.dtype)
 
 
-def _halve(length: Dimension) -> Dimension:
-    return Dimension(length.low // 2 + 1, INFINITY if length.high == INFINITY else length.high // 2 + 1)
-
-
 @operation("DFT", opset=7)
 class DFT7(_Fourier):
     """The discrete Fourier transform."""
@@ -127,7 +123,7 @@ class RDFT9(_Fourier):
     complex_in = False
 
     def spectrum(self, length: Dimension) -> Dimension:
-        return _halve(length)
+        return Dimension(length.low // 2 + 1, INFINITY if length.high == INFINITY else length.high // 2 + 1)
 
 
 @operation("IRDFT", opset=9)
@@ -211,9 +207,7 @@ class ISTFT16(Operation):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         data, window, size, step = inputs[:4]
-        element_type = merge_types([data, window])
-        if not (element_type.is_real or element_type.is_dynamic):
-            raise InferenceError(f"frames and window must be of a floating-point type, but are {element_type}")
+        element_type = merge_real_types([data, window])
         require_rank("the window", window.shape, 1)
         require_rank("the length of a frame", size.shape, 0)
         require_rank("the steps between frames", step.shape, 0)

@@ -12,8 +12,8 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, Array, Dimension, PartialShape, element_types
 from ir_runtime.graph.operation import Operation, TensorType, operation
+from ir_runtime.graph.shapes import require_rank, same_dimension
 
-from .detection import require_rank, same_dimension
 from .elementwise import merge_types
 
 

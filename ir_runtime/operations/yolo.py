@@ -12,9 +12,9 @@ import numpy as np
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, Dimension, PartialShape, normalize_axis
 from ir_runtime.graph.operation import Operation, TensorType, boolean, integer, integers, operation, reals
+from ir_runtime.graph.shapes import require_rank
 
 from .blocks import divide_dimension
-from .detection import require_rank
 
 
 @operation("RegionYolo", opset=1)

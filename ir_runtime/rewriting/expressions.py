@@ -12,14 +12,15 @@ from ir_runtime.graph import (
     InputMap,
     Model,
     Node,
+    Operation,
     Output,
     OutputMap,
     PartialShape,
     SubGraph,
+    TensorType,
     element_types,
     make_node,
 )
-from ir_runtime.graph.operation import Operation, TensorType
 from ir_runtime.operations import (
     activation,
     elementwise,

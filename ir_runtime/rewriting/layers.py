@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ir_runtime.graph import ElementType, Output
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import ElementType, Operation, Output
 from ir_runtime.operations import elementwise, indexing, movement, slicing
 from ir_runtime.rewriting.builder import Builder
 

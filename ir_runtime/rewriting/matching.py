@@ -20,9 +20,8 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 
-from ir_runtime.graph import Array, Node, Output
+from ir_runtime.graph import Array, Node, Operation, Output
 from ir_runtime.graph.element_types import finfo, from_dtype
-from ir_runtime.graph.operation import Operation
 
 
 class NotMatched(NamedTuple):
@@ -143,13 +142,12 @@ class _Layer(Pattern):
         operations: tuple[type[Operation], ...],
         inputs: Sequence[Pattern],
         name: str,
-        commutative: bool,
         output: int,
         check: Check | None,
     ) -> None:
         super().__init__(name)
         self._operations = operations
-        self._orders = (inputs, inputs[::-1]) if commutative else (inputs,)
+        self._inputs = inputs
         self._output = output
         self._check = check
 
@@ -158,7 +156,8 @@ class _Layer(Pattern):
         if wrong is not None:
             match._note(f"{where} {wrong}")
             return
-        for patterns in self._orders:
+        has_orders = value.node.op.commutative and len(self._inputs) == 2
+        for patterns in (self._inputs, self._inputs[::-1]) if has_orders else (self._inputs,):
             yield from self._inputs_match(value.node, patterns, 0, match)
 
     def _wrong(self, value: Output) -> str | None:
@@ -168,8 +167,8 @@ class _Layer(Pattern):
             return f"is made by {node.op.type}, not by {names}"
         if value.index != self._output:
             return f"is output {value.index} of '{node.name}', not output {self._output}"
-        if len(node.inputs) < len(self._orders[0]):
-            return f"has {len(node.inputs)} inputs, not {len(self._orders[0])}"
+        if len(node.inputs) < len(self._inputs):
+            return f"has {len(node.inputs)} inputs, not {len(self._inputs)}"
         return self._check(value) if self._check else None
 
     def _inputs_match(self, node: Node, patterns: Sequence[Pattern], index: int, match: Match) -> Iterator[None]:
@@ -237,16 +236,15 @@ def layer(
     operations: type[Operation] | tuple[type[Operation], ...],
     *inputs: Pattern,
     name: str = "",
-    commutative: bool = False,
     output: int = 0,
     check: Check | None = None,
 ) -> Pattern:
     """The output ``output`` of a layer of one of ``operations``, whose first inputs match ``inputs``.
 
-    With ``commutative`` the inputs match in either order.
+    Two inputs of a commutative operation match in either order.
     """
     chosen = operations if isinstance(operations, tuple) else (operations,)
-    return _Layer(chosen, inputs, name, commutative, output, check)
+    return _Layer(chosen, inputs, name, output, check)
 
 
 def either(*patterns: Pattern) -> Pattern:

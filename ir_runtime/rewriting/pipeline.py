@@ -14,19 +14,23 @@ from typing import Literal, get_args
 
 from ir_runtime.analysis.shared_shapes import shared_shapes
 from ir_runtime.errors import InternalError, ModelError
-from ir_runtime.graph import Model
+from ir_runtime.graph import Model, Node
 from ir_runtime.graph.invariants import PASSES, Stage
 from ir_runtime.graph.operation import Operation, all_operations
 from ir_runtime.lazy import import_modules_of
 from ir_runtime.records import record
 
+from .builder import Builder
 from .checks import Checks
 from .contracts import Contract
-from .replace_layers import Replace, replace_layers
+from .matching import Match, NotMatched, Pattern
+from .replace_layers import Replace, Replacement, replace_layers
 from .trace import PassTrace, Trace
 
 Run = Callable[[Model, PassTrace], int]
 """Changes a model and returns how many layers it replaced or added."""
+Fuse = Callable[[Builder, Node, Match], Replacement]
+"""Emits the replacement of the layers of a match."""
 Release = tuple[int, int]
 """A release of OpenVINO: year and number."""
 Group = Literal["cleanup", "fusion", "rounding", "storage", "target"]
@@ -177,6 +181,25 @@ class Pipeline:
             run.__module__, run.__doc__ = replace.__module__, replace.__doc__
             register_run(run)
             return replace
+
+        return register
+
+    def fuses(self, name: str, pattern: Pattern) -> Callable[[Fuse], Fuse]:
+        """Decorator: registers a pass that replaces the layers of a pattern, whose inner values nothing else reads.
+
+        The function gets the match as well, and is otherwise one for :meth:`replaces`.
+        """
+
+        def register(fuse: Fuse) -> Fuse:
+            def replace(builder: Builder, node: Node) -> Replacement:
+                match = pattern.match(node.outputs[0])
+                if isinstance(match, NotMatched):
+                    return match
+                return match.check_private() or fuse(builder, node, match)
+
+            replace.__module__, replace.__doc__ = fuse.__module__, fuse.__doc__
+            self.replaces(name)(replace)
+            return fuse
 
         return register
 

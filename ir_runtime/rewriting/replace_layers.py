@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Union
 
-from ir_runtime.graph import Model, Node, Output, Part
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Model, Node, Operation, Output, Part
 from ir_runtime.records import record
 
 from .builder import Builder

@@ -29,6 +29,14 @@ MODELS = {
         "y, h = GRU <hidden_size = 2> (x, w, r)", {"x": 3}, {"w": (1, 6, 11), "r": (1, 6, 2)}, [(2, 11)],
     ),
     "the sum of parts": ("y, z = Split <axis = 1> (x, s)", {"x": 2}, {"s": [2, 5]}, [(1, 7)]),
+    "the width of a state": (
+        "y, h = LSTM <hidden_size = 2> (x, w, r)", {"x": 3}, {"w": (1, 8, 11), "r": (1, 8, 2)}, [(2, 11)],
+    ),
+    "a letter of an equation": ("y = Einsum <equation = \"abc,cd->abd\"> (x, w)", {"x": 3}, {"w": (13, 3)}, [(2, 13)]),
+    "slopes of elements": ("y = PRelu (x, w)", {"x": 3}, {"w": (6, 2)}, [(1, 6), (2, 2)]),
+    "a dimension that is left out": ("y = Squeeze (x, s)", {"x": 3}, {"s": [1]}, [(1, 1)]),
+    "the elements of a shape": ("y = Reshape (x, s)", {"x": 1}, {"s": [2, 3]}, [(0, 6)]),
+    "rows in a list": ("y = Reshape (x, s)", {"x": 1}, {"s": [-1, 3]}, []),
     "the places of a grid": ("y = GridSample (a, x)", {"a": 4, "x": 4}, {}, [(3, 2)]),
     "twice a dimension": ("c = Concat <axis = 1> (x, x) y = MatMul (c, w)", {"x": 2}, {"w": (10, 3)}, []),
 }  # fmt: skip

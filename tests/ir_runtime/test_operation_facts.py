@@ -95,6 +95,20 @@ def _is_elementwise(call: Call) -> bool | None:
     return np.array_equal(result, expected)
 
 
+def _commutes(call: Call) -> bool | None:
+    """Whether the result is the same where two inputs change places; None where the call cannot tell."""
+    if call.op.subgraphs or len(call.arrays) != 2:
+        return False
+    if getattr(call.op, "auto_broadcast", "numpy") == "pdpd" or np.array_equal(*call.arrays):
+        return None
+    try:
+        results = _evaluate(call, call.arrays[::-1])
+    except (ModelError, ValueError, IndexError, TypeError):
+        return False
+    pairs = zip(results, call.outputs)
+    return all(np.array_equal(*pair, equal_nan=call.outputs[0].dtype.kind == "f") for pair in pairs)
+
+
 @pytest.mark.parametrize("cls", [cls for cls in REVISIONS if cls.movement], ids=name_of)
 def test_movement_takes_symbols(cls: type[Operation]) -> None:
     """Shapes are inferred by moving polynomials, which NumPy holds as objects."""
@@ -104,7 +118,9 @@ def test_movement_takes_symbols(cls: type[Operation]) -> None:
             np.testing.assert_array_equal(np.asarray(result).astype(expected.dtype), expected)
 
 
-@pytest.mark.parametrize(("fact", "holds"), [("movement", _moves), ("elementwise", _is_elementwise)])
+@pytest.mark.parametrize(
+    ("fact", "holds"), [("movement", _moves), ("elementwise", _is_elementwise), ("commutative", _commutes)]
+)
 def test_a_fact_is_declared_where_it_holds(fact: str, holds: object) -> None:
     wrong = []
     for cls in REVISIONS:

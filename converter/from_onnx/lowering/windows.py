@@ -19,6 +19,7 @@ from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import elementwise, generation, movement, padding
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.shape_layers import shape_of
 
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
@@ -222,7 +223,7 @@ class DynamicWindows:
 
 def spatial_dimensions(ctx: Context, x: Output, rank: int) -> Output:
     """The ``rank`` dimensions behind batch and channels, as a list."""
-    sizes = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
+    sizes = shape_of(ctx, x)
     return layers.gather(ctx, sizes, ctx.constant(list(range(2, 2 + rank))), ctx.constant(0))
 
 

@@ -1,1 +1,9 @@
-"""From ONNX graphs to IR graphs: scopes, names, dispatch, and what a translator is handed."""
+"""From ONNX graphs to IR graphs: scopes, names, dispatch, and what a translator is handed.
+
+What nearly every translator needs is imported from here.
+"""
+
+from .context import Body, Context
+from .registry import attributes_of, onnx_form, onnx_op, refuse_op
+
+__all__ = ["Body", "Context", "attributes_of", "onnx_form", "onnx_op", "refuse_op"]

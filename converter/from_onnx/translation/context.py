@@ -9,8 +9,7 @@ from converter.errors import InvalidModelError, Problem, UnsupportedModelError
 from converter.from_onnx.translation.values import Value
 from converter.onnx_file.messages import GraphProto, SparseTensorProto, TensorProto
 from converter.onnx_file.reader import OnnxFile
-from ir_runtime.graph import Array, Model, Node, Output
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Array, Model, Node, Output, TensorType
 from ir_runtime.records import record
 from ir_runtime.rewriting import Builder
 

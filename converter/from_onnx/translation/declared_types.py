@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ir_runtime import ModelError
-from ir_runtime.graph import Node, Output, infer_types
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Node, Output, TensorType, infer_types
 from ir_runtime.graph.reshaping import Inferred
 
 

@@ -28,9 +28,8 @@ import numpy as np
 from converter.errors import Problem, error_of
 from converter.stages import inform, stage, warn
 from ir_runtime.errors import ContradictionError, InferenceError, InternalError, ModelError
-from ir_runtime.graph import DYNAMIC, Dimension, Model, Node, Output, PartialShape, Tensor, make_node
+from ir_runtime.graph import DYNAMIC, Dimension, Model, Node, Output, PartialShape, Tensor, TensorType, make_node
 from ir_runtime.graph.invariants import OPTIONS, PASSES
-from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.reshaping import infer_again
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.slicing import VariadicSplit1

@@ -14,8 +14,7 @@ from converter.onnx_file.node_order import in_order, node_name
 from converter.onnx_file.reader import OnnxFile
 from converter.stages import warn
 from ir_runtime.boundary import fault_of
-from ir_runtime.graph import Model, Node, Output, PartialShape, make_node
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Model, Node, Output, PartialShape, TensorType, make_node
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 
 from .context import Body, Boundary, Context, unchanged

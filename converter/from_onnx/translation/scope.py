@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from converter.errors import InvalidModelError, UnsupportedModelError
 from converter.onnx_file.messages import GraphProto, SparseTensorProto, TensorProto
 from converter.onnx_file.reader import OnnxFile
-from ir_runtime.graph import Node, Output, Tensor, make_node
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Node, Output, Tensor, TensorType, make_node
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1
 from ir_runtime.rewriting import UniqueNames
 

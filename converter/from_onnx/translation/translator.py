@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from converter.errors import InvalidModelError, UnsupportedModelError
 from converter.from_onnx.options import Options
@@ -11,8 +11,7 @@ from converter.onnx_file.messages import NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape, dimension_names, model_info, model_opsets
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of
-from ir_runtime.graph import Dimension, ElementType, Model, Node, Output, PartialShape, make_node
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Dimension, ElementType, Model, Node, Output, PartialShape, TensorType, make_node
 from ir_runtime.graph.shapes import NamedDimension
 from ir_runtime.operations.inputs_outputs import Result1
 from ir_runtime.rewriting.output_tensors import copied
@@ -87,7 +86,7 @@ class _ModelGraph:
         model.results = [self._result(name) for name in names]
         if self._options.outputs is not None:
             used = set(model.nodes())
-            model.parameters = [parameter for parameter in model.parameters if _is_read(parameter, used)]
+            model.parameters = [p for p in model.parameters if any(p.outputs[0] in node.inputs for node in used)]
         return model
 
     def _parameter(self, value: ValueInfoProto) -> Node | None:
@@ -143,7 +142,3 @@ def _of_language_model(shape: PartialShape, names: Sequence[Sequence[str]], elem
         low = max(dim.low, 1) if element_type.is_integral and dim.high else dim.low
         dims.append(NamedDimension(own, low, dim.high) if own else Dimension(low, dim.high))
     return PartialShape(dims)
-
-
-def _is_read(parameter: Node, nodes: Iterable[Node]) -> bool:
-    return any(parameter.outputs[0] in node.inputs for node in nodes)

@@ -43,12 +43,10 @@ def large_enough(boxes: Expression, width: Expression, height: Expression, pixel
     return (_widen(upper - lower, pixel) >= concat([width, height], -1)).all(-1)
 
 
-def taken_boxes(
-    boxes: Expression, scores: Expression, threshold: float, least: float = LOWEST, most: Operand = _NO_LIMIT
-) -> Expression:
+def taken_boxes(boxes: Expression, scores: Expression, threshold: float) -> Expression:
     """Rows ``batch, class, box`` of the boxes ``[b, n, 4]`` that overlap none of a greater score beyond ``threshold``.
 
-    ``scores`` ``[b, c, n]`` have to be above ``least``. Boxes whose ends are the wrong way round overlap none:
+    ``scores`` ``[b, c, n]`` have to be above :data:`LOWEST`. Boxes whose ends are the wrong way round overlap none:
     NonMaxSuppression would turn them round.
     """
     lower, upper = boxes.split(2, -1)
@@ -56,7 +54,7 @@ def taken_boxes(
     # The layer suppresses from its threshold on. Every other box overlaps by 0 at least.
     limit = np.nextafter(np.float32(min(threshold, 1)), np.float32(2)) if threshold >= 0 else 0
     op = NonMaxSuppression9(box_encoding="corner", sort_result_descending=False)
-    bounds = boxes.of(most, "i64"), boxes.of(limit), boxes.of(least)
+    bounds = boxes.of(_NO_LIMIT, "i64"), boxes.of(limit), boxes.of(LOWEST)
     return concat([lower, upper], -1).emit_all(op, scores, *bounds)[0]
 
 

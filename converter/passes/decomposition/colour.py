@@ -9,16 +9,7 @@ from typing import Any
 
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.graph import ElementType
-from ir_runtime.operations.colour import (
-    OFFSETS,
-    WEIGHTS,
-    BGRtoNV12_17,
-    I420toBGR8,
-    I420toRGB8,
-    NV12toBGR8,
-    NV12toRGB8,
-    RGBtoNV12_17,
-)
+from ir_runtime.operations import colour as ir
 from ir_runtime.rewriting.expressions import Expression, concat
 
 
@@ -26,7 +17,7 @@ def _wide(plane: Expression) -> Expression:
     return plane.at_least_float32() if plane.element_type.is_real else plane.as_type("f32")
 
 
-@decomposes(NV12toRGB8, NV12toBGR8, I420toRGB8, I420toBGR8)
+@decomposes(ir.NV12toRGB8, ir.NV12toBGR8, ir.I420toRGB8, ir.I420toBGR8)
 def to_colours(op: Any, *planes: Expression) -> Expression:
     """Sums of the planes times their weights; colour differences are spread over their four pixels by Broadcast"""
     element_type = planes[0].element_type
@@ -64,15 +55,15 @@ def _to_whole(values: Expression, element_type: ElementType) -> Expression:
     return whole + (clipped - whole >= 0.5).as_type(whole.element_type)
 
 
-@decomposes(RGBtoNV12_17, BGRtoNV12_17)
+@decomposes(ir.RGBtoNV12_17, ir.BGRtoNV12_17)
 def to_nv12(op: Any, image: Expression) -> list[Expression] | Expression:
     """Sums of the colours times their weights, and the means of four pixels' colour differences"""
     element_type, colours = image.element_type, _wide(image).split(3, 3)
     red, green, blue = (
-        colour * weights for colour, weights in zip(colours[::-1] if op.blue_first else colours, WEIGHTS.T)
+        colour * weights for colour, weights in zip(colours[::-1] if op.blue_first else colours, ir.WEIGHTS.T)
     )
     # In smaller types the planes are rounded before means are taken.
-    planes = _wide(_to_whole(red + green + blue + OFFSETS, element_type).as_type(element_type))
+    planes = _wide(_to_whole(red + green + blue + ir.OFFSETS, element_type).as_type(element_type))
     differences = planes.cut(3, 1)
     corners = [differences.cut(1, row, step=2).cut(2, column, step=2) for row in (0, 1) for column in (0, 1)]
     pairs = _to_whole((corners[0] + corners[1] + corners[2] + corners[3]) / 4, element_type).as_type(element_type)

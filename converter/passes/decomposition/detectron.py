@@ -8,26 +8,21 @@ import numpy as np
 
 from converter.passes.decomposition.boxes import first_rows, padded, refined, rows_at, single, taken_marks
 from converter.passes.decomposition.registry import decomposes
-from ir_runtime.operations.detectron import (
-    ExperimentalDetectronDetectionOutput6,
-    ExperimentalDetectronPriorGridGenerator6,
-    ExperimentalDetectronROIFeatureExtractor6,
-    ExperimentalDetectronTopKROIs6,
-)
+from ir_runtime.operations import detectron as ir
 from ir_runtime.operations.regions import ROIAlign9
 from ir_runtime.rewriting.expressions import Expression, concat, positions, where
 
 
-@decomposes(ExperimentalDetectronTopKROIs6)
-def top_k_rois(op: ExperimentalDetectronTopKROIs6, regions: Expression, scores: Expression) -> Expression:
+@decomposes(ir.ExperimentalDetectronTopKROIs6)
+def top_k_rois(op: ir.ExperimentalDetectronTopKROIs6, regions: Expression, scores: Expression) -> Expression:
     """TopK and Gather, with zeros behind the last region"""
     places = scores.as_type("f32").top(scores.size(0).minimum(op.max_rois), 0)[1]
     return padded(regions.gather(places), op.max_rois)
 
 
-@decomposes(ExperimentalDetectronPriorGridGenerator6)
+@decomposes(ir.ExperimentalDetectronPriorGridGenerator6)
 def prior_grid_generator(
-    op: ExperimentalDetectronPriorGridGenerator6, priors: Expression, layer: Expression, image: Expression
+    op: ir.ExperimentalDetectronPriorGridGenerator6, priors: Expression, layer: Expression, image: Expression
 ) -> Expression:
     """Add of the priors and of the middles of the cells"""
     count, cells = priors.size(0), layer.sizes()[2:]
@@ -46,9 +41,9 @@ def prior_grid_generator(
     return flat if op.flatten else flat.reshape(*cells, count, 4)
 
 
-@decomposes(ExperimentalDetectronROIFeatureExtractor6)
+@decomposes(ir.ExperimentalDetectronROIFeatureExtractor6)
 def roi_feature_extractor(
-    op: ExperimentalDetectronROIFeatureExtractor6, regions: Expression, *layers: Expression
+    op: ir.ExperimentalDetectronROIFeatureExtractor6, regions: Expression, *layers: Expression
 ) -> list[Expression]:
     """ROIAlign of each layer for the regions that suit it, and ScatterNDUpdate of what they give"""
     level = _levels(regions.as_type("f32"), len(layers))
@@ -81,9 +76,9 @@ def _levels(regions: Expression, count: int) -> Expression:
     return where(usable, level.as_type("i64"), count)
 
 
-@decomposes(ExperimentalDetectronDetectionOutput6)
+@decomposes(ir.ExperimentalDetectronDetectionOutput6)
 def detectron_detection_output(
-    op: ExperimentalDetectronDetectionOutput6,
+    op: ir.ExperimentalDetectronDetectionOutput6,
     regions: Expression,
     deltas: Expression,
     scores: Expression,

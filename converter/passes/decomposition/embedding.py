@@ -8,15 +8,7 @@ import numpy as np
 
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.graph.element_types import finfo
-from ir_runtime.operations.embedding import (
-    EmbeddingBagOffsets15,
-    EmbeddingBagOffsetsSum3,
-    EmbeddingBagPacked15,
-    EmbeddingBagPackedSum3,
-    EmbeddingSegmentsSum3,
-    GatherTree1,
-    SegmentMax16,
-)
+from ir_runtime.operations import embedding as ir
 from ir_runtime.operations.sorting import Bucketize3
 from ir_runtime.rewriting.expressions import Expression, Operand, concat, loop, positions, where
 
@@ -46,9 +38,9 @@ def _bags(indices: Expression, offsets: Expression) -> Expression:
     return positions(indices.size(0)).emit(Bucketize3(with_right_bound=False), offsets.as_type("i64")) - 1
 
 
-@decomposes(EmbeddingBagOffsets15)
+@decomposes(ir.EmbeddingBagOffsets15)
 def embedding_bag_offsets(
-    op: EmbeddingBagOffsets15,
+    op: ir.EmbeddingBagOffsets15,
     table: Expression,
     indices: Expression,
     offsets: Expression,
@@ -57,16 +49,16 @@ def embedding_bag_offsets(
 ) -> Expression:
     """EmbeddingBagOffsetsSum-3, by the sizes of the bags for means"""
     more = [value for value in (default, weights) if value is not None]
-    summed = table.at_least_float32().emit(EmbeddingBagOffsetsSum3(), indices, offsets, *more)
+    summed = table.at_least_float32().emit(ir.EmbeddingBagOffsetsSum3(), indices, offsets, *more)
     if op.reduction == "mean":
         sizes = segment_sizes(_bags(indices, offsets), offsets.size(0)).maximum(1)
         summed = summed.truncated(sizes.as_type(summed.element_type).unsqueeze(*range(1, table.rank)))
     return summed.as_type(table.element_type)
 
 
-@decomposes(EmbeddingBagOffsetsSum3)
+@decomposes(ir.EmbeddingBagOffsetsSum3)
 def embedding_bag_offsets_sum(
-    op: EmbeddingBagOffsetsSum3,
+    op: ir.EmbeddingBagOffsetsSum3,
     table: Expression,
     indices: Expression,
     offsets: Expression,
@@ -75,12 +67,12 @@ def embedding_bag_offsets_sum(
 ) -> Expression:
     """EmbeddingSegmentsSum of the bags, whose numbers Bucketize gives"""
     more = [value for value in (default, weights) if value is not None]
-    return table.emit(EmbeddingSegmentsSum3(), indices, _bags(indices, offsets), offsets.size(0), *more)
+    return table.emit(ir.EmbeddingSegmentsSum3(), indices, _bags(indices, offsets), offsets.size(0), *more)
 
 
-@decomposes(EmbeddingBagPackedSum3, EmbeddingBagPacked15)
+@decomposes(ir.EmbeddingBagPackedSum3, ir.EmbeddingBagPacked15)
 def embedding_bag_packed(
-    op: Union[EmbeddingBagPackedSum3, EmbeddingBagPacked15],
+    op: Union[ir.EmbeddingBagPackedSum3, ir.EmbeddingBagPacked15],
     table: Expression,
     indices: Expression,
     weights: Expression | None = None,
@@ -91,9 +83,9 @@ def embedding_bag_packed(
     return result.as_type(table.element_type)
 
 
-@decomposes(EmbeddingSegmentsSum3)
+@decomposes(ir.EmbeddingSegmentsSum3)
 def embedding_segments_sum(
-    op: EmbeddingSegmentsSum3,
+    op: ir.EmbeddingSegmentsSum3,
     table: Expression,
     indices: Expression,
     segment: Expression,
@@ -112,8 +104,8 @@ def embedding_segments_sum(
     return where(is_empty.unsqueeze(*range(1, table.rank)), table.gather(default.maximum(0)), summed)
 
 
-@decomposes(SegmentMax16)
-def segment_max(op: SegmentMax16, x: Expression, segment: Expression, count: Expression | None = None) -> Expression:
+@decomposes(ir.SegmentMax16)
+def segment_max(op: ir.SegmentMax16, x: Expression, segment: Expression, count: Expression | None = None) -> Expression:
     """ScatterElementsUpdate with the greatest number; rows of segments that are not asked for are cut off"""
     element_type, segment = x.element_type, segment.as_type("i64")
     segments = concat([segment.of([-1]), segment], 0).gather(-1) + 1
@@ -128,9 +120,9 @@ def segment_max(op: SegmentMax16, x: Expression, segment: Expression, count: Exp
     return result if count is None else result.cut(0, 0, requested)
 
 
-@decomposes(GatherTree1)
+@decomposes(ir.GatherTree1)
 def gather_tree(
-    op: GatherTree1, ids: Expression, parents: Expression, lengths: Expression, end: Expression
+    op: ir.GatherTree1, ids: Expression, parents: Expression, lengths: Expression, end: Expression
 ) -> Expression:
     """Loop from the last step to the first, which follows the parents"""
     steps, batch, beams = ids.sizes()

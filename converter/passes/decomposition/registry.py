@@ -10,9 +10,8 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Union
 
-from ir_runtime.graph import Model, Node, Output
+from ir_runtime.graph import Model, Node, Operation, Output
 from ir_runtime.graph.invariants import PASSES
-from ir_runtime.graph.operation import Operation
 from ir_runtime.registry import Registry
 from ir_runtime.rewriting import Builder, NotMatched, PassTrace, fail, graph_pass
 from ir_runtime.rewriting.contracts import FUSED

@@ -6,11 +6,7 @@ import numpy as np
 
 from converter.passes.decomposition.registry import decomposes
 from ir_runtime.graph import ElementType
-from ir_runtime.operations.scatter import (
-    ScatterElementsUpdate3,
-    ScatterElementsUpdate12,
-    ScatterNDUpdate15,
-)
+from ir_runtime.operations import scatter as ir
 from ir_runtime.rewriting.expressions import Expression, NotExpressible, loop
 
 _COMBINED = {
@@ -22,16 +18,16 @@ _COMBINED = {
 _OF_BOOLEANS = {"sum": "max", "prod": "min"}
 
 
-@decomposes(ScatterElementsUpdate12)
+@decomposes(ir.ScatterElementsUpdate12)
 def scatter_elements(
-    op: ScatterElementsUpdate12, x: Expression, indices: Expression, updates: Expression, axis: Expression
+    op: ir.ScatterElementsUpdate12, x: Expression, indices: Expression, updates: Expression, axis: Expression
 ) -> Expression:
     """A Loop along the axis, whose steps update different elements; means as sums divided by numbers of updates"""
     constant, reduction, element_type = axis.elements(), op.reduction, x.element_type
     if constant is None:
         raise NotExpressible("the axis must be known")
     if reduction == "none":
-        return x.emit(ScatterElementsUpdate3(), indices, updates, axis)
+        return x.emit(ir.ScatterElementsUpdate3(), indices, updates, axis)
     at = constant[0] % x.rank
     if element_type.name == "boolean":
         plain = op.with_attributes(reduction=_OF_BOOLEANS.get(reduction, reduction))
@@ -50,7 +46,7 @@ def scatter_elements(
     def step(number: Expression, state: Expression) -> list[Expression]:
         places, change = (value.gather(number.reshape(1), at) for value in (indices, updates))
         combined = _COMBINED[reduction](state.gather_elements(places, at), change)
-        return [state.emit(ScatterElementsUpdate3(), places, combined, axis)]
+        return [state.emit(ir.ScatterElementsUpdate3(), places, combined, axis)]
 
     return loop(indices.size(at), [x], step)[0]
 
@@ -64,8 +60,8 @@ def _neutral(reduction: str, element_type: ElementType) -> float:
     return element_type.limits[1 if reduction == "min" else 0]
 
 
-@decomposes(ScatterNDUpdate15)
-def scatter_nd(op: ScatterNDUpdate15, x: Expression, places: Expression, updates: Expression) -> Expression:
+@decomposes(ir.ScatterNDUpdate15)
+def scatter_nd(op: ir.ScatterNDUpdate15, x: Expression, places: Expression, updates: Expression) -> Expression:
     """A Loop over the places; differences as sums of negated updates"""
     reduction, element_type, size = op.reduction, x.element_type, places.value.shape[-1]
     if reduction == "none":

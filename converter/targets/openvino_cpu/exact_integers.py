@@ -7,8 +7,7 @@ functions here express the latter through the former.
 
 from __future__ import annotations
 
-from ir_runtime.graph import Output, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Operation, Output, element_types
 from ir_runtime.operations import elementwise as ir
 from ir_runtime.rewriting import Builder
 from ir_runtime.rewriting.layers import in_type

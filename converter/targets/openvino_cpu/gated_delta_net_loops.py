@@ -43,14 +43,14 @@ def _body() -> Pattern:
     state, outputs, decay = anything("state"), anything("outputs"), anything("decay")
     last, second = number(-1), number(-2)
     key = layer(Unsqueeze1, layer(Squeeze1, anything("key"), number(2)), last)
-    faded = layer(Multiply1, state, layer(Unsqueeze1, layer(Exp1, decay), last), commutative=True)
-    retrieved = layer(ReduceSum1, layer(Multiply1, faded, key, commutative=True), second)
+    faded = layer(Multiply1, state, layer(Unsqueeze1, layer(Exp1, decay), last))
+    retrieved = layer(ReduceSum1, layer(Multiply1, faded, key), second)
     change = layer(Subtract1, layer(Squeeze1, anything("value"), number(2)), retrieved)
-    rate = layer(Multiply1, change, anything("beta"), commutative=True)
-    update = layer(Multiply1, key, layer(Unsqueeze1, rate, second), commutative=True)
-    after = layer(Add1, faded, update, commutative=True, name="after")
+    rate = layer(Multiply1, change, anything("beta"))
+    update = layer(Multiply1, key, layer(Unsqueeze1, rate, second))
+    after = layer(Add1, faded, update, name="after")
     query = layer(Unsqueeze1, layer(Squeeze1, anything("query"), number(2)), last)
-    output = layer(ReduceSum1, layer(Multiply1, after, query, commutative=True), second)
+    output = layer(ReduceSum1, layer(Multiply1, after, query), second)
     step = layer(Unsqueeze1, anything("step"), number(0))
     return layer(ScatterUpdate3, outputs, step, output, number(2))
 
@@ -117,7 +117,7 @@ def _not_gated_delta_rule(node: Node, sub: SubGraph) -> NotMatched | None:
 
 def _scaled_by_root(builder: Builder, scaled: Output) -> Output:
     """Return ``scaled`` as a quotient of a value and the root of its last dimension."""
-    match = layer(Multiply1, _X, constant("factor"), commutative=True).match(scaled)
+    match = layer(Multiply1, _X, constant("factor")).match(scaled)
     if isinstance(match, NotMatched):
         match = layer(Divide1, _X, constant("divisor")).match(scaled)
     factor, value = np.float64(1), scaled

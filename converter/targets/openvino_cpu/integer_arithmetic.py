@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Node, Output, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Node, Operation, Output, element_types
 from ir_runtime.operations import elementwise as ir
 from ir_runtime.rewriting import Builder, Replacement, fail
 
@@ -30,16 +29,8 @@ _IsExact = Callable[[Output, Output], bool]
 _Meaning = Callable[[Builder, Output, Output], Output]
 
 
-def _is_first_small(a: Output, b: Output) -> bool:
-    return is_small(a)
-
-
 def _are_small(a: Output, b: Output) -> bool:
     return is_small(a) and is_small(b)
-
-
-def _are_very_small(a: Output, b: Output) -> bool:
-    return is_small(a, EXACT // 2) and is_small(b, EXACT // 2)
 
 
 def _is_one_small(a: Output, b: Output) -> bool:
@@ -55,10 +46,6 @@ def _are_of_one_order(a: Output, b: Output) -> bool:
     return a.element_type is not element_types.u32 or _are_small(a, b)
 
 
-def _never(a: Output, b: Output) -> bool:
-    return False
-
-
 def _of(cls: type[Operation], meaning: Callable[..., Output]) -> _Meaning:
     return lambda builder, a, b: meaning(builder, cls, a, b)
 
@@ -68,9 +55,9 @@ def _reverse(compare: _Meaning) -> _Meaning:
 
 
 _MEANINGS: dict[type[Operation], tuple[_IsExact, _Meaning]] = {
-    ir.Mod1: (_is_first_small, exact.remainder),
-    ir.FloorMod1: (_are_very_small, exact.floor_remainder),
-    ir.Power1: (_never, exact.power),
+    ir.Mod1: (lambda a, b: is_small(a), exact.remainder),
+    ir.FloorMod1: (lambda a, b: is_small(a, EXACT // 2) and is_small(b, EXACT // 2), exact.floor_remainder),
+    ir.Power1: (lambda a, b: False, exact.power),
     ir.Maximum1: (_are_of_one_order, _of(ir.Maximum1, exact.extreme)),
     ir.Minimum1: (_are_of_one_order, _of(ir.Minimum1, exact.extreme)),
     ir.Equal1: (_is_one_small, _of(ir.Equal1, exact.alike)),

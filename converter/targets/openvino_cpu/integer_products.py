@@ -17,8 +17,7 @@ import math
 from collections.abc import Callable
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Node, Output, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Node, Operation, Output, element_types
 from ir_runtime.operations import elementwise
 from ir_runtime.operations.convolution import GroupConvolution1
 from ir_runtime.operations.matmul import Einsum7, Equation, MatMul1

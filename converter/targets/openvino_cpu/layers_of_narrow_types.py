@@ -13,8 +13,7 @@ of u2 have a rule of their own: :mod:`.gather_from_2_bit_tables`.
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import ElementType, Node, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import ElementType, Node, Operation, element_types
 from ir_runtime.operations.indexing import Gather8, GatherElements6, GatherND8
 from ir_runtime.operations.movement import Broadcast3, Concat1, Tile1
 from ir_runtime.operations.normalization import GroupNormalization12

@@ -13,20 +13,17 @@ from __future__ import annotations
 
 from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Model, Node, Output, SubGraph
+from ir_runtime.graph import Model, SubGraph
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
-from ir_runtime.operations.movement import Transpose1
 from ir_runtime.operations.normalization import MVN2, MVN6
 from ir_runtime.rewriting import PassTrace, UniqueNames
 
-from .loop_states_in_shared_memory import ELEMENTWISE, VIEWS, change_bodies
+from .loop_states_in_shared_memory import ELEMENTWISE, change_bodies, source_of_views
 
 _IN_PLACE = (SoftMax1, SoftMax8, MVN2, MVN6)
 """Layers that the plug-in computes in the memory of their input."""
 _HIDDEN_BY = 2
 """The number of views in a row behind which the plug-in writes elementwise results into a parameter."""
-_VIEWS = (*VIEWS, Transpose1)
-"""A Transpose that moves only dimensions of 1 returns a view."""
 
 
 @openvino_cpu.register("loop_inputs_in_place", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
@@ -41,25 +38,16 @@ def _protect_inputs(sub: SubGraph) -> int:
     handed_on = {
         sub.body.parameters[parameter]
         for result, parameter in sub.back_edges
-        if _memory_of(sub.body.results[result].inputs[0]) is not sub.body.parameters[parameter]
+        if source_of_views(sub.body.results[result].inputs[0])[1].node is not sub.body.parameters[parameter]
     }
     unique, count = UniqueNames(sub.body), 0
     for node in sub.body.nodes():
         if not isinstance(node.op, (*_IN_PLACE, *ELEMENTWISE)):
             continue
-        views, source = 0, node.inputs[0]
-        while isinstance(source.node.op, _VIEWS):
-            views, source = views + 1, source.node.inputs[0]
+        views, source = source_of_views(node.inputs[0])
         # Of elementwise layers the plug-in knows that they may not write into a parameter, or into a view of it.
         is_hidden = views >= _HIDDEN_BY or isinstance(node.op, _IN_PLACE)
         if is_hidden and source.node.op.role == "parameter" and source.node not in filled | handed_on:
             prevent_fusion(node.inputs[0], [node], unique)
             count += 1
     return count
-
-
-def _memory_of(value: Output) -> Node:
-    """The layer in whose memory a value may lie."""
-    while isinstance(value.node.op, _VIEWS):
-        value = value.node.inputs[0]
-    return value.node

@@ -20,12 +20,12 @@ from ir_runtime.graph import Model, Node, Output, SubGraph, element_types
 from ir_runtime.operations.activation import PReLU1
 from ir_runtime.operations.control_flow import Loop5, TensorIterator1
 from ir_runtime.operations.elementwise import Binary, Convert1, Unary
-from ir_runtime.operations.movement import Concat1, Reshape1, Squeeze1, Unsqueeze1
+from ir_runtime.operations.movement import Concat1, Reshape1, Squeeze1, Transpose1, Unsqueeze1
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
 from ir_runtime.rewriting import PassTrace, UniqueNames, fail
 
-VIEWS = (Concat1, Convert1, Reshape1, Slice8, Split1, Squeeze1, StridedSlice1, Unsqueeze1, VariadicSplit1)
-"""Layers whose output may lie in the memory of their input."""
+_VIEWS = (Concat1, Convert1, Reshape1, Slice8, Split1, Squeeze1, StridedSlice1, Transpose1, Unsqueeze1, VariadicSplit1)
+"""Layers whose output may lie in the memory of their input: a Transpose where it moves only dimensions of 1."""
 ELEMENTWISE = (Binary, PReLU1, Unary)
 """Layers that may write their output into the memory of their first input."""
 
@@ -65,9 +65,18 @@ def _give_own_memory(sub: SubGraph) -> int:
 
 def _memory_of(value: Output) -> Node:
     """The layer in whose memory a value may lie."""
-    while isinstance(value.node.op, VIEWS) or _is_in_place(value):
-        value = value.node.inputs[0]
+    _, value = source_of_views(value)
+    while _is_in_place(value):
+        _, value = source_of_views(value.node.inputs[0])
     return value.node
+
+
+def source_of_views(value: Output) -> tuple[int, Output]:
+    """Return how many views in a row a value may be made by, and the value in whose memory these lie."""
+    count = 0
+    while isinstance(value.node.op, _VIEWS):
+        count, value = count + 1, value.node.inputs[0]
+    return count, value
 
 
 def _is_in_place(value: Output) -> bool:

@@ -10,8 +10,7 @@ f8e5m2 that it adds around a loop.
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import ElementType, Model, Node, Output, SubGraph, element_types, make_node
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import ElementType, Model, Node, Output, SubGraph, TensorType, element_types, make_node
 from ir_runtime.operations.control_flow import Loop5, TensorIterator1
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.rewriting import PassTrace, UniqueNames, fail

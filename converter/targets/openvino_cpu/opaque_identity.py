@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ir_runtime.graph import ElementType, Node, Output, element_types, make_node
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import ElementType, Node, Operation, Output, element_types, make_node
 from ir_runtime.operations.elementwise import LogicalOr1, Maximum1
 from ir_runtime.rewriting import UniqueNames
 

@@ -60,7 +60,7 @@ def _weights_of(value: Output) -> _Weights | NotMatched:
     while isinstance(node.op, (Convert1, Reshape1, Transpose1)):
         changes.append(node)
         node = node.inputs[0].node
-    for data, scale in (node.inputs, node.inputs[::-1]) if isinstance(node.op, Multiply1) else ():
+    for data, scale in node.orders if isinstance(node.op, Multiply1) else ():
         factors = [scale]
         if isinstance(data.node.op, Subtract1):
             data, zero = data.node.inputs

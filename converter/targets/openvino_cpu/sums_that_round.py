@@ -43,7 +43,7 @@ def _summand(node: Node) -> tuple[Output, Array] | None:
     """The other summand and the constant, which is negative where it is subtracted."""
     if not isinstance(node.op, (Add1, Subtract1)) or not node.outputs[0].element_type.is_real:
         return None
-    for x, other in (node.inputs, node.inputs[::-1])[: 2 if isinstance(node.op, Add1) else 1]:
+    for x, other in node.orders:
         values = other.type.constant
         if values is not None and 0 < values.size <= _MOST and x.type.constant is None:
             wide = values.astype(np.float64)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import INFINITY, Node, Output
 from ir_runtime.operations.elementwise import Multiply1, Negative1
+from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting import Builder, Replacement, fail
 
 from .opaque_identity import opaque_identity
@@ -24,6 +25,7 @@ def uneven_rotation(builder: Builder, node: Node) -> Replacement:
     """Keep the Concat apart from the product behind it."""
     if len(node.inputs) != 2 or not any(_is_scaled(value) for value in node.inputs):
         return fail("it does not put a negative part in front of or behind another one")
+    assert isinstance(node.op, Concat1)
     # The dimensions of the data are not known here. Slices of constant places have bounds; halves that are cut at a
     # computed place or up to the end have none, or equal ones, and are to be fused.
     shapes = [value.shape for value in node.inputs]

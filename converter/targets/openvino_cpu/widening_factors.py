@@ -77,7 +77,7 @@ def _goes_wrong(node: Node) -> bool:
     product = node.inputs[0]
     if isinstance(node.op, Sigmoid1):
         return isinstance(product.node.op, Multiply1) and any(
-            _is_wrong_beta(beta, x, node) for x, beta in (product.node.inputs, product.node.inputs[::-1])
+            _is_wrong_beta(beta, x, node) for x, beta in product.node.orders
         )
     if _constant_factor(product.node) is None:
         return False

@@ -5,50 +5,28 @@ from __future__ import annotations
 import math
 
 from converter.onnx_file.domains import MICROSOFT
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_number, scalar, unsqueeze
 from converter.to_onnx.operator_rows import writes
-from converter.to_onnx.registry import ir_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.operation import Operation
-from ir_runtime.operations.activation import (
-    Clamp1,
-    Elu1,
-    Gelu2,
-    Gelu7,
-    HardSigmoid1,
-    HSigmoid5,
-    HSwish4,
-    LogSoftmax5,
-    Mish4,
-    PReLU1,
-    ReLU1,
-    Selu1,
-    Sigmoid1,
-    SoftMax1,
-    SoftMax8,
-    SoftPlus4,
-    SoftSign9,
-    Swish4,
-)
+from ir_runtime.graph import Operation, element_types
+from ir_runtime.operations import activation as ir
 
-writes("Sigmoid", Sigmoid1)
-writes("Softplus", SoftPlus4)
-writes("Softsign", SoftSign9)
-writes("HardSigmoid", HSigmoid5, alpha=1 / 6, beta=0.5)
-writes("Elu", Elu1, alpha="alpha")
-writes("Softmax", SoftMax1, SoftMax8, axis="axis")
-writes("LogSoftmax", LogSoftmax5, axis="axis")
+writes("Sigmoid", ir.Sigmoid1)
+writes("Softplus", ir.SoftPlus4)
+writes("Softsign", ir.SoftSign9)
+writes("HardSigmoid", ir.HSigmoid5, alpha=1 / 6, beta=0.5)
+writes("Elu", ir.Elu1, alpha="alpha")
+writes("Softmax", ir.SoftMax1, ir.SoftMax8, axis="axis")
+writes("LogSoftmax", ir.LogSoftmax5, axis="axis")
 
 
-@ir_op(ReLU1)
+@ir_op(ir.ReLU1)
 def relu(ctx: Context, op: Operation, x: Value) -> Value:
     """Relu; of integers Max"""
     return ctx.emit("Relu", x) if x.element_type.is_real else ctx.emit("Max", x, ctx.like(0, x))
 
 
-@ir_op(HSwish4)
+@ir_op(ir.HSwish4)
 def h_swish(ctx: Context, op: Operation, x: Value) -> Value:
     """HardSwish; before opset 14 Mul(x, HardSigmoid(x))"""
     if ctx.at_least(14):
@@ -56,7 +34,7 @@ def h_swish(ctx: Context, op: Operation, x: Value) -> Value:
     return ctx.emit("Mul", x, ctx.emit("HardSigmoid", x, alpha=1 / 6, beta=0.5))
 
 
-@ir_op(Mish4)
+@ir_op(ir.Mish4)
 def mish(ctx: Context, op: Operation, x: Value) -> Value:
     """Mish; before opset 18 Mul(x, Tanh(Softplus(x)))"""
     if ctx.at_least(18):
@@ -81,20 +59,20 @@ def _gelu(ctx: Context, x: Value, mode: str) -> Value:
     return ctx.emit("Mul", half, ctx.emit("Add", ctx.like(1, x), part))
 
 
-@ir_op(Gelu2)
+@ir_op(ir.Gelu2)
 def gelu_2(ctx: Context, op: Operation, x: Value) -> Value:
     """Gelu; before opset 20 by Erf"""
     return _gelu(ctx, x, "ERF")
 
 
-@ir_op(Gelu7)
-def gelu(ctx: Context, op: Gelu7, x: Value) -> Value:
+@ir_op(ir.Gelu7)
+def gelu(ctx: Context, op: ir.Gelu7, x: Value) -> Value:
     """Gelu; before opset 20 by Erf or Tanh, or as onnxruntime's own operator"""
     return _gelu(ctx, x, op.approximation_mode)
 
 
-@ir_op(Clamp1)
-def clamp(ctx: Context, op: Clamp1, x: Value) -> Value:
+@ir_op(ir.Clamp1)
+def clamp(ctx: Context, op: ir.Clamp1, x: Value) -> Value:
     """Clip; Relu for the bounds 0 and infinity"""
     element_type = x.element_type
     if element_type.is_real:
@@ -112,8 +90,8 @@ def _bound(ctx: Context, bound: float, none: float, x: Value) -> Value | None:
     return None if bound == none else ctx.like(bound, x)
 
 
-@ir_op(Selu1)
-def selu(ctx: Context, op: Selu1, x: Value, alpha: Value, scale: Value) -> Value:
+@ir_op(ir.Selu1)
+def selu(ctx: Context, op: ir.Selu1, x: Value, alpha: Value, scale: Value) -> Value:
     """Selu; by Elu where the parameters are computed"""
     factor, gamma = known_number(ctx, alpha), known_number(ctx, scale)
     if factor is not None and gamma is not None:
@@ -123,8 +101,8 @@ def selu(ctx: Context, op: Selu1, x: Value, alpha: Value, scale: Value) -> Value
     return ctx.emit("Mul", scalar(ctx, scale), ctx.emit("Where", ctx.emit("Greater", x, zero), x, below))
 
 
-@ir_op(HardSigmoid1)
-def hard_sigmoid(ctx: Context, op: HardSigmoid1, x: Value, alpha: Value, beta: Value) -> Value:
+@ir_op(ir.HardSigmoid1)
+def hard_sigmoid(ctx: Context, op: ir.HardSigmoid1, x: Value, alpha: Value, beta: Value) -> Value:
     """HardSigmoid; by Clip where the parameters are computed"""
     slope, shift = known_number(ctx, alpha), known_number(ctx, beta)
     if slope is not None and shift is not None:
@@ -133,8 +111,8 @@ def hard_sigmoid(ctx: Context, op: HardSigmoid1, x: Value, alpha: Value, beta: V
     return ctx.emit("Clip", line, ctx.like(0, x), ctx.like(1, x))
 
 
-@ir_op(Swish4)
-def swish(ctx: Context, op: Swish4, x: Value, beta: Value | None = None) -> Value:
+@ir_op(ir.Swish4)
+def swish(ctx: Context, op: ir.Swish4, x: Value, beta: Value | None = None) -> Value:
     """Mul(x, Sigmoid(x)), with beta as a factor in the Sigmoid where it is not 1"""
     inner = x
     if beta is not None and known_number(ctx, beta) != 1:
@@ -142,8 +120,8 @@ def swish(ctx: Context, op: Swish4, x: Value, beta: Value | None = None) -> Valu
     return ctx.emit("Mul", x, ctx.emit("Sigmoid", inner))
 
 
-@ir_op(PReLU1)
-def prelu(ctx: Context, op: PReLU1, x: Value, slope: Value) -> Value:
+@ir_op(ir.PReLU1)
+def prelu(ctx: Context, op: ir.PReLU1, x: Value, slope: Value) -> Value:
     """PRelu; a list of one slope a channel gets dimensions behind it"""
     if x.shape.has_rank and slope.shape.has_rank and slope.shape.rank == 1 and x.shape.rank > 2:
         count, channels = slope.shape[0], x.shape[1]

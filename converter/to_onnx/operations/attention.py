@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 
+from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.attention_masks import exact_mask, guarded_mask, is_broadcast_to_scores, is_zero
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
 from converter.to_onnx.heads import without_repetition
 from converter.to_onnx.layers import known_number, scalar
-from converter.to_onnx.registry import ir_idiom, ir_op
 from converter.to_onnx.sizes import Size, shape_list, size_of
-from ir_runtime.graph import Node, Output, element_types
-from ir_runtime.graph.operation import Operation
-from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.graph import Node, Operation, Output, element_types
+from ir_runtime.operations.attention import ScaledDotProductAttention13, is_no_mask
 from ir_runtime.operations.elementwise import Select1
 
 _KINDS = (element_types.f32, element_types.f16, element_types.bf16)
@@ -32,7 +29,7 @@ def attention(
     sink: Value | None = None,
 ) -> Value:
     """Attention (opset 23) of four dimensions without a sink; else products and Softmax"""
-    if mask is not None and (op.causal or _is_none(mask)):
+    if mask is not None and (op.causal or is_no_mask(mask.type)):
         mask = None
     seen = None if mask is None else ctx.node.inputs[3]
     if sink is None and _is_plain(ctx, ctx.node, seen) and ctx.at_least(23):
@@ -88,11 +85,6 @@ def _grouped_sources(node: Node) -> tuple[Output, Output]:
     if key is None or value is None or key.shape[1] != value.shape[1]:
         return node.inputs[1], node.inputs[2]
     return key, value
-
-
-def _is_none(mask: Value) -> bool:
-    """A scalar that is no boolean means no mask."""
-    return mask.element_type is not element_types.boolean and mask.shape.has_rank and mask.shape.rank == 0
 
 
 def _is_plain(ctx: Context, node: Node, mask: Output | None) -> bool:

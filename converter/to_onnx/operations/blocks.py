@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import rank_of
-from converter.to_onnx.registry import ir_op
 from ir_runtime.operations.blocks import DepthToSpace1, SpaceToDepth1
 
 

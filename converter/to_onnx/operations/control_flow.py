@@ -8,8 +8,7 @@ from typing import Union
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Graph, Value
+from converter.to_onnx import Context, Graph, Value, ir_op
 from converter.to_onnx.layers import (
     concat,
     dimension,
@@ -20,9 +19,7 @@ from converter.to_onnx.layers import (
     squeeze,
     transpose,
 )
-from converter.to_onnx.registry import ir_op
-from ir_runtime.graph import ElementType, InputMap, Node, Output, OutputMap, PartialShape, element_types
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import ElementType, InputMap, Node, Output, OutputMap, PartialShape, TensorType, element_types
 from ir_runtime.operations.control_flow import If8, Loop5, TensorIterator1
 from ir_runtime.operations.elementwise import Maximum1
 from ir_runtime.operations.movement import Unsqueeze1
@@ -246,7 +243,7 @@ def _limited_source(trips: Output) -> Output | None:
     """Return the source of a trip count that is 0 at least; ONNX takes a negative one for 0, the IR for no limit."""
     if not isinstance(trips.node.op, Maximum1):
         return None
-    for source, least in (trips.node.inputs, trips.node.inputs[::-1]):
+    for source, least in trips.node.orders:
         constant = least.type.constant
         if constant is not None and constant.size == 1 and constant.reshape(-1)[0] == 0:
             return source

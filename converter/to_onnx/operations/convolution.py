@@ -4,49 +4,25 @@ from __future__ import annotations
 
 from typing import Any, Union
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.integer_operands import IntegerOperand, integer_operand
 from converter.to_onnx.layers import concat, dimension, known_list, rank_of, reshape
-from converter.to_onnx.registry import ir_idiom, ir_op
 from converter.to_onnx.windows import dilations_of, padding, spatial
-from ir_runtime.graph import PartialShape, element_types
-from ir_runtime.graph.operation import Operation
-from ir_runtime.operations.convolution import (
-    Convolution1,
-    ConvolutionBackpropData1,
-    DeformableConvolution1,
-    DeformableConvolution8,
-    GroupConvolution1,
-    GroupConvolutionBackpropData1,
-)
+from ir_runtime.graph import Operation, PartialShape, element_types
+from ir_runtime.operations import convolution as ir
 from ir_runtime.operations.elementwise import Add1
 from ir_runtime.operations.movement import Reshape1
 
-_CONVOLUTIONS = (Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1)
-_Backprop = Union[ConvolutionBackpropData1, GroupConvolutionBackpropData1]
+_CONVOLUTIONS = (ir.Convolution1, ir.GroupConvolution1, ir.ConvolutionBackpropData1, ir.GroupConvolutionBackpropData1)
+_Backprop = Union[ir.ConvolutionBackpropData1, ir.GroupConvolutionBackpropData1]
 
 
-@ir_op(Convolution1)
-def convolution(ctx: Context, op: Convolution1, x: Value, weights: Value) -> Value:
-    """Conv; of integers ConvInteger where these are of 8 bits, and in float32 otherwise"""
-    rank = _spatial_rank(ctx, x, weights, 2)
-    return _convolution(ctx, x, weights, _attributes(ctx, op, x, weights, rank))
-
-
-@ir_op(GroupConvolution1)
-def group_convolution(ctx: Context, op: GroupConvolution1, x: Value, weights: Value) -> Value:
-    """Conv or ConvInteger with ``group``: the weights' first two dimensions become one"""
-    rank = _spatial_rank(ctx, x, weights, 3)
-    groups = weights.shape[0] if weights.shape.has_rank else None
-    if groups is None or not groups.is_static:
-        ctx.fail("the number of groups must be known")
-    return _convolution(ctx, x, weights, {"group": groups.value, **_attributes(ctx, op, x, weights, rank)})
-
-
-def _convolution(ctx: Context, x: Value, weights: Value, attributes: dict[str, Any]) -> Value:
-    """The convolution of all groups; the weights of several have a dimension for these in front."""
-    is_grouped, element_type = "group" in attributes, x.element_type
+@ir_op(ir.Convolution1, ir.GroupConvolution1)
+def convolution(ctx: Context, op: ir.Convolution1, x: Value, weights: Value) -> Value:
+    """Conv, with ``group`` for groups; of integers ConvInteger where these are of 8 bits, and in float32 otherwise"""
+    is_grouped, element_type = op.is_grouped, x.element_type
+    group, rank = _group(ctx, op, weights), _spatial_rank(ctx, op, x, weights)
+    attributes = {"group": group, **_attributes(ctx, op, x, weights, rank)}
     data = None if element_type.is_real else integer_operand(ctx, ctx.node.inputs[0])
     filters = None if data is None else _integer_filters(ctx, is_grouped)
     if data is not None and filters is not None:
@@ -75,7 +51,7 @@ def _integer_filters(ctx: Context, is_grouped: bool) -> IntegerOperand | None:
 @ir_idiom(Add1)
 def biased_convolution(ctx: Context, op: Operation) -> Value | None:
     """Conv or ConvTranspose with a bias for each output channel"""
-    for product, bias in (ctx.node.inputs, ctx.node.inputs[::-1]):
+    for product, bias in ctx.node.orders:
         if not isinstance(product.node.op, _CONVOLUTIONS) or len(product.uses) != 1 or bias.type.constant is None:
             continue
         call = ctx.value(product).made_by
@@ -103,9 +79,18 @@ def _join(ctx: Context, weights: Value, axis: int) -> Value:
     return ctx.emit("Reshape", weights, shape)
 
 
-def _spatial_rank(ctx: Context, x: Value, weights: Value, lead: int) -> int:
+def _group(ctx: Context, op: ir.Convolution1 | _Backprop, weights: Value) -> int | None:
+    """The number of groups, which the first dimension of the weights counts; None for a convolution without groups."""
+    if not op.is_grouped:
+        return None
+    if not weights.shape.has_rank or not weights.shape[0].is_static:
+        ctx.fail("the number of groups must be known")
+    return weights.shape[0].value
+
+
+def _spatial_rank(ctx: Context, op: ir.Convolution1 | _Backprop, x: Value, weights: Value) -> int:
     if weights.shape.has_rank:
-        return weights.shape.rank - lead
+        return weights.shape.rank - 2 - op.is_grouped
     return rank_of(ctx, x, "the data or the weights") - 2
 
 
@@ -118,46 +103,21 @@ def _attributes(ctx: Context, op: Any, x: Value, weights: Value, rank: int) -> d
     }
 
 
-@ir_op(ConvolutionBackpropData1)
-def convolution_transposed(
-    ctx: Context, op: ConvolutionBackpropData1, x: Value, weights: Value, shape: Value | None = None
-) -> Value:
-    """ConvTranspose"""
-    rank = _spatial_rank(ctx, x, weights, 2)
-    return _transpose(ctx, op, x, weights, weights.shape.dims[2:], rank, shape, 1)
-
-
-@ir_op(GroupConvolutionBackpropData1)
-def group_convolution_transposed(
-    ctx: Context, op: GroupConvolutionBackpropData1, x: Value, weights: Value, shape: Value | None = None
-) -> Value:
-    """ConvTranspose with ``group``: the weights' first two dimensions become one"""
-    rank = _spatial_rank(ctx, x, weights, 3)
-    groups = weights.shape[0] if weights.shape.has_rank else None
-    if groups is None or not groups.is_static:
-        ctx.fail("the number of groups must be known")
-    return _transpose(ctx, op, x, _join(ctx, weights, 0), weights.shape.dims[3:], rank, shape, groups.value)
-
-
-def _transpose(
-    ctx: Context,
-    op: _Backprop,
-    x: Value,
-    weights: Value,
-    kernel: Any,
-    rank: int,
-    shape: Value | None,
-    groups: int,
-) -> Value:
+@ir_op(ir.ConvolutionBackpropData1, ir.GroupConvolutionBackpropData1)
+def convolution_transposed(ctx: Context, op: _Backprop, x: Value, weights: Value, shape: Value | None = None) -> Value:
+    """ConvTranspose, with ``group`` for groups"""
+    groups, rank = _group(ctx, op, weights), _spatial_rank(ctx, op, x, weights)
+    kernel = weights.shape.dims[2 + op.is_grouped :]
+    if op.is_grouped:
+        weights = _join(ctx, weights, 0)
     more = list(op.output_padding[:rank] or [0] * rank)
     attributes: dict[str, Any] = {
         "strides": list(op.strides[:rank] or [1] * rank),
         "dilations": list(op.dilations[:rank] or [1] * rank),
         "output_padding": more if any(more) else None,
-        "group": groups if groups != 1 else None,
+        "group": None if groups == 1 else groups,
     }
     begins, ends = (list(pads[:rank] or [0] * rank) for pads in (op.pads_begin, op.pads_end))
-    is_same = op.auto_pad.startswith("same")
     if op.auto_pad != "explicit":
         begins, ends = [0] * rank, [0] * rank
     if shape is not None:
@@ -165,19 +125,9 @@ def _transpose(
         sizes = x.shape.dims[2:] if x.shape.has_rank else ()
         if output_sizes is None or not all(extent.is_static for extent in (*sizes, *kernel)) or not sizes:
             ctx.fail("where an input gives the output's shape, that shape and those of data and kernel must be known")
-        natural = [
-            stride * (size.value - 1) + (taps.value - 1) * dilation + 1 + extra
-            for stride, size, taps, dilation, extra in zip(
-                attributes["strides"], sizes, kernel, attributes["dilations"], more
-            )
-        ]
-        totals = [have - want for have, want in zip(natural, output_sizes)]
-        if is_same:
-            # Unlike in a convolution, same_upper cuts more off the front.
-            halves = [max(total, 0) // 2 for total in totals]
-            rests = [max(total, 0) - half for total, half in zip(totals, halves)]
-            begins = rests if op.auto_pad == "same_upper" else halves
-        ends = [total - begin for total, begin in zip(totals, begins)]
+        whole = op.whole_sizes([size.value for size in sizes], [taps.value for taps in kernel])
+        begins = list(op.cuts_in_front(whole, output_sizes))
+        ends = [size - target - begin for size, target, begin in zip(whole, output_sizes, begins)]
         if any(end < 0 for end in ends):
             # The output is longer than what the windows reach: zeros behind it.
             padded = [max(-end, 0) for end in ends]
@@ -189,9 +139,9 @@ def _transpose(
     return ctx.emit("ConvTranspose", x, weights, pads=[*begins, *ends], **attributes)
 
 
-@ir_op(DeformableConvolution1, DeformableConvolution8)
+@ir_op(ir.DeformableConvolution1, ir.DeformableConvolution8)
 def deformable_convolution(
-    ctx: Context, op: DeformableConvolution8, x: Value, offsets: Value, weights: Value, mask: Value | None = None
+    ctx: Context, op: ir.DeformableConvolution8, x: Value, offsets: Value, weights: Value, mask: Value | None = None
 ) -> Value:
     """DeformConv (opset 19), which interpolates with zeros around the data"""
     if not getattr(op, "bilinear_interpolation_pad", False):

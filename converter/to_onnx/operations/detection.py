@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_number, reshape
-from converter.to_onnx.registry import ir_op
 from converter.to_onnx.undone import before_next_number
 from ir_runtime.graph import ElementType, element_types
-from ir_runtime.operations.detection import (
-    NonMaxSuppression1,
-    NonMaxSuppression3,
-    NonMaxSuppression4,
-    NonMaxSuppression5,
-    NonMaxSuppression9,
-)
+from ir_runtime.operations import detection as ir
 
 
 @ir_op(
-    NonMaxSuppression1,
-    NonMaxSuppression3,
-    NonMaxSuppression4,
-    NonMaxSuppression5,
-    NonMaxSuppression9,
+    ir.NonMaxSuppression1,
+    ir.NonMaxSuppression3,
+    ir.NonMaxSuppression4,
+    ir.NonMaxSuppression5,
+    ir.NonMaxSuppression9,
     local_function=True,
 )
 def non_max_suppression(
     ctx: Context,
-    op: NonMaxSuppression9,
+    op: ir.NonMaxSuppression9,
     boxes: Value,
     scores: Value,
     limit: Value | None = None,
@@ -56,7 +48,7 @@ def non_max_suppression(
     return _write(ctx, op, rows, ctx.emit("GatherND", values, rows), scores.element_type)
 
 
-def _write(ctx: Context, op: NonMaxSuppression9, rows: Value, best: Value, of_scores: ElementType) -> list[Value]:
+def _write(ctx: Context, op: ir.NonMaxSuppression9, rows: Value, best: Value, of_scores: ElementType) -> list[Value]:
     """The layer's outputs for rows ``batch, class, box`` and their scores."""
     if op.sort_result_descending:
         result_types = [element_types.f32, element_types.i64]

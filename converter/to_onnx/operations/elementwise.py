@@ -6,114 +6,46 @@ import math
 
 import numpy as np
 
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.broadcasting import aligned
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import unsqueeze
 from converter.to_onnx.operator_rows import writes
-from converter.to_onnx.registry import ir_op
-from ir_runtime.graph import ElementType, element_types
-from ir_runtime.graph.operation import Operation
-from ir_runtime.operations.elementwise import (
-    Abs1,
-    Acos1,
-    Acosh4,
-    Add1,
-    Asin1,
-    Asinh4,
-    Atan1,
-    Atanh4,
-    Binary,
-    BitwiseAnd13,
-    BitwiseLeftShift15,
-    BitwiseNot13,
-    BitwiseOr13,
-    BitwiseRightShift15,
-    BitwiseXor13,
-    Ceiling1,
-    Convert1,
-    ConvertLike1,
-    Cos1,
-    Cosh1,
-    Divide1,
-    Equal1,
-    Erf1,
-    Exp1,
-    Floor1,
-    FloorMod1,
-    Greater1,
-    GreaterEqual1,
-    IsFinite10,
-    IsInf10,
-    IsNaN10,
-    Less1,
-    LessEqual1,
-    Log1,
-    LogicalAnd1,
-    LogicalNot1,
-    LogicalOr1,
-    LogicalXor2,
-    Maximum1,
-    Minimum1,
-    Mod1,
-    Multiply1,
-    Negative1,
-    NotEqual1,
-    Power1,
-    Round5,
-    Select1,
-    Sign1,
-    Sin1,
-    Sinh1,
-    Sqrt1,
-    SquaredDifference1,
-    Subtract1,
-    Tan1,
-    Tanh1,
-    Unary,
-    Xor1,
-)
+from ir_runtime.graph import ElementType, Operation, element_types
+from ir_runtime.operations import elementwise as ir
 
-for _op_type, _operations in {
-    "Add": (Add1,),
-    "Sub": (Subtract1,),
-    "Mul": (Multiply1,),
-    "Pow": (Power1,),
-    "Max": (Maximum1,),
-    "Min": (Minimum1,),
-    "Equal": (Equal1,),
-    "Greater": (Greater1,),
-    "GreaterOrEqual": (GreaterEqual1,),
-    "Less": (Less1,),
-    "LessOrEqual": (LessEqual1,),
-    "And": (LogicalAnd1,),
-    "Or": (LogicalOr1,),
-    "Xor": (LogicalXor2, Xor1),
-    "Not": (LogicalNot1,),
-    "Abs": (Abs1,),
-    "Neg": (Negative1,),
-    "Sign": (Sign1,),
-    "IsNaN": (IsNaN10,),
-}.items():
-    writes(_op_type, *_operations)
-writes("Mod", Mod1, fmod=1)
+for _operation in (ir.Equal1, ir.Greater1, ir.Less1, ir.Abs1, ir.Sign1, ir.IsNaN10):
+    writes(_operation.type, _operation)
+writes("Add", ir.Add1)
+writes("Sub", ir.Subtract1)
+writes("Mul", ir.Multiply1)
+writes("Neg", ir.Negative1)
+writes("Pow", ir.Power1)
+writes("Max", ir.Maximum1)
+writes("Min", ir.Minimum1)
+writes("GreaterOrEqual", ir.GreaterEqual1)
+writes("LessOrEqual", ir.LessEqual1)
+writes("And", ir.LogicalAnd1)
+writes("Or", ir.LogicalOr1)
+writes("Xor", ir.LogicalXor2, ir.Xor1)
+writes("Not", ir.LogicalNot1)
+writes("Mod", ir.Mod1, fmod=1)
 
 
-@ir_op(NotEqual1)
-def not_equal(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+@ir_op(ir.NotEqual1)
+def not_equal(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
     """Not(Equal)"""
     return ctx.emit("Not", ctx.emit("Equal", *aligned(ctx, op.auto_broadcast, a, b)))
 
 
-@ir_op(SquaredDifference1)
-def squared_difference(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+@ir_op(ir.SquaredDifference1)
+def squared_difference(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
     """Mul(d, d) of d = Sub(a, b)"""
     difference = ctx.emit("Sub", *aligned(ctx, op.auto_broadcast, a, b))
     return ctx.emit("Mul", difference, difference)
 
 
-@ir_op(Divide1)
-def divide(ctx: Context, op: Divide1, a: Value, b: Value) -> Value:
+@ir_op(ir.Divide1)
+def divide(ctx: Context, op: ir.Divide1, a: Value, b: Value) -> Value:
     """Div, which rounds integers towards zero; one less where the rest is not 0 and has another sign than b"""
     a, b = aligned(ctx, op.auto_broadcast, a, b)
     quotient = ctx.emit("Div", a, b)
@@ -133,8 +65,8 @@ def _is_positive(value: Value) -> bool:
     return bounds is not None and bool((bounds.lower >= 0).all())
 
 
-@ir_op(FloorMod1)
-def floor_mod(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+@ir_op(ir.FloorMod1)
+def floor_mod(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
     """Mod; for floats fmod, plus b where that has another sign than b"""
     a, b = aligned(ctx, op.auto_broadcast, a, b)
     if not a.element_type.is_real:
@@ -147,7 +79,7 @@ def floor_mod(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
 
 
 def _bitwise(op_type: str, logical: str, operation: type[Operation]) -> None:
-    def export(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+    def export(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
         a, b = aligned(ctx, op.auto_broadcast, a, b)
         if a.element_type is element_types.boolean:
             return ctx.emit(logical, a, b)
@@ -159,13 +91,13 @@ def _bitwise(op_type: str, logical: str, operation: type[Operation]) -> None:
     ir_op(operation)(export)
 
 
-_bitwise("BitwiseAnd", "And", BitwiseAnd13)
-_bitwise("BitwiseOr", "Or", BitwiseOr13)
-_bitwise("BitwiseXor", "Xor", BitwiseXor13)
+_bitwise("BitwiseAnd", "And", ir.BitwiseAnd13)
+_bitwise("BitwiseOr", "Or", ir.BitwiseOr13)
+_bitwise("BitwiseXor", "Xor", ir.BitwiseXor13)
 
 
-@ir_op(BitwiseNot13)
-def bitwise_not(ctx: Context, op: Unary, x: Value) -> Value:
+@ir_op(ir.BitwiseNot13)
+def bitwise_not(ctx: Context, op: ir.Unary, x: Value) -> Value:
     """BitwiseNot; of booleans Not, before opset 18 the difference from the number of which all bits are set"""
     if x.element_type is element_types.boolean:
         return ctx.emit("Not", x)
@@ -201,8 +133,8 @@ def _of_bits(ctx: Context, element_type: ElementType, bits: Value) -> Value:
     return ctx.cast(total, element_type)
 
 
-@ir_op(BitwiseLeftShift15)
-def left_shift(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+@ir_op(ir.BitwiseLeftShift15)
+def left_shift(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
     """BitShift of the bits as an unsigned type"""
     a, b = aligned(ctx, op.auto_broadcast, a, b)
     element_type = a.element_type
@@ -213,8 +145,8 @@ def left_shift(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
     return ctx.cast(shifted, element_type)
 
 
-@ir_op(BitwiseRightShift15)
-def right_shift(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
+@ir_op(ir.BitwiseRightShift15)
+def right_shift(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
     """BitShift; of signed types, whose sign is shifted in, ~(~a >> b) where a is negative"""
     a, b = aligned(ctx, op.auto_broadcast, a, b)
     element_type = a.element_type
@@ -229,55 +161,26 @@ def right_shift(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
     return ctx.emit("Where", is_negative, ctx.emit("Sub", ctx.like(-1, shifted), shifted), shifted)
 
 
-def _unary_of_floats(op_type: str, operation: type[Operation]) -> None:
-    """For operations that ONNX has for floats alone; of integers they are computed in float32 here, too."""
-
-    def export(ctx: Context, op: Unary, x: Value) -> Value:
-        element_type = x.element_type
-        if element_type.is_real:
-            return ctx.emit(op_type, x)
-        wide = element_types.f64 if element_type.bits > 16 else element_types.f32
-        return ctx.cast(ctx.emit(op_type, ctx.cast(x, wide)), element_type)
-
-    export.__doc__ = f"{op_type}; of integers by way of floats"
-    ir_op(operation)(export)
+@ir_op(ir.Sqrt1, ir.Exp1, ir.Log1, ir.Erf1)
+@ir_op(ir.Sin1, ir.Cos1, ir.Tan1, ir.Asin1, ir.Acos1, ir.Atan1)
+@ir_op(ir.Sinh1, ir.Cosh1, ir.Tanh1, ir.Asinh4, ir.Acosh4, ir.Atanh4)
+def unary_of_floats(ctx: Context, op: ir.Unary, x: Value) -> Value:
+    """The operator of the same name; of integers by way of floats"""
+    element_type = x.element_type
+    if element_type.is_real:
+        return ctx.emit(op.type, x)
+    wide = element_types.f64 if element_type.bits > 16 else element_types.f32
+    return ctx.cast(ctx.emit(op.type, ctx.cast(x, wide)), element_type)
 
 
-for _op_type, _operation in {
-    "Sqrt": Sqrt1,
-    "Exp": Exp1,
-    "Log": Log1,
-    "Sin": Sin1,
-    "Cos": Cos1,
-    "Tan": Tan1,
-    "Asin": Asin1,
-    "Acos": Acos1,
-    "Atan": Atan1,
-    "Sinh": Sinh1,
-    "Cosh": Cosh1,
-    "Tanh": Tanh1,
-    "Asinh": Asinh4,
-    "Acosh": Acosh4,
-    "Atanh": Atanh4,
-    "Erf": Erf1,
-}.items():
-    _unary_of_floats(_op_type, _operation)
+@ir_op(ir.Ceiling1, ir.Floor1)
+def rounded_towards_infinity(ctx: Context, op: ir.Unary, x: Value) -> Value:
+    """Ceil or Floor; nothing for integers"""
+    return ctx.emit("Ceil" if isinstance(op, ir.Ceiling1) else "Floor", x) if x.element_type.is_real else x
 
 
-def _rounding(op_type: str, operation: type[Operation]) -> None:
-    def export(ctx: Context, op: Unary, x: Value) -> Value:
-        return ctx.emit(op_type, x) if x.element_type.is_real else x
-
-    export.__doc__ = f"{op_type}; nothing for integers"
-    ir_op(operation)(export)
-
-
-_rounding("Ceil", Ceiling1)
-_rounding("Floor", Floor1)
-
-
-@ir_op(Round5)
-def round_(ctx: Context, op: Round5, x: Value) -> Value:
+@ir_op(ir.Round5)
+def round_(ctx: Context, op: ir.Round5, x: Value) -> Value:
     """Round; away from zero by the whole part, and one more where the rest is at least a half"""
     if not x.element_type.is_real:
         return x
@@ -289,22 +192,22 @@ def round_(ctx: Context, op: Round5, x: Value) -> Value:
     return ctx.emit("Mul", ctx.emit("Sign", x), ctx.emit("Add", whole, ctx.cast(is_up, x.element_type)))
 
 
-@ir_op(IsInf10)
-def is_inf(ctx: Context, op: IsInf10, x: Value) -> Value:
+@ir_op(ir.IsInf10)
+def is_inf(ctx: Context, op: ir.IsInf10, x: Value) -> Value:
     """IsInf"""
     if not (op.detect_negative or op.detect_positive):
         return ctx.emit("And", ctx.emit("IsNaN", x), ctx.emit("Equal", x, x))
     return ctx.emit("IsInf", x, detect_negative=int(op.detect_negative), detect_positive=int(op.detect_positive))
 
 
-@ir_op(IsFinite10)
-def is_finite(ctx: Context, op: Unary, x: Value) -> Value:
+@ir_op(ir.IsFinite10)
+def is_finite(ctx: Context, op: ir.Unary, x: Value) -> Value:
     """Less(Abs(x), infinity), which NaN is not, either"""
     return ctx.emit("Less", ctx.emit("Abs", x), ctx.like(math.inf, x))
 
 
-@ir_op(Convert1)
-def convert(ctx: Context, op: Convert1, x: Value) -> Value:
+@ir_op(ir.Convert1)
+def convert(ctx: Context, op: ir.Convert1, x: Value) -> Value:
     """Cast; of floats to types of 4 bits by way of int32, which cuts fractions off instead of rounding them"""
     element_type = op.destination_type
     if element_type.is_packed and element_type.is_integral and x.element_type.is_real:
@@ -312,14 +215,14 @@ def convert(ctx: Context, op: Convert1, x: Value) -> Value:
     return ctx.cast(x, element_type)
 
 
-@ir_op(ConvertLike1)
-def convert_like(ctx: Context, op: ConvertLike1, x: Value, like: Value) -> Value:
+@ir_op(ir.ConvertLike1)
+def convert_like(ctx: Context, op: ir.ConvertLike1, x: Value, like: Value) -> Value:
     """Cast to the type of the second input"""
     return ctx.cast(x, like.element_type)
 
 
-@ir_op(Select1)
-def select(ctx: Context, op: Select1, condition: Value, then: Value, otherwise: Value) -> Value:
+@ir_op(ir.Select1)
+def select(ctx: Context, op: ir.Select1, condition: Value, then: Value, otherwise: Value) -> Value:
     """Where"""
     if op.auto_broadcast == "pdpd":
         _, condition = aligned(ctx, "pdpd", then, condition)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.layers import concat, int64_list, known_list, reshape, scalar, squeeze
-from converter.to_onnx.registry import ir_idiom, ir_op
-from ir_runtime.graph import ElementType, Node, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import ElementType, Node, Operation, element_types
 from ir_runtime.operations.generation import CumSum3, Eye9, Range1, Range4, ShapeOf1, ShapeOf3
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.slicing import Slice8

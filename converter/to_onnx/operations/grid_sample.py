@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
-from converter.to_onnx.registry import ir_op
+from converter.to_onnx import Context, Value, ir_op
 from ir_runtime.operations.grid_sample import GridSample9
 
 _MODES_SINCE_20 = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}

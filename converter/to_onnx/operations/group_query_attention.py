@@ -7,13 +7,11 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from converter.onnx_file.domains import MICROSOFT
+from converter.to_onnx import Call, Context, Value, ir_idiom
 from converter.to_onnx.attention_masks import is_broadcast_to_scores
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Call, Value
 from converter.to_onnx.heads import without_repetition
 from converter.to_onnx.layers import concat, known_number, reshape, transpose, unsqueeze
 from converter.to_onnx.names import bodies_of
-from converter.to_onnx.registry import ir_idiom
 from ir_runtime.graph import ElementType, Node, Output, element_types
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Convert1

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 from typing import Union
 
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.compressed_weights import CompressedWeights, compressed_weights
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import concat, known_list, rank_of, reshape, scalar, squeeze, transpose, unsqueeze
+from converter.to_onnx.layers import concat, list_of, rank_of, reshape, scalar, squeeze, transpose, unsqueeze
 from converter.to_onnx.operator_rows import writes
-from converter.to_onnx.registry import ir_op
 from converter.to_onnx.undone import before_wrap, pair_of
 from ir_runtime.graph import element_types
-from ir_runtime.operations.indexing import (
-    Gather1,
-    Gather7,
-    Gather8,
-    GatherElements6,
-    GatherND5,
-    GatherND8,
-    NonZero3,
-    OneHot1,
-    OneHot16,
-)
+from ir_runtime.operations import indexing as ir
 
-_Gather = Union[Gather1, Gather7, Gather8]
+_Gather = Union[ir.Gather1, ir.Gather7, ir.Gather8]
 
 
-@ir_op(Gather1, Gather7, Gather8)
+@ir_op(ir.Gather1, ir.Gather7, ir.Gather8)
 def gather(ctx: Context, op: _Gather, x: Value, indices: Value, axis: Value) -> Value:
     """Gather; GatherND within shared first dimensions"""
-    at = known_list(ctx, axis)
-    if at is None:
-        ctx.fail("the axis must be known")
+    at = list_of(ctx, axis, "the axis")
     batch = getattr(op, "batch_dims", 0)
     if batch:
         batch = batch % rank_of(ctx, indices, "the indices")
@@ -66,17 +52,17 @@ def _looked_up(ctx: Context, weights: CompressedWeights, indices: Value) -> Valu
     return ctx.emit("Mul", rows, ctx.cast(scales, element_type))
 
 
-writes("GatherElements", GatherElements6, axis="axis")
+writes("GatherElements", ir.GatherElements6, axis="axis")
 
 
-@ir_op(GatherND8)
-def gather_nd(ctx: Context, op: GatherND8, x: Value, indices: Value) -> Value:
+@ir_op(ir.GatherND8)
+def gather_nd(ctx: Context, op: ir.GatherND8, x: Value, indices: Value) -> Value:
     """GatherND"""
     return ctx.emit("GatherND", x, ctx.cast(indices, element_types.i64), batch_dims=op.batch_dims)
 
 
-@ir_op(GatherND5)
-def gather_nd_5(ctx: Context, op: GatherND5, x: Value, indices: Value) -> Value:
+@ir_op(ir.GatherND5)
+def gather_nd_5(ctx: Context, op: ir.GatherND5, x: Value, indices: Value) -> Value:
     """GatherND, with the batch dimensions of the output as one"""
     gathered = ctx.emit("GatherND", x, ctx.cast(indices, element_types.i64), batch_dims=op.batch_dims)
     if op.batch_dims < 2:
@@ -85,8 +71,8 @@ def gather_nd_5(ctx: Context, op: GatherND5, x: Value, indices: Value) -> Value:
     return ctx.emit("Reshape", gathered, concat(ctx, [ctx.constant([-1]), tail], 0))
 
 
-@ir_op(OneHot1, OneHot16)
-def one_hot(ctx: Context, op: OneHot1 | OneHot16, indices: Value, depth: Value, on: Value, off: Value) -> Value:
+@ir_op(ir.OneHot1, ir.OneHot16)
+def one_hot(ctx: Context, op: ir.OneHot1 | ir.OneHot16, indices: Value, depth: Value, on: Value, off: Value) -> Value:
     """OneHot; negative indices, which count from the end there, are put out of range"""
     ignores_negative = getattr(op, "negative_indices_mode", "ignore_negative") == "ignore_negative"
     before = before_wrap(*ctx.node.inputs[:2]) if ignores_negative else None
@@ -103,8 +89,8 @@ def one_hot(ctx: Context, op: OneHot1 | OneHot16, indices: Value, depth: Value, 
     return ctx.emit("OneHot", indices, depth, values, axis=op.axis)
 
 
-@ir_op(NonZero3)
-def non_zero(ctx: Context, op: NonZero3, x: Value) -> Value:
+@ir_op(ir.NonZero3)
+def non_zero(ctx: Context, op: ir.NonZero3, x: Value) -> Value:
     """NonZero; of a scalar as a list"""
     if rank_of(ctx, x, "the data") == 0:
         x = unsqueeze(ctx, x, [0])

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from converter.onnx_file.types import onnx_number
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
-from converter.to_onnx.registry import REFUSALS, ir_op
+from converter.to_onnx import Context, Value, ir_op
+from converter.to_onnx.registry import REFUSALS
 from ir_runtime.graph import Tensor, element_types
 from ir_runtime.operations.inputs_outputs import Assign3, Assign6, Const1, Identity16, ReadValue3, ReadValue6
 

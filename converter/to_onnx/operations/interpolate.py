@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, transpose, with_shape
-from converter.to_onnx.registry import ir_op
+from converter.to_onnx import Context, Value, ir_op
+from converter.to_onnx.layers import concat, dimension, int64_list, list_of, rank_of, transpose, with_shape
 from ir_runtime.graph import INFINITY, Dimension, ElementType, element_types
 from ir_runtime.operations.interpolate import Interpolate1, Interpolate4, Interpolate11, scaled_dimension
 
@@ -34,23 +32,12 @@ def interpolate_11(ctx: Context, op: Interpolate11, x: Value, given: Value, axes
 @ir_op(Interpolate1)
 def interpolate_1(ctx: Context, op: Interpolate1, x: Value, sizes: Value) -> Value:
     """Resize"""
-    modern = Interpolate11(
-        mode=op.mode if op.mode != "linear" or op.antialias else "linear_onnx",
-        shape_calculation_mode="sizes",
-        coordinate_transformation_mode="align_corners" if op.align_corners else "asymmetric",
-        nearest_mode="simple",
-        antialias=op.antialias,
-        pads_begin=op.pads_begin,
-        pads_end=op.pads_end,
-    )
-    return _resized(ctx, modern, x, sizes, ctx.constant(list(op.axes)))
+    return _resized(ctx, op.as_revision_11(), x, sizes, ctx.constant(list(op.axes)))
 
 
 def _resized(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, target: Value, axes: Value | None) -> Value:
     rank = rank_of(ctx, x, "the data")
-    chosen = list(range(rank)) if axes is None else known_list(ctx, axes)
-    if chosen is None:
-        ctx.fail("the axes must be known")
+    chosen = list(range(rank)) if axes is None else list_of(ctx, axes, "the axes")
     chosen = [axis % rank for axis in chosen]
     begin, end = op.pads_of(op.pads_begin, rank), op.pads_of(op.pads_end, rank)
     if any([*begin, *end]):

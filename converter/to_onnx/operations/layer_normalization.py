@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_idiom
 from converter.to_onnx.layers import reshape
-from converter.to_onnx.registry import ir_idiom
-from ir_runtime.graph import Output
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Operation, Output
 from ir_runtime.operations.elementwise import Add1, Multiply1
 from ir_runtime.operations.normalization import MVN6
 from ir_runtime.rewriting import Match, NotMatched, constant, layer

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
-from converter.to_onnx.registry import ir_idiom
-from ir_runtime.graph import Array, ElementType, Output, PartialShape, element_types
-from ir_runtime.graph.operation import Operation
+from converter.to_onnx import Context, Value, ir_idiom
+from ir_runtime.graph import Array, ElementType, Operation, Output, PartialShape, element_types
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Multiply1, Round5, Subtract1
 
@@ -47,7 +44,7 @@ def quantize_linear(ctx: Context, op: Operation) -> Value | None:
 @ir_idiom(Multiply1)
 def dequantize_linear(ctx: Context, op: Operation) -> Value | None:
     """DequantizeLinear, of all elements or along an axis"""
-    for difference, scale in (ctx.node.inputs, ctx.node.inputs[::-1]):
+    for difference, scale in ctx.node.orders:
         zero = None
         if isinstance(difference.node.op, Subtract1):
             difference, zero = difference.node.inputs
@@ -74,10 +71,7 @@ def _write(
     """The operator of a constant scale and zero point; None where these are others than one for all, or of an axis."""
     factors, shape = _constant(scale), ctx.node.outputs[0].shape
     points = np.zeros((), np.int64) if zero is None else _constant(zero)
-    if factors is None or points is None or str(shape) != str(x.shape):
-        return None
-    low, high = codes.limits
-    if (points != np.rint(points)).any() or points.min(initial=0) < low or points.max(initial=0) > high:
+    if factors is None or points is None or str(shape) != str(x.shape) or not codes.holds(points):
         return None
     axis = _axis(shape, factors, points)
     if axis is None or (axis >= 0 and not ctx.at_least(13)):

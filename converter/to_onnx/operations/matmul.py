@@ -5,14 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from converter.onnx_file.domains import MICROSOFT
+from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.compressed_weights import CompressedWeights, compressed_weights
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
 from converter.to_onnx.integer_operands import integer_operand
 from converter.to_onnx.layers import rank_of, transpose, unsqueeze
-from converter.to_onnx.registry import ir_idiom, ir_op
-from ir_runtime.graph import Array, Node, Output, Tensor, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Array, Node, Operation, Output, Tensor, element_types
 from ir_runtime.operations.elementwise import Add1, Convert1
 from ir_runtime.operations.matmul import Einsum7, MatMul1
 
@@ -61,7 +58,7 @@ def _of_integers(ctx: Context) -> Value | None:
 @ir_idiom(Add1)
 def biased_product(ctx: Context, op: Operation) -> Value | None:
     """Gemm: the product of two matrices, and a bias for each of its columns"""
-    for product, bias in (ctx.node.inputs, ctx.node.inputs[::-1]):
+    for product, bias in ctx.node.orders:
         if not isinstance(product.node.op, MatMul1) or len(product.uses) != 1 or bias.type.constant is None:
             continue
         call = ctx.value(product).made_by

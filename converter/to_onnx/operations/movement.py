@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import (
     concat,
     int64_list,
     known_axes,
     known_list,
+    list_of,
     rank_of,
     reshape,
     reshape_exactly,
@@ -17,23 +17,12 @@ from converter.to_onnx.layers import (
 )
 from converter.to_onnx.layers import transpose as turned
 from converter.to_onnx.operator_rows import writes
-from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
-from ir_runtime.operations.movement import (
-    Broadcast1,
-    Broadcast3,
-    Concat1,
-    Reshape1,
-    Squeeze1,
-    Squeeze15,
-    Tile1,
-    Transpose1,
-    Unsqueeze1,
-)
+from ir_runtime.operations import movement as ir
 
 
-@ir_op(Reshape1)
-def reshape_(ctx: Context, op: Reshape1, x: Value, shape: Value) -> Value:
+@ir_op(ir.Reshape1)
+def reshape_(ctx: Context, op: ir.Reshape1, x: Value, shape: Value) -> Value:
     """Reshape; where a 0 is a dimension of 0 with allowzero=1 (opset 14), or of data that have such dimensions, too"""
     numbers = known_list(ctx, shape)
     if numbers is not None:
@@ -67,17 +56,15 @@ def _keeps_zeros(ctx: Context) -> bool:
     )
 
 
-@ir_op(Transpose1)
-def transpose(ctx: Context, op: Transpose1, x: Value, order: Value) -> Value:
+@ir_op(ir.Transpose1)
+def transpose(ctx: Context, op: ir.Transpose1, x: Value, order: Value) -> Value:
     """Transpose, whose order must be known"""
-    numbers = known_list(ctx, order)
-    if numbers is None:
-        ctx.fail("the order of the dimensions must be known")
+    numbers = list_of(ctx, order, "the order of the dimensions")
     return turned(ctx, x, numbers) if numbers else ctx.emit("Transpose", x)
 
 
-@ir_op(Squeeze1, Squeeze15)
-def squeeze_(ctx: Context, op: Squeeze1, x: Value, axes: Value | None = None) -> Value:
+@ir_op(ir.Squeeze1, ir.Squeeze15)
+def squeeze_(ctx: Context, op: ir.Squeeze1, x: Value, axes: Value | None = None) -> Value:
     """Squeeze; without axes of all dimensions that are 1"""
     numbers = None if axes is None else known_list(ctx, axes)
     if getattr(op, "allow_axis_skip", False) and axes is not None:
@@ -98,19 +85,19 @@ def squeeze_(ctx: Context, op: Squeeze1, x: Value, axes: Value | None = None) ->
     return ctx.emit("Squeeze", x, int64_list(ctx, axes))
 
 
-@ir_op(Unsqueeze1)
-def unsqueeze_(ctx: Context, op: Unsqueeze1, x: Value, axes: Value) -> Value:
+@ir_op(ir.Unsqueeze1)
+def unsqueeze_(ctx: Context, op: ir.Unsqueeze1, x: Value, axes: Value) -> Value:
     """Unsqueeze"""
     if known_list(ctx, axes) == []:
         return x
     return ctx.emit("Unsqueeze", x, int64_list(ctx, axes))
 
 
-writes("Concat", Concat1, axis="axis")
+writes("Concat", ir.Concat1, axis="axis")
 
 
-@ir_op(Broadcast1, Broadcast3)
-def broadcast(ctx: Context, op: Broadcast3, x: Value, shape: Value, axes: Value | None = None) -> Value:
+@ir_op(ir.Broadcast1, ir.Broadcast3)
+def broadcast(ctx: Context, op: ir.Broadcast3, x: Value, shape: Value, axes: Value | None = None) -> Value:
     """Expand; in the mode explicit the dimensions are moved to their axes first"""
     if op.mode == "explicit":
         assert axes is not None
@@ -122,8 +109,8 @@ def broadcast(ctx: Context, op: Broadcast3, x: Value, shape: Value, axes: Value 
     return ctx.emit("Expand", x, int64_list(ctx, shape))
 
 
-@ir_op(Tile1)
-def tile(ctx: Context, op: Tile1, x: Value, repeats: Value) -> Value:
+@ir_op(ir.Tile1)
+def tile(ctx: Context, op: ir.Tile1, x: Value, repeats: Value) -> Value:
     """Tile; the shorter of shape and repeats is filled up with ones in front"""
     rank = rank_of(ctx, x, "the data")
     count = repeats.shape.element_count()

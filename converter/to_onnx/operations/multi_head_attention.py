@@ -11,12 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from converter.onnx_file.domains import MICROSOFT
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_idiom
 from converter.to_onnx.layers import known_number
-from converter.to_onnx.registry import ir_idiom
 from ir_runtime.graph import Array, Node, Output, element_types
-from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.operations.attention import ScaledDotProductAttention13, is_no_mask
 from ir_runtime.operations.elementwise import Add1
 from ir_runtime.operations.movement import Reshape1, Transpose1
 
@@ -81,8 +79,7 @@ def _has_mask(node: Node) -> bool:
     if len(node.inputs) < 4 or node.op.causal:
         return node.op.causal
     mask = node.inputs[3]
-    is_none = mask.element_type is not element_types.boolean and mask.shape.has_rank and mask.shape.rank == 0
-    return not is_none or len(node.inputs) > 5
+    return not is_no_mask(mask.type) or len(node.inputs) > 5
 
 
 def _transposed(source: Output) -> Output | None:
@@ -105,7 +102,7 @@ def _projection(ctx: Context, heads: Output) -> _Projection | None:
         return None
     node = source.node
     if isinstance(node.op, Add1) and source.only_user is not None:
-        for product, bias in (node.inputs, node.inputs[::-1]):
+        for product, bias in node.orders:
             numbers = bias.type.constant
             if numbers is not None and numbers.size == before[2].value and numbers.shape[-1:] == (numbers.size,):
                 return _Projection(source, product, numbers.reshape(-1))

@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_axes, rank_of, reshape
 from converter.to_onnx.operator_rows import writes
-from converter.to_onnx.registry import ir_op, write_inline
-from ir_runtime.operations.normalization import (
-    LRN1,
-    MVN2,
-    MVN6,
-    BatchNormInference1,
-    BatchNormInference5,
-    GroupNormalization12,
-    NormalizeL21,
-)
+from converter.to_onnx.registry import write_inline
+from ir_runtime.operations import normalization as ir
 
-writes("BatchNormalization", BatchNormInference5, epsilon="epsilon")
+writes("BatchNormalization", ir.BatchNormInference5, epsilon="epsilon")
 
 
-@ir_op(BatchNormInference1)
+@ir_op(ir.BatchNormInference1)
 def batch_norm_1(
-    ctx: Context, op: BatchNormInference1, gamma: Value, beta: Value, x: Value, mean: Value, variance: Value
+    ctx: Context, op: ir.BatchNormInference1, gamma: Value, beta: Value, x: Value, mean: Value, variance: Value
 ) -> Value:
     """BatchNormalization, with the data first"""
     return ctx.emit("BatchNormalization", x, gamma, beta, mean, variance, epsilon=op.epsilon)
 
 
-@ir_op(MVN6)
-def mvn(ctx: Context, op: MVN6, x: Value, axes: Value) -> Value:
+@ir_op(ir.MVN6)
+def mvn(ctx: Context, op: ir.MVN6, x: Value, axes: Value) -> Value:
     """LayerNormalization over the last dimensions; else by means"""
     rank = rank_of(ctx, x, "the data")
     over = sorted(known_axes(ctx, axes, rank) or ())
@@ -43,11 +34,11 @@ def mvn(ctx: Context, op: MVN6, x: Value, axes: Value) -> Value:
     return ctx.emit("LayerNormalization", x, ones, axis=rank - len(over), epsilon=op.eps)
 
 
-write_inline(MVN2, NormalizeL21)
+write_inline(ir.MVN2, ir.NormalizeL21)
 
 
-@ir_op(LRN1)
-def lrn(ctx: Context, op: LRN1, x: Value, axes: Value) -> Value:
+@ir_op(ir.LRN1)
+def lrn(ctx: Context, op: ir.LRN1, x: Value, axes: Value) -> Value:
     """LRN over the channels; over other axes by sums of slices of the squares"""
     rank = rank_of(ctx, x, "the data")
     if known_axes(ctx, axes, rank) == [1] and op.size % 2 and rank > 2:
@@ -55,8 +46,8 @@ def lrn(ctx: Context, op: LRN1, x: Value, axes: Value) -> Value:
     return ctx.decompose()[0]
 
 
-@ir_op(GroupNormalization12)
-def group_normalization(ctx: Context, op: GroupNormalization12, x: Value, scale: Value, bias: Value) -> Value:
+@ir_op(ir.GroupNormalization12)
+def group_normalization(ctx: Context, op: ir.GroupNormalization12, x: Value, scale: Value, bias: Value) -> Value:
     """GroupNormalization (opset 21); before that InstanceNormalization of the groups"""
     if ctx.at_least(21):
         return ctx.emit("GroupNormalization", x, scale, bias, num_groups=op.num_groups, epsilon=op.epsilon)

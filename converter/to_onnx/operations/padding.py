@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import concat, int64_list, known_list, rank_of, scalar
-from converter.to_onnx.registry import ir_op
 from converter.to_onnx.undone import halves_of
 from ir_runtime.operations.padding import Pad1, Pad12
 

@@ -8,25 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import concat, known_list, rank_of, reduce, shape_of
-from converter.to_onnx.registry import ir_op
+from converter.to_onnx import Context, Value, ir_op
+from converter.to_onnx.layers import concat, known_list, list_of, rank_of, reduce, shape_of
 from converter.to_onnx.windows import dilations_of, padding, spatial
 from ir_runtime.graph import Dimension, element_types
-from ir_runtime.operations.pooling import (
-    AdaptiveAvgPool8,
-    AdaptiveMaxPool8,
-    AvgPool,
-    AvgPool1,
-    AvgPool14,
-    AvgPool16,
-    IndexedMaxPool,
-    MaxPool1,
-    MaxPool8,
-    MaxPool14,
-    Pooling,
-)
+from ir_runtime.operations import pooling as ir
 from ir_runtime.records import record
 
 
@@ -39,7 +25,7 @@ class _Windows:
     """Pads in front of and behind each spatial dimension, which a Pad must add; empty where there are none."""
 
 
-def _windows(ctx: Context, op: Pooling, x: Value) -> _Windows:
+def _windows(ctx: Context, op: ir.Pooling, x: Value) -> _Windows:
     """Return the windows in a form that every release reads in the same way.
 
     onnxruntime takes no pads as large as the kernel. Windows that are rounded up follow from pads, where the dimensions
@@ -74,7 +60,7 @@ def _windows(ctx: Context, op: Pooling, x: Value) -> _Windows:
     return _Windows({**attributes, "pads": [0] * (2 * rank)}, pads)
 
 
-def _may_start_behind(op: Pooling) -> bool:
+def _may_start_behind(op: ir.Pooling) -> bool:
     """True if windows that are rounded up may start behind the data."""
     return any(op.pads_end) or any(stride > taps for stride, taps in zip(op.strides, op.kernel))
 
@@ -85,8 +71,8 @@ def _pad(ctx: Context, x: Value, pads: Sequence[int], value: Any) -> Value:
     return ctx.emit("Pad", x, ctx.constant(whole, element_types.i64), ctx.like(value, x))
 
 
-@ir_op(AvgPool1, AvgPool14, AvgPool16)
-def average_pool(ctx: Context, op: AvgPool, x: Value) -> Value:
+@ir_op(ir.AvgPool1, ir.AvgPool14, ir.AvgPool16)
+def average_pool(ctx: Context, op: ir.AvgPool, x: Value) -> Value:
     """AveragePool; dilations from opset 19 on"""
     windows = _windows(ctx, op, x)
     attributes = {name: value for name, value in windows.attributes.items() if name != "dilations" or value}
@@ -101,7 +87,7 @@ def average_pool(ctx: Context, op: AvgPool, x: Value) -> Value:
     return ctx.emit("Div", means, ctx.emit("AveragePool", _pad(ctx, ones, windows.outer, 0), **attributes))
 
 
-def _maxima(ctx: Context, op: Pooling, x: Value, count: int) -> list[Value]:
+def _maxima(ctx: Context, op: ir.Pooling, x: Value, count: int) -> list[Value]:
     windows = _windows(ctx, op, x)
     if windows.outer:
         if count > 1 and len(ctx.node.outputs) > 1:
@@ -112,14 +98,14 @@ def _maxima(ctx: Context, op: Pooling, x: Value, count: int) -> list[Value]:
     return ctx.emit_many("MaxPool", x, count=count, types=result_types, **windows.attributes)
 
 
-@ir_op(MaxPool1)
-def max_pool(ctx: Context, op: MaxPool1, x: Value) -> Value:
+@ir_op(ir.MaxPool1)
+def max_pool(ctx: Context, op: ir.MaxPool1, x: Value) -> Value:
     """MaxPool"""
     return _maxima(ctx, op, x, 1)[0]
 
 
-@ir_op(MaxPool8, MaxPool14)
-def max_pool_with_indices(ctx: Context, op: IndexedMaxPool, x: Value) -> list[Value]:
+@ir_op(ir.MaxPool8, ir.MaxPool14)
+def max_pool_with_indices(ctx: Context, op: ir.IndexedMaxPool, x: Value) -> list[Value]:
     """MaxPool with Indices, which count through the whole tensor: Mod by the size of the dimensions from ``axis`` on"""
     best, places = _maxima(ctx, op, x, 2)
     axis = op.axis % rank_of(ctx, x, "the data") if op.axis < 0 else op.axis
@@ -129,12 +115,10 @@ def max_pool_with_indices(ctx: Context, op: IndexedMaxPool, x: Value) -> list[Va
     return [best, ctx.cast(places, op.index_element_type)]
 
 
-@ir_op(AdaptiveAvgPool8, local_function=True)
-def adaptive_average_pool(ctx: Context, op: AdaptiveAvgPool8, x: Value, shape: Value) -> Value:
+@ir_op(ir.AdaptiveAvgPool8, local_function=True)
+def adaptive_average_pool(ctx: Context, op: ir.AdaptiveAvgPool8, x: Value, shape: Value) -> Value:
     """GlobalAveragePool, AveragePool, or for unequal regions a product with their shares along each dimension"""
-    counts = known_list(ctx, shape)
-    if counts is None:
-        ctx.fail("the shape of the output must be known")
+    counts = list_of(ctx, shape, "the shape of the output")
     if all(count == 1 for count in counts):
         return ctx.emit("GlobalAveragePool", x)
     sizes = x.shape.dims[2:] if x.shape.has_rank else ()
@@ -159,8 +143,8 @@ def adaptive_average_pool(ctx: Context, op: AdaptiveAvgPool8, x: Value, shape: V
     return x
 
 
-@ir_op(AdaptiveMaxPool8, local_function=True)
-def adaptive_max_pool(ctx: Context, op: AdaptiveMaxPool8, x: Value, shape: Value) -> list[Value]:
+@ir_op(ir.AdaptiveMaxPool8, local_function=True)
+def adaptive_max_pool(ctx: Context, op: ir.AdaptiveMaxPool8, x: Value, shape: Value) -> list[Value]:
     """One MaxPool for equal regions, else one for each region, with Indices within the spatial dimensions"""
     counts = known_list(ctx, shape)
     sizes = x.shape.dims[2:] if x.shape.has_rank else ()
@@ -179,7 +163,7 @@ def adaptive_max_pool(ctx: Context, op: AdaptiveMaxPool8, x: Value, shape: Value
 
 
 def _regions(
-    ctx: Context, op: AdaptiveMaxPool8, x: Value, numbers: Value, lengths: list[int], counts: list[int], axis: int
+    ctx: Context, op: ir.AdaptiveMaxPool8, x: Value, numbers: Value, lengths: list[int], counts: list[int], axis: int
 ) -> tuple[Value, Value]:
     """The maxima of the regions along ``axis`` and those behind it, and the numbers of their elements."""
     if axis == len(lengths):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
-from converter.to_onnx.registry import ir_op
+from converter.to_onnx import Context, Value, ir_op
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.priors import PriorBox1, PriorBox8, PriorBoxClustered1
 

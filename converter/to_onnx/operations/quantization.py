@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.broadcasting import aligned
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
 from converter.to_onnx.layers import known_number
-from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import Array, ElementType, element_types
 from ir_runtime.operations.quantization import FakeConvert13, FakeQuantize1
 from ir_runtime.records import record

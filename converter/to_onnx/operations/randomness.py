@@ -11,10 +11,8 @@ from typing import Union
 import numpy as np
 
 from converter.onnx_file.types import onnx_number
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import int64_list, known_number, scalar, unsqueeze
-from converter.to_onnx.registry import ir_op
 from converter.to_onnx.sizes import as_list, shape_list, size_from, size_of
 from ir_runtime.graph import ElementType, element_types
 from ir_runtime.operations.randomness import Multinomial13, RandomUniform8

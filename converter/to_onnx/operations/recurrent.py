@@ -7,8 +7,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import (
     concat,
     int64_list,
@@ -19,19 +18,12 @@ from converter.to_onnx.layers import (
     unsqueeze,
     with_shape,
 )
-from converter.to_onnx.registry import ir_op
 from ir_runtime.graph import element_types
-from ir_runtime.operations.recurrent import (
-    GRUCell3,
-    GRUSequence5,
-    LSTMCell1,
-    LSTMCell4,
-    LSTMSequence5,
-    RNNCell1,
-    RNNSequence5,
-)
+from ir_runtime.operations import recurrent as ir
 
-_Recurrent = Union[GRUCell3, GRUSequence5, LSTMCell1, LSTMCell4, LSTMSequence5, RNNCell1, RNNSequence5]
+_Recurrent = Union[
+    ir.GRUCell3, ir.GRUSequence5, ir.LSTMCell1, ir.LSTMCell4, ir.LSTMSequence5, ir.RNNCell1, ir.RNNSequence5
+]
 
 # The names in ONNX, and the defaults of alpha and beta in the IR; None where the function has no such parameter.
 _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
@@ -93,7 +85,7 @@ def _zeros(ctx: Context, like: Value) -> Value:
     return ctx.like(np.zeros(constant.shape), like) if constant is not None else ctx.emit("Sub", like, like)
 
 
-def _gru_biases(ctx: Context, op: GRUCell3 | GRUSequence5, biases: Value) -> Value:
+def _gru_biases(ctx: Context, op: ir.GRUCell3 | ir.GRUSequence5, biases: Value) -> Value:
     if not op.linear_before_reset:
         return concat(ctx, [biases, _zeros(ctx, biases)], 1)
     z, r, new, recurrent = split_equally(ctx, biases, 4, 1)
@@ -118,10 +110,10 @@ def _emit(
             ctx.fail("the hidden size must be known")
         hidden = size.value
     attributes = _attributes(ctx, op, 2 if direction == "bidirectional" else 1)
-    if isinstance(op, (GRUCell3, GRUSequence5)):
+    if isinstance(op, (ir.GRUCell3, ir.GRUSequence5)):
         name, b = "GRU", _gru_biases(ctx, op, b)
         attributes["linear_before_reset"] = int(op.linear_before_reset) or None
-    elif isinstance(op, (RNNCell1, RNNSequence5)):
+    elif isinstance(op, (ir.RNNCell1, ir.RNNSequence5)):
         name, b = "RNN", concat(ctx, [b, _zeros(ctx, b)], 1)
     else:
         name = "LSTM"
@@ -146,8 +138,10 @@ def _emit(
     )
 
 
-@ir_op(GRUSequence5, LSTMSequence5, RNNSequence5)
-def sequence(ctx: Context, op: GRUSequence5 | LSTMSequence5 | RNNSequence5, x: Value, *rest: Value) -> list[Value]:
+@ir_op(ir.GRUSequence5, ir.LSTMSequence5, ir.RNNSequence5)
+def sequence(
+    ctx: Context, op: ir.GRUSequence5 | ir.LSTMSequence5 | ir.RNNSequence5, x: Value, *rest: Value
+) -> list[Value]:
     """LSTM, GRU or RNN"""
     count = len(rest) - 4
     states, lengths, weights = rest[:count], rest[count], rest[count + 1 :]
@@ -171,8 +165,10 @@ def sequence(ctx: Context, op: GRUSequence5 | LSTMSequence5 | RNNSequence5, x: V
     return [transpose(ctx, outputs[0], [2, 1, 0, 3]), *[transpose(ctx, state, [1, 0, 2]) for state in outputs[1:]]]
 
 
-@ir_op(GRUCell3, LSTMCell1, LSTMCell4, RNNCell1)
-def cell(ctx: Context, op: GRUCell3 | LSTMCell1 | LSTMCell4 | RNNCell1, x: Value, *rest: Value) -> list[Value]:
+@ir_op(ir.GRUCell3, ir.LSTMCell1, ir.LSTMCell4, ir.RNNCell1)
+def cell(
+    ctx: Context, op: ir.GRUCell3 | ir.LSTMCell1 | ir.LSTMCell4 | ir.RNNCell1, x: Value, *rest: Value
+) -> list[Value]:
     """LSTM, GRU or RNN over one step"""
     states, weights = rest[: op.states], list(rest[op.states : op.states + 3])
     if len(weights) < 3:

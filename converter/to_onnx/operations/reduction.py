@@ -2,72 +2,36 @@
 
 from __future__ import annotations
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_list, reduce
-from converter.to_onnx.registry import ir_op
-from ir_runtime.graph import element_types
-from ir_runtime.graph.operation import Operation
-from ir_runtime.operations.reduction import (
-    ReduceL1_4,
-    ReduceL2_4,
-    ReduceLogicalAnd1,
-    ReduceLogicalOr1,
-    ReduceMax1,
-    ReduceMean1,
-    ReduceMin1,
-    ReduceProd1,
-    ReduceSum1,
-    Reduction,
-)
+from ir_runtime.graph import Operation, element_types
+from ir_runtime.operations import reduction as ir
 
 
-def _reduction(op_type: str, operation: type[Operation], single: str = "") -> None:
+def _reduction(operation: type[Operation], single: str = "", *, in_float64: bool = False) -> None:
     """``single`` is what remains of the operation where there are no axes."""
 
-    def export(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
+    def export(ctx: Context, op: ir.Reduction, x: Value, axes: Value) -> Value:
         if known_list(ctx, axes) == []:
             return ctx.emit(single, x) if single else x
-        return reduce(ctx, op_type, x, axes, keepdims=op.keep_dims)
+        work = ctx.cast(x, element_types.f64) if in_float64 and not x.element_type.is_real else x
+        return ctx.cast(reduce(ctx, operation.type, work, axes, keepdims=op.keep_dims), x.element_type)
 
-    export.__doc__ = op_type
+    export.__doc__ = operation.type + ("; of integers in float64, rounded towards zero" if in_float64 else "")
     ir_op(operation)(export)
 
 
-for _op_type, _operation in {
-    "ReduceSum": ReduceSum1,
-    "ReduceProd": ReduceProd1,
-    "ReduceMax": ReduceMax1,
-    "ReduceMin": ReduceMin1,
-}.items():
-    _reduction(_op_type, _operation)
-_reduction("ReduceL1", ReduceL1_4, "Abs")
-
-
-@ir_op(ReduceMean1)
-def reduce_mean(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
-    """ReduceMean; of integers in float64, rounded towards zero"""
-    if known_list(ctx, axes) == []:
-        return x
-    element_type = x.element_type
-    if element_type.is_real:
-        return reduce(ctx, "ReduceMean", x, axes, keepdims=op.keep_dims)
-    mean = reduce(ctx, "ReduceMean", ctx.cast(x, element_types.f64), axes, keepdims=op.keep_dims)
-    return ctx.cast(mean, element_type)
-
-
-@ir_op(ReduceL2_4)
-def reduce_l2(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
-    """ReduceL2; of integers in float64, rounded towards zero"""
-    element_type = x.element_type
-    work = x if element_type.is_real else ctx.cast(x, element_types.f64)
-    if known_list(ctx, axes) == []:
-        return ctx.emit("Abs", x)
-    return ctx.cast(reduce(ctx, "ReduceL2", work, axes, keepdims=op.keep_dims), element_type)
+_reduction(ir.ReduceSum1)
+_reduction(ir.ReduceProd1)
+_reduction(ir.ReduceMax1)
+_reduction(ir.ReduceMin1)
+_reduction(ir.ReduceMean1, in_float64=True)
+_reduction(ir.ReduceL1_4, "Abs")
+_reduction(ir.ReduceL2_4, "Abs", in_float64=True)
 
 
 def _logical(op_type: str, operation: type[Operation]) -> None:
-    def export(ctx: Context, op: Reduction, x: Value, axes: Value) -> Value:
+    def export(ctx: Context, op: ir.Reduction, x: Value, axes: Value) -> Value:
         if known_list(ctx, axes) == []:
             return x
         reduced = reduce(ctx, op_type, ctx.cast(x, element_types.i32), axes, keepdims=op.keep_dims)
@@ -77,5 +41,5 @@ def _logical(op_type: str, operation: type[Operation]) -> None:
     ir_op(operation)(export)
 
 
-_logical("ReduceMin", ReduceLogicalAnd1)
-_logical("ReduceMax", ReduceLogicalOr1)
+_logical("ReduceMin", ir.ReduceLogicalAnd1)
+_logical("ReduceMax", ir.ReduceLogicalOr1)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import int64_list, known_list, rank_of, transpose
-from converter.to_onnx.registry import ir_op, write_inline
+from converter.to_onnx.registry import write_inline
 from ir_runtime.operations.reordering import Reverse1, ReverseSequence1, Roll7
 
 _MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)

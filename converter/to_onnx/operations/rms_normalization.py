@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_idiom
 from converter.to_onnx.layers import reshape
-from converter.to_onnx.registry import ir_idiom
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.elementwise import Add1, Divide1, Multiply1, Power1, Sqrt1
 from ir_runtime.operations.reduction import ReduceMean1
@@ -16,13 +14,13 @@ from ir_runtime.rewriting import Match, NotMatched, anything, constant, either, 
 _X = anything("x")
 _SQUARES = either(layer(Power1, _X, number(2)), layer(Multiply1, _X, _X))
 _MEAN = layer(ReduceMean1, _SQUARES, constant("axes"), name="mean")
-_ROOT = layer(Sqrt1, layer(Add1, _MEAN, constant("epsilon"), commutative=True))
+_ROOT = layer(Sqrt1, layer(Add1, _MEAN, constant("epsilon")))
 _NORMALIZED = either(
     layer(Divide1, _X, _ROOT),
-    layer(Multiply1, _X, layer(Divide1, number(1), _ROOT), commutative=True),
-    layer(Multiply1, _X, layer(Power1, _ROOT, number(-1)), commutative=True),
+    layer(Multiply1, _X, layer(Divide1, number(1), _ROOT)),
+    layer(Multiply1, _X, layer(Power1, _ROOT, number(-1))),
 )
-_SCALED = layer(Multiply1, _NORMALIZED, anything("scale"), commutative=True)
+_SCALED = layer(Multiply1, _NORMALIZED, anything("scale"))
 
 
 @ir_idiom(Multiply1)

@@ -11,14 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_idiom
 from converter.to_onnx.layers import concat, dimension, reshape, slice_along, squeeze, unsqueeze
-from converter.to_onnx.registry import ir_idiom
 from converter.to_onnx.undone import numbers
 from ir_runtime.analysis.polynomials import Polynomial
-from ir_runtime.graph import Array, Dimension, Node, Output, element_types
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Array, Dimension, Node, Operation, Output, element_types
 from ir_runtime.operations.elementwise import Add1, Binary, Multiply1, Negative1, Subtract1
 from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
 from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1
@@ -35,7 +32,7 @@ _X, _FIRST, _SECOND, _COS, _SIN = (anything(name) for name in ("x", "first", "se
 
 
 def _product(a: Pattern, b: Pattern) -> Pattern:
-    return layer(Multiply1, a, b, commutative=True)
+    return layer(Multiply1, a, b)
 
 
 def _concat(*parts: Pattern, most: int = 2) -> Pattern:
@@ -54,13 +51,13 @@ def _neighbours(part: Pattern) -> Pattern:
 
 
 _REAL = layer(Subtract1, _product(_FIRST, _COS), _product(_SECOND, _SIN))
-_IMAGINARY = layer(Add1, _product(_SECOND, _COS), _product(_FIRST, _SIN), commutative=True)
+_IMAGINARY = layer(Add1, _product(_SECOND, _COS), _product(_FIRST, _SIN))
 _PARTS = _concat(_REAL, _IMAGINARY, most=3)
 _PAIRS = _concat(_neighbours(_REAL), _neighbours(_IMAGINARY))
 _WITH_REST = _concat(_X, anything())
 _TWICE = _concat(_X, _X)
 _NEGATED = either(layer(Negative1, _SECOND), _product(_SECOND, number(-1)))
-_HALVES = layer(Add1, _product(_X, _COS), _product(_concat(_NEGATED, _FIRST), _SIN), commutative=True)
+_HALVES = layer(Add1, _product(_X, _COS), _product(_concat(_NEGATED, _FIRST), _SIN))
 
 
 class _Rotation(NamedTuple):
@@ -342,7 +339,7 @@ def _write(ctx: Context, rotation: _Rotation | None, are_heads_merged: bool = Fa
         x = slice_along(ctx, x, -1, rotation.start, rotation.stop)
     elif heads_at == 2:
         x = _with_merged_heads(ctx, source) or x
-    if heads_at == 2 and not _has_rank(x, _RANK - 1):
+    if heads_at == 2 and not (x.shape.has_rank and x.shape.rank == _RANK - 1):
         x = reshape(ctx, x, [0, 0, heads.value * width])
     rotated = ctx.emit(
         "RotaryEmbedding",
@@ -370,7 +367,3 @@ def _with_merged_heads(ctx: Context, value: Output) -> Value | None:
         return None
     before, after = ctx.dims(merged), ctx.dims(value)
     return ctx.value(merged) if before is not None and after is not None and before[:2] == after[:2] else None
-
-
-def _has_rank(value: Value, rank: int) -> bool:
-    return value.shape.has_rank and value.shape.rank == rank

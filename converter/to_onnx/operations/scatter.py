@@ -4,32 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import known_list, rank_of, transpose, unsqueeze
-from converter.to_onnx.registry import ir_op
+from converter.to_onnx import Context, Value, ir_op
+from converter.to_onnx.layers import list_of, rank_of, transpose, unsqueeze
 from ir_runtime.graph import element_types
-from ir_runtime.operations.scatter import (
-    ScatterElementsUpdate3,
-    ScatterElementsUpdate12,
-    ScatterNDUpdate4,
-    ScatterNDUpdate15,
-    ScatterUpdate3,
-)
+from ir_runtime.operations import scatter as ir
 
 _REDUCTIONS = {"sum": ("add", 16), "prod": ("mul", 16), "min": ("min", 18), "max": ("max", 18)}
 """ONNX's names of the reductions, and the opset from which ScatterElements and ScatterND have them."""
 
 
 def _axis(ctx: Context, axis: Value, x: Value) -> int:
-    numbers = known_list(ctx, axis)
-    if numbers is None:
-        ctx.fail("the axis must be known")
+    numbers = list_of(ctx, axis, "the axis")
     return numbers[0] % rank_of(ctx, x, "the data") if numbers[0] < 0 else numbers[0]
 
 
-@ir_op(ScatterUpdate3)
-def scatter_update(ctx: Context, op: ScatterUpdate3, x: Value, indices: Value, updates: Value, axis: Value) -> Value:
+@ir_op(ir.ScatterUpdate3)
+def scatter_update(ctx: Context, op: ir.ScatterUpdate3, x: Value, indices: Value, updates: Value, axis: Value) -> Value:
     """ScatterND along the first axis; another one is moved there"""
     at, rank = _axis(ctx, axis, x), rank_of(ctx, x, "the data")
     count = rank_of(ctx, indices, "the indices")
@@ -41,9 +31,9 @@ def scatter_update(ctx: Context, op: ScatterUpdate3, x: Value, indices: Value, u
     return transpose(ctx, scattered, [order.index(i) for i in range(rank)])
 
 
-@ir_op(ScatterElementsUpdate3, ScatterElementsUpdate12)
+@ir_op(ir.ScatterElementsUpdate3, ir.ScatterElementsUpdate12)
 def scatter_elements(
-    ctx: Context, op: ScatterElementsUpdate12, x: Value, indices: Value, updates: Value, axis: Value
+    ctx: Context, op: ir.ScatterElementsUpdate12, x: Value, indices: Value, updates: Value, axis: Value
 ) -> Value:
     """ScatterElements; in older opsets a Loop; means as a sum divided by the number of updates"""
     reduction = getattr(op, "reduction", "none")
@@ -52,8 +42,8 @@ def scatter_elements(
     return _emit(ctx, "ScatterElements", x, indices, updates, reduction, axis=_axis(ctx, axis, x))
 
 
-@ir_op(ScatterNDUpdate4, ScatterNDUpdate15)
-def scatter_nd(ctx: Context, op: ScatterNDUpdate15, x: Value, indices: Value, updates: Value) -> Value:
+@ir_op(ir.ScatterNDUpdate4, ir.ScatterNDUpdate15)
+def scatter_nd(ctx: Context, op: ir.ScatterNDUpdate15, x: Value, indices: Value, updates: Value) -> Value:
     """ScatterND; in older opsets a Loop; differences as sums of negated updates"""
     reduction = getattr(op, "reduction", "none")
     if reduction != "none" and not _has_reduction(ctx, x, reduction):

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Union
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import known_list, rank_of, reshape, squeeze, transpose, unsqueeze
-from converter.to_onnx.registry import ir_op, write_inline
+from converter.to_onnx import Context, Value, ir_op
+from converter.to_onnx.layers import known_list, list_of, rank_of, reshape, squeeze, transpose, unsqueeze
+from converter.to_onnx.registry import write_inline
 from converter.to_onnx.sizes import (
     Size,
     as_list,
@@ -42,9 +41,7 @@ def _wide(ctx: Context, x: Value) -> Value:
 
 
 def _axes(ctx: Context, axes: Value, rank: int) -> list[int]:
-    numbers = known_list(ctx, axes)
-    if numbers is None:
-        ctx.fail("the axes must be known")
+    numbers = list_of(ctx, axes, "the axes")
     return [axis % rank for axis in numbers]
 
 

@@ -6,19 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import (
     concat,
     int64_list,
     known_list,
+    list_of,
     rank_of,
     reshape,
     shape_of,
     split_equally,
     unsqueeze,
 )
-from converter.to_onnx.registry import ir_op
 from converter.to_onnx.undone import is_without_rest
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
 
@@ -46,9 +45,7 @@ def strided_slice(
     if not begin.shape.has_rank or not count.is_static:
         ctx.fail("the number of positions must be known")
     rank = rank_of(ctx, x, "the data")
-    steps = [1] * count.value if strides is None else known_list(ctx, strides)
-    if steps is None:
-        ctx.fail("the strides must be known")
+    steps = [1] * count.value if strides is None else list_of(ctx, strides, "the strides")
     axes, starts, stops, chosen = [], [], [], []
     new, single = [], []
     place = 0
@@ -100,18 +97,14 @@ def _list(ctx: Context, parts: Sequence[int | Value]) -> Value:
 @ir_op(Split1)
 def split(ctx: Context, op: Split1, x: Value, axis: Value) -> list[Value]:
     """Split; with num_outputs from opset 18 on"""
-    at = known_list(ctx, axis)
-    if at is None:
-        ctx.fail("the axis must be known")
+    at = list_of(ctx, axis, "the axis")
     return split_equally(ctx, x, op.num_splits, at[0])
 
 
 @ir_op(VariadicSplit1)
 def variadic_split(ctx: Context, op: VariadicSplit1, x: Value, axis: Value, lengths: Value) -> list[Value]:
     """Split; the length -1 is what the others leave"""
-    at = known_list(ctx, axis)
-    if at is None:
-        ctx.fail("the axis must be known")
+    at = list_of(ctx, axis, "the axis")
     place = at[0] % rank_of(ctx, x, "the data")
     numbers = known_list(ctx, lengths)
     count = len(ctx.node.outputs)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
-from converter.to_onnx.layers import int64_list, known_list, reshape
-from converter.to_onnx.registry import ir_op
+from converter.to_onnx import Context, Value, ir_op
+from converter.to_onnx.layers import int64_list, known_list, list_of, reshape
 from ir_runtime.graph import element_types
 from ir_runtime.operations.sorting import TopK1, TopK3, TopK11, Unique10
 
@@ -34,9 +32,7 @@ def unique(ctx: Context, op: Unique10, x: Value, axis: Value | None = None) -> l
     """Unique"""
     at = None
     if axis is not None:
-        numbers = known_list(ctx, axis)
-        if numbers is None:
-            ctx.fail("the axis must be known")
+        numbers = list_of(ctx, axis, "the axis")
         at = numbers[0]
     result_types = [x.element_type, *[element_types.i64] * 3]
     values, first, inverse, counts = ctx.emit_many(

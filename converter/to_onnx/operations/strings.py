@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from converter.to_onnx.context import Context
-from converter.to_onnx.graph import Value
-from converter.to_onnx.registry import REFUSALS, ir_op
+from converter.to_onnx import Context, Value, ir_op
+from converter.to_onnx.registry import REFUSALS
 from ir_runtime.graph import Tensor, element_types
 from ir_runtime.operations.strings import StringTensorPack15, StringTensorUnpack15
 

@@ -37,6 +37,17 @@ def scanned(
     return build
 
 
+def exchanged() -> Probe:
+    """A Loop whose two states exchange their places, each transposed."""
+    body = onnx.parser.parse_graph(
+        """body (int64 i, bool c, float[1, 3] s, float[3, 1] t) => (bool d, float[1, 3] u, float[3, 1] v)
+        { d = Identity (c) u = Transpose <perm = [1, 0]> (t) v = Transpose <perm = [1, 0]> (s) }"""
+    )
+    feeds = {"s0": numbers(1, 3), "t0": numbers(3, 1) + 1}
+    node = helper.make_node("Loop", ["n", "", *feeds], ["s_end", "t_end"], body=body)
+    return several([node], feeds, {"n": np.array(3)}, {name: array.shape for name, array in feeds.items()})
+
+
 LOOPED = [
     Row(
         "loop_states_in_shared_memory: a sum in the memory of a slice",
@@ -51,6 +62,11 @@ LOOPED = [
             ["t", "u"],
         ),
         "TensorIterator Add Squeeze",
+    ),
+    Row(
+        "loop_states_in_shared_memory: a view that moves a dimension of 1",
+        exchanged,
+        "Loop Transpose Transpose",
     ),
 ]
 

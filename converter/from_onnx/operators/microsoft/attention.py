@@ -18,8 +18,7 @@ from converter.from_onnx.operators.microsoft.fused import simplified_layer_norma
 from converter.from_onnx.operators.microsoft.key_value_cache import Cache, Window
 from converter.from_onnx.operators.onnx.attention import Scores, attended
 from converter.from_onnx.operators.onnx.rotary import angles, half_of, rotated
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import indexing, matmul, movement, padding, scatter, slicing

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from converter.from_onnx.operators.onnx.activation import gelu
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import activation as ir

@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from converter.from_onnx.operators.onnx.activation import gelu, leaky_relu
+from converter.from_onnx.operators.onnx.activation import gelu, leaky_relu, swish
 from converter.from_onnx.operators.onnx.convolution import conv
 from converter.from_onnx.operators.onnx.matmul import gemm
 from converter.from_onnx.operators.onnx.normalization import layer_normalization
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output, element_types, normalize_axis
 from ir_runtime.operations import activation as ir
@@ -23,11 +22,6 @@ from ir_runtime.operations import elementwise, matmul, movement, reduction
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import arange, concat_lists, dim_of
-
-
-def _add(ctx: Context, a: Output, b: Output | None) -> Output:
-    return a if b is None else layers.add(ctx, a, b)
-
 
 # --- products ---
 
@@ -120,7 +114,7 @@ def fused_conv(
 ) -> Output:
     """A convolution, ``z`` added to its result, and an activation of that."""
     y = conv(ctx, x, w, b, **attributes)
-    return activated(ctx, _add(ctx, y, z), activation, activation_params or ())
+    return activated(ctx, layers.add(ctx, y, z), activation, activation_params or ())
 
 
 # --- Gelu and its relatives ---
@@ -135,19 +129,19 @@ def exact_gelu(ctx: Context, x: Output) -> Output:
 @onnx_op("BiasGelu", domain=MICROSOFT, versions=(1,))
 def bias_gelu(ctx: Context, a: Output, b: Output) -> Output:
     """The Gelu of a sum."""
-    return gelu(ctx, _add(ctx, a, b))
+    return gelu(ctx, layers.add(ctx, a, b))
 
 
 @onnx_op("FastGelu", domain=MICROSOFT, versions=(1,))
 def fast_gelu(ctx: Context, x: Output, bias: Output | None = None) -> Output:
     """The Gelu's approximation by tanh, of a sum where there is a bias."""
-    return gelu(ctx, _add(ctx, x, bias), approximate="tanh")
+    return gelu(ctx, layers.add(ctx, x, bias), approximate="tanh")
 
 
 @onnx_op("QuickGelu", domain=MICROSOFT, versions=(1,))
 def quick_gelu(ctx: Context, x: Output, *, alpha: float = 1.7020000219345093) -> Output:
     """x sigmoid(alpha x)."""
-    return ctx.emit(ir.Swish4(), x) if alpha == 1 else ctx.emit(ir.Swish4(), x, ctx.like(alpha, x))
+    return swish(ctx, x, alpha=alpha)
 
 
 # --- normalisations ---
@@ -160,7 +154,7 @@ def _by_root_mean_square(ctx: Context, x: Output, axis: int, epsilon: float) -> 
     wide = x if x.element_type.bits >= 32 else in_type(ctx, x, element_types.f32)
     squares = layers.multiply(ctx, wide, wide)
     mean = ctx.emit(reduction.ReduceMean1(keep_dims=True), squares, axes)
-    root = layers.square_root(ctx, _add(ctx, mean, ctx.like(epsilon, mean)))
+    root = layers.square_root(ctx, layers.add(ctx, mean, ctx.like(epsilon, mean)))
     inverse = layers.divide(ctx, ctx.like(1, root), root)
     return layers.multiply(ctx, wide, inverse), inverse
 
@@ -182,7 +176,7 @@ def simplified_layer_normalization(
 
 
 def _sum(ctx: Context, x: Output, skip: Output, bias: Output | None) -> Output:
-    return _add(ctx, _add(ctx, x, skip), bias)
+    return layers.add(ctx, layers.add(ctx, x, skip), bias)
 
 
 @onnx_op("SkipLayerNormalization", domain=MICROSOFT, versions=(1,))
@@ -247,9 +241,11 @@ def embed_layer_normalization(
     words = _looked_up(ctx, ctx.required(word_embedding, "word_embedding"), input_ids)
     if position_ids is None:
         position_ids = arange(ctx, dim_of(ctx, input_ids, 1))
-    total = _add(ctx, words, _looked_up(ctx, ctx.required(position_embedding, "position_embedding"), position_ids))
+    total = layers.add(
+        ctx, words, _looked_up(ctx, ctx.required(position_embedding, "position_embedding"), position_ids)
+    )
     if segment_embedding is not None:
-        total = _add(ctx, total, _looked_up(ctx, segment_embedding, ctx.required(segment_ids, "segment_ids")))
+        total = layers.add(ctx, total, _looked_up(ctx, segment_embedding, ctx.required(segment_ids, "segment_ids")))
     if mask is None:
         rows = concat_lists(ctx, [dim_of(ctx, input_ids, 0)])
         count = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(0, "i32"), rows)

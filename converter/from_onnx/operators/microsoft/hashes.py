@@ -11,8 +11,7 @@ from functools import reduce
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import element_types
 from ir_runtime.operations import elementwise

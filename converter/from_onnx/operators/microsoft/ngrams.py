@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.rewriting.expressions import Expression, positions, where
 

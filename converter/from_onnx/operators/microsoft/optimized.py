@@ -12,8 +12,7 @@ from converter.from_onnx.operators.microsoft.fused import fused_mat_mul
 from converter.from_onnx.operators.onnx.normalization import layer_normalization
 from converter.from_onnx.operators.onnx.pooling import max_pool
 from converter.from_onnx.operators.onnx.quantization import less_zero, qlinear_conv, requantized
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output
 from ir_runtime.operations import matmul

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import ElementType, Output, Tensor, element_types
 from ir_runtime.operations import matmul, movement, slicing

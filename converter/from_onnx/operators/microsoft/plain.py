@@ -16,8 +16,7 @@ from converter.from_onnx.operators.onnx.geometry import grid_sample_16
 from converter.from_onnx.operators.onnx.indexing import gather_nd, trilu
 from converter.from_onnx.operators.onnx.padding import pad as onnx_pad
 from converter.from_onnx.operators.onnx.sorting import unique
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output, normalize_axis
 from ir_runtime.operations import linear_algebra, movement, normalization

@@ -5,7 +5,10 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from converter.from_onnx.lowering.axis_order import channels_first
@@ -17,24 +20,19 @@ from converter.from_onnx.operators.onnx.pooling import average_pool
 from converter.from_onnx.operators.onnx.quantization import dequantize, dynamic_quantize, quantize
 from converter.from_onnx.operators.onnx.recurrent import options_of
 from converter.from_onnx.operators.onnx.recurrent_layers import LSTM, Inputs, run
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
-from ir_runtime.graph import Output, element_types, normalize_axis
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Operation, Output, element_types, normalize_axis
 from ir_runtime.operations import activation as ir
-from ir_runtime.operations import elementwise, generation, matmul, movement, reduction
+from ir_runtime.operations import elementwise, matmul, movement, reduction
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.shape_layers import shape_of
 
 
 def _put_on(ctx: Context, value: Output, scale: Output, zero: Output | None, like: Output) -> Output:
     """``value`` quantised; without a zero point as 8 bits of the sign that ``like`` has."""
     return quantize(ctx, value, scale, ctx.like(0, like) if zero is None else zero)
-
-
-def _sum(ctx: Context, value: Output, bias: Output | None) -> Output:
-    return value if bias is None else layers.add(ctx, value, bias)
 
 
 # --- element by element ---
@@ -70,58 +68,58 @@ _binary("QLinearAdd", elementwise.Add1(), in_steps=True)
 _binary("QLinearMul", elementwise.Multiply1())
 
 
-@onnx_op("QLinearSigmoid", domain=MICROSOFT, versions=(1,))
-def qlinear_sigmoid(
-    ctx: Context,
-    x: Output,
-    x_scale: Output,
-    x_zero_point: Output | None = None,
-    y_scale: Output | None = None,
-    y_zero_point: Output | None = None,
-) -> Output:
+def _on_real_numbers(op_type: str, name: str = "x", result_name: str = "y") -> Callable[[Callable[..., Output]], None]:
+    """Decorator: register a function of real numbers for an operator of quantized ones.
+
+    A scale and a zero point of the input follow it, then those of the result; attributes are those of the function.
+    """
+
+    def register(function: Callable[..., Output]) -> None:
+        def translate(
+            ctx: Context,
+            x: Output,
+            x_scale: Output,
+            x_zero_point: Output | None = None,
+            y_scale: Output | None = None,
+            y_zero_point: Output | None = None,
+            **attributes: Any,
+        ) -> Output:
+            result = function(ctx, dequantize(ctx, x, x_scale, x_zero_point), **attributes)
+            return _put_on(ctx, result, ctx.required(y_scale, f"{result_name}_scale"), y_zero_point, x)
+
+        names = {"x": name, "y": result_name}
+        parameters = [
+            parameter.replace(name=re.sub("^[xy]", lambda match: names[match[0]], parameter.name))
+            for parameter in inspect.signature(translate).parameters.values()
+        ]
+        translate.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        translate.__doc__ = function.__doc__
+        onnx_op(op_type, domain=MICROSOFT, versions=(1,))(attributes_of(function)(translate))
+
+    return register
+
+
+@_on_real_numbers("QLinearSigmoid")
+def _sigmoid(ctx: Context, x: Output) -> Output:
     """1 / (1 + e^-x)."""
-    result = ctx.emit(ir.Sigmoid1(), dequantize(ctx, x, x_scale, x_zero_point))
-    return _put_on(ctx, result, ctx.required(y_scale, "Y_scale"), y_zero_point, x)
+    return ctx.emit(ir.Sigmoid1(), x)
 
 
-@onnx_op("QLinearLeakyRelu", domain=MICROSOFT, versions=(1,))
-def qlinear_leaky_relu(
-    ctx: Context,
-    x: Output,
-    x_scale: Output,
-    x_zero_point: Output | None = None,
-    y_scale: Output | None = None,
-    y_zero_point: Output | None = None,
-    *,
-    alpha: float = 0.009999999776482582,
-) -> Output:
+@_on_real_numbers("QLinearLeakyRelu")
+def _leaky_relu(ctx: Context, x: Output, *, alpha: float = 0.009999999776482582) -> Output:
     """alpha x where x is negative."""
-    result = leaky_relu(ctx, dequantize(ctx, x, x_scale, x_zero_point), alpha=alpha)
-    return _put_on(ctx, result, ctx.required(y_scale, "Y_scale"), y_zero_point, x)
+    return leaky_relu(ctx, x, alpha=alpha)
 
 
-@onnx_op("QLinearSoftmax", domain=MICROSOFT, versions=(1,))
-def qlinear_softmax(
-    ctx: Context,
-    x: Output,
-    x_scale: Output,
-    x_zero_point: Output | None = None,
-    y_scale: Output | None = None,
-    y_zero_point: Output | None = None,
-    *,
-    axis: int = -1,
-    opset: int,
-) -> Output:
+@_on_real_numbers("QLinearSoftmax")
+def _softmax(ctx: Context, x: Output, *, axis: int = -1, opset: int) -> Output:
     """Softmax along ``axis``; before opset 13 over all dimensions from there on."""
-    wide = dequantize(ctx, x, x_scale, x_zero_point)
     at = normalize_axis(axis, ctx.rank(x, "the input"))
     if opset >= 13:
-        result = ctx.emit(ir.SoftMax8(axis=at), wide)
-    else:
-        shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
-        flat = ctx.emit(movement.Reshape1(special_zero=True), wide, ctx.constant([0] * at + [-1]))
-        result = ctx.emit(movement.Reshape1(), ctx.emit(ir.SoftMax8(axis=at), flat), shape)
-    return _put_on(ctx, result, ctx.required(y_scale, "y_scale"), ctx.required(y_zero_point, "y_zero_point"), x)
+        return ctx.emit(ir.SoftMax8(axis=at), x)
+    shape = shape_of(ctx, x)
+    flat = ctx.emit(movement.Reshape1(special_zero=True), x, ctx.constant([0] * at + [-1]))
+    return ctx.emit(movement.Reshape1(), ctx.emit(ir.SoftMax8(axis=at), flat), shape)
 
 
 @onnx_op("QLinearConcat", domain=MICROSOFT, versions=(1,))
@@ -155,27 +153,12 @@ def qlinear_where(
 # --- pooling ---
 
 
-def _pool(ctx: Context, x: Output, channels_last: int, pool: Callable[[Output], Output]) -> Output:
-    return channels_first(ctx, x, pool) if channels_last else pool(x)
-
-
-@onnx_op("QLinearAveragePool", domain=MICROSOFT, versions=(1,))
+@_on_real_numbers("QLinearAveragePool")
 @attributes_of(average_pool, without=("dilations",))
-def qlinear_average_pool(
-    ctx: Context,
-    x: Output,
-    x_scale: Output,
-    x_zero_point: Output | None = None,
-    y_scale: Output | None = None,
-    y_zero_point: Output | None = None,
-    *,
-    channels_last: int = 0,
-    **attributes: Any,
-) -> Output:
+def _average_pool(ctx: Context, x: Output, *, channels_last: int = 0, **attributes: Any) -> Output:
     """The means of windows."""
-    wide = dequantize(ctx, x, x_scale, x_zero_point)
-    result = _pool(ctx, wide, channels_last, lambda data: average_pool(ctx, data, **attributes))
-    return _put_on(ctx, result, ctx.required(y_scale, "y_scale"), y_zero_point, x)
+    pool = partial(average_pool, ctx, **attributes)
+    return channels_first(ctx, x, pool) if channels_last else pool(x)
 
 
 @onnx_op("QLinearGlobalAveragePool", domain=MICROSOFT, versions=(1,))
@@ -197,23 +180,11 @@ def qlinear_global_average_pool(
     return quantize(ctx, ctx.emit(reduction.ReduceMean1(keep_dims=True), wide, axes), y_scale, y_zero_point)
 
 
-@onnx_op("QLinearReduceMean", domain=MICROSOFT, versions=(1,))
-def qlinear_reduce_mean(
-    ctx: Context,
-    data: Output,
-    data_scale: Output,
-    data_zero_point: Output | None = None,
-    reduced_scale: Output | None = None,
-    reduced_zero_point: Output | None = None,
-    *,
-    axes: Sequence[int],
-    keepdims: int,
-) -> Output:
+@_on_real_numbers("QLinearReduceMean", "data", "reduced")
+def _reduce_mean(ctx: Context, data: Output, *, axes: Sequence[int], keepdims: int) -> Output:
     """The mean over ``axes``."""
     over = [normalize_axis(axis, ctx.rank(data, "the data")) for axis in axes]
-    wide = dequantize(ctx, data, data_scale, data_zero_point)
-    mean = ctx.emit(reduction.ReduceMean1(keep_dims=bool(keepdims)), wide, ctx.constant(over))
-    return _put_on(ctx, mean, ctx.required(reduced_scale, "reduced_scale"), reduced_zero_point, data)
+    return ctx.emit(reduction.ReduceMean1(keep_dims=bool(keepdims)), data, ctx.constant(over))
 
 
 # --- products ---
@@ -235,7 +206,7 @@ def _rescaled_product(
     factor = layers.multiply(ctx, a_scale, b_scale)
     if factor.shape.has_rank and factor.shape.rank == 1 and factor.shape[0].high == 1:
         factor = as_scalar(ctx, factor, "the scale")
-    return _sum(ctx, layers.multiply(ctx, total, factor), bias)
+    return layers.add(ctx, layers.multiply(ctx, total, factor), bias)
 
 
 @onnx_op("DynamicQuantizeMatMul", domain=MICROSOFT, versions=(1,))

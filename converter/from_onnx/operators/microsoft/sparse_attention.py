@@ -12,8 +12,7 @@ import numpy as np
 
 from converter.from_onnx.lowering.attention_masks import mask_of
 from converter.from_onnx.operators.microsoft.attention import group_query_attention
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Array
 from ir_runtime.rewriting.expressions import Expression, concat, positions

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from converter.from_onnx.lowering.attention_masks import mask_of
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import Node, Output, PartialShape, element_types
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Node, Output, PartialShape, TensorType, element_types
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import add, subtract, unsqueeze
 from ir_runtime.rewriting.shape_layers import arange, dim_of

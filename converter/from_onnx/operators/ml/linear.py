@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from converter.from_onnx.lowering.label_scores import chosen, greatest, no_strings, of_two_shares, real, transformed
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import ML
 from converter.onnx_file.messages import TensorProto
 from ir_runtime.graph import Output, element_types

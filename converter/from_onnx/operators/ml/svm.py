@@ -13,8 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from converter.from_onnx.lowering.label_scores import greatest, no_strings, of_two_shares, transformed
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import ML
 from ir_runtime.graph import Array, InputMap, Model, OutputMap, SubGraph, make_node
 from ir_runtime.operations import control_flow, elementwise, inputs_outputs, reduction

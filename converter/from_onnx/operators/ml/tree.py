@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 
 from converter.from_onnx.lowering.label_scores import chosen, greatest, no_strings, of_two_shares, real, transformed
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import ML
 from converter.onnx_file.messages import TensorProto
-from ir_runtime.graph import Array, ElementType
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Array, ElementType, Operation
 from ir_runtime.operations import elementwise
 from ir_runtime.records import record
 from ir_runtime.rewriting.expressions import Expression, concat, where

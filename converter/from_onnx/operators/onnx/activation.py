@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
-from ir_runtime.graph import Dimension, Output, element_types, normalize_axis
-from ir_runtime.graph.operation import Operation
+from converter.from_onnx.translation import Context, onnx_op
+from ir_runtime.graph import Dimension, Operation, Output, element_types, normalize_axis
 from ir_runtime.operations import activation as ir
-from ir_runtime.operations import generation, indexing, movement, sorting
+from ir_runtime.operations import indexing, movement, sorting
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import dim_of as dimension_of
+from ir_runtime.rewriting.shape_layers import shape_of
 
 _ONE = Dimension(1, 1)
 
@@ -248,7 +247,7 @@ def _over_the_rest(ctx: Context, x: Output, axis: int, along: Along) -> Output:
     if all(dimension == _ONE for dimension in x.shape.dims[at + 1 :]):
         return along(ctx, x, at)
     flat = ctx.emit(movement.Reshape1(special_zero=True), x, ctx.constant([0] * at + [-1]))
-    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
+    shape = shape_of(ctx, x)
     return ctx.emit(movement.Reshape1(), along(ctx, flat, at), shape)
 
 

@@ -14,8 +14,7 @@ import numpy as np
 
 from converter.from_onnx.lowering.attention_heads import merge_heads, repeat_heads, split_heads
 from converter.from_onnx.lowering.attention_masks import lowest, mask_of
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.types import element_type_of
 from ir_runtime.analysis.value_ranges import value_range
 from ir_runtime.graph import ElementType, Output, element_types
@@ -266,7 +265,7 @@ def attention(
         visible = visible.also(ctx, layers.less(ctx, numbers, valid), True)
     precision = element_type if softmax_precision is None else element_type_of(softmax_precision)
     scores = Scores(scale, softcap, causal=bool(is_causal) and plain)
-    if ctx.wants(3) or _is_coarser(precision, element_type):
+    if ctx.wants(3) or (precision is not element_type and precision.bits <= element_type.bits):
         visible = _with_causality(ctx, visible, q, keys) if scores.causal else visible
         output, detail = _step_by_step(ctx, (q, keys, values), scores, visible, qk_matmul_output_mode, precision)
     else:
@@ -324,10 +323,6 @@ def _for_each_query_head(ctx: Context, q: Output, k: Output, v: Output) -> tuple
 def _smaller(a: int, b: int) -> int:
     """The smaller of two bounds, of which -1 is none."""
     return max(a, b) if min(a, b) < 0 else min(a, b)
-
-
-def _is_coarser(precision: ElementType, element_type: ElementType) -> bool:
-    return precision is not element_type and precision.bits <= element_type.bits
 
 
 def _with_causality(ctx: Context, visible: _Visibility, q: Output, keys: Output) -> _Visibility:

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from converter.from_onnx.operators.onnx.loop_states import condition, declared_rank, is_single
-from converter.from_onnx.translation.context import Body, Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Body, Context, onnx_op
 from converter.from_onnx.translation.values import Value
 from converter.onnx_file.messages import GraphProto
 from converter.stages import warn
@@ -21,6 +20,7 @@ from ir_runtime.graph import (
     InputMap,
     Model,
     Node,
+    Operation,
     Output,
     OutputMap,
     PartialShape,
@@ -29,7 +29,6 @@ from ir_runtime.graph import (
     element_types,
     make_node,
 )
-from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import control_flow, elementwise, movement
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1

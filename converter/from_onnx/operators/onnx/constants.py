@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from converter.from_onnx.lowering.shapes import given_list
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.from_onnx.translation.values import Value
 from converter.onnx_file.messages import DATA_TYPES, SparseTensorProto, TensorProto
 from converter.onnx_file.types import element_type_of

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
-from ir_runtime.graph import Dimension, Output, element_types
-from ir_runtime.operations import convolution, generation, movement
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
+from ir_runtime.graph import Dimension, Output
+from ir_runtime.operations import convolution, movement
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.shape_layers import shape_of
 
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
@@ -109,7 +109,7 @@ def _group(ctx: Context, w: Output, group: int, rank: int) -> Output:
     if w.shape.has_rank and all(d.is_static for d in w.shape.dims[1:]):
         rest = ctx.constant([d.value for d in w.shape.dims[1:]])
     else:
-        dimensions = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), w)
+        dimensions = shape_of(ctx, w)
         rest = layers.gather(ctx, dimensions, ctx.constant(np.arange(1, rank)), ctx.constant(0))
     per_group = first.value // group if first.is_static else -1
     target = ctx.emit(movement.Concat1(axis=0), ctx.constant([group, per_group]), rest)
@@ -239,7 +239,7 @@ def _transpose(
     if output_dimensions is not None:
         dimensions = ctx.constant(output_dimensions)
     else:
-        whole = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
+        whole = shape_of(ctx, x)
         chosen = layers.gather(ctx, whole, ctx.constant(np.arange(2, geometry.rank + 2)), ctx.constant(0))
         dimensions = layers.multiply(ctx, chosen, ctx.constant(geometry.strides))
     return ctx.emit(layer(zeros, zeros, extra, mode), x, weights, dimensions)

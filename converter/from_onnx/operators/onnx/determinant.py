@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import element_types
 from ir_runtime.operations.sorting import TopK11
 from ir_runtime.rewriting.expressions import Expression, where

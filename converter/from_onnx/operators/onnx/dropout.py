@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.operators.onnx.randomness import unit
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import ElementType, Output, element_types
-from ir_runtime.operations import generation, movement
+from ir_runtime.operations import movement
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import shape_of
@@ -22,7 +21,7 @@ def _undropped(ctx: Context, x: Output, mask_type: ElementType) -> tuple[Output,
     """The input, and a mask that is true everywhere."""
     if not ctx.wants(1):
         return x, None
-    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
+    shape = shape_of(ctx, x)
     return x, ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(1, mask_type), shape)
 
 

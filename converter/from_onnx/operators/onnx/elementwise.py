@@ -6,10 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_form, onnx_op
-from ir_runtime.graph import Dimension, Output, element_types
-from ir_runtime.graph.operation import Operation
+from converter.from_onnx.translation import Context, onnx_form, onnx_op
+from ir_runtime.graph import Dimension, Operation, Output, element_types
 from ir_runtime.operations import elementwise as ir
 from ir_runtime.operations import movement
 from ir_runtime.rewriting import layers
@@ -99,10 +97,10 @@ def aligned(ctx: Context, a: Output, b: Output, axis: int | None, broadcast: boo
 
 
 def _any_number(
-    op_type: str, body: Binary, versions: Sequence[int], equal_shapes: Sequence[int], inplace: Sequence[int],
+    op_type: str, body: Binary, versions: Sequence[int],
     finish: Callable[[Context, Output, int], Output] | None = None, also: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """``equal_shapes`` and ``inplace`` versions do not broadcast."""
+    """Versions before 8 do not broadcast."""
 
     def reduce(ctx: Context, values: Sequence[Output]) -> Output:
         if not values:
@@ -123,8 +121,8 @@ def _any_number(
         return reduce(ctx, values)
 
     onnx_op(op_type, versions=versions, also=also)(translate)
-    onnx_op(op_type, versions=equal_shapes, also=also, without=("consumed_inputs",))(translate_equal)
-    onnx_op(op_type, versions=inplace, also=also)(translate_equal)
+    onnx_op(op_type, versions=(6,), also=also, without=("consumed_inputs",))(translate_equal)
+    onnx_op(op_type, versions=(1,), also=also)(translate_equal)
 
 
 def _layer(cls: type[Operation]) -> Callable[..., Output]:
@@ -150,14 +148,10 @@ _two_inputs("Add", _layer(ir.Add1), (7, 13, 14), (6,), (1,))
 _two_inputs("Sub", _layer(ir.Subtract1), (7, 13, 14), (6,), (1,))
 _two_inputs("Mul", _layer(ir.Multiply1), (7, 13, 14), (6,), (1,))
 _two_inputs("Div", _divide, (7, 13, 14), (6,), (1,))
-_any_number("Sum", _layer(ir.Add1), (8, 13), (6,), (1,), also=_INTEGERS)
-_any_number("Mean", _layer(ir.Add1), (8, 13), (6,), (1,), finish=_mean)
-_any_number("Max", _layer(ir.Maximum1), (8, 12, 13), (6,), (1,))
-_any_number("Min", _layer(ir.Minimum1), (8, 12, 13), (6,), (1,))
-
-
-def _same_type_power(ctx: Context, base: Output, exponent: Output) -> Output:
-    return layers.power(ctx, base, exponent)
+_any_number("Sum", _layer(ir.Add1), (8, 13), also=_INTEGERS)
+_any_number("Mean", _layer(ir.Add1), (8, 13), finish=_mean)
+_any_number("Max", _layer(ir.Maximum1), (8, 12, 13))
+_any_number("Min", _layer(ir.Minimum1), (8, 12, 13))
 
 
 def _power(ctx: Context, base: Output, exponent: Output) -> Output:
@@ -171,7 +165,7 @@ def _power(ctx: Context, base: Output, exponent: Output) -> Output:
     return in_type(ctx, raised, element_type)
 
 
-_two_inputs("Pow", _same_type_power, (), (1,))
+_two_inputs("Pow", layers.power, (), (1,))
 _two_inputs("Pow", _power, (7, 12, 13, 15))
 
 
@@ -321,10 +315,6 @@ def _sign(ctx: Context, x: Output) -> Output:
     return in_type(ctx, layers.not_equal(ctx, x, ctx.like(0, x)), x.element_type)
 
 
-def _reciprocal(ctx: Context, x: Output) -> Output:
-    return layers.divide(ctx, ctx.like(1, x), x)
-
-
 def _erf(ctx: Context, x: Output) -> Output:
     """Integers are computed in float32; the result is rounded towards zero."""
     if x.element_type.is_real:
@@ -343,22 +333,12 @@ _one_input("Ceil", _layer(ir.Ceiling1), (6, 13), inplace=(1,))
 _one_input("Floor", _layer(ir.Floor1), (6, 13), inplace=(1,))
 _one_input("Round", _round, (11, 22))
 _one_input("Sqrt", _layer(ir.Sqrt1), (6, 13), inplace=(1,))
-_one_input("Reciprocal", _reciprocal, (6, 13), inplace=(1,))
+_one_input("Reciprocal", lambda ctx, x: layers.divide(ctx, ctx.like(1, x), x), (6, 13), inplace=(1,))
 _one_input("Exp", _layer(ir.Exp1), (6, 13), inplace=(1,))
 _one_input("Log", _layer(ir.Log1), (6, 13), inplace=(1,))
 _one_input("Tanh", _layer(ir.Tanh1), (6, 13), inplace=(1,))
 _one_input("Erf", _erf, (9, 13))
-for _name, _cls, _versions in (
-    ("Sin", ir.Sin1, (7, 22)),
-    ("Cos", ir.Cos1, (7, 22)),
-    ("Tan", ir.Tan1, (7, 22)),
-    ("Asin", ir.Asin1, (7, 22)),
-    ("Acos", ir.Acos1, (7, 22)),
-    ("Atan", ir.Atan1, (7, 22)),
-    ("Sinh", ir.Sinh1, (9, 22)),
-    ("Cosh", ir.Cosh1, (9, 22)),
-    ("Asinh", ir.Asinh4, (9, 22)),
-    ("Acosh", ir.Acosh4, (9, 22)),
-    ("Atanh", ir.Atanh4, (9, 22)),
-):
-    _one_input(_name, _layer(_cls), _versions)
+for _cls in (ir.Sin1, ir.Cos1, ir.Tan1, ir.Asin1, ir.Acos1, ir.Atan1):
+    _one_input(_cls.type, _layer(_cls), (7, 22))
+for _cls in (ir.Sinh1, ir.Cosh1, ir.Asinh4, ir.Acosh4, ir.Atanh4):
+    _one_input(_cls.type, _layer(_cls), (9, 22))

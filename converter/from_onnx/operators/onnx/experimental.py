@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from converter.from_onnx.operators.onnx.slicing import slice_10
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import Output
 from ir_runtime.operations import activation, elementwise, movement, slicing

@@ -6,8 +6,7 @@ import numpy as np
 
 from converter.from_onnx.lowering.bodies import name_layers
 from converter.from_onnx.lowering.shapes import as_scalar
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_form, onnx_op
+from converter.from_onnx.translation import Context, onnx_form, onnx_op
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph, element_types, make_node, normalize_axis
 from ir_runtime.operations import (

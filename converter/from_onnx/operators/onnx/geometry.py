@@ -9,8 +9,7 @@ import functools
 import operator
 from collections.abc import Sequence
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import Dimension, Output, element_types
 from ir_runtime.operations import grid_sample, movement
 from ir_runtime.records import record

@@ -14,8 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from converter.from_onnx.operators.onnx.interpolate_request import MODES, NATIVE_COORDINATES, Request
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import Array, Dimension, Output, element_types, normalize_axes
 from ir_runtime.operations import elementwise, generation, interpolate, movement
 from ir_runtime.records import record

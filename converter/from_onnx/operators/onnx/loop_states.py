@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from converter.from_onnx.translation.context import Body, Boundary, Context
 from converter.onnx_file.messages import ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
-from ir_runtime.graph import Dimension, Output, PartialShape, element_types
-from ir_runtime.graph.operation import TensorType
+from ir_runtime.graph import Dimension, Output, PartialShape, TensorType, element_types
 from ir_runtime.operations import elementwise, movement
 
 _MAX_TRANSLATIONS = 4

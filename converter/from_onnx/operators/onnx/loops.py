@@ -16,8 +16,7 @@ from converter.from_onnx.operators.onnx.loop_states import (
     scalar,
     settle_state_types,
 )
-from converter.from_onnx.translation.context import Body, Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Body, Context, onnx_op
 from converter.from_onnx.translation.values import StackedSequence, Value, tensor_of
 from converter.onnx_file.messages import GraphProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
@@ -30,10 +29,10 @@ from ir_runtime.graph import (
     PartialShape,
     SubGraph,
     Tensor,
+    TensorType,
     element_types,
     normalize_axis,
 )
-from ir_runtime.graph.operation import TensorType
 from ir_runtime.operations import control_flow, movement
 from ir_runtime.rewriting import layers
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from converter.from_onnx.operators.onnx.convolution import conv
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from ir_runtime.graph import Output, broadcast, element_types
 from ir_runtime.operations import matmul, movement
 from ir_runtime.rewriting import layers

@@ -13,8 +13,7 @@ from converter.from_onnx.lowering.shapes import (
     given_list,
     insert_dimensions,
 )
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_form, onnx_op
+from converter.from_onnx.translation import Context, onnx_form, onnx_op
 from ir_runtime.graph import Dimension, Output, normalize_axis
 from ir_runtime.operations import blocks, movement, reduction, slicing
 from ir_runtime.rewriting import layers

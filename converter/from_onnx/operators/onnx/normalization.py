@@ -6,24 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import ElementType, Output, element_types, normalize_axes, normalize_axis
-from ir_runtime.operations import generation, movement, pooling, reduction
+from ir_runtime.operations import movement, pooling, reduction
 from ir_runtime.operations import normalization as ir
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.layers import add, in_type, multiply, reshape
+from ir_runtime.rewriting.shape_layers import shape_of
 
 # --- shared by several operators ---
-
-
-def _add(ctx: Context, a: Output, b: Output) -> Output:
-    return layers.add(ctx, a, b)
-
-
-def _multiply(ctx: Context, a: Output, b: Output) -> Output:
-    return layers.multiply(ctx, a, b)
 
 
 def _mean(ctx: Context, x: Output, axes: Output, keep: bool = True) -> Output:
@@ -32,7 +24,7 @@ def _mean(ctx: Context, x: Output, axes: Output, keep: bool = True) -> Output:
 
 def _root(ctx: Context, x: Output, epsilon: float) -> Output:
     """The square root of x + epsilon."""
-    return layers.square_root(ctx, _add(ctx, x, ctx.like(epsilon, x)))
+    return layers.square_root(ctx, add(ctx, x, ctx.like(epsilon, x)))
 
 
 def _wide(element_type: ElementType) -> ElementType:
@@ -55,15 +47,9 @@ def _rank(ctx: Context, x: Output, least: int) -> int:
     return rank
 
 
-def _flat(ctx: Context, x: Output) -> Output:
-    """``x`` of an unknown rank with all dimensions behind the channels as one."""
-    return ctx.emit(movement.Reshape1(special_zero=True), x, ctx.constant([0, 0, -1]))
-
-
 def _unflatten(ctx: Context, flat: Output, x: Output) -> Output:
-    """A result of :func:`_flat` in the shape of ``x`` again."""
-    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
-    return ctx.emit(movement.Reshape1(special_zero=False), flat, shape)
+    """What was computed with all dimensions behind the channels as one, in the shape of ``x`` again."""
+    return ctx.emit(movement.Reshape1(special_zero=False), flat, shape_of(ctx, x))
 
 
 def _from_axis(ctx: Context, x: Output, axis: int) -> Output:
@@ -101,7 +87,7 @@ def _of_each_activation(ctx: Context, x: Output, parameters: Sequence[Output], e
     scale, bias, mean, variance = parameters
     factor = layers.divide(ctx, scale, _root(ctx, variance, epsilon))
     centered = layers.subtract(ctx, x, mean)
-    return _add(ctx, _multiply(ctx, centered, factor), bias)
+    return add(ctx, multiply(ctx, centered, factor), bias)
 
 
 def _training(
@@ -109,7 +95,7 @@ def _training(
 ) -> tuple[Output, Output, Output]:
     """Normalise by the mean and variance of the batch; also the updated running mean and variance."""
     if not x.shape.has_rank:
-        normalized, *running = _training(ctx, _flat(ctx, x), parameters, epsilon, momentum)
+        normalized, *running = _training(ctx, reshape(ctx, x, [0, 0, -1]), parameters, epsilon, momentum)
         return _unflatten(ctx, normalized, x), running[0], running[1]
     rank = _rank(ctx, x, 2)
     wide, (scale, bias, running_mean, running_variance) = _in_one_type(ctx, x, parameters)
@@ -118,16 +104,16 @@ def _training(
     axes = ctx.constant([axis for axis in range(rank) if axis != 1])
     mean = _mean(ctx, data, axes)
     centered = layers.subtract(ctx, data, mean)
-    variance = _mean(ctx, _multiply(ctx, centered, centered), axes)
+    variance = _mean(ctx, multiply(ctx, centered, centered), axes)
     normalized = layers.divide(ctx, centered, _root(ctx, variance, epsilon))
     scale, bias = (_by_channel(ctx, in_type(ctx, value, element_type), rank) for value in (scale, bias))
-    normalized = _add(ctx, _multiply(ctx, normalized, scale), bias)
+    normalized = add(ctx, multiply(ctx, normalized, scale), bias)
 
     def updated(running: Output, current: Output, like: Output) -> Output:
         flat = layers.squeeze(ctx, current, axes)
-        old = _multiply(ctx, in_type(ctx, running, element_type), ctx.constant(momentum, element_type))
+        old = multiply(ctx, in_type(ctx, running, element_type), ctx.constant(momentum, element_type))
         return in_type(
-            ctx, _add(ctx, old, _multiply(ctx, flat, ctx.constant(1 - momentum, element_type))), like.element_type
+            ctx, add(ctx, old, multiply(ctx, flat, ctx.constant(1 - momentum, element_type))), like.element_type
         )
 
     return (
@@ -202,22 +188,22 @@ def instance_normalization(
 ) -> Output:
     """Normalises each channel of each image over its spatial dimensions."""
     if not x.shape.has_rank:
-        return _unflatten(ctx, instance_normalization(ctx, _flat(ctx, x), scale, bias, epsilon=epsilon), x)
+        return _unflatten(
+            ctx, instance_normalization(ctx, reshape(ctx, x, [0, 0, -1]), scale, bias, epsilon=epsilon), x
+        )
     rank = _rank(ctx, x, 3)
     for name, values in (("scale", scale), ("B", bias)):
         if values.shape.has_rank and (values.shape.rank != 1 or x.shape[1].merge(values.shape[0]) is None):
             raise ctx.invalid(f"{name} must have one value a channel of {x.shape}, but has the shape {values.shape}")
     normalized = _standardize(ctx, x, ctx.constant(np.arange(2, rank)), epsilon)
-    return _add(ctx, _multiply(ctx, normalized, _by_channel(ctx, scale, rank)), _by_channel(ctx, bias, rank))
+    return add(ctx, multiply(ctx, normalized, _by_channel(ctx, scale, rank)), _by_channel(ctx, bias, rank))
 
 
 def _group(ctx: Context, x: Output, num_groups: int, epsilon: float, scale: Output, bias: Output) -> Output:
     """Normalise each group as one dimension, with one value of scale and bias for each group."""
-    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
-    groups = ctx.emit(movement.Reshape1(special_zero=True), x, ctx.constant([0, num_groups, -1]))
-    normalized = _standardize(ctx, groups, ctx.constant([2]), epsilon)
-    normalized = _add(ctx, _multiply(ctx, normalized, _by_channel(ctx, scale, 3)), _by_channel(ctx, bias, 3))
-    return ctx.emit(movement.Reshape1(), normalized, shape)
+    normalized = _standardize(ctx, reshape(ctx, x, [0, num_groups, -1]), ctx.constant([2]), epsilon)
+    normalized = add(ctx, multiply(ctx, normalized, _by_channel(ctx, scale, 3)), _by_channel(ctx, bias, 3))
+    return ctx.emit(movement.Reshape1(), normalized, shape_of(ctx, x))
 
 
 def _check_groups(ctx: Context, x: Output, num_groups: int) -> None:
@@ -277,15 +263,15 @@ def layer_normalization(
         wide = in_type(ctx, x, _wide(x.element_type))
         mean = _mean(ctx, wide, axes)
         centered = layers.subtract(ctx, wide, mean)
-        deviation = _root(ctx, _mean(ctx, _multiply(ctx, centered, centered), axes), epsilon)
+        deviation = _root(ctx, _mean(ctx, multiply(ctx, centered, centered), axes), epsilon)
         inverse = layers.divide(ctx, ctx.like(1, wide), deviation)
-        normalized = in_type(ctx, _multiply(ctx, centered, inverse), x.element_type)
+        normalized = in_type(ctx, multiply(ctx, centered, inverse), x.element_type)
         statistics = (in_type(ctx, mean, stash), in_type(ctx, inverse, stash))
     else:
         normalized = _standardize(ctx, x, axes, epsilon)
-    normalized = _multiply(ctx, normalized, _fitting(ctx, x, scale, "Scale"))
+    normalized = multiply(ctx, normalized, _fitting(ctx, x, scale, "Scale"))
     if bias is not None:
-        normalized = _add(ctx, normalized, _fitting(ctx, x, bias, "B"))
+        normalized = add(ctx, normalized, _fitting(ctx, x, bias, "B"))
     return (normalized, *statistics)
 
 
@@ -308,10 +294,10 @@ def rms_normalization(
     """x divided by its root mean square over the dimensions from ``axis`` on; the result has the scale's type."""
     axes = _from_axis(ctx, x, axis)
     wide = in_type(ctx, x, _wide(x.element_type))
-    mean = _mean(ctx, _multiply(ctx, wide, wide), axes)
+    mean = _mean(ctx, multiply(ctx, wide, wide), axes)
     normalized = layers.divide(ctx, wide, _root(ctx, mean, epsilon))
     normalized = in_type(ctx, in_type(ctx, normalized, x.element_type), scale.element_type)
-    return _multiply(ctx, normalized, _fitting(ctx, x, scale, "scale"))
+    return multiply(ctx, normalized, _fitting(ctx, x, scale, "scale"))
 
 
 @onnx_op("MeanVarianceNormalization", versions=(1,))
@@ -355,9 +341,9 @@ def _lrn_by_pooling(ctx: Context, x: Output, size: int, alpha: float, beta: floa
     """For an even ``size``: the IR's LRN takes one channel less."""
     element_type = _wide(x.element_type)
     wide = in_type(ctx, x, element_type)
-    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
+    shape = shape_of(ctx, x)
     plane = ctx.emit(movement.Reshape1(special_zero=True), wide, ctx.constant([0, 0, -1]))
-    plane = ctx.emit(movement.Unsqueeze1(), _multiply(ctx, plane, plane), ctx.constant([1]))
+    plane = ctx.emit(movement.Unsqueeze1(), multiply(ctx, plane, plane), ctx.constant([1]))
     before = (size - 1) // 2
     mean = ctx.emit(
         pooling.AvgPool1(
@@ -372,7 +358,7 @@ def _lrn_by_pooling(ctx: Context, x: Output, size: int, alpha: float, beta: floa
         plane,
     )
     mean = ctx.emit(movement.Reshape1(), mean, shape)
-    total = _add(ctx, _multiply(ctx, mean, ctx.like(alpha, wide)), ctx.like(bias, wide))
+    total = add(ctx, multiply(ctx, mean, ctx.like(alpha, wide)), ctx.like(bias, wide))
     divisor = layers.power(ctx, total, ctx.like(beta, wide))
     return in_type(ctx, layers.divide(ctx, wide, divisor), x.element_type)
 

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from converter.from_onnx.lowering.shapes import as_scalar, known_axes
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import Array, Output, element_types, normalize_axes
 from ir_runtime.operations import elementwise, generation, movement, padding, scatter
 from ir_runtime.rewriting import layers

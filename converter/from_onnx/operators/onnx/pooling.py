@@ -20,12 +20,12 @@ from converter.from_onnx.lowering.windows import (
     spatial_dimensions,
     windows_dynamic,
 )
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import elementwise, generation, movement, pooling, reduction
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
+from ir_runtime.rewriting.shape_layers import rank_of
 
 # --- AveragePool ---
 
@@ -259,12 +259,8 @@ def _spatial_axes(ctx: Context, x: Output) -> Output:
         if x.shape.rank < 2:
             raise ctx.invalid(f"the input must have at least two dimensions, but has the shape {x.shape}")
         return ctx.constant(np.arange(2, x.shape.rank))
-    dimensions = ctx.emit(
-        generation.ShapeOf3(output_type=element_types.i64),
-        ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x),
-    )
-    rank = layers.squeeze(ctx, dimensions, ctx.constant([0]))
-    return ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(2), rank, ctx.constant(1))
+    op = generation.Range4(output_type=element_types.i64)
+    return ctx.emit(op, ctx.constant(2), rank_of(ctx, x), ctx.constant(1))
 
 
 def _global(op_type: str, reduce: Callable[..., reduction.Reduction], also: Sequence[str] = ()) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from converter.from_onnx.operators.onnx.convolution import conv
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import ElementType, Output, element_types, normalize_axis
 from ir_runtime.operations import activation, elementwise, generation, indexing, matmul, movement, reduction
 from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.shape_layers import shape_of
 
 _F32 = element_types.f32
 
@@ -70,7 +70,7 @@ def _repeat(ctx: Context, value: Output, x: Output, axis: int, block_size: int) 
         return ctx.emit(
             indexing.Gather8(), value, ctx.constant(np.arange(dimension.value) // block_size), ctx.constant(at)
         )
-    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
+    shape = shape_of(ctx, x)
     count = layers.gather(ctx, shape, ctx.constant(at), ctx.constant(0))
     # The block of each index along the axis.
     column = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))

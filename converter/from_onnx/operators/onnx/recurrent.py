@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from converter.from_onnx.operators.onnx.recurrent_layers import GRU, LSTM, RNN, Inputs, Options, run
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import attributes_of, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from ir_runtime.graph import Output
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import Output
-from ir_runtime.graph.operation import Operation
+from ir_runtime.graph import Operation, Output
 from ir_runtime.operations import activation, elementwise
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers

@@ -34,7 +34,8 @@ from ir_runtime.operations import (
 )
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.layers import reshape
+from ir_runtime.rewriting.layers import add, multiply, reshape
+from ir_runtime.rewriting.shape_layers import shape_of
 
 _NATIVE = ("sigmoid", "tanh", "relu")
 _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
@@ -134,14 +135,6 @@ class _Family:
     """ONNX's number of each of the IR's gates."""
 
 
-def _add(ctx: Context, a: Output, b: Output) -> Output:
-    return layers.add(ctx, a, b)
-
-
-def _mul(ctx: Context, a: Output, b: Output) -> Output:
-    return layers.multiply(ctx, a, b)
-
-
 def _split(ctx: Context, x: Output, parts: int, axis: int = -1) -> list[Output]:
     if parts == 1:
         return [x]
@@ -160,41 +153,41 @@ def _complement(ctx: Context, x: Output) -> Output:
 
 
 def _rnn_cell(ctx: Context, step: _Step) -> list[Output]:
-    total = _add(ctx, step.recurrent_product(ctx, step.states[0], step.r), step.gates)
+    total = add(ctx, step.recurrent_product(ctx, step.states[0], step.r), step.gates)
     return [step.activated(ctx, 0, total)]
 
 
 def _lstm_cell(ctx: Context, step: _Step) -> list[Output]:
     hidden, cell = step.states
-    total = _add(ctx, step.recurrent_product(ctx, hidden, step.r), step.gates)
+    total = add(ctx, step.recurrent_product(ctx, hidden, step.r), step.gates)
     into, out, forget, new = _split(ctx, total, 4)
     if step.peepholes:
-        into = _add(ctx, into, _mul(ctx, step.peepholes[0], cell))
-        forget = _add(ctx, forget, _mul(ctx, step.peepholes[2], cell))
+        into = add(ctx, into, multiply(ctx, step.peepholes[0], cell))
+        forget = add(ctx, forget, multiply(ctx, step.peepholes[2], cell))
     i = step.activated(ctx, 0, into)
     f = _complement(ctx, i) if step.network.options.input_forget else step.activated(ctx, 0, forget)
-    after = _add(ctx, _mul(ctx, f, cell), _mul(ctx, i, step.activated(ctx, 1, new)))
+    after = add(ctx, multiply(ctx, f, cell), multiply(ctx, i, step.activated(ctx, 1, new)))
     if step.peepholes:
-        out = _add(ctx, out, _mul(ctx, step.peepholes[1], after))
+        out = add(ctx, out, multiply(ctx, step.peepholes[1], after))
     # The cell itself is not clipped, only what goes into the gates.
-    return [_mul(ctx, step.activated(ctx, 0, out), step.functions[2].apply(ctx, after)), after]
+    return [multiply(ctx, step.activated(ctx, 0, out), step.functions[2].apply(ctx, after)), after]
 
 
 def _gru_cell(ctx: Context, step: _Step) -> list[Output]:
     (hidden,) = step.states
     xz, xr, xh = _split(ctx, step.gates, 3)
     rz, rr, rh = _split(ctx, step.r, 3, 0)
-    z = step.activated(ctx, 0, _add(ctx, step.recurrent_product(ctx, hidden, rz), xz))
-    r = step.activated(ctx, 0, _add(ctx, step.recurrent_product(ctx, hidden, rr), xr))
+    z = step.activated(ctx, 0, add(ctx, step.recurrent_product(ctx, hidden, rz), xz))
+    r = step.activated(ctx, 0, add(ctx, step.recurrent_product(ctx, hidden, rr), xr))
     if step.network.options.linear_before_reset:
         inner = step.recurrent_product(ctx, hidden, rh)
         if step.recurrent_bias is not None:
-            inner = _add(ctx, inner, step.recurrent_bias)
-        inner = _mul(ctx, r, inner)
+            inner = add(ctx, inner, step.recurrent_bias)
+        inner = multiply(ctx, r, inner)
     else:
-        inner = step.recurrent_product(ctx, _mul(ctx, r, hidden), rh)
-    new = step.activated(ctx, 1, _add(ctx, inner, xh))
-    return [_add(ctx, _mul(ctx, _complement(ctx, z), new), _mul(ctx, z, hidden))]
+        inner = step.recurrent_product(ctx, multiply(ctx, r, hidden), rh)
+    new = step.activated(ctx, 1, add(ctx, inner, xh))
+    return [add(ctx, multiply(ctx, _complement(ctx, z), new), multiply(ctx, z, hidden))]
 
 
 RNN = _Family(1, ("Tanh",), recurrent.RNNSequence5, _rnn_cell, (0,))
@@ -249,7 +242,7 @@ def _network(ctx: Context, family: _Family, inputs: Inputs, options: Options) ->
     states = []
     for state in inputs.initial:
         if state is None:
-            batch = layers.gather(ctx, _dimensions(ctx, x), ctx.constant([0]), ctx.constant(0))
+            batch = layers.gather(ctx, shape_of(ctx, x), ctx.constant([0]), ctx.constant(0))
             shape = ctx.emit(movement.Concat1(axis=0), batch, ctx.constant([count, hidden]))
             states.append(ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, x), shape))
         else:
@@ -304,10 +297,6 @@ def _transpose(ctx: Context, x: Output, order: list[int]) -> Output:
     return layers.transpose(ctx, x, ctx.constant(order))
 
 
-def _dimensions(ctx: Context, x: Output) -> Output:
-    return ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
-
-
 def _is_native(network: _Network) -> bool:
     """True if the IR's sequence computes the same, and engines compute it correctly."""
     if network.peepholes is not None or network.options.input_forget or network.options.quantizes_data:
@@ -334,7 +323,7 @@ def _native(ctx: Context, network: _Network) -> list[Output]:
         attributes["linear_before_reset"] = options.linear_before_reset
     lengths = network.lengths
     if lengths is None:
-        dimensions = _dimensions(ctx, network.x)
+        dimensions = shape_of(ctx, network.x)
         steps = layers.gather(ctx, dimensions, ctx.constant(1), ctx.constant(0))
         batch = layers.gather(ctx, dimensions, ctx.constant([0]), ctx.constant(0))
         lengths = ctx.emit(movement.Broadcast3(mode="numpy"), steps, batch)
@@ -360,7 +349,7 @@ def _native_biases(ctx: Context, network: _Network) -> Output:
     if network.b is None:
         return ctx.constant(np.zeros((network.directions, (gates + two_biases) * size)), network.x.element_type)
     of_inputs, of_states = _split(ctx, network.b, 2, 1)
-    total = _add(ctx, of_inputs, of_states)
+    total = add(ctx, of_inputs, of_states)
     if two_biases:
         update, reset, _ = _split(ctx, total, 3, 1)
         own, recurring = _split(ctx, of_inputs, 3, 1)[2], _split(ctx, of_states, 3, 1)[2]
@@ -425,13 +414,13 @@ def _input_gates(ctx: Context, network: _Network, direction: int) -> tuple[Outpu
         update, reset, within = _split(ctx, of_states, 3, 0)
         nothing = ctx.constant(np.zeros(network.hidden), within.element_type)
         outside = ctx.emit(movement.Concat1(axis=0), update, reset, nothing)
-        return _add(ctx, gates, _add(ctx, of_inputs, outside)), within
-    return _add(ctx, gates, _add(ctx, of_inputs, of_states)), None
+        return add(ctx, gates, add(ctx, of_inputs, outside)), within
+    return add(ctx, gates, add(ctx, of_inputs, of_states)), None
 
 
 def _running(ctx: Context, gates: Output, lengths: Output) -> Output:
     """``[b, s, 1]``: True where a sequence has a step; ``gates`` are data of each step."""
-    dimensions = _dimensions(ctx, gates)
+    dimensions = shape_of(ctx, gates)
     count = layers.gather(ctx, dimensions, ctx.constant(1), ctx.constant(0))
     steps = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
     ends = ctx.emit(elementwise.Convert1(destination_type=element_types.i64), lengths)

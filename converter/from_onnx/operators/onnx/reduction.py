@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from converter.from_onnx.lowering.shapes import drop_dimensions, each_axis_once, given_list, of_declared_length
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import ElementType, Output, PartialShape, element_types, normalize_axes, normalize_axis
 from ir_runtime.operations import elementwise, indexing, movement, reduction, sorting
 from ir_runtime.records import record

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from converter.from_onnx.lowering.shapes import as_scalar
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.from_onnx.translation.values import (
     OptionalValue,
     SequenceValue,
@@ -28,13 +27,13 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.shape_layers import as_i64, concat_lists, dim_of, part_of, shape_of
 
 
-def _items(ctx: Context, value: Value, name: str) -> tuple[Output, ...]:
+def _items(ctx: Context, value: Value) -> tuple[Output, ...]:
     if isinstance(value, OptionalValue) and value.content is not None:
         value = value.content
     if isinstance(value, StackedSequence):
-        raise ctx.unsupported(f"the length of {name} must be known while converting, but a loop decides it")
+        raise ctx.unsupported("the length of input_sequence must be known while converting, but a loop decides it")
     if not isinstance(value, SequenceValue):
-        raise ctx.invalid(f"{name} must be a sequence, but is {kind_of(value)}")
+        raise ctx.invalid(f"input_sequence must be a sequence, but is {kind_of(value)}")
     return value.items
 
 
@@ -71,7 +70,7 @@ def sequence_empty(ctx: Context, *, dtype: int = 1) -> SequenceValue:
 @onnx_op("SequenceInsert", versions=(11,), takes_values=True)
 def sequence_insert(ctx: Context, input_sequence: Value, tensor: Value, position: Value | None = None) -> SequenceValue:
     """The sequence with a tensor inserted at ``position``, by default at the end."""
-    items = _items(ctx, input_sequence, "input_sequence")
+    items = _items(ctx, input_sequence)
     at = len(items) if position is None else _position(ctx, position, len(items))
     inserted = (*items[:at], tensor_of(tensor, "the tensor to insert"), *items[at:])
     _same_type(ctx, inserted)
@@ -81,7 +80,7 @@ def sequence_insert(ctx: Context, input_sequence: Value, tensor: Value, position
 @onnx_op("SequenceErase", versions=(11,), takes_values=True)
 def sequence_erase(ctx: Context, input_sequence: Value, position: Value | None = None) -> SequenceValue:
     """The sequence without the tensor at ``position``, by default the last one."""
-    items = _items(ctx, input_sequence, "input_sequence")
+    items = _items(ctx, input_sequence)
     at = len(items) - 1 if position is None else _position(ctx, position, len(items))
     if not 0 <= at < len(items):
         raise ctx.invalid(f"there is no tensor at position {at} of a sequence of {len(items)}")
@@ -94,7 +93,7 @@ def sequence_at(ctx: Context, input_sequence: Value, position: Value) -> Output:
     if isinstance(input_sequence, StackedSequence):
         index = as_scalar(ctx, as_i64(ctx, tensor_of(position, "the position")), "the position")
         return layers.gather(ctx, input_sequence.stacked, index, ctx.constant(0))
-    items = _items(ctx, input_sequence, "input_sequence")
+    items = _items(ctx, input_sequence)
     at = _position(ctx, position, len(items))
     if at == len(items):
         raise ctx.invalid(f"there is no tensor at position {at} of a sequence of {len(items)}")
@@ -106,7 +105,7 @@ def sequence_length(ctx: Context, input_sequence: Value) -> Output:
     """The number of tensors."""
     if isinstance(input_sequence, StackedSequence):
         return dim_of(ctx, input_sequence.stacked, 0)
-    return ctx.constant(len(_items(ctx, input_sequence, "input_sequence")))
+    return ctx.constant(len(_items(ctx, input_sequence)))
 
 
 @onnx_op("SplitToSequence", versions=(11, 24))
@@ -147,7 +146,7 @@ def concat_from_sequence(ctx: Context, input_sequence: Value, *, axis: int, new_
     """All tensors joined along ``axis``, which may be a new one."""
     if isinstance(input_sequence, StackedSequence):
         return _unstack(ctx, input_sequence.stacked, axis, bool(new_axis))
-    items = _items(ctx, input_sequence, "input_sequence")
+    items = _items(ctx, input_sequence)
     if not items:
         raise ctx.unsupported("joining an empty sequence")
     if new_axis:
@@ -175,7 +174,7 @@ def sequence_map(
     ctx: Context, input_sequence: Value, *additional_inputs: Value, body: GraphProto
 ) -> list[SequenceValue]:
     """The body, once for each tensor of the sequence."""
-    items = _items(ctx, input_sequence, "input_sequence")
+    items = _items(ctx, input_sequence)
     results: list[list[Output]] = [[] for _ in body.output]
     for index, item in enumerate(items):
         more = [_part(ctx, value, index, len(items)) for value in additional_inputs]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from converter.from_onnx.lowering.shapes import as_scalar
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import Output
 from ir_runtime.operations import movement
 from ir_runtime.operations.indexing import Gather8

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from converter.from_onnx.lowering.shapes import given_list
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import Output, normalize_axes
 from ir_runtime.operations import elementwise, movement, padding, slicing
 from ir_runtime.rewriting import layers

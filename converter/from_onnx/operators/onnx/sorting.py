@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from converter.from_onnx.lowering.shapes import as_scalar
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import Output, element_types, normalize_axis
 from ir_runtime.operations import sorting
 from ir_runtime.rewriting.shape_layers import as_i64

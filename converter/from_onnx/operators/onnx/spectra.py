@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from converter.from_onnx.lowering.shapes import as_scalar
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.types import element_type_of
 from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting.expressions import Expression, positions, where

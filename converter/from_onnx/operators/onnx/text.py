@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import Array, element_types
 from ir_runtime.records import record
 from ir_runtime.rewriting.expressions import Expression, concat

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from converter.from_onnx.lowering.shapes import as_scalar
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.rewriting.expressions import Expression, where
 
 _DOMAIN = "ai.onnx.preview.training"

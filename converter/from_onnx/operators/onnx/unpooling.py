@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import movement, padding, patches, scatter, slicing
 from ir_runtime.operations.windows import Window

@@ -13,16 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import REQUIRED, onnx_op
-from ir_runtime.graph import Output, element_types
-from ir_runtime.graph.operation import Operation
+from converter.from_onnx.translation import Context, onnx_op
+from converter.from_onnx.translation.registry import REQUIRED
+from ir_runtime.graph import Operation, Output
 from ir_runtime.operations import (
     activation,
     convolution,
     detection_output,
     detectron,
-    generation,
     movement,
     normalization,
     priors,
@@ -30,6 +28,7 @@ from ir_runtime.operations import (
     quantization,
 )
 from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.shape_layers import shape_of
 
 OPENVINO = "org.openvinotoolkit"
 
@@ -97,22 +96,7 @@ def _same_operation(operation: type[Operation], inputs: str, defaults: Mapping[s
     _openvino_op(operation.type, operation, defaults)(emit)
 
 
-# --- quantisation, activations and normalisations ---
-
-
-@onnx_op("FakeQuantize", domain=OPENVINO, versions=(1,))
-def fake_quantize(
-    ctx: Context,
-    x: Output,
-    input_low: Output,
-    input_high: Output,
-    output_low: Output,
-    output_high: Output,
-    *,
-    levels: int,
-) -> Output:
-    """x quantised to ``levels`` values between two limits, and dequantised between two others."""
-    return ctx.emit(quantization.FakeQuantize1(levels=levels), x, input_low, input_high, output_low, output_high)
+# --- activations and normalisations ---
 
 
 @onnx_op("Swish", domain=OPENVINO, versions=(1,))
@@ -202,7 +186,7 @@ def _image_dimensions(ctx: Context, x: Output, name: str) -> Output:
     """Height and width of ``[n, c, h, w]``."""
     if ctx.rank(x, name) != 4:
         raise ctx.invalid(f"{name} must have 4 dimensions, but has the shape {x.shape}")
-    shape = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), x)
+    shape = shape_of(ctx, x)
     return layers.gather(ctx, shape, ctx.constant([2, 3]), ctx.constant(0))
 
 
@@ -238,15 +222,14 @@ def prior_box_clustered(
     return _place(ctx, op, layer, image)
 
 
-def _with_caffe_name(code_type: str) -> str:
-    return code_type if code_type.startswith(_CODES) else _CODES + code_type
-
-
 @_openvino_op(
     "DetectionOutput",
     detection_output.DetectionOutput8,
     {"keep_top_k": 1, "code_type": "CORNER", "nms_threshold": REQUIRED, "normalized": 1},
-    {"keep_top_k": lambda count: [count] if isinstance(count, int) else count, "code_type": _with_caffe_name},
+    {
+        "keep_top_k": lambda count: [count] if isinstance(count, int) else count,
+        "code_type": lambda name: _CODES + name.removeprefix(_CODES),
+    },
 )
 def detections(
     ctx: Context,
@@ -272,7 +255,7 @@ def detections(
     return ctx.emit(op, boxes, scores, priors_, *further)
 
 
-# --- proposals, and the parts of Detectron's networks ---
+# --- proposals, the parts of Detectron's networks, and operators that are the IR's operations ---
 
 
 @onnx_op("GenerateProposals", domain=OPENVINO, versions=(1,))
@@ -292,7 +275,7 @@ def generate_proposals(
     """The best boxes made of anchors ``[a, 4]`` at every place: boxes, scores, and how many an image has."""
     if ctx.rank(anchors, "the anchors") != 2:
         raise ctx.invalid(f"the anchors must have the shape [a, 4], but have {anchors.shape}")
-    own = ctx.emit(generation.ShapeOf3(output_type=element_types.i64), anchors)
+    own = shape_of(ctx, anchors)
     target = ctx.emit(movement.Concat1(axis=0), _image_dimensions(ctx, scores, "the scores"), own)
     placed = ctx.emit(movement.Broadcast3(mode="numpy"), anchors, target)
     op = proposals.GenerateProposals9(
@@ -327,6 +310,7 @@ def region_features(
 
 
 for _operation, _inputs, _defaults in (
+    (quantization.FakeQuantize1, "x input_low input_high output_low output_high", {"levels": REQUIRED}),
     (
         detectron.ExperimentalDetectronGenerateProposalsSingleImage6,
         "image anchors deltas scores",

@@ -6,8 +6,7 @@ https://pytorch.org/docs/stable/nn.functional.html
 
 from __future__ import annotations
 
-from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.registry import onnx_op
+from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import Output
 from ir_runtime.operations import embedding, movement, pooling
 from ir_runtime.rewriting import layers
