@@ -83,6 +83,13 @@ def test_depthwise(channels: int, stride: int, dilation: int, kernel: tuple[int,
     )
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_depthwise_of_rows_that_are_copied_in_parts(stride: int) -> None:
+    x, weights = image(2, 48, 150, 45), normal(48, 1, 1, 5, 3)
+    made = op("GroupConvolution", strides=[stride, stride], pads_begin=[3, 1], pads_end=[4, 1])
+    alike(model_of(lambda b, v: biased(b, b.emit(made, v, b.constant(weights, "f32"))), [x]), [x])
+
+
 @pytest.mark.parametrize("groups", [1, 3, 12])
 def test_one_spatial_dimension(groups: int) -> None:
     x = image(2, 12, 400)
