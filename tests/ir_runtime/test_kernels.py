@@ -520,13 +520,15 @@ def test_rows_that_are_multiplied_at_once(rows: int, effort: int, counts: list[i
         ((2, 700, 700), None),  # packed by nobody
         ((2, 700, 900), 64),
         ((2, 700, 50_000), 64),
-        ((8, 700, 5000), 32),
+        ((20, 700, 5000), 32),  # outputs of 1200 elements
         ((8, 7000, 900), 16),
-        ((8, 8000, 900), None),  # 16 columns are too many multiplications
-        ((9, 700, 5000), None),  # worth a second thread
-        ((100, 256, 320), 32),
+        ((8, 16_000, 900), None),  # 8 columns are too many multiplications
+        ((24, 700, 5000), 32),
+        ((25, 700, 5000), None),  # worth a second thread
+        ((100, 256, 320), 8),
+        ((100, 255, 320), None),  # not deep enough
         ((101, 256, 320), None),
-        ((40, 2000, 20), None),
+        ((40, 2000, 20), 8),
     ],
 )
 def test_columns_that_are_multiplied_at_once(shape: tuple[int, int, int], width: int | None) -> None:
