@@ -54,7 +54,7 @@ def image(*shape: int) -> Array:
 # --- what follows, in parts ---
 
 
-@pytest.mark.parametrize("dimensions", [(1, 6, 5, 7), (2, 24, 61, 40), (1, 3, 1, 1), (5, 40, 9, 9)])
+@pytest.mark.parametrize("dimensions", [(1, 6, 5, 7), (2, 24, 61, 40), (2, 2, 61, 40), (1, 3, 1, 1), (5, 40, 9, 9)])
 @pytest.mark.parametrize("kernel", [1, 3, 5])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_a_convolution_with_what_follows(dimensions: tuple[int, ...], kernel: int, stride: int) -> None:
