@@ -525,9 +525,9 @@ def test_rows_that_are_multiplied_at_once(rows: int, effort: int, counts: list[i
         ((8, 16_000, 900), None),  # 8 columns are too many multiplications
         ((24, 700, 5000), 32),
         ((25, 700, 5000), None),  # worth a second thread
-        ((100, 256, 320), 8),
-        ((100, 255, 320), None),  # not deep enough
-        ((101, 256, 320), None),
+        ((64, 256, 320), 16),
+        ((64, 255, 320), None),  # not deep enough
+        ((65, 256, 320), None),
         ((40, 2000, 20), 8),
     ],
 )
