@@ -256,13 +256,17 @@ def test_product(a: tuple[int, ...], b: tuple[int, ...], turned: tuple[bool, boo
 
 @pytest.mark.parametrize("shape", [(5,), (3, 7), (2, 300, 401)])
 @pytest.mark.parametrize("axis", [-1, 0])
-@pytest.mark.parametrize("values", ["wide", "narrow", "far apart", "NaN"])
+@pytest.mark.parametrize("values", ["wide", "narrow", "far apart", "masked", "masked by -90", "first masked", "NaN"])
 def test_softmax(shape: tuple[int, ...], axis: int, values: str) -> None:
     x = 30 * normal(*shape) if values == "wide" else np.clip(normal(*shape), -5, 5)
     if values == "wide":
         x.reshape(-1)[::7] = -np.inf
     elif values == "far apart":  # rows that are zero where they are shifted by the maximum of others
         x[:1] += 200
+    elif values.startswith("masked"):  # all but the first of each row
+        x[..., 1::2] = -90 if "-90" in values else -np.inf
+    elif values == "first masked":
+        x[..., 0] = -np.inf
     elif values == "NaN":
         x.reshape(-1)[3] = np.nan
     along_last = axis in (-1, len(shape) - 1)
