@@ -115,6 +115,19 @@ def test_a_product_with_few_rows_of_a_large_matrix(rows: int) -> None:
     alike(model_of(lambda b, v: b.emit(op("MatMul"), v, b.constant(weights, "f32")), [x]), [x])
 
 
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
+@pytest.mark.parametrize("pads", [([0, 2, 0, 3], [0, 0, 1, 5]), ([1, 0, 4, 0], [0, 3, 0, 1]), ([0] * 4, [0] * 4)])
+def test_pads(mode: str, pads: tuple[list[int], list[int]]) -> None:
+    x = image(2, 4, 5, 6)
+
+    def make(b: Builder, v: Output) -> list[Output]:
+        behind = b.emit(op("Pad", pad_mode=mode), convolve(b, v, 4), *[b.constant(n, "i64") for n in pads])
+        filled = b.emit(op("Pad"), v, *[b.constant(n, "i64") for n in pads], b.constant(np.float32(7), "f32"))
+        return [b.emit(op("Abs"), behind), filled]
+
+    alike(model_of(make, [x]), [x])
+
+
 def test_squeeze_and_excitation() -> None:
     x = image(2, 32, 14, 14)
 
