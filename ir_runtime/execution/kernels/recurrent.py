@@ -18,7 +18,7 @@ from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.recurrent import GRUSequence5, LSTMSequence5, RNNSequence5
 
 from .registry import Prepared, Site, is_float32, kernel
-from .threads import scratch
+from .threads import aligned_empty, scratch
 
 _HALF = np.float32(0.5)
 _MAX_BYTES_OF_DIRECTIONS = 1 << 20
@@ -31,9 +31,9 @@ class _Weights:
 
     def __init__(self, w: Array, r: Array, b: Array, last: Array | None = None) -> None:
         count, rows, size = r.shape
-        self.w = np.ascontiguousarray(w.transpose(0, 2, 1))
+        self.w = _aligned(w.transpose(0, 2, 1))
         """Of the inputs, ``[d, i, gates * h]``."""
-        self.r = np.ascontiguousarray(r.reshape(count, rows // size, size, size).transpose(0, 1, 3, 2))
+        self.r = _aligned(r.reshape(count, rows // size, size, size).transpose(0, 1, 3, 2))
         self.b = b.reshape(count, rows // size, 1, size)
         self.last = None if last is None else last[:, None]
         """A bias that stays with the recurrent product of the last gate, ``[d, 1, h]``."""
@@ -107,6 +107,12 @@ class _Sequence:
             ordered = every[:, index]
             out[:, index] = (ordered[::-1] if is_backwards else ordered).transpose(1, 0, 2)
         return (out, *(np.ascontiguousarray(state.transpose(1, 0, 2)) for state in last))
+
+
+def _aligned(array: Array) -> Array:
+    result = aligned_empty(array.shape)
+    np.copyto(result, array)
+    return result
 
 
 def _scratch(purpose: str, *shape: int) -> Array:

@@ -122,10 +122,7 @@ def _dense(
     def restored(packed: Array) -> Array:
         return packed.reshape(y.kernel, x.kernel, depth, per_group).transpose(3, 2, 0, 1).reshape(declared)
 
-    def matrix_of_all() -> Array:
-        return weights[0].transpose(2, 3, 1, 0).reshape(-1, per_group)
-
-    factor = Factor(weights, "dense", matrix_of_all, b, constant, restored)
+    factor = Factor(weights, "dense", lambda: weights[0].transpose(2, 3, 1, 0), b, constant, restored)
     # Of few channels, such as those of the model's input, rows of one channel are longer than the rows of a window.
     by_channel = groups == 1 and images.strides[2] == 4 and columns > x.kernel * depth
     seen = padded(images, windows, calls, b, by_channel=by_channel)
@@ -165,14 +162,15 @@ def _dense(
             copy = partial(np.copyto, dense.reshape(source.shape), source)
             parts.append((index, [copy, *product_calls(matrix, factor, _matrix(target), b)]))
             continue
-        matrix = b.packed(weights, "groups", lambda: weights.transpose(0, 3, 4, 2, 1).reshape(groups, area, per_group))
+        packed = b.packed(weights, "groups", lambda: weights.transpose(0, 3, 4, 2, 1))
+        matrices = packed.reshape(groups, area, per_group)
         split = source.reshape(*source.shape[:-1], groups, depth)
         turned = dense.reshape(groups, *places, y.kernel, x.kernel, depth)
         copy = partial(np.copyto, turned, np.moveaxis(split, -2, 0))
         each = np.lib.stride_tricks.as_strided(
             _matrix(target), (groups, count, per_group), (4 * per_group, _matrix(target).strides[0], 4)
         )
-        parts.append((index, [copy, partial(np.matmul, dense.reshape(groups, count, area), matrix, out=each)]))
+        parts.append((index, [copy, partial(np.matmul, dense.reshape(groups, count, area), matrices, out=each)]))
     return parts
 
 

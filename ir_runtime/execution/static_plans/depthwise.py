@@ -48,7 +48,7 @@ def depthwise(
         repeated = np.broadcast_to(
             weights[:, :, taps].transpose(1, 2, 0)[:, :, None], (y.kernel, len(taps), at_once, channels)
         )
-        repeated_taps = b.packed(weights, ("repeated", at_once, tuple(taps)), partial(np.array, repeated))
+        repeated_taps = b.packed(weights, ("repeated", at_once, tuple(taps)), partial(np.asarray, repeated))
         factors.append(repeated_taps.reshape(y.kernel, len(taps), run))
     spare = b.scratch((step, runs, run)) if len(factors) > 1 else None
     strides = split.strides

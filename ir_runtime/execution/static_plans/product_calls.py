@@ -36,7 +36,8 @@ takes ten times as long, on an idle one it gains little."""
 class Factor:
     """A constant matrix ``[depth, columns]``, packed in the order in memory that its products need.
 
-    ``make`` gives it from ``source``, ``restored`` gives the constant ``output`` from the matrix, both as views.
+    ``make`` gives it from ``source``, with any number of dimensions for its rows; ``restored`` gives the constant
+    ``output`` from what has its elements in this order. Both return views.
     """
 
     def __init__(
@@ -55,13 +56,15 @@ class Factor:
     def plain(self) -> Array:
         """Row by row."""
         home = PackedConstant(self._output, self._restored)
-        return self._b.packed(self._source, (self._purpose, "plain"), self._make, home)
+        packed = self._b.packed(self._source, (self._purpose, "plain"), self._make, home)
+        return packed.reshape(-1, packed.shape[-1])
 
     @cached_property
     def turned(self) -> Array:
         """``[columns, depth]``, row by row."""
-        home = PackedConstant(self._output, lambda transposed: self._restored(transposed.T))
-        return self._b.packed(self._source, (self._purpose, "turned"), lambda: self._make().T, home)
+        home = PackedConstant(self._output, lambda packed: self._restored(np.moveaxis(packed, 0, -1)))
+        packed = self._b.packed(self._source, (self._purpose, "turned"), lambda: np.moveaxis(self._make(), -1, 0), home)
+        return packed.reshape(len(packed), -1)
 
 
 def product_calls(a: Array, factor: Factor, out: Array, b: Binding) -> list[Call]:
