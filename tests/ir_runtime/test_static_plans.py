@@ -128,6 +128,37 @@ def test_pads(mode: str, pads: tuple[list[int], list[int]]) -> None:
     alike(model_of(make, [x]), [x])
 
 
+@pytest.mark.parametrize("values", ["both signs", "positive", "negative", "zero", "tiny", "infinite", "NaN"])
+@pytest.mark.parametrize("reads_zero_point", [False, True])
+def test_dynamic_quantization(values: str, reads_zero_point: bool) -> None:
+    x = {
+        "positive": np.abs(normal(3, 40)) + 1,
+        "negative": -np.abs(normal(3, 40)) - 1,
+        "zero": np.zeros((3, 40), np.float32),
+        "tiny": normal(3, 40) * np.float32(1e-42),
+    }.get(values, normal(3, 40))
+    if values in ("infinite", "NaN"):
+        x[1, 2] = np.inf if values == "infinite" else np.nan
+
+    def make(b: Builder, v: Output) -> list[Output]:
+        zero, axes = b.constant(np.float32(0), "f32"), b.constant([0, 1], "i64")
+        highest = b.emit(op("Maximum"), b.emit(op("ReduceMax"), v, axes), zero)
+        lowest = b.emit(op("Minimum"), b.emit(op("ReduceMin"), v, axes), zero)
+        span = b.emit(op("Subtract"), highest, lowest)
+        step = b.emit(op("Divide"), span, b.constant(np.float32(255), "f32"))
+        scale = b.emit(op("Select"), b.emit(op("Equal"), span, zero), b.constant(np.float32(1), "f32"), step)
+        below = b.emit(op("Round"), b.emit(op("Divide"), b.emit(op("Subtract"), zero, lowest), scale))
+        zero_point = b.emit(op("Clamp", min=0, max=255), below)
+        level = b.emit(op("Add"), b.emit(op("Round"), b.emit(op("Divide"), v, scale)), zero_point)
+        centred = b.emit(op("Subtract"), b.emit(op("Clamp", min=0, max=255), level), zero_point)
+        product = b.emit(op("MatMul"), centred, b.constant(normal(40, 9), "f32"))
+        return [centred, b.emit(op("Multiply"), product, scale), zero_point if reads_zero_point else scale]
+
+    compiled = alike(model_of(make, [x]), [x])
+    steps = [row.type for row in compiled.profile([x]).by_type()]
+    assert ("ReduceMax" in steps) is reads_zero_point
+
+
 def test_squeeze_and_excitation() -> None:
     x = image(2, 32, 14, 14)
 
