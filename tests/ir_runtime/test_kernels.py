@@ -256,13 +256,17 @@ def test_product(a: tuple[int, ...], b: tuple[int, ...], turned: tuple[bool, boo
 
 @pytest.mark.parametrize("shape", [(5,), (3, 7), (2, 300, 401)])
 @pytest.mark.parametrize("axis", [-1, 0])
-@pytest.mark.parametrize("values", ["wide", "narrow", "far apart", "NaN"])
+@pytest.mark.parametrize("values", ["wide", "narrow", "far apart", "masked", "masked by -90", "first masked", "NaN"])
 def test_softmax(shape: tuple[int, ...], axis: int, values: str) -> None:
     x = 30 * normal(*shape) if values == "wide" else np.clip(normal(*shape), -5, 5)
     if values == "wide":
         x.reshape(-1)[::7] = -np.inf
     elif values == "far apart":  # rows that are zero where they are shifted by the maximum of others
         x[:1] += 200
+    elif values.startswith("masked"):  # all but the first of each row
+        x[..., 1::2] = -90 if "-90" in values else -np.inf
+    elif values == "first masked":
+        x[..., 0] = -np.inf
     elif values == "NaN":
         x.reshape(-1)[3] = np.nan
     along_last = axis in (-1, len(shape) - 1)
@@ -520,13 +524,15 @@ def test_rows_that_are_multiplied_at_once(rows: int, effort: int, counts: list[i
         ((2, 700, 700), None),  # packed by nobody
         ((2, 700, 900), 64),
         ((2, 700, 50_000), 64),
-        ((8, 700, 5000), 32),
+        ((20, 700, 5000), 32),  # outputs of 1200 elements
         ((8, 7000, 900), 16),
-        ((8, 8000, 900), None),  # 16 columns are too many multiplications
-        ((9, 700, 5000), None),  # worth a second thread
-        ((100, 256, 320), 32),
-        ((101, 256, 320), None),
-        ((40, 2000, 20), None),
+        ((8, 16_000, 900), None),  # 8 columns are too many multiplications
+        ((24, 700, 5000), 32),
+        ((25, 700, 5000), None),  # worth a second thread
+        ((64, 256, 320), 16),
+        ((64, 255, 320), None),  # not deep enough
+        ((65, 256, 320), None),
+        ((40, 2000, 20), 8),
     ],
 )
 def test_columns_that_are_multiplied_at_once(shape: tuple[int, int, int], width: int | None) -> None:

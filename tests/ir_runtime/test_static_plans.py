@@ -54,7 +54,7 @@ def image(*shape: int) -> Array:
 # --- what follows, in parts ---
 
 
-@pytest.mark.parametrize("dimensions", [(1, 6, 5, 7), (2, 24, 61, 40), (1, 3, 1, 1), (5, 40, 9, 9)])
+@pytest.mark.parametrize("dimensions", [(1, 6, 5, 7), (2, 24, 61, 40), (2, 2, 61, 40), (1, 3, 1, 1), (5, 40, 9, 9)])
 @pytest.mark.parametrize("kernel", [1, 3, 5])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_a_convolution_with_what_follows(dimensions: tuple[int, ...], kernel: int, stride: int) -> None:
@@ -83,6 +83,13 @@ def test_depthwise(channels: int, stride: int, dilation: int, kernel: tuple[int,
     )
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_depthwise_of_rows_that_are_copied_in_parts(stride: int) -> None:
+    x, weights = image(2, 48, 150, 45), normal(48, 1, 1, 5, 3)
+    made = op("GroupConvolution", strides=[stride, stride], pads_begin=[3, 1], pads_end=[4, 1])
+    alike(model_of(lambda b, v: biased(b, b.emit(made, v, b.constant(weights, "f32"))), [x]), [x])
+
+
 @pytest.mark.parametrize("groups", [1, 3, 12])
 def test_one_spatial_dimension(groups: int) -> None:
     x = image(2, 12, 400)
@@ -106,6 +113,50 @@ def test_a_product_with_what_follows() -> None:
 def test_a_product_with_few_rows_of_a_large_matrix(rows: int) -> None:
     x, weights = normal(rows, 600), normal(600, 1000)
     alike(model_of(lambda b, v: b.emit(op("MatMul"), v, b.constant(weights, "f32")), [x]), [x])
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
+@pytest.mark.parametrize("pads", [([0, 2, 0, 3], [0, 0, 1, 5]), ([1, 0, 4, 0], [0, 3, 0, 1]), ([0] * 4, [0] * 4)])
+def test_pads(mode: str, pads: tuple[list[int], list[int]]) -> None:
+    x = image(2, 4, 5, 6)
+
+    def make(b: Builder, v: Output) -> list[Output]:
+        behind = b.emit(op("Pad", pad_mode=mode), convolve(b, v, 4), *[b.constant(n, "i64") for n in pads])
+        filled = b.emit(op("Pad"), v, *[b.constant(n, "i64") for n in pads], b.constant(np.float32(7), "f32"))
+        return [b.emit(op("Abs"), behind), filled]
+
+    alike(model_of(make, [x]), [x])
+
+
+@pytest.mark.parametrize("values", ["both signs", "positive", "negative", "zero", "tiny", "infinite", "NaN"])
+@pytest.mark.parametrize("reads_zero_point", [False, True])
+def test_dynamic_quantization(values: str, reads_zero_point: bool) -> None:
+    x = {
+        "positive": np.abs(normal(3, 40)) + 1,
+        "negative": -np.abs(normal(3, 40)) - 1,
+        "zero": np.zeros((3, 40), np.float32),
+        "tiny": normal(3, 40) * np.float32(1e-42),
+    }.get(values, normal(3, 40))
+    if values in ("infinite", "NaN"):
+        x[1, 2] = np.inf if values == "infinite" else np.nan
+
+    def make(b: Builder, v: Output) -> list[Output]:
+        zero, axes = b.constant(np.float32(0), "f32"), b.constant([0, 1], "i64")
+        highest = b.emit(op("Maximum"), b.emit(op("ReduceMax"), v, axes), zero)
+        lowest = b.emit(op("Minimum"), b.emit(op("ReduceMin"), v, axes), zero)
+        span = b.emit(op("Subtract"), highest, lowest)
+        step = b.emit(op("Divide"), span, b.constant(np.float32(255), "f32"))
+        scale = b.emit(op("Select"), b.emit(op("Equal"), span, zero), b.constant(np.float32(1), "f32"), step)
+        below = b.emit(op("Round"), b.emit(op("Divide"), b.emit(op("Subtract"), zero, lowest), scale))
+        zero_point = b.emit(op("Clamp", min=0, max=255), below)
+        level = b.emit(op("Add"), b.emit(op("Round"), b.emit(op("Divide"), v, scale)), zero_point)
+        centred = b.emit(op("Subtract"), b.emit(op("Clamp", min=0, max=255), level), zero_point)
+        product = b.emit(op("MatMul"), centred, b.constant(normal(40, 9), "f32"))
+        return [centred, b.emit(op("Multiply"), product, scale), zero_point if reads_zero_point else scale]
+
+    compiled = alike(model_of(make, [x]), [x])
+    steps = [row.type for row in compiled.profile([x]).by_type()]
+    assert ("ReduceMax" in steps) is reads_zero_point
 
 
 def test_squeeze_and_excitation() -> None:

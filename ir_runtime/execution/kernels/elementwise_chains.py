@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,10 +47,10 @@ def elementwise_chains(site: Site) -> list[Step]:
     return [_step(members, layers, site) for members, layers in chains_of(site)]
 
 
-def chains_of(site: Site) -> list[tuple[list[Node], list[Layer]]]:
+def chains_of(site: Site, without: Collection[Node] = ()) -> list[tuple[list[Node], list[Layer]]]:
     """The longest chains, found from their last layer backwards: for each its nodes and its layers."""
     formulas = {node: formula for node in site.nodes if (formula := _formula(node, site)) is not None}
-    taken: set[Node] = set()
+    taken = set(without)
     chains = []
     position = {node: index for index, node in enumerate(site.nodes)}
     for root in reversed(site.nodes):

@@ -18,25 +18,36 @@ from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.recurrent import GRUSequence5, LSTMSequence5, RNNSequence5
 
 from .registry import Prepared, Site, is_float32, kernel
-from .threads import scratch
+from .threads import aligned_empty, scratch
 
-_HALF = np.float32(0.5)
+_HALF, _ONE = np.float32(0.5), np.float32(1)
 _MAX_BYTES_OF_DIRECTIONS = 1 << 20
 """With larger recurrent weights one direction is computed after the other: those of both would not stay in the
 second-level cache from step to step."""
 
 
 class _Weights:
-    """The weights of all ``d`` directions, of which ``r`` are the recurrent ones of each gate ``[d, gates, h, h]``."""
+    """The weights of all ``d`` directions, of which ``r`` are the recurrent ones of each gate ``[d, gates, h, h]``.
 
-    def __init__(self, w: Array, r: Array, b: Array, last: Array | None = None) -> None:
-        count, rows, size = r.shape
-        self.w = np.ascontiguousarray(w.transpose(0, 2, 1))
+    ``gates`` has the place of each gate in the weights of the node, and its factor.
+    """
+
+    def __init__(
+        self, w: Array, r: Array, b: Array, gates: Sequence[tuple[int, np.float32]], last: Array | None = None
+    ) -> None:
+        count, _, size = r.shape
+        self.w = aligned_empty((count, w.shape[2], len(gates) * size))
         """Of the inputs, ``[d, i, gates * h]``."""
-        self.r = np.ascontiguousarray(r.reshape(count, rows // size, size, size).transpose(0, 1, 3, 2))
-        self.b = b.reshape(count, rows // size, 1, size)
+        self.r = aligned_empty((count, len(gates), size, size))
+        self.b = aligned_empty((count, len(gates), 1, size))
         self.last = None if last is None else last[:, None]
         """A bias that stays with the recurrent product of the last gate, ``[d, 1, h]``."""
+        for number, (place, factor) in enumerate(gates):
+            rows = slice(place * size, (place + 1) * size)
+            columns = slice(number * size, (number + 1) * size)
+            np.multiply(w[:, rows].transpose(0, 2, 1), factor, out=self.w[:, :, columns])
+            np.multiply(r[:, rows].transpose(0, 2, 1), factor, out=self.r[:, number])
+            np.multiply(b[:, rows], factor, out=self.b[:, number, 0])
 
 
 _Cell = Callable[[Array, Sequence[Array], Array, "Array | None", Array], None]
@@ -69,8 +80,15 @@ def _arrange_weights(node: Node, constants: Mapping[Output, Array]) -> _Weights 
     if any(value is None for value in weights):
         return None
     w, r, b = (value for value in weights if value is not None)
-    arrange = {LSTMSequence5: _lstm_arranged, GRUSequence5: _gru_arranged}.get(type(op), _Weights)
-    return arrange(w, r, b)
+    size = r.shape[2]
+    if type(op) is LSTMSequence5:
+        # From forget, input, cell, output to forget, input, output (halved), cell.
+        return _Weights(w, r, b, [(0, _HALF), (1, _HALF), (3, _HALF), (2, _ONE)])
+    if type(op) is GRUSequence5:
+        # Update and reset are halved; of four biases the last belongs to the recurrent product.
+        last = b[:, 3 * size :] if b.shape[1] > 3 * size else None
+        return _Weights(w, r, b, [(0, _HALF), (1, _HALF), (2, _ONE)], last)
+    return _Weights(w, r, b, [(0, _ONE)])
 
 
 class _Sequence:
@@ -113,15 +131,6 @@ def _scratch(purpose: str, *shape: int) -> Array:
     return scratch(purpose, math.prod(shape)).reshape(shape)
 
 
-def _lstm_arranged(w: Array, r: Array, b: Array) -> _Weights:
-    """From forget, input, cell, output to forget, input, output (halved), cell."""
-    size = r.shape[2]
-    order = np.concatenate([np.arange(size) + gate * size for gate in (0, 1, 3, 2)])
-    scale = np.ones((4 * size, 1), np.float32)
-    scale[: 3 * size] = _HALF
-    return _Weights(w[:, order] * scale, r[:, order] * scale, b[:, order] * scale[:, 0])
-
-
 def _lstm(parts: Array, states: Sequence[Array], r: Array, _: Array | None, out: Array) -> None:
     hidden, cell = states
     gates = np.empty(parts.shape[1:], np.float32)
@@ -141,15 +150,6 @@ def _lstm(parts: Array, states: Sequence[Array], r: Array, _: Array | None, out:
         np.multiply(spare, outwards, out=after)
         before = after
     hidden[...] = before
-
-
-def _gru_arranged(w: Array, r: Array, b: Array) -> _Weights:
-    """Update and reset halved; of four biases the last belongs to the recurrent product."""
-    size = r.shape[2]
-    scale = np.ones((3 * size, 1), np.float32)
-    scale[: 2 * size] = _HALF
-    last = b[:, 3 * size :] if b.shape[1] > 3 * size else None
-    return _Weights(w * scale, r * scale, b[:, : 3 * size] * scale[:, 0], last)
 
 
 def _gru(parts: Array, states: Sequence[Array], r: Array, last: Array | None, out: Array) -> None:

@@ -45,6 +45,11 @@ def exponentials_of_rows(scores: Array, out: Array) -> None:
             np.subtract(scores, greatest, out=out)
             np.exp(out, out=out)
             return
+        # Masks of what follows, or of the padding behind, leave the first element of each row.
+        if greatest - scores[..., 0].min() <= _MAX_RANGE:
+            np.subtract(scores, greatest, out=out)
+            exponentials(out)
+            return
     np.subtract(scores, scores.max(axis=-1, keepdims=True), out=out)
     exponentials(out)
 

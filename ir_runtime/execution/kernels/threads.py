@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ T = TypeVar("T")
 ENOUGH = 1 << 18
 """A second thread is used from this effort on: elements times passes over them."""
 _BUFFER_ELEMENTS = 512
+_ALIGNMENT = 64
 _PARTS_PER_THREAD = 4
 """The mean number of parts that a thread takes."""
 
@@ -92,6 +94,19 @@ class Unbuffered:
         np.setbufsize(self._before)
 
 
+def aligned_empty(shape: Sequence[int], dtype: Any = np.float32) -> np.ndarray[Any, Any]:
+    """Uninitialised memory that begins where a line of the cache does.
+
+    Elsewhere AVX-512 reads two lines for each vector: products of few rows take 1.1 to 1.3 times as long, sums of two
+    arrays up to twice as long. NumPy's own arrays begin at multiples of 16 bytes.
+    """
+    dtype = np.dtype(dtype)
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.__array_interface__["data"][0] % _ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
 class _Held(threading.local):
     def __init__(self) -> None:
         self.buffers: dict[str, Any] = {}
@@ -104,6 +119,6 @@ def scratch(purpose: str, count: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     """``count`` float32 values in memory of this thread, uninitialised, valid until the next call for ``purpose``."""
     held = _HELD.buffers.get(purpose)
     if held is None or held.size < count:
-        held = np.empty(count, np.float32)
+        held = aligned_empty((count,))
         _HELD.buffers[purpose] = held
     return held[:count]

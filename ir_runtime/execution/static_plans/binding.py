@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.execution.kernels import Site
+from ir_runtime.execution.kernels.threads import aligned_empty
 from ir_runtime.graph import Array, Model, Node, Output
 from ir_runtime.graph.mapped_file import aligned, file_of, forget_pages
 from ir_runtime.graph.operation import Operation
@@ -23,7 +24,6 @@ from ir_runtime.records import record
 Call = Callable[[], Any]
 Runner = Callable[..., Any]
 """Computes a node from arrays, for any shapes."""
-_ALIGNMENT = 64
 
 
 @dataclass(eq=False)
@@ -181,7 +181,7 @@ class Binding:
             if block.memory.size >= size and (best is None or block.memory.size < best.memory.size):
                 best = block
         if best is None:
-            return Block(_aligned_memory(max(size, 1)))
+            return Block(aligned_empty((max(size, 1),), np.uint8))
         self._free.remove(best)
         return best
 
@@ -189,7 +189,7 @@ class Binding:
 
     def tiled(self, array: Array, count: int) -> Array:
         """A constant vector repeated ``count`` times, made once."""
-        return self.packed(array, count, lambda: np.tile(array, count))
+        return self.packed(array, count, lambda: np.broadcast_to(array, (count, array.size))).reshape(-1)
 
     def packed(
         self, array: Array, purpose: Any, make: Callable[[], Array], home: PackedConstant | None = None
@@ -203,7 +203,10 @@ class Binding:
         entry = self._packs.get(key)
         if entry is not None:
             return entry[0]
-        packed_array = np.require(make(), requirements=["C", "A"])
+        packed_array = make()
+        if not packed_array.flags.c_contiguous or not packed_array.flags.aligned:
+            source, packed_array = packed_array, aligned_empty(packed_array.shape, packed_array.dtype)
+            np.copyto(packed_array, source)
         if not np.may_share_memory(packed_array, array):
             if home is not None and file_of(array) is None:
                 # Other instances pack this view, which needs no copy.
@@ -234,12 +237,6 @@ def laid_out(memory: Array, shape: tuple[int, ...], dtype: np.dtype[Any], order:
     for position, axis in enumerate(order):
         back[axis] = position
     return flat.reshape([shape[axis] for axis in order]).transpose(back)
-
-
-def _aligned_memory(size: int) -> Array:
-    memory = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -memory.__array_interface__["data"][0] % _ALIGNMENT
-    return memory[start : start + size]
 
 
 @dataclass

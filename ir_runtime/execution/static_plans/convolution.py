@@ -1,8 +1,8 @@
 """Convolutions of float32 with constant weights, of channels that lie side by side in memory (N, H, W, C).
 
-Windows are unfolded a few rows of positions at a time, in runs of a row of the kernel with all its channels, and
-multiplied with the weights as a matrix; layers that follow run before the next rows. A window of one element is a
-product without copies.
+Windows are unfolded a few rows of positions at a time, in runs of a row of the kernel with all its channels, or of a
+row of positions where there are few channels, and multiplied with the weights as a matrix; layers that follow run
+before the next rows. A window of one element is a product without copies.
 """
 
 from __future__ import annotations
@@ -71,10 +71,12 @@ def _has_channels_last(array: Array) -> bool:
     return array.strides[1] == array.itemsize
 
 
-def padded(images: Array, windows: list[Window], calls: list[Call], b: Binding, value: float = 0) -> Array:
+def padded(
+    images: Array, windows: list[Window], calls: list[Call], b: Binding, value: float = 0, *, by_channel: bool = False
+) -> Array:
     """Return ``[N, ..., C]`` with the padding that the windows see, and calls that fill it.
 
-    Without padding it is the images themselves.
+    Without padding it is the images themselves. With it, channels lie side by side in memory, unless ``by_channel``.
     """
     begins = [window.pads(dimension)[0] for window, dimension in zip(windows, images.shape[1:])]
     spans = [
@@ -83,7 +85,11 @@ def padded(images: Array, windows: list[Window], calls: list[Call], b: Binding, 
     ]
     if not any(begins) and all(span <= dimension for span, dimension in zip(spans, images.shape[1:])):
         return images
-    images_with_border = inside = b.scratch((images.shape[0], *spans, images.shape[-1]))
+    if by_channel:
+        images_with_border = np.moveaxis(b.scratch((images.shape[0], images.shape[-1], *spans)), 1, -1)
+    else:
+        images_with_border = b.scratch((images.shape[0], *spans, images.shape[-1]))
+    inside = images_with_border
     source = images
     for axis, (begin, span, dimension) in enumerate(zip(begins, spans, images.shape[1:]), 1):
         before = (slice(None),) * axis
@@ -116,11 +122,10 @@ def _dense(
     def restored(packed: Array) -> Array:
         return packed.reshape(y.kernel, x.kernel, depth, per_group).transpose(3, 2, 0, 1).reshape(declared)
 
-    def matrix_of_all() -> Array:
-        return weights[0].transpose(2, 3, 1, 0).reshape(-1, per_group)
-
-    factor = Factor(weights, "dense", matrix_of_all, b, constant, restored)
-    seen = padded(images, windows, calls, b)
+    factor = Factor(weights, "dense", lambda: weights[0].transpose(2, 3, 1, 0), b, constant, restored)
+    # Of few channels, such as those of the model's input, rows of one channel are longer than the rows of a window.
+    by_channel = groups == 1 and images.strides[2] == 4 and columns > x.kernel * depth
+    seen = padded(images, windows, calls, b, by_channel=by_channel)
     if pointwise and groups == 1:
         seen = seen[:, : (rows - 1) * y.stride + 1 : y.stride, : (columns - 1) * x.stride + 1 : x.stride]
         flat = as_matrix(seen)
@@ -150,17 +155,22 @@ def _dense(
         dense = held[: count * groups * area]
         places = source.shape[:-3]
         if groups == 1:
+            if by_channel:
+                source, matrix = np.moveaxis(source, (-3, -2, -1), (0, 1, 2)), dense.reshape(area, count).T
+            else:
+                matrix = dense.reshape(count, area)
             copy = partial(np.copyto, dense.reshape(source.shape), source)
-            parts.append((index, [copy, *product_calls(dense.reshape(count, area), factor, _matrix(target), b)]))
+            parts.append((index, [copy, *product_calls(matrix, factor, _matrix(target), b)]))
             continue
-        matrix = b.packed(weights, "groups", lambda: weights.transpose(0, 3, 4, 2, 1).reshape(groups, area, per_group))
+        packed = b.packed(weights, "groups", lambda: weights.transpose(0, 3, 4, 2, 1))
+        matrices = packed.reshape(groups, area, per_group)
         split = source.reshape(*source.shape[:-1], groups, depth)
         turned = dense.reshape(groups, *places, y.kernel, x.kernel, depth)
         copy = partial(np.copyto, turned, np.moveaxis(split, -2, 0))
         each = np.lib.stride_tricks.as_strided(
             _matrix(target), (groups, count, per_group), (4 * per_group, _matrix(target).strides[0], 4)
         )
-        parts.append((index, [copy, partial(np.matmul, dense.reshape(groups, count, area), matrix, out=each)]))
+        parts.append((index, [copy, partial(np.matmul, dense.reshape(groups, count, area), matrices, out=each)]))
     return parts
 
 

@@ -22,8 +22,10 @@ from ir_runtime.execution.profile import Clock
 from ir_runtime.graph import Array, Model, Node, Output, normalize_axis
 from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting.constant_folding import as_tuple
+from ir_runtime.rewriting.matching import Match
 
 from .binding import BINDERS, PRODUCERS, Binding, Call, Home, Produced, Runner
+from .dynamic_quantization import bind_dynamic_quantization, dynamic_quantization
 from .elementwise import bind_after, bind_chain, bind_function
 from .group_normalization import group_normalization, reshaped_and_back
 
@@ -36,6 +38,7 @@ class _Work:
     layers: list[Layer] | None = None
     sources: list[Node] = field(default_factory=list)
     """The producer that the chain follows: one node, or several that are one computation."""
+    quantization: Match | None = None
 
 
 @dataclass
@@ -138,6 +141,8 @@ def _calls_of(work: _Work, binding: Binding) -> list[Call] | None:
     if not all(binding.is_bindable(output) for output in work.nodes[-1].outputs):
         return None
     root = work.nodes[-1].outputs[0]
+    if work.quantization is not None:
+        return bind_dynamic_quantization(work.nodes[-1], work.quantization, binding)
     if work.layers is None and work.sources:
         produced = group_normalization(work.sources, binding, root)
         return None if produced is None else _all_calls(produced)
@@ -281,7 +286,12 @@ def _works(site: Site) -> list[_Work]:
     taken: set[Node] = set()
     groups = {node: nodes for node in site.nodes if (nodes := reshaped_and_back(node, site)) is not None}
     position = {node: index for index, node in enumerate(site.nodes)}
-    for members, layers in chains_of(site):
+    for node in site.nodes:
+        match = dynamic_quantization(node, site, position)
+        if match is not None and taken.isdisjoint(match.nodes):
+            taken.update(match.nodes)
+            roots[node] = _Work(sorted(match.nodes, key=position.__getitem__), quantization=match)
+    for members, layers in chains_of(site, taken):
         taken.update(members)
         source = _source(members, layers, site, position, groups)
         sources = [] if source is None else groups.get(source, [source])

@@ -1,4 +1,4 @@
-"""Interpolate and Pad: resizing as products with small matrices or sums of picked rows, padding as one copy."""
+"""Interpolate and Pad: resizing as products with small matrices or sums of picked rows, padding as copies."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from ir_runtime.graph import Array, Node, normalize_axes
 from ir_runtime.graph.indices import take
 from ir_runtime.operations.interpolate import Interpolate4, Interpolate11, Taps, scaled_dimension
-from ir_runtime.operations.padding import Pad1, Pad12
+from ir_runtime.operations.padding import Pad1, Pad12, source_positions
 
 from .binding import Binding, Call, as_matrix, binder, is_float32
 from .elementwise import order_of
@@ -154,23 +154,30 @@ def _take(x: Array, positions: Array, axis: int, out: Array) -> None:
 
 @binder(Pad1, Pad12)
 def pad(node: Node, b: Binding) -> list[Call] | None:
-    """Padding with a constant, which is written around the data."""
+    """The data inside, and the borders of one axis after the other, with what the axes before have."""
     op: Any = node.op
     x = b.array(node.inputs[0])
     rest = [b.constant(source) for source in node.inputs[1:]]
-    if x is None or not x.size or op.pad_mode != "constant" or any(array is None for array in rest):
+    if x is None or not x.size or any(array is None for array in rest):
         return None
     before, after, *more = [array.reshape(-1) for array in rest if array is not None]
     if min(before.min(initial=0), after.min(initial=0)) < 0:
         return None
     value = more[0][0] if more else x.dtype.type(0)
     out = b.new(node.outputs[0], order_of(x))
-    calls: list[Call] = []
-    inside = out
-    for axis, (begin, dimension) in enumerate(zip(before.tolist(), x.shape)):
-        for part in (slice(0, begin), slice(begin + dimension, None)):
-            border = inside[(slice(None),) * axis + (part,)]
-            if border.size:
+    index = [slice(begin, begin + dimension) for begin, dimension in zip(before.tolist(), x.shape)]
+    calls: list[Call] = [partial(np.copyto, out[tuple(index)], x)]
+    for axis, inside in enumerate(index.copy()):
+        for part in (slice(0, inside.start), slice(inside.stop, out.shape[axis])):
+            index[axis] = part
+            border = out[tuple(index)]
+            if border.size and op.pad_mode == "constant":
                 calls.append(partial(border.fill, value))
-        inside = inside[(slice(None),) * axis + (slice(begin, begin + dimension),)]
-    return [*calls, partial(np.copyto, inside, x)]
+            elif border.size:
+                sources = source_positions(x.shape[axis], inside.start, int(after[axis]), op.pad_mode) + inside.start
+                first, last = sources[part][[0, -1]].tolist()
+                # Backwards, or one element again and again.
+                index[axis] = slice(first, last + 1) if first == last else slice(first, last - 1 if last else None, -1)
+                calls.append(partial(np.copyto, border, out[tuple(index)]))
+        index[axis] = slice(None)
+    return calls
