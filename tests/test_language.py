@@ -14,13 +14,14 @@ LIMITS: dict[str, int] = json.loads((Path(__file__).parent / "language.json").re
 
 
 def names() -> Counter[str]:
-    """How often each name occurs in the code of both packages."""
-    found: Counter[str] = Counter()
+    """How often each name occurs in the code of both packages; ``dtype.kind`` is NumPy's name."""
+    counts: Counter[str] = Counter()
     for package in ("converter", "ir_runtime"):
         for path in (ROOT / package).rglob("*.py"):
-            tokens = tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline)
-            found.update(token.string for token in tokens if token.type == tokenize.NAME)
-    return found
+            code = path.read_text(encoding="utf-8").replace("dtype.kind", "dtype")
+            tokens = tokenize.generate_tokens(io.StringIO(code).readline)
+            counts.update(token.string for token in tokens if token.type == tokenize.NAME)
+    return counts
 
 
 def test_vague_names_become_fewer() -> None:

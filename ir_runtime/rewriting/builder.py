@@ -110,14 +110,14 @@ class Builder:
         """A constant layer over existing data."""
         return self._emit(make_node(Const1(value=tensor), ())).outputs[0]
 
-    def constant(self, value: Any, kind: ElementType | str = "i64") -> Output:
+    def constant(self, value: Any, target_type: ElementType | str = "i64") -> Output:
         """A constant of a number, a list or an array, of the given element type.
 
         Raises TypeError for real numbers without an element type, which would lose what is behind their points.
         """
-        target = element_type(kind)
+        target = element_type(target_type)
         values = np.asarray(value)
-        if kind == "i64" and values.dtype.kind == "f" and values.size:
+        if target_type == "i64" and values.dtype.kind == "f" and values.size:
             raise TypeError(f"a constant of {value!r} needs an element type, which is i64 by default")
         array = np.asarray(value, target.dtype)
         if array.nbytes > _SHARED_BYTES or array.dtype.hasobject:
@@ -127,9 +127,9 @@ class Builder:
             self._emitted_before[key] = [self.tensor(Tensor.from_array(array, target))]
         return self._emitted_before[key][0]
 
-    def computed(self, step: str, value: Array, kind: ElementType, sources: Iterable[Output]) -> Output:
+    def computed(self, step: str, value: Array, target_type: ElementType, sources: Iterable[Output]) -> Output:
         """A constant of the given element type that ``step`` computed from the constants ``sources``."""
-        result = self.constant(value, kind)
+        result = self.constant(value, target_type)
         assert result.tensor is not None
         # A constant that was emitted before for an equal value is computed from the sources of both.
         provenances = [result.tensor.provenance, *(source.tensor.provenance for source in sources if source.tensor)]
