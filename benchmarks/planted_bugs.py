@@ -243,8 +243,8 @@ BUGS = [
     Bug(
         _REQUESTS,
         "converter/states/position_inputs.py",
-        'reader.op.role == "" and not reader.op.subgraphs',
-        'reader.op.role == ""',
+        "((3, 4), (0, 5), (1 << 20, 2))",
+        "((3, 4), (0, 5), (1 << 2, 2))",
         "tests/language_models/test_stateful.py",
     ),
     Bug(
