@@ -143,7 +143,7 @@ def recorded(data: Path) -> tuple[dict[str, dict[int, set[str]]], dict[str, floa
     for path in lines.measured_files():
         name = "/".join(Path(path).parts[-len(Path(path).parts) + _depth(path) :])
         for line, contexts in lines.contexts_by_lineno(path).items():
-            found[name][line] = {context.partition("|")[0] for context in contexts if context}
+            found[name][line] = {context.rpartition("|")[0] for context in contexts if context}
     log = (data / "tests.log").read_text()
     # A test that fails anyway would kill every mutant.
     failed = set(re.findall(r"^(?:FAILED|ERROR) (\S+)", log, re.M))

@@ -87,7 +87,7 @@ BUGS = [
         "Prepared(_Gather(gather.op, op.axis))",
         "Prepared(_Gather(gather.op, 0))",
         _KERNELS,
-        "tests/ir_runtime/test_caches.py",
+        "tests/ir_runtime/test_session_states.py",
     ),
     Bug(
         "a kernel, a plan",
