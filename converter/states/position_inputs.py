@@ -8,8 +8,7 @@ becomes
     position_ids [batch, tokens] -> angles or table
 
 Runtimes that serve many prompts at once know the positions, but neither the past's length nor the mask. Masks that
-are computed from positions stay. Values are told by running the few layers that compute them: twice, with other
-lengths.
+are computed from positions stay. Values are told by running the few layers that compute them with several lengths.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ _MASK = "attention_mask"
 _GATHERS = (Gather1, Gather7, Gather8)
 _ENDS = (MatMul1, Cos1, Sin1, *_GATHERS)
 """Uses of positions: angles, or rows of a table."""
-_PROBES = ((3, 4), (0, 5))
-"""Numbers of earlier tokens, and of new tokens."""
+_PROBES = ((3, 4), (0, 5), (1 << 20, 2))
+"""Numbers of earlier tokens, and of new tokens; the last shows positions that end or start again at a bound."""
 _MAX_RANK = 4
 
 
@@ -51,23 +50,22 @@ def add_position_ids(model: Model, caches: Mapping[Node, tuple[PartialShape, int
     names = {name: node for node in model.parameters for name in node.end_names}
     if NAME in names or names.keys().isdisjoint(TOKENS):
         return 0
-    candidates = list(_computed_integers(model))
-    matching = set(candidates)
+    matching = list(_computed_integers(model))
     for past, count in _PROBES:
         feeds = _feeds(model, caches, past, count)
-        if feeds is None:
+        if feeds is None or not matching:
             return 0
         expected = np.arange(past, past + count)
-        values = _values(model, candidates, feeds)
-        matching = {
-            value for value in matching if values[value].size == count and (values[value].ravel() == expected).all()
-        }
+        matching = [
+            value
+            for value, array in _values(model, matching, feeds).items()
+            if array.size == count and (array.ravel() == expected).all()
+        ]
     uses = [
         (value, reader)
-        for value in candidates
-        if value in matching
+        for value in matching
         for reader in value.uses
-        if matching.isdisjoint(reader.outputs) and _leads_to_positions(reader)
+        if set(matching).isdisjoint(reader.outputs) and _leads_to_positions(reader)
     ]
     if not uses:
         return 0
@@ -85,8 +83,10 @@ def _computed_integers(model: Model) -> Iterator[Output]:
         if value.element_type is not element_types.boolean:
             yield value
         for reader in value.uses:
+            if isinstance(reader.op, _GATHERS) and reader.inputs[1] is value:
+                continue  # a table, which may have no row for the longest probe
             for output in reader.outputs:
-                if output not in seen and reader.op.role == "" and not reader.op.subgraphs:
+                if output not in seen and reader.op.role == "":
                     seen.add(output)
                     pending.append(output)
 
@@ -109,7 +109,7 @@ def _feeds(
             shape = tuple(past if axis == growing else size for axis, size in enumerate(sizes))
         else:
             return None
-        feeds[name] = np.ones(shape, input_type.element_type.dtype)
+        feeds[name] = np.broadcast_to(np.ones((), input_type.element_type.dtype), shape)  # caches may be long
     return feeds
 
 

@@ -153,14 +153,6 @@ def test_constant_of_shape(opset: int, shape: list[int], known: bool) -> None:
         check_node(model, inputs, [expected])
 
 
-def test_constant_of_shape_of_every_type() -> None:
-    for dtype in schema_types("ConstantOfShape", 25, "T2"):
-        attributes = {"value": numpy_helper.from_array(np.array([1]).astype(dtype))}
-        shape = {"shape": np.array([2, 2], np.int64)}
-        expected = np.ones((2, 2)).astype(dtype)
-        check_node(node_model("ConstantOfShape", {}, opset=25, attributes=attributes, constants=shape), {}, [expected])
-
-
 def test_constant_of_shape_without_dimensions() -> None:
     shape = {"s": np.zeros(0, np.int64)}
     check_node(node_model("ConstantOfShape", {}, opset=9, constants=shape), {}, [np.array(0, np.float32)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import converter
-from tests.engines import check_node, node_model, schema_types
+from tests.engines import check_node, node_model
 from tests.random_data import generator
 
 RNG = generator(9)
@@ -27,13 +27,6 @@ def test_det(opset: int, shape: tuple[int, ...], dynamic: bool) -> None:
 
 def test_pivots_of_zero() -> None:
     check_node(node_model("Det", {"x": SINGULAR}, opset=11), {"x": SINGULAR}, [np.array([0, 6], np.float32)])
-
-
-@pytest.mark.parametrize("dtype", schema_types("Det", 22), ids=str)
-def test_types_of_det(dtype: np.dtype[Any]) -> None:
-    x = RNG.standard_normal((2, 3, 3)).astype(dtype)
-    expected = np.linalg.det(x.astype(np.float64)).astype(dtype)
-    check_node(node_model("Det", {"x": x}, opset=22), {"x": x}, [expected])
 
 
 @pytest.mark.parametrize(

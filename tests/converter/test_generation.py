@@ -82,13 +82,6 @@ def test_cum_sum(opset: int, axis: int, exclusive: int, reverse: int, known: boo
         check_node(model, feeds)
 
 
-@pytest.mark.parametrize("dtype", schema_types("CumSum", 14), ids=str)
-def test_types_of_cum_sum(dtype: np.dtype[Any]) -> None:
-    x = X.astype(dtype)
-    model = node_model("CumSum", {"x": x}, constants={"axis": np.array(1)}, opset=14)
-    check_node(model, {"x": x}, [np.cumsum(X, 1).astype(dtype)])
-
-
 @pytest.mark.parametrize("axis", [0, -1])
 @pytest.mark.parametrize("exclusive", [0, 1])
 @pytest.mark.parametrize("reverse", [0, 1])
@@ -112,13 +105,6 @@ def test_cum_prod(axis: int, exclusive: int, reverse: int, known: bool, shapes: 
     check_node(model, feeds, [expected])
 
 
-@pytest.mark.parametrize("dtype", schema_types("CumProd", 26), ids=str)
-def test_types_of_cum_prod(dtype: np.dtype[Any]) -> None:
-    x = np.array([[1, 2, 3], [2, 1, 2]], dtype)
-    model = node_model("CumProd", {"x": x}, constants={"axis": np.array(1)}, opset=26)
-    check_node(model, {"x": x}, [np.array([[1, 2, 6], [2, 2, 4]], dtype)])
-
-
 @pytest.mark.parametrize("opset", [10, 28])
 @pytest.mark.parametrize("time", [0, 1])
 @pytest.mark.parametrize("known", [True, False])
@@ -134,13 +120,6 @@ def test_reverse_sequence(opset: int, time: int, known: bool, shapes: Any) -> No
     attributes = {"time_axis": time, "batch_axis": 1 - time}
     model = node_model("ReverseSequence", feeds, constants=constants, attributes=attributes, opset=opset, shapes=shapes)
     check_node(model, feeds, [expected])
-
-
-@pytest.mark.parametrize("dtype", schema_types("ReverseSequence", 10), ids=str)
-def test_types_of_reverse_sequence(dtype: np.dtype[Any]) -> None:
-    x = (np.arange(12) % 5).reshape(3, 4).astype(dtype)
-    model = node_model("ReverseSequence", {"x": x}, constants={"lengths": np.array([3, 3, 3, 3])}, opset=10)
-    check_node(model, {"x": x}, [x[::-1]])
 
 
 @pytest.mark.parametrize("op_type", ["HannWindow", "HammingWindow", "BlackmanWindow"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import converter
-from tests.engines import check_node, node_model, schema_types
+from tests.engines import check_node, node_model
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 SHAPES: list[Any] = [None, {"x": ["a", None, "c"]}]
@@ -35,16 +35,6 @@ def test_gather(opset: int, axis: int, indices: np.ndarray, shapes: Any, known: 
         feeds, constants = {**feeds, **constants}, {}
     model = node_model("Gather", feeds, constants=constants, attributes={"axis": axis}, opset=opset, shapes=shapes)
     check_node(model, feeds, [np.take(X, indices, axis)])
-
-
-@pytest.mark.parametrize("dtype", schema_types("Gather", 13), ids=str)
-def test_types_of_gathers(dtype: np.dtype[Any]) -> None:
-    x = small(dtype, 3, 4)
-    check_node(node_model("Gather", {"x": x}, constants={"i": ints(2, -3)}, opset=13), {"x": x}, [x[[2, 0]]])
-    model = node_model("GatherElements", {"x": x}, constants={"i": ints(2, 0, 1, 2)[None]}, opset=13)
-    check_node(model, {"x": x}, [x[[2, 0, 1, 2], range(4)][None]])
-    model = node_model("GatherND", {"x": x}, constants={"i": np.array([[2, 1], [0, -1]])}, opset=13)
-    check_node(model, {"x": x}, [x[[2, 0], [1, 3]]])
 
 
 @pytest.mark.parametrize("opset", [11, 13])
@@ -129,17 +119,6 @@ def test_reductions_of_large_integers_are_exact(reduction: str) -> None:
     check_node(node_model("ScatterElements", feeds, attributes={"reduction": reduction}, opset=18), feeds)
 
 
-@pytest.mark.parametrize("dtype", schema_types("ScatterElements", 18), ids=str)
-def test_types_of_scatters(dtype: np.dtype[Any]) -> None:
-    x, updates = small(dtype, 4), np.array([1, 0], dtype)
-    expected = x.copy()
-    expected[[3, 1]] = updates
-    feeds = {"x": x, "i": ints(3, 1), "u": updates}
-    check_node(node_model("ScatterElements", feeds, opset=18), feeds, [expected])
-    feeds["i"] = ints(3, 1)[:, None]
-    check_node(node_model("ScatterND", feeds, opset=18), feeds, [expected])
-
-
 @pytest.mark.parametrize("opset", [11, 13, 16, 18])
 @pytest.mark.parametrize(
     "indices", [np.array([[1], [-2]]), np.array([[0, 1], [1, -1]]), np.array([[[0, 1, 2]], [[1, 2, 3]]])], ids=str
@@ -194,14 +173,6 @@ def test_non_zero_of_a_scalar_has_no_rows(value: float) -> None:
     check_node(node_model("NonZero", {"x": x}, opset=13), {"x": x}, [np.zeros((0, int(value != 0)), np.int64)])
 
 
-@pytest.mark.parametrize("dtype", schema_types("NonZero", 13), ids=str)
-def test_types_of_non_zero(dtype: np.dtype[Any]) -> None:
-    x = small(dtype, 2, 4)
-    check_node(
-        node_model("NonZero", {"x": x}, opset=13), {"x": x}, [np.array(np.nonzero(np.arange(8).reshape(2, 4) % 5))]
-    )
-
-
 @pytest.mark.parametrize("opset", [9, 11, 28])
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
@@ -249,12 +220,6 @@ def test_trilu(upper: int, k: int | None, shapes: Any) -> None:
     if k is not None:
         feeds = {"x": X, **constants}
         check_node(node_model("Trilu", feeds, attributes=attributes, opset=14, shapes=shapes), feeds, [expected])
-
-
-@pytest.mark.parametrize("dtype", schema_types("Trilu", 14), ids=str)
-def test_types_of_trilu(dtype: np.dtype[Any]) -> None:
-    x = small(dtype, 3, 3)
-    check_node(node_model("Trilu", {"x": x}, opset=14), {"x": x}, [np.triu(x)])
 
 
 @pytest.mark.parametrize("mode", ["linear", "circular"])

@@ -114,6 +114,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize(("op_type", "inputs", "attributes", "more"), ROWS)
 def test_attention_gives_the_numbers_of_onnxruntime(
     op_type: str, inputs: Mapping[str, Any], attributes: Mapping[str, Any], more: Mapping[str, Any]

@@ -12,7 +12,7 @@ from onnx import helper, numpy_helper
 
 import converter
 import ir_runtime
-from tests.engines import ENGINES, check_node, node_model, run, schema_types
+from tests.engines import ENGINES, check_node, node_model, run
 from tests.suite.reshape import check_reshaped
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -119,13 +119,6 @@ def test_transpose(opset: int, perm: list[int] | None, shapes: Any) -> None:
     check_node(model, {"x": X}, [expected])
 
 
-@pytest.mark.parametrize("dtype", schema_types("Transpose", 13), ids=str)
-def test_types_of_transpose_and_reshape(dtype: np.dtype[Any]) -> None:
-    x = numbers(dtype, (2, 3, 4))
-    check_node(node_model("Transpose", {"x": x}, opset=13), {"x": x}, [x.T])
-    check_node(node_model("Reshape", {"x": x}, constants={"s": ints(4, -1)}, opset=13), {"x": x}, [x.reshape(4, 6)])
-
-
 ONES = np.arange(3, dtype=np.float32).reshape(1, 3, 1)
 
 
@@ -209,15 +202,6 @@ def test_concat_of_dynamic_dimensions(axis: int) -> None:
     feeds = {"a": X, "b": X}
     shapes: dict[str, Any] = {"a": ["n", None, 4], "b": ["n", 3, "k"]}
     check_node(node_model("Concat", feeds, attributes={"axis": axis}, opset=13, shapes=shapes), feeds)
-
-
-@pytest.mark.parametrize("dtype", schema_types("Concat", 13), ids=str)
-def test_types_of_concat_and_split(dtype: np.dtype[Any]) -> None:
-    x = numbers(dtype, (4, 3))
-    model = node_model("Concat", {"x": x, "y": x}, attributes={"axis": 0}, opset=13)
-    check_node(model, {"x": x, "y": x}, [np.concatenate([x, x])])
-    model = node_model("Split", {"x": x}, constants={"s": ints(1, 3)}, outputs=2, opset=13)
-    check_node(model, {"x": x}, [x[:1], x[1:]])
 
 
 SIX = np.arange(12, dtype=np.float32).reshape(2, 6)
@@ -333,15 +317,6 @@ def test_tile_of_one_channel(before: str, rank: int, channels: int | str) -> Non
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
         check_node(model, {"x": x})
-
-
-@pytest.mark.parametrize("dtype", schema_types("Expand", 13), ids=str)
-def test_types_of_expand_and_tile(dtype: np.dtype[Any]) -> None:
-    x = numbers(dtype, (2, 1))
-    model = node_model("Expand", {"x": x}, constants={"s": ints(2, 3)}, opset=13)
-    check_node(model, {"x": x}, [np.broadcast_to(x, (2, 3))])
-    model = node_model("Tile", {"x": x}, constants={"r": ints(2, 3)}, opset=13)
-    check_node(model, {"x": x}, [np.tile(x, (2, 3))])
 
 
 @pytest.mark.parametrize("opset", [6, 13])

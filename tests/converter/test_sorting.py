@@ -101,13 +101,6 @@ def test_unique_28() -> None:
     check_node(model, {"x": REPEATED}, [values, first, inverse.reshape(-1), counts])
 
 
-@pytest.mark.parametrize("dtype", [d for d in schema_types("Unique", 11) if d.name != "float16"], ids=str)
-def test_types_of_unique(dtype: np.dtype[Any]) -> None:
-    x = REPEATED.astype(dtype)
-    expected = [np.unique(x), np.unique(x, return_index=True)[1]]
-    check_node(node_model("Unique", {"x": x}, outputs=2, opset=11), {"x": x}, expected)
-
-
 @pytest.mark.parametrize(
     ("op_type", "arguments", "message"),
     [

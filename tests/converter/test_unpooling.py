@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import converter
-from tests.engines import check_node, node_model, run_onnxruntime, schema_types
+from tests.engines import check_node, node_model, run_onnxruntime
 from tests.random_data import generator
 
 RNG = generator(8)
@@ -63,13 +63,6 @@ def test_output_shape(constant: bool) -> None:
     attributes = {"kernel_shape": [2, 2], "strides": [2, 2]}
     model = node_model("MaxUnpool", inputs, constants=constants, attributes=attributes, opset=11)
     check_node(model, inputs, [expected])
-
-
-@pytest.mark.parametrize("dtype", schema_types("MaxUnpool", 22, "T1"), ids=str)
-def test_types_of_max_unpool(dtype: np.dtype[Any]) -> None:
-    feeds = {"x": np.array([[[3, 4]]], dtype), "i": np.array([[[1, 2]]])}
-    model = node_model("MaxUnpool", feeds, attributes={"kernel_shape": [2], "strides": [2]}, opset=22)
-    check_node(model, feeds, [np.array([[[0, 3, 4, 0]]], dtype)])
 
 
 def folded(
@@ -128,16 +121,6 @@ def test_defaults_of_col2im() -> None:
     x = RNG.standard_normal((2, 12, 12)).astype(np.float32)
     constants = {"image": np.array([4, 5]), "block": np.array([2, 2])}
     check_node(node_model("Col2Im", {"x": x}, constants=constants, opset=18), {"x": x})
-
-
-@pytest.mark.parametrize(
-    "dtype", [d for d in schema_types("Col2Im", 18) if d.name not in ("bool", "uint64", "uint32")], ids=str
-)
-def test_types_of_col2im(dtype: np.dtype[Any]) -> None:
-    x = RNG.integers(0, 9, (1, 4, 6)).astype(dtype)
-    constants = {"image": np.array([3, 4]), "block": np.array([2, 2])}
-    expected = folded(x.astype(np.float64), [3, 4], [2, 2], [1, 1], [1, 1], [0, 0, 0, 0]).astype(dtype)
-    check_node(node_model("Col2Im", {"x": x}, constants=constants, opset=18), {"x": x}, [expected])
 
 
 X = np.ones((1, 4, 6), np.float32)

@@ -89,6 +89,18 @@ def test_images(kind: int, shape: list, low: float | None, high: float | None) -
     assert high - (high - low) / 10 < drawn.max() <= high
 
 
+@pytest.mark.parametrize(
+    "inputs",
+    ["Reshape x sizes", "Expand x sizes", "ConstantOfShape sizes", "Tile x sizes", "TopK x sizes", "Resize x   sizes"],
+)
+def test_sizes_that_are_inputs_are_small(inputs: str) -> None:
+    op_type, *names = inputs.split(" ")
+    sizes = values_of(
+        OnnxGraph(model([helper.make_node(op_type, names, ["y"])], {}, {"x": (F32, ["n"]), "sizes": (I64, [1])}))
+    )["sizes"]
+    assert set(sizes.make(np.random.default_rng(0), (50,))) == {1, 2}
+
+
 def opened(proto: onnx.ModelProto, masks: tuple[str, ...] = ()) -> ShapeCandidates:
     from ir_runtime.execution.ports import ports_of
 

@@ -25,6 +25,7 @@ from ir_runtime.graph.tensor import Tensor
 from tests.converter import option_models
 from tests.engines import core, node_model, run_compiled, run_numpy, run_onnxruntime
 from tests.random_data import generator
+from tests.to_onnx import graphs
 
 from .test_cli import onnx2ir
 
@@ -224,6 +225,20 @@ def test_each_channel_has_a_scale() -> None:
         "transposed": (1, 12, 1, 1),
         "transposed groups": (4, 1, 6, 1, 1),
     }
+
+
+@pytest.mark.parametrize("orders", [[(1, 0, 2)], [(0, 2, 1)], [(1, 2, 0), (1, 2, 0)], [(0, 2, 1), (2, 1, 0)]], ids=str)
+def test_transposes_move_the_axis_with_scales(orders: list[tuple[int, ...]]) -> None:
+    """An IR may have several in a row."""
+    value = graphs.constant(weights(4, 32, 33, 34), name="w")
+    axes = np.arange(3)
+    for index, order in enumerate(orders):
+        value = graphs.layer(graphs.op("Transpose"), value, graphs.constant(order, "i64"), name=f"turn{index}")
+        axes = axes[list(order)]
+    x = graphs.parameter("x", 1, 5, value.shape[1].value)
+    model = graphs.model([x], {"y": graphs.layer(graphs.op("MatMul"), x, value, name="product")})
+    scale = constants(compressed(model, INT8, False).model)["w/scale"]
+    assert scale.shape == tuple(1 if axis == axes[1] else size for axis, size in enumerate((32, 33, 34)))
 
 
 @pytest.mark.parametrize("options", [*WAYS, INT8, INT4])

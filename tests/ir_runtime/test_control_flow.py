@@ -12,7 +12,7 @@ from openvino import Model, Type
 import ir_runtime
 from ir_runtime.graph.shapes import PartialShape
 from tests.engines import run_numpy
-from tests.ir_runtime.peers import check_peers, written_by_openvino
+from tests.ir_runtime.peers import check_inference, check_peers, written_by_openvino
 from tests.random_data import generator
 
 RNG = generator(17)
@@ -128,6 +128,7 @@ def test_tensor_iterator(backwards: bool, part: int, static: bool) -> None:
         node.get_concatenated_slices(total.output(0), start, stride, part, end, 1),
     ]
     check_peers(outputs, [x, s], [normal(2, 6, 3), normal(2, part, 3)])
+    check_inference(outputs, [x, s])
 
 
 def test_nested_bodies() -> None:

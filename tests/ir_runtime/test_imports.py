@@ -88,32 +88,17 @@ open({str(tmp_path / "m.onnx")!r}, "wb").write(data)
     assert (tmp_path / "m.xml").read_text().count("<layer ") == 3
 
 
+HEAVY = ["numpy", "onnx", "ir_runtime.graph", "rich", "lxml", "converter.conversion", "converter.from_onnx.operators"]
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["convert", "--help"], ["ops", "--help"]])
 def test_help_answers_without_the_converter(arguments: list[str]) -> None:
-    heavy = [
-        "numpy",
-        "onnx",
-        "ir_runtime.graph",
-        "rich",
-        "lxml",
-        "converter.conversion",
-        "converter.from_onnx.operators",
-    ]
-    assert _loaded(COMMAND.format(arguments=arguments), ["click", *heavy]) == ["click"]
+    assert _loaded(COMMAND.format(arguments=arguments), ["click", *HEAVY]) == ["click"]
 
 
 def test_commands_load_nothing_before_they_are_called() -> None:
     names = [module.name for module in pkgutil.iter_modules(converter.command_line.__path__, "converter.command_line.")]
-    heavy = [
-        "numpy",
-        "onnx",
-        "ir_runtime.graph",
-        "rich",
-        "lxml",
-        "converter.conversion",
-        "converter.from_onnx.operators",
-    ]
-    assert _loaded(f"import {', '.join(names)}", heavy) == []
+    assert _loaded(f"import {', '.join(names)}", HEAVY) == []
 
 
 def test_the_package_gives_its_names_when_asked() -> None:

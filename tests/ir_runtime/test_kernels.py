@@ -36,6 +36,7 @@ def test_activation(name: str, shape: tuple[int, ...]) -> None:
     same(model_of(lambda b, v: b.emit(op(name, **UNARY[name]), v), [x]), [x])
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("name", UNARY)
 def test_activation_in_the_memory_of_its_input(name: str) -> None:
     x = 2 * normal(40, 700)

@@ -14,6 +14,7 @@ LAYERS, VOCABULARY, HEADS, SHARED, SIZE = 2, 260, 4, 2, 16
 """Layers, tokens, heads of queries, heads of keys and values, numbers a head."""
 HIDDEN = HEADS * SIZE
 POSITIONS = 256
+BOUND = 16
 MICROSOFT = "com.microsoft"
 
 
@@ -32,6 +33,8 @@ class Decoder:
     """Whether queries, keys and values are one product."""
     positions: bool = True
     """Whether positions are an input; otherwise the length of the past tells them. Grouped attention has its own."""
+    bound: str = ""
+    """What changes positions of its own beyond :data:`BOUND`: an operator, or ``If`` for another branch."""
     guarded: bool = False
     """Whether hidden keys have -inf, and rows without keys become zeros, as torch's operator is exported."""
     kind: Any = np.float32
@@ -217,7 +220,23 @@ class _Writer:
         count = self("Gather", self("Shape", "input_ids"), self.constant(1, np.int64))
         start = self.past_length()
         row = self("Range", start, self("Add", start, count), self.constant(1, np.int64))
-        return self("Unsqueeze", row, self.integers(0))
+        row = self("Unsqueeze", row, self.integers(0))
+        if not self.decoder.bound:
+            return row
+        bound = self.constant(BOUND, np.int64)
+        if self.decoder.bound == "If":
+            is_long = self("Greater", self("Add", start, count), bound)
+            branches = {}
+            for name, operator in (("then", "Min"), ("else", "Max")):
+                output = helper.make_tensor_value_info(f"{name} of {is_long}", TensorProto.INT64, [1, None])
+                inputs = [row, bound if operator == "Min" else self.constant(0, np.int64)]
+                node = helper.make_node(operator, inputs, [output.name])
+                branches[f"{name}_branch"] = helper.make_graph([node], name, [], [output])
+            return self("If", is_long, **branches)
+        if self.decoder.bound == "Gather":
+            bound = self.constant(np.minimum(np.arange(POSITIONS), BOUND), np.int64)
+            return self("Gather", bound, row)
+        return self(self.decoder.bound, row, bound)
 
     def heads(self, x: str, count: int) -> str:
         split = self("Reshape", x, self.integers(0, 0, count, SIZE))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import converter
+import ir_runtime
 
 from .decoders import DECODERS, HEADS, LAYERS, Decoder
 from .running import OnnxDecoder, OpenVinoDecoder, padded, prompt_of
@@ -111,3 +112,17 @@ def test_as_many_queries_as_heads(name: str, batch: int | None, tmp_path: Path) 
         onnx_side.reset()
         for part, logits in zip(parts, found):
             np.testing.assert_allclose(logits[row : row + 1], onnx_side(part[row : row + 1]), atol=2e-4, rtol=0)
+
+
+@pytest.mark.parametrize("bound", ["Min", "Mod", "Gather", "If"])
+def test_positions_change_beyond_a_bound(bound: str) -> None:
+    """The input ``position_ids`` replaces what counts the tokens, and nothing behind it."""
+    decoder = Decoder("spelled", positions=False, bound=bound)
+    source = decoder.build()
+    model = converter.convert_model(source, stateful=True)
+    session, onnx_side = ir_runtime.compile_model(model).session(), OnnxDecoder(decoder, source)
+    for at, count in ((0, 5), (5, PROMPT), (5 + PROMPT, 1)):
+        tokens, mask = prompt_of(count, at), np.ones((1, at + count), np.int64)
+        positions = np.arange(at, at + count)[None]
+        feeds = {"input_ids": tokens, "attention_mask": mask, "position_ids": positions, "beam_idx": np.int32([0])}
+        np.testing.assert_allclose(session(feeds)["logits"], onnx_side(tokens), atol=2e-4, rtol=0)

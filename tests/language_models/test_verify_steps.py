@@ -124,6 +124,7 @@ def test_faults_are_found(spoil: Callable[[Model], str], decoder: Decoder, run: 
     assert (report.layer is not None) == is_layer, report.layer_problem
     assert report.verdict == "different"
     assert run in report.reason
+    assert f"; from its derivation layer '{report.derivation.differences[0].layer}'" in report.reason
 
 
 def test_the_layer_with_swapped_keys_is_named() -> None:

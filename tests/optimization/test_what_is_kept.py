@@ -137,6 +137,9 @@ def test_inputs_get_shapes_and_values() -> None:
     assert [value.name for value in result.graph.input] == ["x"]
     assert [d.dim_value for d in result.graph.input[0].type.tensor_type.shape.dim] == [4, 6]
     assert [d.dim_value for d in result.graph.output[0].type.tensor_type.shape.dim] == [6, 4]
+    (x,) = converter.optimize(model, freeze={"k": [1]}).to_onnx().graph.input
+    assert [dimension.dim_param for dimension in x.type.tensor_type.shape.dim] == ["n", "c"]
     result = converter.optimize(model, batch=4, freeze={"k": [1]}).to_onnx()
     assert [value.name for value in result.graph.input] == ["x"]
-    assert result.graph.input[0].type.tensor_type.shape.dim[0].dim_value == 4
+    dimensions = result.graph.input[0].type.tensor_type.shape.dim
+    assert [(dimension.dim_value, dimension.dim_param) for dimension in dimensions] == [(4, ""), (0, "c")]

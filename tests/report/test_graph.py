@@ -12,25 +12,17 @@ from onnx import TensorProto, helper, numpy_helper
 import converter
 from converter import conversion
 from converter.report.conversions import write_conversion
-from tests.converter.test_verify_layers import deep, layer, overwrite
+from tests.converter.test_report import faulty
+from tests.converter.test_verify_layers import deep, overwrite
 from tests.report.browser import data_of, needs_browser, observed
 
-__all__ = ["deep"]  # fixture
+__all__ = ["deep", "faulty"]  # fixtures
 
 pytestmark = needs_browser
 
 DESKTOP = ("--window-size=1400,1000",)
 DARK = (*DESKTOP, "--blink-settings=preferredColorScheme=0", "--force-dark-mode")
 PHONE = ("--window-size=500,900",)
-
-
-@pytest.fixture
-def faulty(deep: Path, tmp_path: Path) -> Path:
-    model = converter.convert_model(deep)
-    product = layer(model, "product5")
-    product.op = product.op.with_attributes(transpose_b=not product.op.transpose_b)
-    converter.verify(deep, model, report=tmp_path / "page.html")
-    return tmp_path / "page.html"
 
 
 def encoder(path: Path, count: int, inside: int = 6) -> Path:

@@ -7,7 +7,7 @@ unexpectedly fails here, too. Rows of random numbers are compared by type and sh
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pytest
 from onnx import defs
 
 from tests.engines import assert_close, converted, output_names, run
+from tests.routes import check_routes
 from tests.suite.type_matrix import Row, Sample, rows, sample
 from tests.suite.type_oracle import Expected, expected
 
@@ -94,3 +95,18 @@ def test_row(row: Row) -> None:
             assert found.get(engine, "") == "", f"{engine}: {found[engine]}"
         else:
             assert found.get(engine, "") != "", f"{engine} passes, but is listed as failing: {reason}"
+    if not found.keys() & {NO_MODEL, NO_EXPECTATION, "numpy"}:
+        _check_routes(row)
+
+
+def _check_routes(row: Row) -> None:
+    case = sample(row)
+    wanted = None if case is None else expected(case)
+    assert case is not None
+    assert wanted is not None
+
+    def compare(route: str, actual: Sequence[np.ndarray]) -> None:
+        for value, want in zip(actual, wanted.outputs, strict=True):
+            _compare(value, want, wanted.values)
+
+    check_routes(case.model, case.feeds, output_names(case.model), compare)

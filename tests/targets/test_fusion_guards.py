@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import converter
+from converter.targets.registry import openvino_cpu
 from tests.engines import check_node
 from tests.random_data import generator
 
@@ -286,6 +287,20 @@ def test_dimensions_of_1_stay_where_they_are(
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         check_node(model, {"x": RNG.standard_normal(shape).astype(np.float32)})
+
+
+def test_each_change_before_a_reduction_counts() -> None:
+    """The derivation of an IR has the number of changes that each rule made."""
+    nodes = [
+        helper.make_node("Unsqueeze", ["x", "last"], ["t"]),
+        helper.make_node("ReduceMean", ["t"], ["first"], axes=[1], keepdims=1),
+        helper.make_node("ReduceMax", ["t"], ["second"], axes=[0], keepdims=1),
+    ]
+    types = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("first", "second")]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 5, 3])
+    graph = helper.make_graph(nodes, "g", [x], types, [numpy_helper.from_array(np.array([3]), "last")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    assert openvino_cpu.run(converter.convert_model(model, target="any")) == {"fusion_guards": 2}
 
 
 @pytest.mark.parametrize("op_type", ["ReduceSum", "ReduceMax"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import converter
 import ir_runtime
 from converter.targets.registry import Target
 from tests.targets.speed_probes import gated_delta_rule
+from tests.to_onnx.graphs import constant
 
 SLICE = 'axis="2" start="0" end="-1" stride="1"'
 BACKWARDS = 'axis="2" start="-1" end="0" stride="-1"'
@@ -15,7 +17,10 @@ BACKWARDS = 'axis="2" start="-1" end="0" stride="-1"'
 
 def rooted(xml: str, weights: bytes) -> int:
     """How many roots of a dimension the target's rules add to an IR."""
-    model = ir_runtime.read_model(xml.encode(), weights)
+    return rooted_in(ir_runtime.read_model(xml.encode(), weights))
+
+
+def rooted_in(model: ir_runtime.Model) -> int:
     Target.parse("cpu").apply(model)
     return sum(node.op.type == "Power" for node in model.nodes())
 
@@ -28,6 +33,16 @@ def plain() -> tuple[str, bytes]:
 
 def test_the_rule_itself(plain: tuple[str, bytes]) -> None:
     assert rooted(*plain) == 1
+
+
+@pytest.mark.parametrize(("steps", "roots"), [(5, 1), (3, 0), (7, 0)])
+def test_a_number_of_steps(steps: int, roots: int) -> None:
+    """The plug-in takes as many steps as there are queries, here 5."""
+    model = converter.convert_model(gated_delta_rule(), target="any")
+    model.reshape({node.end_names[0]: [-1, 5, -1] for node in model.parameters if node.end_names[0] != "state"})
+    (loop,) = (node for node in model.nodes() if node.op.type == "Loop")
+    loop.replace_input(0, constant(np.array(steps), "i64"))
+    assert rooted_in(model) == roots
 
 
 @pytest.mark.parametrize(

@@ -54,3 +54,11 @@ def test_the_layers_compute_what_the_operation_computes(call: Call, dynamic: boo
         return
     assert not any(type(node.op) is type(call.op) for node in ir.nodes())
     check(call, list(compile_model(ir)(feeds).values()))
+
+
+def test_a_local_response_normalization_over_each_set_of_axes() -> None:
+    """Its window has ``size`` to the power of the number of axes elements."""
+    calls = [call for call in DECOMPOSED if call.op.type == "LRN"]
+    assert {call.arrays[1].size for call in calls} >= {0, 1, 2}
+    for call in calls:
+        test_the_layers_compute_what_the_operation_computes(call, False)
