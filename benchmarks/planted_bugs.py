@@ -277,8 +277,8 @@ BUGS = [
     Bug(
         "`edit`, `optimize`",
         "converter/optimization/source.py",
-        "not bound.shapes and not bound.kinds and not bound.frozen and bound.batch is None",
-        "not bound.shapes and not bound.kinds and bound.batch is None",
+        "not bound.shapes and not bound.element_types and not bound.frozen and bound.batch is None",
+        "not bound.shapes and not bound.element_types and bound.batch is None",
         "tests/editing tests/optimization",
         "tests/optimization/test_what_is_kept.py",
     ),

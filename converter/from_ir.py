@@ -50,7 +50,7 @@ def apply_options(model: Model, options: Options, *, static: bool) -> Mapping[st
     _reshape(model, inputs, bound)
     for name in bound.frozen:
         _freeze(model, inputs.pop(name), bound, name)
-    for name, element_type in bound.kinds.items():
+    for name, element_type in bound.element_types.items():
         _retype(model, inputs[name], element_type)
     if bound.outputs is not None:
         cut_outputs(model, bound.outputs)
@@ -70,7 +70,7 @@ def _with_first_names(options: Options, names: Mapping[str, str]) -> Options:
         renamed(options.frozen),
         options.outputs,
         options.batch,
-        renamed(options.kinds),
+        renamed(options.element_types),
         tuple(names.get(name, name) for name in options.named),
         options.unnamed,
         options.stateful,

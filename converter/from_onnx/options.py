@@ -23,7 +23,7 @@ class Options:
     frozen: Mapping[str, Array] = field(default_factory=dict)
     outputs: tuple[str, ...] | None = None
     batch: int | None = None
-    kinds: Mapping[str, ElementType] = field(default_factory=dict)
+    element_types: Mapping[str, ElementType] = field(default_factory=dict)
     named: tuple[str, ...] = ()
     """Inputs that are listed by name only."""
     unnamed: tuple[InputSpec, ...] = ()
@@ -35,13 +35,15 @@ class Options:
 
         Raises :class:`OptionError` where a name is not known, with suggestions, or inputs are missing.
         """
-        for name in [*self.shapes, *self.kinds, *self.frozen, *self.named]:
+        for name in [*self.shapes, *self.element_types, *self.frozen, *self.named]:
             if name not in input_names:
                 raise OptionError(f"the model has no input '{name}'{suggestions(name, input_names)}")
-        both = (set(self.shapes) | set(self.kinds)) & set(self.frozen)
+        both = (set(self.shapes) | set(self.element_types)) & set(self.frozen)
         if both:
             raise OptionError(f"input '{min(both)}' is given a shape and a value; one of them is enough")
-        free = [name for name in input_names if name not in {*self.shapes, *self.kinds, *self.frozen, *self.named}]
+        free = [
+            name for name in input_names if name not in {*self.shapes, *self.element_types, *self.frozen, *self.named}
+        ]
         if len(self.unnamed) > len(free):
             raise OptionError(
                 f"{len(self.unnamed)} shapes or types are given without a name, but the model has {len(free)} inputs "
@@ -50,7 +52,9 @@ class Options:
         taken = list(zip(free, self.unnamed))
         shapes = {name: spec.shape for name, spec in taken if spec.shape is not None}
         types_by_input = {name: spec.element_type for name, spec in taken if spec.element_type is not None}
-        return replace(self, shapes={**self.shapes, **shapes}, kinds={**self.kinds, **types_by_input}, unnamed=())
+        return replace(
+            self, shapes={**self.shapes, **shapes}, element_types={**self.element_types, **types_by_input}, unnamed=()
+        )
 
     def shape_of(self, name: str, declared: PartialShape) -> PartialShape:
         """The shape that the input is to have."""

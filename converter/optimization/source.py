@@ -363,7 +363,7 @@ def _with_inputs(file: OnnxFile, options: Options) -> OnnxFile:
     graph = file.proto.graph
     defaults = {tensor.name for tensor in graph.initializer}
     bound = options.bound([value.name for value in graph.input if value.name not in defaults])
-    if not bound.shapes and not bound.kinds and not bound.frozen and bound.batch is None:
+    if not bound.shapes and not bound.element_types and not bound.frozen and bound.batch is None:
         return file
     inputs, constants = list[ValueInfoProto](), list(graph.initializer)
     for value in graph.input:
@@ -372,7 +372,7 @@ def _with_inputs(file: OnnxFile, options: Options) -> OnnxFile:
             continue
         tensor = value.type.tensor_type
         shape = declared_shape(value.type)
-        element_type = bound.kinds.get(value.name) or element_type_of(tensor.elem_type)
+        element_type = bound.element_types.get(value.name) or element_type_of(tensor.elem_type)
         if value.name in bound.frozen:
             constants.append(_constant(value.name, bound.frozen_tensor(value.name, element_type, shape)))
             continue

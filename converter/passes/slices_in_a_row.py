@@ -2,8 +2,8 @@
 
     x -> Slice(0: of axis 1 by 2) -> Slice(1: of axis 2 by 2)      becomes      x -> Slice([0:, 1:] of axes [1, 2] by 2)
 
-Bounds are constant. A slice that several slices read is left out where all of them take its bounds over: Swin puts
-four patches together this way.
+All bounds must be constant. A slice that several slices read is removed where each of them can apply its bounds as
+well, as in Swin Transformer, whose patch merging takes four slices of one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ir_runtime.rewriting import Builder, NotMatched, Replacement, fail
 from .registry import passes
 
 _MOST_READERS = 16
-"""Each of them looks at all."""
+"""Each of them checks all others: more would take quadratic time."""
 
 
 @passes.replaces("slices_in_a_row")

@@ -60,7 +60,7 @@ class Preprocess:
             object.__setattr__(self, name, _numbers(name, getattr(self, name)))
         for name in ("layout", "model_layout"):
             object.__setattr__(self, name, parse_layout(getattr(self, name)))
-        object.__setattr__(self, "element_type", _kind_name(self.element_type))
+        object.__setattr__(self, "element_type", _type_name(self.element_type))
         if self.scale is not None and any(value == 0 for value in self.scale):  # type: ignore[union-attr]
             raise ConversionError("scale divides the input, so that it cannot be 0")
         _choice("resize", self.resize, RESIZES)
@@ -108,7 +108,7 @@ class Postprocess:
     def __post_init__(self) -> None:
         for name in ("layout", "model_layout"):
             object.__setattr__(self, name, parse_layout(getattr(self, name)))
-        object.__setattr__(self, "element_type", _kind_name(self.element_type))
+        object.__setattr__(self, "element_type", _type_name(self.element_type))
         if self.layout is not None and self.model_layout is None:
             raise ConversionError(f"an output in the layout {self.layout} needs the model's layout, too: model_layout")
 
@@ -149,7 +149,7 @@ def _numbers(name: str, values: Any) -> tuple[float, ...] | None:
     return numbers
 
 
-def _kind_name(requested_type: Any) -> str | None:
+def _type_name(requested_type: Any) -> str | None:
     if requested_type is None:
         return None
     if isinstance(requested_type, ElementType):

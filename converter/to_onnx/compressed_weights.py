@@ -16,7 +16,7 @@ from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.records import record
 
-_KINDS = ("u4", "i4", "u8", "i8")
+_TYPES = ("u4", "i4", "u8", "i8")
 
 
 @record
@@ -67,7 +67,7 @@ def compressed_weights(output: Output) -> CompressedWeights | None:
                 return None
             source = source.inputs[0].node
         stored = _constant(source.inputs[0].node) if isinstance(source.op, Convert1) else None
-        if stored is None or stored.element_type.name not in _KINDS:
+        if stored is None or stored.element_type.name not in _TYPES:
             return None
         points = None if zero is None else _zero_points(zero, stored, factor)
         if zero is not None and points is None:

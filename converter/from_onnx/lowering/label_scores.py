@@ -47,8 +47,8 @@ def _probit(shares: Expression) -> Expression:
     return centred.sign() * (root + root).sqrt()
 
 
-def of_two_shares(ctx: Context, transform: str) -> None:
-    """Refuses the transform that leaves one of two labels without a score, where they share one."""
+def refuse_probit_of_two_labels(ctx: Context, transform: str) -> None:
+    """Refuse the transform that leaves one of two labels without a score, where both share one."""
     if transform == "PROBIT":
         raise ctx.unsupported(
             "post_transform 'PROBIT' of the one score of two labels: onnxruntime does not write the second one"
@@ -68,7 +68,7 @@ def chosen(condition: Expression, labels: Sequence[int]) -> Expression:
 
 
 def no_strings(ctx: Context, **values: object) -> None:
-    """Refuses attributes that hold strings."""
+    """Refuse attributes that hold strings."""
     for name, value in values.items():
         if value:
             raise ctx.unsupported(f"'{name}' holds strings, with which the IR's layers do not compute")

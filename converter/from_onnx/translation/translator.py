@@ -96,7 +96,9 @@ class _ModelGraph:
         if not value.type.has("tensor_type"):
             raise UnsupportedModelError(f"input '{value.name}' is not a tensor, and the IR carries nothing but tensors")
         try:
-            element_type = self._options.kinds.get(value.name) or element_type_of(value.type.tensor_type.elem_type)
+            element_type = self._options.element_types.get(value.name) or element_type_of(
+                value.type.tensor_type.elem_type
+            )
             shape = declared_shape(value.type)
         except (UnsupportedModelError, InvalidModelError) as error:
             raise type(error)(f"input '{value.name}': {error}") from error

@@ -28,7 +28,7 @@ from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.records import record
 from ir_runtime.rewriting import PassTrace, UniqueNames, fail
 
-_KINDS = (element_types.u8, element_types.i8, element_types.u4, element_types.i4)
+_TYPES = (element_types.u8, element_types.i8, element_types.u4, element_types.i4)
 
 
 @openvino_cpu.register("fake_quantize", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
@@ -76,7 +76,7 @@ def _constant(value: Output) -> Array | None:
 
 def _match_quantization(node: Node) -> Quantised | None:
     """The parts of a quantisation that ends in ``node``."""
-    if not isinstance(node.op, Convert1) or node.op.destination_type not in _KINDS:
+    if not isinstance(node.op, Convert1) or node.op.destination_type not in _TYPES:
         return None
     element_type, clamp = node.op.destination_type, node.inputs[0].node
     if not isinstance(clamp.op, Clamp1) or (clamp.op.min, clamp.op.max) != element_type.limits:

@@ -13,7 +13,7 @@ from ir_runtime.graph import Node, Operation, Output, element_types
 from ir_runtime.operations.attention import ScaledDotProductAttention13, is_no_mask
 from ir_runtime.operations.elementwise import Select1
 
-_KINDS = (element_types.f32, element_types.f16, element_types.bf16)
+_TYPES = (element_types.f32, element_types.f16, element_types.bf16)
 """The types that onnxruntime's Attention computes without a loss."""
 
 
@@ -94,7 +94,7 @@ def _is_plain(ctx: Context, node: Node, mask: Output | None) -> bool:
     """
     query, sources = node.inputs[0], _grouped_sources(node)
     shapes = [source.shape for source in (query, *sources)]
-    if query.element_type not in _KINDS or not all(shape.has_rank and shape.rank == 4 for shape in shapes):
+    if query.element_type not in _TYPES or not all(shape.has_rank and shape.rank == 4 for shape in shapes):
         return False
     if any(size.is_static and size.value == 0 for shape in shapes for size in shape.dims):
         return False

@@ -17,7 +17,7 @@ from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.movement import Concat1
 
-_KINDS = (element_types.f32, element_types.f16)
+_TYPES = (element_types.f32, element_types.f16)
 
 
 class _Cache(NamedTuple):
@@ -64,7 +64,7 @@ def group_query_attention(ctx: Context, op: ScaledDotProductAttention13) -> Valu
         scale = known_number(ctx, ctx.value(node.inputs[4]))
         if scale is None or scale == 0:  # a factor of 0 means the default one
             return None
-    is_fitting = is_broadcast_to_scores(ctx, node.inputs[3], query, keys.present) and query.element_type in _KINDS
+    is_fitting = is_broadcast_to_scores(ctx, node.inputs[3], query, keys.present) and query.element_type in _TYPES
     presents = [ctx.value(cache.present) for cache in (keys, values)]
     inputs = [ctx.value(source) for source in (query, keys.new, values.new)]
     if not is_fitting or any(_depends_on(value, presents) for value in (*inputs, mask)):

@@ -22,7 +22,7 @@ from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
 from ir_runtime.rewriting import Match, NotMatched, Pattern, anything, constant, either, layer, number
 
-_KINDS = (element_types.f32, element_types.f16)
+_TYPES = (element_types.f32, element_types.f16)
 _RANK = 4
 _SELECTIONS = (Slice8, Split1, StridedSlice1, VariadicSplit1)
 _GATHERS = (Gather1, Gather7, Gather8)
@@ -323,7 +323,7 @@ def _angles(ctx: Context, angles: Output, rotation: _Rotation, heads_at: int) ->
 
 
 def _write(ctx: Context, rotation: _Rotation | None, are_heads_merged: bool = False) -> Value | None:
-    if rotation is None or rotation.source.shape.rank != _RANK or rotation.source.element_type not in _KINDS:
+    if rotation is None or rotation.source.shape.rank != _RANK or rotation.source.element_type not in _TYPES:
         return None
     heads_at, width = _axis_of_heads(rotation), rotation.stop - rotation.start
     if heads_at is None or (rotation.are_whole and not all(map(_has_equal_halves, (rotation.cos, rotation.sin)))):

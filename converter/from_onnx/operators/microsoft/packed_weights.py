@@ -16,7 +16,7 @@ from ir_runtime.operations import matmul, movement, slicing
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 
-_KINDS = {2: element_types.u2, 4: element_types.u4, 8: element_types.u8}
+_TYPES = {2: element_types.u2, 4: element_types.u4, 8: element_types.u8}
 
 
 def _packed(ctx: Context, value: Output, element_type: ElementType, shape: tuple[int, ...], name: str) -> Output:
@@ -76,12 +76,12 @@ def unpacked_weights(
 
     Packed zero points are as many lists as there are rows, or ``zero_point_lists``; each list begins at a byte.
     """
-    if bits not in _KINDS:
+    if bits not in _TYPES:
         raise ctx.unsupported(f"weights may have 2, 4 or 8 bits, but have {bits}")
     rows, width = shape
     if block_size < 1 or width < 1:
         raise ctx.invalid(f"K and block_size must be positive, but are {width} and {block_size}")
-    packed_type, blocks = _KINDS[bits], -(-width // block_size)
+    packed_type, blocks = _TYPES[bits], -(-width // block_size)
     weights = in_type(ctx, _packed(ctx, packed, packed_type, (rows, blocks, block_size), name), element_type)
     zero = _zero_points(ctx, zero_points, packed_type, rows, blocks, weights, zero_point_lists or rows)
     weights = layers.subtract(ctx, weights, zero)

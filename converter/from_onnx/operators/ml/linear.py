@@ -10,7 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.from_onnx.lowering.label_scores import chosen, greatest, no_strings, of_two_shares, real, transformed
+from converter.from_onnx.lowering.label_scores import (
+    chosen,
+    greatest,
+    no_strings,
+    real,
+    refuse_probit_of_two_labels,
+    transformed,
+)
 from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import ML
 from converter.onnx_file.messages import TensorProto
@@ -269,7 +276,7 @@ def linear_classifier(
         return greatest(scores, labels), transformed(ctx, scores, post_transform)
     if len(labels) != 2:
         raise ctx.unsupported(f"{len(labels)} labels for a single score are not supported")
-    of_two_shares(ctx, post_transform)
+    refuse_probit_of_two_labels(ctx, post_transform)
     positive = chosen(scores.greater(0), labels)
     # onnxruntime turns a single score into a probability, or leaves it.
     keeps_scores = post_transform in ("NONE", "SOFTMAX", "SOFTMAX_ZERO")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.from_onnx.lowering.label_scores import greatest, no_strings, of_two_shares, transformed
+from converter.from_onnx.lowering.label_scores import greatest, no_strings, refuse_probit_of_two_labels, transformed
 from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import ML
 from ir_runtime.graph import Array, InputMap, Model, OutputMap, SubGraph, make_node
@@ -213,7 +213,7 @@ def _votes(scores: Expression, pairs: Sequence[tuple[int, int]], count: int) -> 
 
 def _both_scores(ctx: Context, score: Expression, transform: str) -> Expression:
     """Two scores ``[n, 2]`` of the one of a pair ``[n, 1]``."""
-    of_two_shares(ctx, transform)
+    refuse_probit_of_two_labels(ctx, transform)
     if transform == "NONE":
         return concat([-score, score], 1)
     if transform == "LOGISTIC":

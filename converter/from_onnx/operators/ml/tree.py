@@ -13,7 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from converter.from_onnx.lowering.label_scores import chosen, greatest, no_strings, of_two_shares, real, transformed
+from converter.from_onnx.lowering.label_scores import (
+    chosen,
+    greatest,
+    no_strings,
+    real,
+    refuse_probit_of_two_labels,
+    transformed,
+)
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import ML
 from converter.onnx_file.messages import TensorProto
@@ -220,7 +227,7 @@ def _of_two(
     if column == 1:
         class_scores = transformed(ctx, concat([score * 0, score], 1), transform)
     else:
-        of_two_shares(ctx, transform)
+        refuse_probit_of_two_labels(ctx, transform)
         single = transform == "LOGISTIC"
         class_scores = concat([1 - score if is_share and not single else -score, score], 1)
         if single:
