@@ -142,6 +142,8 @@ ORDER = [
           reason="sees the bodies of loops in their last form", contract=EXACT),
     Entry("loop_inputs_in_place", ["Loop5", "TensorIterator1"], ["target"], after=["loop_states_in_shared_memory"],
           reason="sees the bodies of loops in their last form", contract=EXACT),
+    Entry("if_outputs_in_reused_memory", ["If8"], ["target"], after=["loop_inputs_in_place"],
+          reason="sees the layers that read the outputs in their last form", contract=EXACT),
     Entry("gated_delta_net_loops", ["Loop5"], ["target"], after=["loop_states_in_shared_memory"],
           reason="other rules fold the root of a dimension, which it emits on purpose, and change bodies",
           contract=within(2, "the scale is a product and a quotient")),

@@ -48,7 +48,37 @@ def exchanged() -> Probe:
     return several([node], feeds, {"n": np.array(3)}, {name: array.shape for name, array in feeds.items()})
 
 
+def chosen(following: str) -> Callable[[], Probe]:
+    """An If with outputs of dynamic dimensions, and layers that read them and compute y."""
+
+    def build() -> Probe:
+        model = onnx.parser.parse_model(
+            f"""<ir_version: 9, opset_import: ["" : 17]>
+            g (float[n] x, bool c) => (y) {{
+              p, q = If (c) <then_branch = a () => (float[n] t, float[n] u) {{ t = Abs (x) u = Sin (x) }},
+                             else_branch = b () => (float[n] v, float[n] w) {{ v = Neg (x) w = Cos (x) }}>
+              {following}
+            }}"""
+        )
+        return model, {"x": numbers(7), "c": np.array(True)}
+
+    return build
+
+
+NESTED = """y = If (c) <then_branch = d () => (float[m] e) {
+  f = If (c) <then_branch = g () => (float[n] h) { h = Abs (x) }, else_branch = i () => (float[n] j) { j = Neg (x) }>
+  k = Concat <axis = 0> (f, f, f) l = Softmax (k) e = Relu (l) }, else_branch = s () => (float[n] r) { r = Neg (x) }>"""
 LOOPED = [
+    Row(
+        "if_outputs_in_reused_memory: both outputs",
+        chosen("k = Concat <axis = 0> (p, q, p) s = Softmax (k) y = Relu (s)"),
+        "If Concat SoftMax ReLU Negative Cos Abs Sin",
+    ),
+    Row(
+        "if_outputs_in_reused_memory: in a body",
+        chosen(NESTED),
+        "If Negative If Concat SoftMax ReLU Negative Abs",
+    ),
     Row(
         "loop_states_in_shared_memory: a sum in the memory of a slice",
         scanned([helper.make_node("Add", ["row", "s"], ["t"])], ["s"], ["t"]),
