@@ -318,13 +318,17 @@ ROWS = [
 
 def test_every_option_has_words() -> None:
     names = {str(option.name) for line in LINES for option in options_of(line.command)}
-    assert names <= WORDS.keys()
-    assert {line.command for line in LINES} == set(main.commands)
+    assert not names - WORDS.keys(), (
+        "add to WORDS, for each of these, the words that set another value than the default"
+    )
+    assert {line.command for line in LINES} == set(main.commands), "add a line for each command to LINES"
 
 
 def test_every_branch_has_a_line() -> None:
     taken = {(line.command, branch) for line in LINES for branch in line.branches}
-    assert taken == {(command, branch) for command, branches in BRANCHES.items() for branch in branches}
+    existing = {(command, branch) for command, branches in BRANCHES.items() for branch in branches}
+    assert not existing - taken, "add to LINES, for each of these branches, a command line that takes it"
+    assert not taken - existing, "LINES names branches that converter/command_line/branches.py does not have"
 
 
 def test_a_branch_names_parameters() -> None:
@@ -357,9 +361,12 @@ def test_an_option_is_used_or_refused(
     plain = BASELINES[line.words, as_json]
     key = str(option.name), line.words
     if key in NO_EFFECT and not (as_json and key in SEEN_IN_JSON):
-        assert result == plain
+        assert result == plain, f"{words} differs now from {base}: take it off NO_EFFECT"
     else:
-        assert result != plain, f"{WORDS[str(option.name)]} is ignored"
+        assert result != plain, (
+            f"{words} does the same as {base}: refuse the option there (unused_in of its field), or name it in "
+            f"NO_EFFECT with the reason"
+        )
 
 
 def _branches(line: Line, option: click.Option, as_json: bool) -> Sequence[str]:

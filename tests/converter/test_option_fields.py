@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 
 import converter
 from converter.command_line.preprocessing import PreprocessingOptions
+from converter.equivalence import rederivation
 from converter.export_options import ExternalData
 from converter.options import SWITCH, json_schema, on_command_line, parameter_of, summary
 from tests.converter.test_command_options import onnx2ir
@@ -47,7 +48,19 @@ NEEDED = {"symmetric": {"compress": "int8"}}
 def test_a_switch_becomes_a_bool(cls: type, entry: Field[Any]) -> None:
     """The record in an IR has no values of NumPy."""
     options = cls(**{entry.name: np.bool_(not entry.default), **NEEDED.get(entry.name, {})})
-    assert getattr(options, entry.name) is (not entry.default)
+    value = getattr(options, entry.name)
+    assert value is (not entry.default), (
+        f"{entry.name} is {value!r}: make it a bool in converter/option_values.py, as "
+        f'"{entry.name}": bool(options.{entry.name})'
+    )
+
+
+def test_a_recorded_conversion_can_be_repeated_with_each_option() -> None:
+    names = {entry.name for entry in dataclasses.fields(converter.ConversionOptions) if entry.init}
+    repeatable = {*rederivation._REPEATABLE, *rederivation._WITHOUT_VALUES, "preprocess", "postprocess"}
+    assert not names - repeatable, (
+        "add these to _REPEATABLE of converter/equivalence/rederivation.py, and rows to tests/converter/test_derivation.py"
+    )
 
 
 ON_COMMAND_LINE = (*CLASSES, PreprocessingOptions)

@@ -52,12 +52,15 @@ def same(
 ) -> None:
     """Kernels or none: the same numbers, the inputs untouched, and once more with buffers that are in use.
 
-    ``fallbacks`` are the types of layers whose kernels leave these very arrays to ``evaluate``: those and no others.
-    With None any kernel may.
+    ``kernels`` is how many steps of the plan have a kernel (a chain of elementwise layers is one step), None for any
+    number. ``fallbacks`` are the types of layers whose kernels leave these very arrays to ``evaluate``: those and no
+    others. With None any kernel may.
     """
     fast = compile_model(model, threads=2)
     if kernels is not None:
-        assert sum(step.kernel is not None for step in fast._calls.plan_for_any_shapes().steps) == kernels
+        steps = [(step.type, step.kernel is not None) for step in fast._calls.plan_for_any_shapes().steps]
+        count = sum(has_kernel for _, has_kernel in steps)
+        assert count == kernels, f"{count} of the plan's steps have a kernel, but kernels={kernels}: {steps}"
     kept = [value.copy() for value in inputs]
     expected = compile_model(model, optimize=False)(list(inputs)).to_list()
     for number in range(4):
@@ -75,7 +78,7 @@ def same(
     for value, before in zip(inputs, kept):
         np.testing.assert_array_equal(value, before)
     if fallbacks is not None:
-        assert set(fast.fallbacks) == set(fallbacks)
+        assert set(fast.fallbacks) == set(fallbacks), "name in fallbacks= the layers whose kernels return None"
 
 
 def called_at_once(compiled: CompiledModel, x: Sequence[Array], times: int) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir_runtime import ExecutionError, Model, ModelError, compile_model
+from ir_runtime import ExecutionError, InternalError, Model, ModelError, compile_model
 from ir_runtime.execution import calls
-from ir_runtime.execution.kernels import elementwise_chains, recurrent, threads
+from ir_runtime.execution.kernels import elementwise_chains, recurrent, registry, threads
 from ir_runtime.execution.static_plans import plan, product_calls
 from ir_runtime.graph.model import Output
 from ir_runtime.rewriting.builder import Builder
@@ -49,6 +49,15 @@ def test_special_numbers(name: str) -> None:
     model = model_of(lambda b, v: b.emit(op(name, **UNARY[name]), v), [SPECIAL])
     fast, slow = compile_model(model)([SPECIAL])[0], compile_model(model, optimize=False)([SPECIAL])[0]
     np.testing.assert_allclose(fast, slow, rtol=2e-6, atol=1e-37)
+
+
+@pytest.mark.parametrize(
+    ("operation", "message"), [("Mish-4", "Mish-4 has a formula .* change the formula"), ("MVN-6", "registered twice")]
+)
+def test_a_kernel_that_would_never_run_is_refused(operation: str, message: str) -> None:
+    name, opset = operation.split("-")
+    with pytest.raises(InternalError, match=message):
+        registry.kernel(type(op(name, int(opset))))(lambda node, site: None)
 
 
 def test_gelu_by_tanh() -> None:

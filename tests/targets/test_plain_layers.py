@@ -23,6 +23,11 @@ from tests.targets.installed import NEEDED
 from tests.targets.probes import ALL, CRASHING, REFUSED, WRONG
 from tests.targets.probes.rows import Probe, Row
 
+NEEDED_RULE = (
+    "the plug-in fails on the plain layers; where this passes, it does not: give the rule until, or the row other values "
+    "(rows of slow layers belong in tests/targets/speed_probes.py)"
+)
+
 
 def expected(row: Row, probe: Probe) -> list[np.ndarray[Any, Any]]:
     return list(row.expected) if row.expected is not None else run_onnxruntime(*probe)
@@ -34,7 +39,7 @@ def test_the_plain_layers_are_the_operator(row: Row) -> None:
     made = converter.convert_model(model, target="any")
     others = ("Const", "Parameter", "Result")
     layers = [node.op.type for part in made.all_models() for node in part.nodes() if node.op.type not in others]
-    assert " ".join(layers) == row.layers
+    assert " ".join(layers) == row.layers, "name the layers of target='any' in the row"
     actual = run_numpy(ir_runtime.model_to_bytes(made), feeds)
     for value, want in zip(actual, expected(row, (model, feeds)), strict=True):
         assert_close(value, want)
@@ -45,7 +50,7 @@ def test_the_rules_make_the_plug_in_right(row: Row) -> None:
     model, feeds = row.build()
     check_node(model, feeds, expected(row, (model, feeds)))
     found = convert(model)
-    assert found.rules.get(row.rule)
+    assert found.rules.get(row.rule), f"the rule {row.rule} does not apply to its row; -v shows the reasons"
 
 
 def test_tables_of_two_bits_stay_stored() -> None:
@@ -78,7 +83,7 @@ def test_the_plug_in_computes_the_plain_layers_of_rules_that_it_does_not_need() 
 
 
 @pytest.mark.parametrize("row", needed(WRONG), ids=str)
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the row's rule is needed")
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason=NEEDED_RULE)
 def test_the_plug_in_computes_the_plain_layers(row: Row) -> None:
     run_plain(row)
 
@@ -89,7 +94,7 @@ DEPENDS_ON_PROCESSOR = {"layers_of_narrow_types: bf16 in groups"}
 
 def _refused(row: Row) -> Any:
     is_strict = row.name not in DEPENDS_ON_PROCESSOR
-    mark = pytest.mark.xfail(strict=is_strict, raises=RuntimeError, reason="the row's rule is needed")
+    mark = pytest.mark.xfail(strict=is_strict, raises=RuntimeError, reason=NEEDED_RULE)
     return pytest.param(row, marks=mark, id=str(row))
 
 
@@ -99,7 +104,7 @@ def test_the_plug_in_takes_the_plain_layers(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", needed(CRASHING), ids=str)
-@pytest.mark.xfail(strict=True, raises=subprocess.CalledProcessError, reason="the row's rule is needed")
+@pytest.mark.xfail(strict=True, raises=subprocess.CalledProcessError, reason=NEEDED_RULE)
 def test_the_plug_in_survives_the_plain_layers(row: Row) -> None:
     """In a process of its own."""
     script = (

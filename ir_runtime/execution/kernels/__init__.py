@@ -17,7 +17,7 @@ import_modules_of(__name__)
 
 def is_arithmetic(op: Operation) -> bool:
     """True if there may be a kernel or a formula for the operation: it then computes in float32."""
-    return has_kernel(op) or has_formula(op)
+    return has_kernel(op) or has_formula(type(op))
 
 
 __all__ = ["Kernel", "Prepared", "Site", "Step", "has_kernel", "is_arithmetic", "prepare"]

@@ -37,9 +37,9 @@ def formula_of(node: Node, constants: Constants) -> Formula | None:
     return maker(node.op, constants)
 
 
-def has_formula(op: Operation) -> bool:
+def has_formula(operation: type[Operation]) -> bool:
     """True if there may be a formula for layers of this operation."""
-    return type(op) in _FORMULAS
+    return operation in _FORMULAS
 
 
 def _formula(*operations: type[Operation]) -> Callable[[Any], Any]:

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ir_runtime.errors import InternalError
 from ir_runtime.graph import Array, Node, Output, PartialShape, element_types
 from ir_runtime.graph.operation import Operation, TensorType
 from ir_runtime.records import record
 
+from .formulas import has_formula
 from .threads import Workers
 
 Kernel = Callable[..., "Array | tuple[Array, ...] | None"]
@@ -111,10 +113,20 @@ _FUSIONS: list[Fusion] = []
 
 
 def kernel(*operations: type[Operation]) -> Callable[[Maker], Maker]:
-    """Decorator: registers a function that prepares the kernels for nodes of these operations."""
+    """Decorator: registers a function that prepares the kernels for nodes of these operations.
+
+    Raises :class:`InternalError` for an operation that has a kernel or a formula: chains would claim its nodes first.
+    """
 
     def register(maker: Maker) -> Maker:
         for operation in operations:
+            if has_formula(operation):
+                raise InternalError(
+                    f"{operation.type}-{operation.opset} has a formula (kernels/formulas.py), before which a kernel "
+                    f"would never run: change the formula, or remove it"
+                )
+            if operation in _MAKERS:
+                raise InternalError(f"the kernel of {operation.type}-{operation.opset} is registered twice")
             _MAKERS[operation] = maker
         return maker
 
