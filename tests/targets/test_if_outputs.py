@@ -12,6 +12,8 @@ from tests.engines import EXACT, assert_close, core, run_compiled, run_onnxrunti
 
 IF = """p = If (c) <then_branch = a () => (float[{dims}] t) {{ t = Abs (x) }},
                    else_branch = b () => (float[{dims}] e) {{ e = Neg (x) }}>"""
+AGAIN = """q = If (c) <then_branch = d () => (float[m] f) { f = Concat <axis = 0> (p, p) },
+                       else_branch = g () => (float[m] h) { h = Exp (p) }>"""
 TRIPLED = "k = Concat <axis = 0> (p, p, p) s = Softmax (k) y = Relu (s)"
 
 
@@ -29,10 +31,11 @@ def model_of(dims: str, following: str, outputs: str) -> onnx.ModelProto:
         ("n, m", "w = Transpose <perm = [1, 0]> (p) " + TRIPLED.replace("(p, p, p)", "(w, w, w)"), "y", 1),
         ("n", TRIPLED, "p, y", 0),
         ("n", "", "p", 0),
+        ("n", AGAIN + TRIPLED.replace("(p, p, p)", "(q, q, q)"), "y", 1),
     ],
 )
 def test_lengths_that_grow(dims: str, following: str, outputs: str, copies: int) -> None:
-    """The memory of an output that the caller gets is not reused."""
+    """The memory of an output that the caller gets, or that another If reads, is not reused too early."""
     model = model_of(dims, following, outputs)
     conversion = convert(model)
     assert conversion.rules.get("if_outputs_in_reused_memory", 0) == copies

@@ -38,11 +38,16 @@ def if_outputs_in_reused_memory(model: Model, trace: PassTrace) -> int:
 
 
 def _may_be_lost(output: Output, *, is_main: bool) -> bool:
-    """True for dynamic dimensions, unless the memory is that of a result: the caller's, which is not reused."""
+    """True for dynamic dimensions that a layer reads.
+
+    The memory of a model's result is the caller's, which is not reused. Another If runs before the memory for what
+    follows it is allocated.
+    """
     if output.shape.is_static or not output.shape.has_rank or output.element_type is element_types.string:
         return False
-    results = [reader.op.role == "result" for reader in output.uses]
-    return not (any(results) if is_main else all(results))
+    if is_main and any(reader.op.role == "result" for reader in output.uses):
+        return False
+    return not all(reader.op.role == "result" or isinstance(reader.op, If8) for reader in output.uses)
 
 
 def _copy(builder: Builder, node: Node, output: Output) -> None:
