@@ -51,10 +51,9 @@ def _may_be_lost(output: Output, *, is_main: bool) -> bool:
 
 
 def _copy(builder: Builder, node: Node, output: Output) -> None:
-    readers, rank = list(output.uses), output.shape.rank
+    rank = output.shape.rank
     builder.begin(node)
-    starts, steps = builder.constant([0] * rank), builder.constant([1] * rank)
-    copy = builder.emit(Slice8(), output, starts, shape_of(builder, output), steps)
-    for reader in readers:
-        if reader.op.role != "result":
-            reader.replace_inputs([copy if source is output else source for source in reader.inputs])
+    size = shape_of(builder, output)
+    copy = builder.emit(Slice8(), output, builder.constant([0] * rank), size, builder.constant([1] * rank))
+    results = [reader for reader in output.uses if reader.op.role == "result"]
+    output.replace_by(copy, keep=[size.node, copy.node, *results], move_names=False)
