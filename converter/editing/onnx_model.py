@@ -368,11 +368,15 @@ def _inner(node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
 
 
 def _forget_types(node: onnx.NodeProto) -> None:
-    """Remove the shapes that the bodies of a node declare, which may follow from those around them."""
+    """Remove the shapes that the bodies of a node declare, which may follow from those around them.
+
+    Scalars stay scalars: they have no dimensions to change, and onnxruntime loads no Loop without the shapes of the
+    iteration number and of the condition.
+    """
     for body in graphs_in(node):
         body.ClearField("value_info")
         for value in (*body.input, *body.output):
-            if value.type.HasField("tensor_type"):
+            if value.type.HasField("tensor_type") and value.type.tensor_type.shape.dim:
                 value.type.tensor_type.ClearField("shape")
         for inner in body.node:
             _forget_types(inner)

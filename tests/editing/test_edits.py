@@ -106,6 +106,51 @@ def test_shapes_that_bodies_declare_follow_from_an_input() -> None:
         np.testing.assert_array_equal(value, expected)
 
 
+LOOP = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[2] x, int64 n) => (float[2] y, float[k,2] rows) {
+    base = Relu (x)
+    count = Identity (n)
+    y, rows = Loop (count, , x) <body = step (int64 i, bool go, float[2] s) => (bool go_on, float[2] next, float[2] row) {
+        go_on = Identity (go)
+        number = CastLike (i, s)
+        moved = Add (s, base)
+        next = Add (moved, number)
+        row = Identity (next)
+    }>
+}
+"""
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"set_dim": {"x:0": "m"}},
+        {"insert_after": {"base": "Neg()"}},
+        {"insert_after": {"count": "Abs()"}},
+        {"merge": "loop"},
+    ],
+    ids=["set_dim", "insert_after", "insert_after_scalar", "merge"],
+)
+def test_bodies_of_loops_that_read_what_is_edited(edit: dict[str, Any], steps: int) -> None:
+    """The iteration number and the condition stay scalars, without which onnxruntime loads no Loop."""
+    source = onnx.parser.parse_model(LOOP)
+    x = np.float32([1, -2])
+    if "merge" in edit:
+        first = parse("g (float[2] z) => (float[2] half) { half = Neg (z) }")
+        model = converter.edit(first, merge=source, connect={"half": "x"}).to_onnx()
+        values = run(model, {"z": -x, "n": np.array(steps)})
+    else:
+        model = converter.edit(source, **edit).to_onnx()
+        values = run(model, {"x": x, "n": np.array(steps)})
+    base = np.maximum(x, 0) * (-1 if "base" in edit.get("insert_after", {}) else 1)
+    rows = [np.float32(x + step * base + step * (step - 1) / 2) for step in range(1, steps + 1)]
+    assert len(values["rows"]) == steps  # of no rows onnxruntime knows the length only where it is declared
+    for value, expected in zip(values["rows"], rows):
+        np.testing.assert_array_equal(value, expected)
+    np.testing.assert_array_equal(values["y"], rows[-1] if steps else x)
+
+
 def test_weights_of_bodies_and_of_constant_nodes() -> None:
     value = np.arange(4, dtype=np.float32)
     source = parse("""net (float[4] x, bool flag) => (float[4] y) {
