@@ -283,20 +283,24 @@ def _twice(names: Iterable[str], promise: Promise) -> Iterator[str]:
 
 @invariant("types are what inference finds")
 def _types(model: Model, promise: Promise) -> Iterator[str]:
+    """Infer from the parameters on, as a reader of the file does: bounds of values are not part of a file."""
     for part in model.all_models():
+        types: dict[Output, TensorType] = {}
         for node in part.nodes():
             if node.op.role == "parameter":
+                types.update((output, output.type) for output in node.outputs)
                 continue
-            inputs = [source.type for source in node.inputs]
+            inputs = [types[source] for source in node.inputs]
             try:
                 op = node.op.specialized(inputs) if node.op.subgraphs else node.op
                 inferred = infer_types(op, inputs)
             except ModelError as error:
                 yield f"{node.where}: {error}"
-                continue
+                inferred = [output.type for output in node.outputs]
             if len(inferred) != len(node.outputs):
                 yield f"{node.where} has {len(node.outputs)} outputs, but must have {len(inferred)}"
-                continue
+                inferred = [output.type for output in node.outputs]
+            types.update(zip(node.outputs, inferred))
             for output, inferred_type in zip(node.outputs, inferred):
                 if not _is_as_tight(output.type, inferred_type):
                     yield f"{_label(output)} is declared {output.type}, but inference finds {inferred_type}"

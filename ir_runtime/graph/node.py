@@ -16,6 +16,7 @@ from .element_types import ElementType
 from .operation import Operation, TensorType
 from .shapes import PartialShape
 from .tensor import Tensor
+from .value_ranges import equal_bounds
 
 
 class Edits:
@@ -293,8 +294,13 @@ _set_name = Node.__dict__["name"].__set__
 
 
 def differs(tensor_type: TensorType, other: TensorType) -> bool:
-    """True if two types have different element types or shapes; values and bounds do not count."""
-    return tensor_type.element_type is not other.element_type or tensor_type.shape != other.shape
+    """True if other types may follow from two types: those of readers depend on values, too, where these are known."""
+    if tensor_type.element_type is not other.element_type or tensor_type.shape != other.shape:
+        return True
+    tensor, other_tensor = tensor_type.tensor, other.tensor
+    if tensor is not other_tensor and (tensor is None or other_tensor is None or not tensor.element_type.is_real):
+        return True
+    return not equal_bounds(tensor_type.bounds, other.bounds)
 
 
 def enter_graph(ends: Iterable[Node]) -> None:

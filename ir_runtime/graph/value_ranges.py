@@ -54,6 +54,13 @@ class Bounds:
         return [Dimension(low, high) if low >= 0 else Dimension() for low, high in pairs]
 
 
+def equal_bounds(bounds: Bounds | None, other: Bounds | None) -> bool:
+    """True if both bounds are the same, or neither is known."""
+    if bounds is other or bounds is None or other is None:
+        return bounds is other
+    return np.array_equal(bounds.lower, other.lower) and np.array_equal(bounds.upper, other.upper)
+
+
 def range_of(bounds: Bounds) -> Range:
     """The bounds as Python's integers; a missing one is beyond every number of 64 bits."""
     if bounds.is_exact:

@@ -36,6 +36,33 @@ def test_recorded_steps_give_the_ir_again(row: str, path: Path, tmp_path: Path) 
     assert result.verdict.startswith("derived: ")
 
 
+@pytest.mark.parametrize("dims", ["1,2,n", "1,2,5"])
+@pytest.mark.parametrize("read_again", [False, True])
+@pytest.mark.parametrize(
+    "condition", ["Greater (ws, eps)", "Less (eps, ws)", "GreaterOrEqual (ws, eps)", "Cast <to = 9> (ws)"]
+)
+def test_values_that_a_rule_makes_constant(condition: str, read_again: bool, dims: str, tmp_path: Path) -> None:
+    """A Slice takes all of a constant, which is known when the length is: readers of its values get other shapes."""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[{dims}] x) => (float[p] out, float[q] more) {{
+        s = Shape <start = 2> (x)
+        long = Mul (s, twenty)
+        ws = Slice (w, zero, long, zero)
+        c = {condition}
+        nz = NonZero (c)
+        at = Transpose <perm = [1, 0]> (nz)
+        out = GatherND (w, at)
+        more = {"Compress (ws, c)" if read_again else "Relu (ws)"}
+    }}"""
+    model = onnx.parser.parse_model(text)
+    weights = {"w": np.float32([0, *np.linspace(0.5, 1, 19)]), "eps": np.float32(1e-6)}
+    weights |= {"zero": np.int64([0]), "twenty": np.int64([20])}
+    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in weights.items())
+    onnx.save(model, tmp_path / "m.onnx")
+    converted(tmp_path / "m.onnx", tmp_path)
+    assert converter.derive(tmp_path / "m.xml", tmp_path / "m.onnx").same
+
+
 def test_states_and_their_removal(tmp_path: Path) -> None:
     source = tmp_path / "d.onnx"
     onnx.save(Decoder().build(), source)
