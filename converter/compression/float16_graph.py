@@ -12,13 +12,13 @@ from ir_runtime.graph import Array, ElementType, Model, Node, Output, Tensor, el
 from ir_runtime.graph.invariants import PRECISION
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.activation import Clamp1
-from ir_runtime.operations.elementwise import Comparison, Convert1, Maximum1, Minimum1, Select1
+from ir_runtime.operations.elementwise import Add1, Comparison, Convert1, Maximum1, Minimum1, Select1, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting import UniqueNames, graph_pass
 
 from .float16_constants import constants_of_shapes
-from .half_precision import LARGEST, misfits, to_half
+from .half_precision import LARGEST, SMALLEST, misfits, to_half
 from .quantized_layers import quantized_layers
 
 _INDEX_TYPES = (element_types.i32, element_types.i64, element_types.boolean)
@@ -27,10 +27,14 @@ _LARGEST_OF_MASKS = LARGEST / 2
 """Replaces larger numbers in masks: scores are added to it, and the sum must not be infinite."""
 _MAX_CONSTANT_BYTES = 1 << 12
 """Maximum size of constants in the arithmetic of positions: larger ones are weights."""
+_SUMS = (Add1, Subtract1)
 _OF_INDICES = "it computes from positions, lengths or masks alone: float16 has no whole numbers beyond 2048"
 _OF_SHAPES = "its constants decide shapes or indices"
 QUANTIZED = "it is quantized"
 BEYOND = f"it computes with numbers beyond {LARGEST:.0f}, the largest of float16"
+TINY = "it computes with numbers so small that float16 rounds them by more than 0.1 percent"
+_LARGEST_TINY = SMALLEST / 2
+"""Below it the steps of float16, 2^-24, round a number by up to 2^-10 of it."""
 
 
 @graph_pass("unfold_float16", PRECISION)
@@ -63,10 +67,11 @@ def compute_in_half(
 
     Inputs and outputs, those of bodies included, keep their types. Values computed from positions, lengths and masks
     alone stay in float32 until they meet the data, as float16 does not represent all integers beyond 2048. Layers stay
-    in float32 if they do not take float16, if they are in ``refused`` (name -> reason), if they compute with constants
-    beyond float16's largest number, and if they are quantized. Constants that are only moved or compared are limited
-    to that number. Without ``half_scales`` weights are dequantized to float32. ``quantized`` are inputs that were
-    dequantized before, and outputs that are quantized behind.
+    in float32 if they do not take float16, if they are in ``refused`` (name -> reason), if they are quantized, and if
+    they compute with constants beyond float16's largest number or multiply by ones that it rounds by too much.
+    Constants that are only moved or compared are limited to the largest number. Without ``half_scales`` weights are
+    dequantized to float32. ``quantized`` are inputs that were dequantized before, and outputs that are quantized
+    behind.
 
     Returns the layers that stay in float32, by name, and why.
     """
@@ -118,16 +123,12 @@ class _Halving:
                 self._keep_single(node, self._refused[node.name])
             elif node in self._quantized:
                 self._keep_single(node, QUANTIZED)
-            elif not _only_moves_or_compares(node.op) and any(
-                self._is_convertible(s) and _is_beyond(s) for s in node.inputs
-            ):
-                self._keep_single(node, BEYOND)
-                self._beyond.update(outputs)
             elif node.op.role or node.op.subgraphs:
                 self._keep_single(node)
-            elif not self._convert_to_half(node):
-                of_shapes = any(source.node in self._of_shapes for source in node.inputs)
-                self._keep_single(node, _OF_SHAPES if of_shapes else f"{node.op.type} takes no float16")
+            elif reason := self._convert_to_half(node):
+                self._keep_single(node, reason)
+                if reason is BEYOND:
+                    self._beyond.update(outputs)
 
     def _is_decompression(self, node: Node) -> bool:
         """True for a Convert of a float16 constant to float32."""
@@ -142,23 +143,34 @@ class _Halving:
         is_convert = isinstance(node.op, Convert1) and node.outputs[0] in self._single
         return is_convert and node.inputs[0].tensor is None and node.inputs[0].element_type in _INDEX_TYPES
 
+    def _misfit(self, node: Node) -> str:
+        """Return why float16 does not hold the constants of a layer; empty where it does, or where that is harmless."""
+        if _only_moves_or_compares(node.op):
+            return ""
+        reasons = [misfit_of(s.tensor) for s in node.inputs if s.tensor is not None and self._is_convertible(s)]
+        # A sum loses no more by a tiny summand (an epsilon) than float16 rounds it by.
+        return BEYOND if BEYOND in reasons else TINY if TINY in reasons and not isinstance(node.op, _SUMS) else ""
+
     def _keep_single(self, node: Node, reason: str = "") -> None:
         """Let a layer compute in float32, and note the reason."""
         if reason and not self._single.isdisjoint((*node.inputs, *node.outputs)):
             self.reasons[node.name] = reason
         node.replace_inputs([self._as_single(source) for source in node.inputs])
 
-    def _convert_to_half(self, node: Node) -> bool:
-        """Let a layer compute in float16; return False if it does not take that type."""
+    def _convert_to_half(self, node: Node) -> str:
+        """Let a layer compute in float16; return why it has to stay in float32, or an empty string."""
         is_mask = isinstance(node.op, Select1)
         inputs = [self._as_half(source, is_mask) if self._is_convertible(source) else source for source in node.inputs]
         op = _in_half(node.op)
         try:
             types = infer_types(op, [source.type for source in inputs])
         except ModelError:
-            return False
-        node.update(op, inputs, types)
-        return True
+            of_shapes = any(source.node in self._of_shapes for source in node.inputs)
+            return _OF_SHAPES if of_shapes else f"{node.op.type} takes no float16"
+        misfit = self._misfit(node)
+        if not misfit:
+            node.update(op, inputs, types)
+        return misfit
 
     def _is_convertible(self, source: Output) -> bool:
         return source in self._single and source.node not in self._of_shapes
@@ -205,13 +217,23 @@ def _is_half_constant(source: Output) -> bool:
 
 
 def _is_beyond(source: Output) -> bool:
-    return source.tensor is not None and source.element_type.is_real and is_beyond(source.tensor)
+    return source.tensor is not None and misfit_of(source.tensor) is BEYOND
 
 
-def is_beyond(tensor: Tensor) -> bool:
-    """True if a real tensor has a finite number beyond float16's largest."""
-    is_wide = tensor.element_type in (element_types.f32, element_types.f64)
-    return is_wide and any(misfits(part)[0] for part in tensor.parts())
+def misfit_of(tensor: Tensor) -> str:
+    """Return :data:`BEYOND` or :data:`TINY` for a float32 or float64 tensor that float16 does not hold, else ``""``.
+
+    Beyond is a finite number larger than float16's largest. A tensor is tiny if its largest number is: what is small
+    beside other numbers of a tensor is lost in sums with these.
+    """
+    if tensor.element_type not in (element_types.f32, element_types.f64):
+        return ""
+    largest = 0.0
+    for part in tensor.parts():
+        if misfits(part)[0]:
+            return BEYOND
+        largest = max(largest, float(np.abs(part).max(initial=0)))
+    return TINY if 0 < largest < _LARGEST_TINY else ""
 
 
 def _only_moves_or_compares(op: Operation) -> bool:

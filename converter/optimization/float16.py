@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import helper
 
-from converter.compression.float16_graph import BEYOND, QUANTIZED, half_tensor, is_beyond
+from converter.compression.float16_graph import BEYOND, QUANTIZED, TINY, half_tensor, misfit_of
 from converter.onnx_file import schema_table
 from converter.onnx_file.attribute_values import attribute_value
 from converter.onnx_file.domains import normalize_domain
@@ -105,8 +105,9 @@ def half_node(source: Source, place: int, opset: int, ends: tuple[set[str], set[
         return takes_no_half(node.op_type, opset)
     constants = {name: source.initializers[name] for name in inputs if name in source.initializers}
     tensors = {name: source.file.tensor(proto) for name, proto in constants.items()}
-    if any(map(is_beyond, tensors.values())):
-        return BEYOND
+    misfits = list(filter(None, map(misfit_of, tensors.values())))
+    if misfits:
+        return misfits[0]
     graph, values = Graph(), dict[str, Value]()
     for name in dict.fromkeys(filter(None, node.input)):
         outer_type = element_types.f32 if name in inputs else element_types.dynamic
@@ -159,8 +160,10 @@ def float32_nodes(graph: Graph, reasons: Mapping[str, str], opset: int) -> Itera
         if call.origin and not bodies and call.op_type != "Cast" and not is_half and any((*reads, *returns)):
             schema = schema_table.find(call.op_type, call.domain, opset)
             takes_half = schema is not None and _takes_half(schema, reads, returns)
-            default = "its inputs are of float32" if takes_half else takes_no_half(call.op_type, opset)
-            yield call.name, reasons.get(call.origin, default)
+            reason = reasons.get(call.origin, "its inputs are of float32" if takes_half else "")
+            if not takes_half and reason in ("", BEYOND, TINY):
+                reason = takes_no_half(call.op_type, opset)
+            yield call.name, reason
 
 
 def _takes_half(schema: schema_table.Schema, reads: Sequence[bool], returns: Sequence[bool]) -> bool:

@@ -118,6 +118,34 @@ def test_numbers_beyond_the_largest() -> None:
     np.testing.assert_allclose(values["z"], [[0.01, 0.02, 1, 2]], rtol=1e-3)
 
 
+TINY = "it computes with numbers so small that float16 rounds them by more than 0.1 percent"
+
+
+@pytest.mark.parametrize("dims", ["n,3", "2,3"])
+@pytest.mark.parametrize(
+    ("nodes", "constant", "expected"),
+    [
+        ("[scaled] y = Mul(x, c)", np.float32(1e-8), TINY),
+        ("[scaled] y = Mul(c, x)", np.float32([1e-5]), TINY),
+        ("[scaled] y = Mul(x, c)", np.float32([-1e-8, 0, 3e-7]), TINY),
+        ("[scaled] y = Div(x, c)", np.float32([[2e-6]]), TINY),
+        ("a = Abs(x) [scaled] b = Mul(a, c)  y = Add(b, c)", np.float32(1e-8), TINY),
+        ("[scaled] y = MatMul(x, c)", np.full((3, 2), 1e-7, np.float32), TINY),
+        ("y = Mul(x, c)", np.float32(2**-15), ""),
+        ("y = Mul(x, c)", np.float32([1, 1e-8, 1]), ""),
+        ("y = Add(x, c)", np.float32(1e-8), ""),
+        ("y = Max(x, c)", np.float32(1e-8), ""),
+    ],
+)
+def test_numbers_that_float16_rounds_by_too_much(dims: str, nodes: str, constant: Any, expected: str) -> None:
+    """What is multiplied by them stays in float32; beside larger numbers, and in sums, they do not matter."""
+    rank = "n,2" if "MatMul" in nodes and dims == "n,3" else "2,2" if "MatMul" in nodes else dims
+    model = parse(f"g (float[{dims}] x) => (float[{rank}] y) {{ {nodes} }}", c=constant)
+    factor = 1e-4 if "Div" in nodes else 3e4
+    result = check_half(model, {"x": floats(2, 3) * np.float32(factor)}, 2e-3)
+    assert result.float32 == ({"scaled": expected} if expected else {})
+
+
 @pytest.mark.parametrize("lowest", [-np.inf, float(np.finfo(np.float32).min), -1e9])
 def test_rows_that_are_hidden_whole(lowest: float) -> None:
     """Scores of -100 below the lowest number of float16 would be minus infinity, and a row of it NaN."""
