@@ -124,9 +124,14 @@ def declared_shape(type: TypeProto) -> PartialShape:
     return PartialShape(dims)
 
 
+def dimension_params(type: TypeProto) -> list[str]:
+    """The name that a tensor type gives each of its dimensions; empty for one without."""
+    return [dim.dim_param for dim in type.tensor_type.shape.dim]
+
+
 def dimension_names(type: TypeProto) -> list[list[str]]:
     """The names that a tensor type gives each of its dimensions (``dim_param``), as :func:`names_of_each`."""
-    return names_of_each([dim.dim_param for dim in type.tensor_type.shape.dim])
+    return names_of_each(dimension_params(type))
 
 
 def names_of_each(params: Sequence[str]) -> list[list[str]]:

@@ -15,6 +15,7 @@ from onnx import helper
 from converter.errors import UnsupportedModelError
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import TensorProto, to_onnx
+from converter.onnx_file.model_info import declared_shape, dimension_params
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.skeleton import EMBEDDED, graphs_in, tensors_in
 from converter.onnx_file.types import element_type_of
@@ -196,7 +197,11 @@ class Assembly:
         return OnnxFile.of_parts(model, {proto.name: tensor for proto, tensor in left_out})
 
     def _add_ends(self, graph: onnx.GraphProto) -> None:
-        """Add inputs and outputs as the file declares them, or as the options changed them."""
+        """Add inputs and outputs as the file declares them, or as the options changed them.
+
+        An output that cannot have the declared shape gets the one that follows from the inputs: the declared one would
+        fail strict inference, also in tools that the file passed before its nodes were changed.
+        """
         source, original = self.source, self.source.original
         values = {value.name: value for part in self._graphs.values() for value in part.outputs}
         for field in ("input", "output"):
@@ -206,10 +211,12 @@ class Assembly:
                 if field == "input" and (value.name in source.initializers or value.name in source.captured):
                     continue  # a constant, or a tensor that a body captures
                 added = getattr(graph, field).add()
-                if value is unbound[value.name]:
+                known = values.get(value.name) if field == "output" else None
+                is_right = known is None or declared_shape(value.type).merge(known.shape) is not None
+                if value is unbound[value.name] and is_right:
                     added.CopyFrom(declared[value.name])
-                elif field == "output" and value.name in values:
-                    added.CopyFrom(value_info(values[value.name], ()))
+                elif known is not None:
+                    added.CopyFrom(value_info(known, [] if is_right else dimension_params(value.type)))
                 else:
                     # An output of a node that stays, whose shape options changed, has the inferred one.
                     to_onnx(value if field == "input" else source.types.get(value.name, value), added)

@@ -143,3 +143,28 @@ def test_inputs_get_shapes_and_values() -> None:
     assert [value.name for value in result.graph.input] == ["x"]
     dimensions = result.graph.input[0].type.tensor_type.shape.dim
     assert [(dimension.dim_value, dimension.dim_param) for dimension in dimensions] == [(4, ""), (0, "c")]
+
+
+@pytest.mark.parametrize(
+    ("dims", "declared", "expected"),
+    [
+        ("1,1,6,8", "1,1,3,3", [1, 1, 2, 2]),
+        ("n,1,6,8", "n,1,3,2", ["n", 1, 2, 2]),
+        ("n,1,h,w", "n,7,h2,w2", ["n", 1, "h2", "w2"]),
+        ("1,1,6,8", "m", [1, 1, 2, 2]),
+        ("n,1,6,8", "n,1,2,2", ["n", 1, 2, 2]),
+        ("n,1,6,8", "n,c,2,2", ["n", "c", 2, 2]),
+    ],
+)
+def test_an_output_that_cannot_have_its_declared_shape(dims: str, declared: str, expected: list[int | str]) -> None:
+    """It gets the shape that follows from the inputs, with the names of dimensions that may be right."""
+    model = parse(
+        f"""g (float[{dims}] x) => (float[{declared}] y) {{
+        p = MaxPool <ceil_mode = 1, kernel_shape = [1, 1], strides = [4, 4]> (x)
+        y = Relu (p)
+    }}"""
+    )
+    result = converter.optimize(model).to_onnx()
+    (output,) = result.graph.output
+    assert [d.dim_param or d.dim_value for d in output.type.tensor_type.shape.dim] == expected
+    onnx.checker.check_model(result, full_check=True)
