@@ -7,8 +7,9 @@
 
 ``s`` and ``b`` are constants of one value, or of one for each output channel. MatMul with a constant matrix and all
 kinds of convolutions take part; so do Divide and Subtract by constants, and Negative. Transposes may stand in between:
-they take the channels along. All is computed in float64 and rounded once. Weights that anything else reads stay, and
-those that other layers make: whole numbers that are dequantised, FakeQuantize.
+they take the channels along. All is computed in float64 and rounded once. Weights that anything else reads stay, and so
+do those of float16, which would be rounded a second time, and those that other layers make: whole numbers that are
+dequantised, FakeQuantize.
 """
 
 from __future__ import annotations

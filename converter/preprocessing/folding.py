@@ -40,7 +40,9 @@ def fold(model: Model, value: Output, resolved_steps: Resolved) -> Resolved:
     factors = 1 / np.asarray((1.0,) if scale is None else scale, np.float64)
     is_mean_folded = mean is not None and not any(map(_is_padded, readers))
     shifts = np.asarray(mean if is_mean_folded and mean is not None else (0.0,), np.float64) * factors
-    folded = {node: scaled(cast(Tensor, node.inputs[1].node.op.data), (1,), factors) for node in readers}
+    folded = {
+        node: scaled(cast(Tensor, node.inputs[1].node.op.data), (1,), factors, is_requested=True) for node in readers
+    }
     for node, weights in folded.items():
         if isinstance(weights, str):
             raise ConversionError(f"input '{resolved_steps.name}' cannot be folded into '{node.name}': {weights}")

@@ -183,8 +183,6 @@ def test_scaled_weights_are_computed_when_they_are_written(path: Path, tmp_path:
         (1e30, 1e30, np.float32),
         (1e-30, 1e-10, np.float32),
         (1e-30, 1e-30, np.float32),
-        (1000, 1000, np.float16),
-        (0.01, 0.001, np.float16),
         (np.nan, 2, np.float32),
         (1, np.inf, np.float32),
         (1, np.nan, np.float32),
@@ -198,6 +196,29 @@ def test_what_leaves_the_range_of_its_type_stays(weights: float, factor: float, 
     constants = {"w": np.full((3, 4), weights, dtype), "s": np.array([1, 1, factor, 1], dtype)}
     model, _ = several(nodes, {"x": numbers(2, 3).astype(dtype)}, constants, {"x": ["n", 3]})
     assert layers(converter.convert_model(model, target="any")) == ["MatMul", "Multiply"]
+
+
+@pytest.mark.parametrize("dims", [["n", 3, "h", "w"], [1, 3, 6, 6]])
+@pytest.mark.parametrize("operator", ["Mul", "BatchNormalization", "before"])
+def test_weights_of_float16_are_not_rounded_again(operator: str, dims: list[Any]) -> None:
+    """They stay the values of the file; the plug-in multiplies in float32, where products need no second rounding."""
+    half = np.float16
+    scale = np.linspace(0.3, 0.9, 4).astype(half)
+    constants = {"w": numbers(4, 3, 3, 3).astype(half), "s": scale.reshape(4, 1, 1), "g": scale, "c": half([0.3])}
+    constants |= {"b": np.zeros(4, half), "v": np.ones(4, half)}
+    last = {
+        "Mul": helper.make_node("Mul", ["p", "s"], ["y"]),
+        "BatchNormalization": helper.make_node("BatchNormalization", ["p", "g", "b", "b", "v"], ["y"], epsilon=0.0),
+    }
+    nodes = [helper.make_node("Conv", ["x", "w"], ["p"]), last.get(operator)]
+    if operator == "before":
+        nodes = [helper.make_node("Mul", ["x", "c"], ["m"]), helper.make_node("Conv", ["m", "w"], ["y"])]
+    read = {name for node in nodes for name in node.input}
+    used = {name: value for name, value in constants.items() if name in read}
+    model, feeds = several(nodes, {"x": numbers(1, 3, 6, 6).astype(half)}, used, {"x": dims})
+    converted = converter.convert_model(model)
+    assert any(np.array_equal(node.op.data.array(), used["w"]) for node in converted.nodes() if node.op.data)
+    check_node(model, feeds, rtol=2e-2, atol=2e-3)
 
 
 def test_channels_of_zeros_and_factors_of_zero() -> None:
