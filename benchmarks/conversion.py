@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import quiet_peers  # noqa: F401
 from processes import in_turn
 
 _THEIRS = "import openvino, sys; openvino.save_model(openvino.convert_model(sys.argv[1]), sys.argv[2], {fp16})"

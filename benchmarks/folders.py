@@ -27,6 +27,7 @@ import onnxruntime
 import openvino
 import openvino_genai
 import openvino_tokenizers
+import quiet_peers  # noqa: F401
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, WhisperFeatureExtractor
 

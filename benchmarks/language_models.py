@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+import quiet_peers  # noqa: F401
 
 VOCABULARY, PROMPTS, TOKENS = 600, (60, 35, 7), 64
 _COMMON = {

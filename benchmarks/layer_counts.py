@@ -20,6 +20,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import quiet_peers  # noqa: F401
+
 import converter
 
 _APART = ("Const", "Parameter", "Result")

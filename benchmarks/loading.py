@@ -19,6 +19,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import openvino
+import quiet_peers  # noqa: F401
 
 import converter
 

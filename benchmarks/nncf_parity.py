@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import nncf
 import numpy as np
 import openvino
+import quiet_peers  # noqa: F401
 from nncf.quantization.advanced_parameters import AdvancedCompressionParameters, GroupSizeFallbackMode
 
 import converter

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import openvino
+import quiet_peers  # noqa: F401
 
 import converter
 import ir_runtime

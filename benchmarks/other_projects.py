@@ -30,6 +30,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import quiet_peers  # noqa: F401
+
 import converter
 import ir_runtime
 from converter.equivalence.compare import tolerance_for

@@ -25,6 +25,8 @@ import openvino
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import quiet_peers  # noqa: F401
+
 import converter
 from converter.equivalence import ort_values
 from tests.suite.node_suite import Case, as_array, difference, node_cases

@@ -20,6 +20,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import quiet_peers  # noqa: F401
+
 _THEIRS = "import openvino, sys; openvino.save_model(openvino.convert_model(sys.argv[1]), sys.argv[2], False)"
 _GRAPHS = Path(__file__).with_name("growing_graphs.py")
 _TINY = 10

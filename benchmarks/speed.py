@@ -24,6 +24,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import quiet_peers  # noqa: F401
+
 import converter
 import ir_runtime
 from tests.models.test_real_models import MODELS

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import quiet_peers  # noqa: F401
 
 import converter
 import ir_runtime

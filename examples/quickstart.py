@@ -8,6 +8,7 @@ the sum of its absolute values (ReduceL1), and returns both.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -80,4 +81,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "output")
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(os.path.relpath(Path(__file__).parent / "output")))

@@ -31,14 +31,18 @@ from tests.pipelines.texts import text_encoder, write_text_folder
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-TESTED = {"architecture": "tests/test_guides.py", "preprocessing": "tests/preprocessing/test_guide.py"}
+TESTED = {
+    "architecture": "tests/test_guides.py",
+    "preprocessing": "tests/preprocessing/test_guide.py",
+    "README": "test_the_readme_from_the_top",
+}
 """Pages whose Python another test runs."""
 CLUSTERS = {'Client("scheduler:8786")': "tests/batch/test_runs.py on a local cluster", "ray.remote": "Ray is not here"}
 """What needs machines that a test does not have."""
 
 
 def shown_in_pages() -> list[str]:
-    blocks = [block for page in PAGES for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.S)]
+    blocks = [block for page in PAGES[1:] for block in re.findall(r"```sh\n(.*?)```", page.read_text(), re.S)]
     return [line for block in blocks for line in block.splitlines() if line.startswith("onnx2ir")]
 
 
@@ -157,6 +161,39 @@ def test_the_python_of_the_pages(page: Path, folder: Path) -> None:
     for block in python_of(page):
         if not any(needed in block for needed in CLUSTERS):
             exec(block, names)
+
+
+def without_numbers(text: str) -> list[list[str]]:
+    """The words of each line; numbers depend on the processor and on the release of onnxruntime."""
+    return [re.sub(r"\d[\d.]*(e[-+]?\d+)?", "#", line).split() for line in text.strip().splitlines()]
+
+
+def test_the_readme_from_the_top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every block as it stands, one after the other, in a checkout whose environment exists."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("output"))
+    scripts = tmp_path / ".venv" / "bin"
+    scripts.mkdir(parents=True)
+    for name, module in (("python", ""), ("onnx2ir", "-m converter ")):
+        (scripts / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {module}"$@"\n')
+        (scripts / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", (ROOT / "README.md").read_text(), re.S | re.M)
+    printed, run = "", []
+    for language, block in blocks:
+        if language == "python":
+            exec(block, {})
+        elif language == "sh":
+            steps = [step for line in block.splitlines() for step in line.split(" && ")]
+            wanted = [step for step in steps if not re.search("-m venv|pip install|-m pytest", step)]
+            results = [subprocess.run(["sh", "-c", step], capture_output=True, text=True) for step in wanted]
+            assert [result.stderr for result in results if result.returncode] == []
+            printed = "".join(result.stdout + result.stderr for result in results)
+            run += wanted
+        else:
+            assert sorted(without_numbers(block)) == sorted(without_numbers(printed))
+    assert len(run) == 3
+    assert {language for language, _ in blocks} == {"", "sh", "python"}
 
 
 def test_few_blocks_need_a_cluster() -> None:
