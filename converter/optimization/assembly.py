@@ -211,12 +211,12 @@ class Assembly:
                 if field == "input" and (value.name in source.initializers or value.name in source.captured):
                     continue  # a constant, or a tensor that a body captures
                 added = getattr(graph, field).add()
-                known = values.get(value.name) if field == "output" else None
-                is_right = known is None or declared_shape(value.type).merge(known.shape) is not None
+                result = values.get(value.name) if field == "output" else None
+                is_right = result is None or declared_shape(value.type).merge(result.shape) is not None
                 if value is unbound[value.name] and is_right:
                     added.CopyFrom(declared[value.name])
-                elif known is not None:
-                    added.CopyFrom(value_info(known, [] if is_right else dimension_params(value.type)))
+                elif result is not None:
+                    added.CopyFrom(value_info(result, [] if is_right else dimension_params(value.type)))
                 else:
                     # An output of a node that stays, whose shape options changed, has the inferred one.
                     to_onnx(value if field == "input" else source.types.get(value.name, value), added)

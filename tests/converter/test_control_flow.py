@@ -120,6 +120,64 @@ def test_a_condition_on_a_known_dimension_is_settled_while_converting(shape: tup
         converter.convert_model(unknown)
 
 
+SQUEEZED = """<ir_version: 8, opset_import: ["" : 17]>
+g (float[{dims}] x, float[n] v) => (float[a,b] y{outputs}) <int64[1] last = {{-1}}, int64 one = {{1}}, int64 two = {{2}}> {{
+    s = Shape (x)
+    d = Gather (s, last)
+    is_one = Equal (d, one)
+    q = If (is_one) <then_branch = g1 () => (t) {{ t = Squeeze (x, last) }},
+                     else_branch = g2 () => (e) {{ e = Identity (x) }}>
+    {nodes}
+}}
+"""
+UNSQUEEZED = """r = Shape (q)
+    size = Size (r)
+    is_flat = Equal (size, one)
+    u = If (is_flat) <then_branch = g3 () => (t2) { t2 = Unsqueeze (q, last) },
+                      else_branch = g4 () => (e2) { e2 = Identity (q) }>
+    """
+"""What PyTorch's squeeze of a dimension becomes, and what reads the rank of its result."""
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape"),
+    [
+        *(("n,m", (3, 1)), ("n,m", (3, 4)), ("n,m", (1, 1))),
+        *(("n,1", (3, 1)), ("3,m", (3, 4)), ("3,1", (3, 1))),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    ("nodes", "outputs"),
+    [
+        (UNSQUEEZED + "y = Relu (u)", ""),
+        (UNSQUEEZED + "w = Neg (q)  z = ReduceSum <keepdims = 0> (w)  y = Add (u, z)", ""),
+        (UNSQUEEZED + "y = Relu (u)  z = ReduceMax <keepdims = 0> (q)", ", float z"),
+        (UNSQUEEZED + "p = Exp (v)  k = Size (q)  k2 = Add (k, k)  f = Cast <to = 1> (k2)  y = Mul (u, f)", ""),
+        ("a = Neg (q)  b = Exp (a)  y = Reshape (b, column)", ""),
+        (
+            "p = Abs (x)  a = Mul (q, q)  b = Reshape (a, column)  h = Add (p, p)  k = Reshape (h, column)  y = Sub (b, k)",
+            "",
+        ),
+        ("y = Identity (x)  z = Size (q)", ", int64 z"),
+    ],
+    ids=["rank", "second_reader", "two_outputs", "node_between", "reshape", "other_input", "size"],
+)
+def test_readers_of_outputs_of_different_ranks(nodes: str, outputs: str, dims: str, shape: tuple[int, ...]) -> None:
+    """They become part of both branches, in which the rank is known, until one rank is returned."""
+    if "column" in nodes:
+        nodes = "column = Constant <value = int64[2] {-1, 1}> ()\n    " + nodes
+    made = onnx.parser.parse_model(SQUEEZED.format(dims=dims, nodes=nodes, outputs=outputs))
+    check_node(made, {"x": normal(*shape), "v": normal(shape[0])})
+
+
+def test_an_output_of_the_graph_keeps_its_ranks() -> None:
+    made = onnx.parser.parse_model(SQUEEZED.format(dims="n,m", nodes="y = Identity (x)", outputs=", float z"))
+    made.graph.output[1].name = "q"
+    with pytest.raises(converter.ConversionError, match=r"node 'q' .*rank 1 in then_branch, but 2 in else_branch"):
+        converter.convert_model(made)
+
+
 @pytest.mark.parametrize("outer", [True, False])
 @pytest.mark.parametrize("inner", [True, False])
 def test_nested_branches_see_everything_around_them(outer: bool, inner: bool) -> None:

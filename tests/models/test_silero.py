@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+import openvino
 import pytest
 
 import converter
 import ir_runtime
 from ir_runtime.graph.model import Model
-from tests.engines import ENGINES, output_names, run, run_onnxruntime
+from tests.engines import ENGINES, EXACT, core, output_names, run, run_onnxruntime
 from tests.models.sources import from_wheel
 
 STATE = [2, 1, 128]
@@ -59,6 +60,13 @@ ROWS: list[tuple[str, Mapping[str, Any], dict[str, Any]]] = [
     ("silero_vad_16k_op15", {"input": shapes(576)}, vad(576, 16000)),
     ("silero_vad_16k_op15", {"input": shapes(576), "freeze": {"sr": 16000}}, vad(576, 16000)),
     ("silero_vad_16k_op15", {"input": shapes(576, "?")}, vad(576, 16000, batch=2)),
+    ("silero_vad", {}, vad(576, 16000)),
+    ("silero_vad", {}, vad(512, 16000, batch=3)),
+    ("silero_vad", {}, vad(288, 8000, batch=2)),
+    ("silero_vad", {"freeze": {"sr": 16000}}, vad(576, 16000)),
+    ("silero_vad_16k_op15", {}, vad(600, 16000)),
+    ("silero_vad_16k_op15", {"input": {"input": ["?", 576]}}, vad(576, 16000, batch=2)),
+    ("silero_vad_half", {}, vad(300, None, batch=2)),
     ("silero_vad_16k_sequence", {}, SEQUENCE),
     ("silero_vad_half", {"input": shapes(576)}, vad(576, None)),
     ("silero_vad_half", {"input": shapes(576, "?")}, vad(576, None, batch=2)),
@@ -116,14 +124,28 @@ def test_a_branch_for_another_rate_fails_when_it_is_taken(caplog: pytest.LogCapt
         run("numpy", ir, feeds)
 
 
-@pytest.mark.parametrize("name", ["silero_vad", "silero_vad_16k_op15", "silero_vad_half"])
-def test_the_error_without_shapes_names_what_to_give(name: str) -> None:
-    with pytest.raises(converter.ConversionError) as caught:
-        converter.convert_model(file(name))
-    message = str(caught.value)
-    assert "rank 2 in then_branch, but 3 in else_branch" in message
-    assert "the unknown dimensions 0 and 1 of the input 'input' [?,?]: give it a shape" in message
-    assert "'state'" not in message
+@pytest.mark.parametrize("name", ["silero_vad", "silero_vad_16k_op15"])
+def test_lengths_in_one_request(name: str) -> None:
+    """The shape of the input stays open; lengths that give more than one frame have no state to go with."""
+    ir = written(converter.convert_model(file(name)))
+    compiled = ir_runtime.compile_model(ir_runtime.read_model(*ir))
+    xml, weights = ir
+    model = core().read_model(xml, openvino.Tensor(np.frombuffer(weights, np.uint8)))
+    request = core().compile_model(model, "CPU", EXACT).create_infer_request()
+    for batch, samples in ((1, 576), (3, 512), (1, 600), (2, 300), (1, 2000), (1, 576)):
+        feeds = vad(samples, 16000, batch)
+        if samples == 2000:
+            with pytest.raises(ir_runtime.ModelError, match="else_branch contradicts the shapes around it"):
+                compiled(feeds)
+            with pytest.raises(RuntimeError):
+                request.infer(feeds)
+            with pytest.raises(Exception, match="LSTM"):
+                run_onnxruntime(onnx.load(file(name)), feeds)
+            continue
+        expected = run_onnxruntime(onnx.load(file(name)), feeds)
+        for results in (compiled(feeds), request.infer(feeds)):
+            for output, want in zip(output_names(onnx.load(file(name))), expected):
+                np.testing.assert_allclose(results[output], want, rtol=1e-3, atol=1e-3 * np.abs(want).max())
 
 
 def test_a_rate_that_is_not_served() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from converter.errors import EXHAUSTED, ConversionError, InvalidModelError, Problem, UnsupportedModelError
 from converter.onnx_file.domains import normalize_domain
@@ -20,6 +20,7 @@ from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 from .context import Body, Boundary, Context, unchanged
 from .declared_types import DeclaredTypes
 from .naming import name_layers, note_origin
+from .readers_in_branches import DifferentRanks, take_readers_along
 from .reading import Reading, early, read_node
 from .registry import counts_before_function, domain_of_operator, find_schema, opset_of_operator
 from .schema_checks import accepted_inputs
@@ -96,8 +97,9 @@ class GraphTranslator:
             inner.open(graph, graph.node)
             for value, source in zip(inner._inputs_of(graph, len(inputs)), inputs):
                 inner.scope.define(value.name, source)
-            inner.translate_nodes(graph.node)
-            return inner.outputs([value.name for value in graph.output])
+            names = [value.name for value in graph.output]
+            inner.translate_nodes(graph.node, names)
+            return inner.outputs(names)
 
     def body(
         self, graph: GraphProto, inputs: Sequence[TensorType], enter: Boundary = unchanged, leave: Boundary = unchanged
@@ -112,8 +114,8 @@ class GraphTranslator:
                 node = scope.parameter(value.name, tensor_type)
                 parameters.append(node)
                 scope.define(value.name, inner._across(enter, index, node.outputs[0]))
-            inner.translate_nodes(graph.node)
             names = [value.name for value in graph.output]
+            inner.translate_nodes(graph.node, names)
             for index, output in enumerate(inner.outputs(names)):
                 source = inner._across(leave, index, tensor_of(output, f"'{names[index]}'"))
                 results.append(make_node(Result1(), [source], scope.unique("result")))
@@ -244,10 +246,21 @@ class GraphTranslator:
 
     # --- the nodes ---
 
-    def translate_nodes(self, nodes: Sequence[NodeProto]) -> None:
-        """Translate nodes, each after those that it reads from."""
-        for node in in_order(nodes, self.scope.names):
-            if any(name in self._failed for name in node.input) or not self._translate(node):
+    def translate_nodes(self, nodes: Sequence[NodeProto], results: Collection[str]) -> None:
+        """Translate nodes, each after those that it reads from; the graph returns the tensors ``results``."""
+        pending = in_order(nodes, self.scope.names)[::-1]
+        while pending:
+            node = pending.pop()
+            try:
+                is_translated = not any(name in self._failed for name in node.input) and self._translate(node)
+            except DifferentRanks as error:
+                extended = take_readers_along(node, error.outputs, pending[::-1], results)
+                if extended is not None:
+                    pending = in_order(extended, self.scope.names)[::-1]
+                    continue
+                is_translated = False
+                self.shared.problems.append(problem_of(node, self._opsets.get("", 0), str(error), unsupported=True))
+            if not is_translated:
                 self._failed.update(node.output)
 
     def _translate(self, node: NodeProto) -> bool:
@@ -261,6 +274,8 @@ class GraphTranslator:
             self._emit(node, domain, opset)
         except SeveralProblems:
             return False
+        except DifferentRanks:
+            raise
         except EXHAUSTED as error:
             reason = f"translating it takes more memory than there is ({type(error).__name__})"
             problems.append(problem_of(node, opset, reason, unsupported=True, cause=error.with_traceback(None)))
@@ -348,7 +363,7 @@ class GraphTranslator:
             for name, source in zip(expansion.inputs, inputs):
                 if source is not None:
                     self.scope.define(name, source)
-            self.translate_nodes(expansion.nodes)
+            self.translate_nodes(expansion.nodes, expansion.outputs)
             if self.shared.problems:
                 return []
             # An output that the caller does not use may be computed by no node.

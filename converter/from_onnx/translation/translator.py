@@ -76,7 +76,7 @@ class _ModelGraph:
         self._options = self._options.bound([value.name for value in inputs])
         parameters = [self._parameter(value) for value in inputs]
         self._shared.inputs = {node.outputs[0].names[0]: node for node in parameters if node is not None}
-        self._translator.translate_nodes(nodes)
+        self._translator.translate_nodes(nodes, names)
         for name, node in self._shared.inputs.items():
             if name not in self._declared:  # an input that a translator has added
                 self._declared[name] = PartialShape.of_rank(node.outputs[0].shape.rank)

@@ -13,6 +13,7 @@ import numpy as np
 
 from converter.from_onnx.operators.onnx.loop_states import condition, declared_rank, is_single
 from converter.from_onnx.translation import Body, Context, onnx_op
+from converter.from_onnx.translation.readers_in_branches import DifferentRanks
 from converter.from_onnx.translation.values import Value
 from converter.onnx_file.messages import GraphProto
 from converter.stages import warn
@@ -44,6 +45,7 @@ def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: Gra
     results = [branch.model.outputs for branch in branches]
     if len(results[0]) != len(results[1]):
         raise ctx.invalid(f"then_branch has {len(results[0])} outputs, but else_branch has {len(results[1])}")
+    different: dict[str, str] = {}
     for index, (then, otherwise) in enumerate(zip(*results)):
         if then.element_type is not otherwise.element_type:
             raise ctx.invalid(
@@ -55,12 +57,17 @@ def if_(ctx: Context, cond: Output, *, then_branch: GraphProto, else_branch: Gra
         declared = {declared_rank(graph.output[index]) for graph in (then_branch, else_branch)}
         rank = declared.pop()
         if declared or rank is None or not (is_single(then) and is_single(otherwise)):
-            raise ctx.unsupported(
-                f"output {index} has rank {ranks[0]} in then_branch, but {ranks[1]} in else_branch, and a tensor of "
-                f"the IR keeps its rank; which branch is taken {_describe_condition(ctx, cond)}"
-            )
+            name = ctx.output_names[index] if index < len(ctx.output_names) else ""
+            different[name] = f"output {index} has rank {ranks[0]} in then_branch, but {ranks[1]} in else_branch"
+            continue
         for branch in branches:
             _give_rank(branch.model, index, rank)
+    if different:
+        reason = next(iter(different.values()))
+        condition_text = _describe_condition(ctx, cond)
+        raise DifferentRanks(
+            f"{reason}, and a tensor of the IR keeps its rank; which branch is taken {condition_text}", different
+        )
     captures = list(dict.fromkeys([*branches[0].captures, *branches[1].captures]))
     places = {outer: index for index, outer in enumerate(captures)}
     subgraphs = tuple(
