@@ -1,19 +1,20 @@
-"""Rows of which each value of each parameter occurs by default, everything with ``--full``.
+"""Rows of which each value of each parameter occurs by default, everything with ``--full``, the others with ``--rest``.
 
 ``selection.py`` chooses the rows, the same ones each time, and leaves out tests whose rows are long. So does
 ``@pytest.mark.full``; ``@pytest.mark.every_row`` keeps all rows, and ``every_value`` as many as the values need, however
-long they take. Properties are tried on 40 examples, with ``--full`` on
-300. Tests that are named on the command line run whole.
+long they take. Properties are tried on 40 examples, with ``--full`` or ``--rest`` on 300: the same ones each time, or
+those of ``--hypothesis-seed``. Tests that are named on the command line run whole.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import defaultdict
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from converter.passes.registry import passes
 from converter.targets.registry import RULES
@@ -24,6 +25,8 @@ from ir_runtime.lazy import import_modules_of
 from ir_runtime.rewriting.checks import Checks
 from tests import random_data, routes, selection
 
+os.environ["CI"] = "true"  # OpenVINO sends no telemetry then: seven processes for each convert_model
+
 import_modules_of("converter.command_line")  # some tests look through main.commands
 
 
@@ -31,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--full", action="store_true", help="every row of every test; those with a value of their own without"
     )
+    parser.addoption("--rest", action="store_true", help="the rows that --full runs, and no run without it")
     parser.addoption("--routes", action="store_true", help="each row by all routes")
     parser.addoption(
         "--measure", action="store_true", help="renew tests/row_seconds.json for the tests that run, by processor time"
@@ -38,15 +42,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    for profile, examples in (("cross-section", 40), ("full", 300)):
-        settings.register_profile(
-            profile, max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck)
-        )
-    settings.load_profile("full" if config.getoption("--full") else "cross-section")
-    if config.getoption("--full") or config.getoption("--routes"):
-        routes.selection = "all" if config.getoption("--routes") else "one"
+    settings.register_profile(
+        "tests",
+        max_examples=300 if _is_full(config) else 40,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        derandomize=config.getoption("--hypothesis-seed") is None,
+    )
+    settings.load_profile("tests")
+    routes.takes_all = config.getoption("--routes")
     if config.getoption("--measure"):
         config.pluginmanager.register(selection.Measurement())
+
+
+def _is_full(config: pytest.Config) -> bool:
+    return bool(config.getoption("--full") or config.getoption("--rest"))
+
+
+@pytest.fixture
+def is_full(request: pytest.FixtureRequest) -> bool:
+    """True where a test is to try more examples than by default."""
+    return _is_full(request.config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -79,23 +95,41 @@ def _refuse_edits_outside_passes() -> None:
         raise AssertionError(f"{name} changes a graph outside of a pass: {frame.f_code.co_name}")
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed = config.getoption("--hypothesis-seed")
+    return None if seed is None else f"examples of hypothesis drawn with --hypothesis-seed={seed}"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--full") or any("::" in argument for argument in config.args):
         return
+    chosen = _chosen(items)
+    if config.getoption("--rest"):
+        chosen = {item for item in items if item not in chosen or _tries_more(item)}
+    left_out = [item for item in items if item not in chosen]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item in chosen]
+
+
+def _tries_more(item: pytest.Item) -> bool:
+    """True for tests that by default try some of their examples alone."""
+    return is_hypothesis_test(getattr(item, "obj", None)) or "is_full" in getattr(item, "fixturenames", ())
+
+
+def _chosen(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return the rows that run by default."""
     rows_of: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         rows_of[item.nodeid.partition("[")[0]].append(item)
     seconds = selection.row_seconds()
-    kept: set[pytest.Item] = set()
+    chosen: set[pytest.Item] = set()
     for name, rows in rows_of.items():
         if rows[0].get_closest_marker("every_row"):
-            kept.update(rows)
+            chosen.update(rows)
         elif not rows[0].get_closest_marker("full"):
-            kept.update(selection.choose(rows, seconds.get(name, selection.USUAL)))
-    left_out = [item for item in items if item not in kept]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item in kept]
+            chosen.update(selection.choose(rows, seconds.get(name, selection.USUAL)))
+    return chosen
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,7 +1,7 @@
 """Other routes from the model of a row to its outputs, each of which must give what the row's oracle says.
 
-:func:`tests.engines.check_node` and the idioms hand their rows on. Every fourth row takes one route, in turn, with
-``--full`` each row, and with ``--routes`` each row takes all of them. A row that a route cannot take is listed in ``refusals``, with the reason.
+:func:`tests.engines.check_node` and the idioms hand their rows on. Each row takes one route, in turn, and with
+``--routes`` all of them. A row that a route cannot take is listed in ``refusals``, with the reason.
 """
 
 from __future__ import annotations
@@ -126,11 +126,8 @@ ROUTES = {
     "optimized for onnxruntime": Route(_optimized("onnxruntime"), in_onnxruntime=True),
 }
 
-selection = "some"
-"""``all``: each row takes all routes; ``one``: one of them in turn; ``some``: so does every fourth row.
-
-``conftest.py`` sets it.
-"""
+takes_all = False
+"""True if each row takes all routes, not one of them; ``conftest.py`` sets it."""
 _place = ("", 0)
 """The running test, and the number of its rows so far."""
 
@@ -141,10 +138,7 @@ def _chosen() -> list[str]:
     test = os.environ["PYTEST_CURRENT_TEST"]
     _place = (test, _place[1] + 1 if test == _place[0] else 0)
     names = list(ROUTES)
-    if selection == "all":
-        return names
-    turn, rest = divmod(zlib.crc32(test.encode()) + _place[1], 1 if selection == "one" else 4)
-    return [] if rest else [names[turn % len(names)]]
+    return names if takes_all else [names[(zlib.crc32(test.encode()) + _place[1]) % len(names)]]
 
 
 def check_routes(model: onnx.ModelProto, feeds: Arrays, names: Sequence[str], compare: Compare) -> None:

@@ -7,8 +7,9 @@ has.
 
 Processor time bounds what a test may take: :data:`SHARE` of the time of all of its rows, but at least :data:`LEAST` and
 at most :data:`MOST` seconds. Rows with the most values that have not occurred come first, so that a bound leaves out
-the fewest values. Tests with rows of more than :data:`LONG` seconds run with ``--full`` alone. ``tests/row_seconds.json`` has the time
-of a row where it differs much from :data:`USUAL`; ``pytest --full --measure`` renews it.
+the fewest values. Tests with rows of more than :data:`LONG` seconds run with ``--full`` alone, and so do those whose
+first row makes what the others share in more than :data:`MOST`. ``tests/row_seconds.json`` has the time of a row where
+it differs much from :data:`USUAL`, and what the first one takes beside that; ``pytest --full --measure`` renews it.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ LEAST, SHARE, MOST = 0.4, 0.06, 6.0
 """Minimum seconds of a test, share of the time of all of its rows, maximum seconds."""
 LONG = 2.0
 """Seconds of a row above which a test runs with ``--full`` alone."""
-USUAL = 0.04
-"""Seconds of a row of a test that ``row_seconds.json`` does not have."""
+USUAL = (0.04, 0.0)
+"""Seconds of a row, and of the first one beside that, of a test that ``row_seconds.json`` does not have."""
 OVERHEAD = 0.003
 """Seconds that pytest takes for a row."""
 DEPTH = 3
@@ -45,15 +46,16 @@ Value = Hashable
 _WORDS = re.compile(r"[^\W_]+")
 
 
-def choose(rows: Sequence[pytest.Item], seconds: float) -> list[pytest.Item]:
-    """Return the rows of one test that run without ``--full``; ``seconds`` is the time of each of its rows."""
-    if seconds > LONG:
+def choose(rows: Sequence[pytest.Item], seconds: tuple[float, float]) -> list[pytest.Item]:
+    """Return the rows of one test that run without ``--full``; ``seconds`` is as :data:`USUAL`."""
+    each, first = seconds
+    if each > LONG or first > MOST:
         return []
     if len(rows) == 1:
         return list(rows)
-    seconds += OVERHEAD
-    budget = min(MOST, max(LEAST, SHARE * seconds * len(rows)))
-    limit = len(rows) if rows[0].get_closest_marker("every_value") else max(1, int(budget / seconds))
+    each += OVERHEAD
+    budget = min(MOST, max(LEAST, SHARE * (first + each * len(rows))))
+    limit = len(rows) if rows[0].get_closest_marker("every_value") else max(1, int((budget - first) / each))
     return [rows[index] for index in cover([set(values_of(row)) for row in rows], [row.nodeid for row in rows], limit)]
 
 
@@ -82,9 +84,9 @@ def cover(values: Sequence[set[Value]], names: Sequence[str], most: int) -> list
 class Measurement:
     """Plug-in that measures the processor time of each row, of the processes that it starts as well.
 
-    Other programs on the machine do not change it. The slowest row of a test is left out of the mean: it may be the one
-    that imports something. Tests of a single row that is not long, and those whose rows are about as slow as usual,
-    need no line.
+    Other programs on the machine do not change it. The slowest row of a test is left out of the mean, and what it takes
+    beyond that counts as the first row's: it imports or makes what the others share. Tests of a single row that is not
+    long, and those whose rows are about as slow as usual, need no line.
     """
 
     def __init__(self) -> None:
@@ -113,10 +115,12 @@ class Measurement:
         for name, rows in self.seconds.items():
             seconds_by_test.pop(name, None)
             mean = (sum(rows) - max(rows)) / (len(rows) - 1) if len(rows) > 1 else rows[0]
-            is_slow = mean > (1.5 * USUAL if len(rows) > 1 else LONG)
-            if is_slow or (mean < USUAL / 2 and len(rows) > LEAST / USUAL):
-                seconds_by_test[name] = max(0.002, round(mean, 3))
-        FILE.write_text(json.dumps(dict(sorted(seconds_by_test.items())), indent=1) + "\n")
+            usual, first = USUAL[0], max(rows) - mean
+            is_slow = mean > (1.5 * usual if len(rows) > 1 else LONG) or first > LONG
+            if is_slow or (mean < usual / 2 and len(rows) > LEAST / usual):
+                seconds_by_test[name] = (max(0.002, round(mean, 3)), round(first, 3))
+        lines = [f" {json.dumps(name)}: {json.dumps(seconds)}" for name, seconds in sorted(seconds_by_test.items())]
+        FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 _START = pytest.StashKey[float]()
@@ -127,9 +131,9 @@ def _processor_seconds() -> float:
     return sum(os.times()[:4])
 
 
-def row_seconds() -> dict[str, float]:
-    """Return the seconds of a row by the name of its test, of tests with slow rows."""
-    return {name: float(seconds) for name, seconds in json.loads(FILE.read_text()).items()}
+def row_seconds() -> dict[str, tuple[float, float]]:
+    """Return the seconds of a row, and of the first one beside that, by the name of its test, of unusual tests."""
+    return {name: (float(each), float(first)) for name, (each, first) in json.loads(FILE.read_text()).items()}
 
 
 def values_of(row: pytest.Item) -> Iterator[Value]:

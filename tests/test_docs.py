@@ -66,8 +66,8 @@ def test_the_pages_name_only_options_that_exist() -> None:
         option for command in main.commands.values() for p in command.params for option in [*p.opts, *p.secondary_opts]
     }  # type: ignore[attr-defined]
     known |= {option for p in main.params for option in p.opts} | {"--help"}
-    # Two of pytest's, one of docs/generate.py.
-    known |= {"--full", "--measure", "--page-only"}
+    # Three of pytest's, one of docs/generate.py.
+    known |= {"--full", "--rest", "--measure", "--page-only"}
     used = set(re.findall(r"(?<![\w-])(--[a-z0-9][a-z0-9-]+)", text))
     assert used <= known, used - known
 

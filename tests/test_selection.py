@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import re
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests import selection
 from tests.selection import cover, parts, row_seconds, values_of
@@ -55,13 +58,31 @@ def test_the_choice_does_not_depend_on_the_order() -> None:
 
 def test_time_bounds_the_rows_of_a_test() -> None:
     rows = rows_of(a=list(range(200)))
-    assert len(selection.choose(rows, 0.001)) == int(selection.LEAST / (0.001 + selection.OVERHEAD))
-    assert len(selection.choose(rows, 1.0)) == int(selection.MOST / (1.0 + selection.OVERHEAD))  # of 200 seconds
-    assert len(selection.choose(rows[:3], 1.0)) == 1
+    assert len(selection.choose(rows, (0.001, 0))) == int(selection.LEAST / (0.001 + selection.OVERHEAD))
+    assert len(selection.choose(rows, (1.0, 0))) == int(selection.MOST / (1.0 + selection.OVERHEAD))  # of 200 seconds
+    assert len(selection.choose(rows, (1.0, 3.0))) == int((selection.MOST - 3) / (1.0 + selection.OVERHEAD))
+    assert len(selection.choose(rows[:3], (1.0, 0))) == 1
     rows[0].get_closest_marker = {"every_value": True}.get
-    assert selection.choose(rows, 1.0) == rows
-    assert selection.choose(rows, selection.LONG + 0.1) == []
-    assert selection.choose(rows[:1], 1.0) == rows[:1]
+    assert selection.choose(rows, (1.0, 0)) == rows
+    assert selection.choose(rows, (selection.LONG + 0.1, 0)) == []
+    assert selection.choose(rows, (0.01, selection.MOST + 0.1)) == []
+    assert selection.choose(rows[:1], (1.0, 0)) == rows[:1]
+
+
+@pytest.mark.full
+def test_the_rest_is_what_no_run_without_it_has() -> None:
+    """Each row of a file is in one of both runs, and in both only where it draws more examples in one."""
+
+    def collected(*options: str) -> set[str]:
+        command = [sys.executable, "-m", "pytest", "-o", "addopts=-q", "--collect-only", *options]
+        files = ["tests/converter/test_dropout.py", "tests/converter/test_pooling.py", "tests/fuzz"]
+        printed = subprocess.run([*command, *files], capture_output=True, text=True, cwd=ROOT, check=True).stdout
+        return set(re.findall(r"^(tests/.*)$", printed, re.M))
+
+    chosen, remaining, every = collected(), collected("--rest"), collected("--full")
+    assert chosen | remaining == every
+    assert 0 < len(chosen & remaining) < 20
+    assert not [name for name in chosen & remaining if "fuzz" not in name]
 
 
 def test_what_a_value_consists_of() -> None:

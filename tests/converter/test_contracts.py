@@ -461,8 +461,8 @@ _MANY = 8
 
 @pytest.mark.every_row
 @pytest.mark.parametrize("name", CONTRACTS)
-def test_a_pass_keeps_its_contract(name: str, request: pytest.FixtureRequest) -> None:
-    contract, is_full = CONTRACTS[name], request.config.getoption("--full")
+def test_a_pass_keeps_its_contract(name: str, is_full: bool) -> None:
+    contract = CONTRACTS[name]
     own = changes(is_full)[name]
     if contract.ulps:
         own = [change for change in own if change.case.name not in MODELS]  # each element of which takes minutes

@@ -18,9 +18,9 @@ from tests.fuzz import corpus, mutate, mutations
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are set as on Linux")
 
 
-def test_mutations_end_well(request: pytest.FixtureRequest) -> None:
+def test_mutations_end_well(is_full: bool) -> None:
     """``mutate.py``, run as a program, takes any number of them."""
-    count = 1000 if request.config.getoption("--full") else 100
+    count = 1000 if is_full else 100
     outcomes, faults = mutate.run(count, seed=11)
     assert not faults
     assert sum(outcomes.values()) == count

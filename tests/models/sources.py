@@ -11,7 +11,8 @@ from pathlib import Path
 
 import onnx
 
-_CACHE = Path(tempfile.gettempdir()) / "onnx2ir-test-models"
+CACHE = Path(tempfile.gettempdir()) / "onnx2ir-test-models"
+"""What takes long to get or to compute, for all checkouts of a user."""
 
 WHEELS = {
     "rapidocr-onnxruntime": "1.4.4",
@@ -33,7 +34,7 @@ def light(name: str) -> Path:
 def from_wheel(package: str, member: str) -> Path:
     """A file out of a package's wheel, downloaded once and kept in the temporary folder."""
     version = WHEELS[package]
-    target = _CACHE / f"{package}-{version}" / Path(member).name
+    target = CACHE / f"{package}-{version}" / Path(member).name
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as folder:

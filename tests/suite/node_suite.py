@@ -7,6 +7,8 @@ rtol 1e-3 and atol 1e-5. No case is passed by its name.
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ import onnx
 from onnx import numpy_helper
 
 from tests.engines import ENGINES, converted, output_names, run
+from tests.models.sources import CACHE
 
 KNOWN = Path(__file__).parent / "known_failures.json"
 
@@ -34,12 +37,21 @@ class Case:
 
 @cache
 def node_cases() -> tuple[Case, ...]:
-    """All cases of the installed onnx, in its order."""
-    from onnx.backend.test.case.node import collect_testcases
+    """All cases of the installed onnx, in its order; computed once for each release, as that takes seconds."""
+    target = CACHE / f"node-suite-{onnx.__version__}-{np.__version__}.pickle"
+    if target.exists():
+        cases = pickle.loads(target.read_bytes())
+    else:
+        from onnx.backend.test.case.node import collect_testcases
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return tuple(Case(case.name, case.model, case.data_sets) for case in collect_testcases(None))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            cases = [(case.name, case.model, case.data_sets) for case in collect_testcases(None)]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial = target.with_suffix(f".{os.getpid()}.part")
+        partial.write_bytes(pickle.dumps(cases))
+        partial.replace(target)
+    return tuple(Case(*case) for case in cases)
 
 
 def stored_cases(folder: str) -> Iterator[Case]:
