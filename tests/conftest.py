@@ -24,6 +24,7 @@ from ir_runtime.graph.node import Edits
 from ir_runtime.lazy import import_modules_of
 from ir_runtime.rewriting.checks import Checks
 from tests import random_data, routes, selection
+from tests.runtimes import check
 
 os.environ["CI"] = "true"  # OpenVINO sends no telemetry then: seven processes for each convert_model
 
@@ -50,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
         derandomize=config.getoption("--hypothesis-seed") is None,
     )
     settings.load_profile("tests")
-    routes.takes_all = config.getoption("--routes")
+    routes.takes_all = check.takes_all = config.getoption("--routes")
     if config.getoption("--measure"):
         config.pluginmanager.register(selection.Measurement())
 
@@ -121,7 +122,7 @@ def _chosen(items: list[pytest.Item]) -> set[pytest.Item]:
     """Return the rows that run by default."""
     rows_of: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        rows_of[item.nodeid.partition("[")[0]].append(item)
+        rows_of[selection.group_of(item)].append(item)
     seconds = selection.row_seconds()
     chosen: set[pytest.Item] = set()
     for name, rows in rows_of.items():

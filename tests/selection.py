@@ -81,6 +81,12 @@ def cover(values: Sequence[set[Value]], names: Sequence[str], most: int) -> list
     return sorted(result)
 
 
+def group_of(item: pytest.Item) -> str:
+    """Return the name under which rows are chosen together: the test, or the group of a row in ``tests/rows``."""
+    row = getattr(item, "callspec", None) and item.callspec.params.get("row")  # type: ignore[attr-defined]
+    return getattr(row, "group", "") or item.nodeid.partition("[")[0]
+
+
 class Measurement:
     """Plug-in that measures the processor time of each row, of the processes that it starts as well.
 
@@ -103,10 +109,12 @@ class Measurement:
             return (yield)
         finally:
             item.user_properties.append(("seconds", _processor_seconds() - item.stash[_START]))
+            item.user_properties.append(("group", group_of(item)))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown":
-            self.seconds[report.nodeid.partition("[")[0]].append(dict(report.user_properties)["seconds"])
+            properties = dict(report.user_properties)
+            self.seconds[properties["group"]].append(properties["seconds"])
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):

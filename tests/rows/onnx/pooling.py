@@ -1,0 +1,96 @@
+"""The poolings, against onnxruntime and the specification's own words (``tests/oracles/pooling.py``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.oracles import pooling
+from tests.rows.row import Tolerance, each, rows
+
+LP = Tolerance(1e-3, 1e-5)
+
+
+def image(*dimensions: int) -> np.ndarray:
+    return np.random.default_rng(sum(dimensions)).standard_normal((2, 3, *dimensions)).astype(np.float32)
+
+
+def average_pool(x: np.ndarray, **attributes: Any) -> np.ndarray:
+    return pooling.average_pool(x, **attributes).astype(np.float32)
+
+
+def global_lp_pool(x: np.ndarray, p: int) -> np.ndarray:
+    return ((np.abs(x.astype(np.float64)) ** p).sum((2, 3), keepdims=True) ** (1 / p)).astype(np.float32)
+
+
+def max_of_parts(x: np.ndarray, kernel_shape: list[int]) -> np.ndarray:
+    """The maxima of windows at 0, 3 and 6, which need no padding in nine elements."""
+    return x.reshape(2, 3, 3, 3, 3, 3)[:, :, :, : kernel_shape[0], :, : kernel_shape[1]].max(axis=(3, 5))
+
+
+SAME = each("SAME_UPPER", "SAME_LOWER")
+BYTES = np.random.default_rng(0).integers(0, 120, (1, 2, 6, 6))
+ROWS = [
+    *rows("AveragePool", 22, x=image(9, 8), expect=average_pool, also=each(
+        {"kernel_shape": [3, 3]},
+        {"kernel_shape": [2, 3], "strides": [2, 2]},
+        {"kernel_shape": [3, 3], "pads": [1, 0, 2, 1]},
+        {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1},
+        {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
+        {"kernel_shape": [3, 3], "strides": [3, 2], "pads": [0, 1, 2, 1], "ceil_mode": 1, "count_include_pad": 1},
+        {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 0, 0, 1], "ceil_mode": 1, "count_include_pad": 1},
+        {"kernel_shape": [3, 2], "strides": [2, 1], "auto_pad": "SAME_UPPER"},
+        {"kernel_shape": [3, 2], "strides": [2, 1], "auto_pad": "SAME_LOWER", "count_include_pad": 1},
+        {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "VALID", "ceil_mode": 1},
+        {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "auto_pad": ""},
+    )),
+    *rows("AveragePool", 22, label="dilated", x=image(9, 8), expect=average_pool, also=each(
+        {"kernel_shape": [2, 2], "dilations": [2, 3]},
+        {"kernel_shape": [2, 2], "dilations": [2, 2], "pads": [1, 0, 0, 1], "count_include_pad": 1},
+        {"kernel_shape": [3, 2], "dilations": [2, 2], "strides": [1, 2], "pads": [2, 0, 0, 1], "ceil_mode": 1,
+         "count_include_pad": 1},
+    )),
+    *rows("AveragePool", each(1, 7, 10, 11, 19, 22), label="ranks", expect=average_pool, also=each(*(
+        {"x": image(*dims), "kernel_shape": [2] * len(dims), "strides": [2] * len(dims), "pads": [1] * 2 * len(dims)}
+        for dims in ((9,), (7, 6), (4, 5, 6))
+    ))),
+    *rows("AveragePool", 22, label="four_spatial_dimensions", x=image(3, 4, 3, 4), kernel_shape=[2] * 4,
+          pads=[0, 1, 0, 1, 0, 0, 1, 0], expect=average_pool),
+    *rows(each("AveragePool", "LpPool"), 22, label="same", x=image(9, 7), auto_pad=SAME, strides=[3, 3],
+          kernel_shape=each([1, 1], [2, 2])),
+    *rows(each("AveragePool", "LpPool", "MaxPool"), 22, label="same_dilated", x=image(9, 7), auto_pad=SAME,
+          kernel_shape=each([2, 2], [3, 3]), strides=each([1, 1], [2, 2]), dilations=[2, 2]),
+    *rows("MaxPool", 12, label="gaps", x=image(9, 9), auto_pad=SAME, kernel_shape=each([1, 1], [2, 2]), strides=[3, 3],
+          expect=max_of_parts),
+    *rows("MaxPool", 1, x=image(8, 7), kernel_shape=[2, 3], pads=[1, 1, 0, 1]),
+    *rows("MaxPool", 8, x=image(8, 7), kernel_shape=[2, 3], strides=[2, 1]),
+    *rows("MaxPool", 12, x=image(8, 7), kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1, pads=[1, 0, 0, 1]),
+    *rows("MaxPool", 22, x=image(8, 7), kernel_shape=[2, 2], dilations=[3, 2], auto_pad="VALID"),
+    *rows("MaxPool", 22, x=image(8, 7), kernel_shape=[3, 3], auto_pad="SAME_LOWER"),
+    *rows("MaxPool", 12, label="indices", outputs=2, storage_order=each(0, 1), also=each(*(
+        {"x": image(*dims), "kernel_shape": [2] * len(dims), "strides": [2] * len(dims), "pads": [pad] * 2 * len(dims)}
+        for dims in ((8,), (6, 5), (4, 3, 5)) for pad in (0, 1)
+    ))),
+    *rows("MaxPool", 12, x=each(BYTES.astype(np.int8), BYTES.astype(np.uint8)), kernel_shape=[3, 3], pads=[1] * 4),
+    *rows("LpPool", each(2, 11), x=image(7, 6), kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], p=each(1, 2, 3),
+          tolerance=LP),
+    *rows("LpPool", each(18, 22), label="dilated", x=image(7, 6), kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1],
+          p=each(1, 2, 3), ceil_mode=1, dilations=[1, 2], tolerance=LP),
+    *rows(each("GlobalAveragePool", "GlobalMaxPool"), each(1, 22), x=image(5, 4)),
+    *rows("GlobalLpPool", each(2, 22), x=image(5, 4), p=each(1, 2, 3), expect=global_lp_pool, tolerance=LP),
+    # One layer of the least revision: the younger one where a window may start behind the data, and of means where one
+    # may reach beyond them, as the plug-in divides by the whole window with the older one.
+    *rows("AveragePool", 22, x=image(8, 8), kernel_shape=[3, 3], strides=[2, 2], layers=["AvgPool-1"]),
+    *rows("AveragePool", 22, x=image(8, 8), kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1, layers=["AvgPool-14"]),
+    *rows("MaxPool", 22, x=image(8, 8), kernel_shape=[3, 3], strides=[2, 2], ceil_mode=each(0, 1), layers=["MaxPool-1"]),
+    *rows("MaxPool", 22, x=image(8, 8), kernel_shape=[3, 3], strides=[3, 3], ceil_mode=1, layers=["MaxPool-1"]),
+    *rows("MaxPool", 22, x=image(8, 8), kernel_shape=[3, 3], strides=[4, 4], ceil_mode=1, layers=["MaxPool-14"]),
+    *rows("AveragePool", 22, x=image(8, 8), refused="attribute 'kernel_shape' is required, but missing"),
+    *rows("AveragePool", 22, x=image(8, 8), kernel_shape=[3], refused="needs an input of rank 3"),
+    *rows("AveragePool", 22, x=image(8, 8), kernel_shape=[3, 0], refused="kernel_shape must be 2 positive numbers"),
+    *rows("AveragePool", 22, x=image(8, 8), kernel_shape=[3, 3], strides=[1] * 3, refused="strides must be 2 positive"),
+    *rows("AveragePool", 22, x=image(8, 8), kernel_shape=[3, 3], pads=[1, 1, -1, 1], refused="pads must be 4 numbers"),
+    *rows("AveragePool", 22, x=image(8, 8), kernel_shape=[3, 3], auto_pad="SAME", refused="auto_pad must be one of"),
+    *rows("AveragePool", 22, x=image(8, 8), kernel_shape=[30, 3], refused="a window of 30 elements does not fit into 8"),
+]  # fmt: skip

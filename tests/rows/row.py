@@ -1,0 +1,216 @@
+"""The format of rows: a model of one operator or of a few, its inputs, and what they are to give.
+
+    ROWS = [
+        *rows("TopK", each(11, 24), x=X, k=const(each(0, 1, 3)), axis=each(-1, 0), outputs=2, expect=best),
+        *rows("TopK", 11, x=X, k=const(7), outputs=2, refused="k is 7, but axis"),
+        *graphs("g (float[2,3] x) => (float[p,q] y) { m = Neg (x)  y = Sub (x, m) }", x=X),
+    ]
+
+Arrays are inputs of the model, :func:`const` makes initializers, None leaves an input out, and anything else is an
+attribute. :func:`each` stands for several values anywhere: there is a row for each combination; ``also`` takes
+dictionaries of arguments that vary together. Dimensions are those of the arrays; runtimes open them.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from tests.engines import node_model
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far values may be from the expected ones; 16-bit floats get at least theirs."""
+
+    relative: float = 1e-4
+    absolute: float = 1e-5
+
+
+F32 = Tolerance()
+COARSE = Tolerance(1e-3, 1e-3)
+"""For sums of many terms, and what the engines approximate by other formulas."""
+
+
+class Each:
+    """Several values for one argument."""
+
+    def __init__(self, values: Sequence[Any]) -> None:
+        self.values = values
+
+
+def each(*values: Any) -> Any:
+    """Stand for each of these values."""
+    return Each(values)
+
+
+@dataclass(frozen=True)
+class Const:
+    """The value of an initializer."""
+
+    value: Any
+
+    @property
+    def array(self) -> np.ndarray:
+        return np.asarray(self.value)
+
+
+def const(value: Any, dtype: Any = None) -> Any:
+    """Return the value of an initializer; of each value where it is :func:`each`."""
+    if isinstance(value, Each):
+        return Each([const(item, dtype) for item in value.values])
+    return Const(value if dtype is None else np.asarray(value, dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """A row; :attr:`model`, :attr:`feeds` and :attr:`expected` are made when they are asked for."""
+
+    name: str
+    op_type: str
+    opset: int
+    arguments: Mapping[str, Any]
+    outputs: int = 1
+    domain: str = ""
+    text: str = ""
+    """The graph in the text form of onnx, where the row is not one operator."""
+    expect: Any = None
+    """Arrays, or a function of the arguments by their names that returns them; None for onnxruntime's."""
+    refused: str = ""
+    """A part of the error of a conversion that has to fail."""
+    layers: Sequence[str] | None = None
+    """Types and revisions (``AvgPool-14``) of the IR's layers for the CPU plug-in, without inputs, outputs and constants."""
+    tolerance: Tolerance = F32
+    group: str = field(default="", compare=False)
+    """The file and the label of the row: rows of a group are chosen together."""
+
+    @functools.cached_property
+    def feeds(self) -> dict[str, np.ndarray]:
+        return {name: value for name, value in self.arguments.items() if isinstance(value, np.ndarray)}
+
+    @property
+    def constants(self) -> dict[str, np.ndarray]:
+        return {name: value.array for name, value in self.arguments.items() if isinstance(value, Const)}
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        is_input = (np.ndarray, Const, type(None))
+        return {name: value for name, value in self.arguments.items() if not isinstance(value, is_input)}
+
+    @functools.cached_property
+    def model(self) -> onnx.ModelProto:
+        if self.text:
+            imports = f'"" : {self.opset}' + (f', "{self.domain}" : 1' if self.domain else "")
+            model = onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{imports}]> {self.text}")
+            stored = [numpy_helper.from_array(value, name) for name, value in self.constants.items()]
+            model.graph.initializer.extend(stored)
+            return model
+        inputs = [name for name, value in self.arguments.items() if isinstance(value, (np.ndarray, Const, type(None)))]
+        return node_model(
+            self.op_type,
+            self.feeds,
+            opset=self.opset,
+            outputs=self.outputs,
+            attributes=self.attributes,
+            constants=self.constants,
+            order=["" if self.arguments[name] is None else name for name in inputs],
+            domain=self.domain,
+        )
+
+    @functools.cached_property
+    def expected(self) -> list[np.ndarray] | None:
+        """The expected outputs; None where onnxruntime's are."""
+        if not callable(self.expect):
+            return None if self.expect is None else _as_list(self.expect)
+        values = {name: value.array if isinstance(value, Const) else value for name, value in self.arguments.items()}
+        parameters = inspect.signature(self.expect).parameters
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+            values = {name: value for name, value in values.items() if name in parameters}
+        return _as_list(self.expect(**values))
+
+
+def _as_list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def rows(
+    op_type: Any,
+    opset: Any,
+    *,
+    label: str = "",
+    outputs: int = 1,
+    domain: str = "",
+    expect: Any = None,
+    refused: str = "",
+    layers: Any = None,
+    tolerance: Tolerance = F32,
+    **arguments: Any,
+) -> Iterator[Row]:
+    """Yield a row of one operator for each combination of values; ``label`` stands in their names."""
+    choices = {"op_type": op_type, "opset": opset, **arguments}
+    for values, varied in _combinations(choices):
+        op, version = values.pop("op_type"), values.pop("opset")
+        varied = {name: text for name, text in varied.items() if name not in ("op_type", "opset")}
+        name = "-".join([op, str(version), *filter(None, [label]), *(f"{key}={text}" for key, text in varied.items())])
+        yield Row(name, op, version, values, outputs, domain, "", expect, refused, layers, tolerance, label or op)
+
+
+def graphs(
+    text: Any,
+    *,
+    label: str,
+    opset: Any = 17,
+    domain: str = "",
+    expect: Any = None,
+    refused: str = "",
+    layers: Any = None,
+    tolerance: Tolerance = F32,
+    **arguments: Any,
+) -> Iterator[Row]:
+    """Yield a row of a graph in the text form of onnx for each combination of values."""
+    for values, varied in _combinations({"text": text, "opset": opset, **arguments}):
+        written, version = values.pop("text"), values.pop("opset")
+        name = "-".join([label, *(f"{key}={item}" for key, item in varied.items())])
+        yield Row(name, "", version, values, 0, domain, written, expect, refused, layers, tolerance, label)
+
+
+def _combinations(choices: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
+    """Yield each combination of values, and the texts of those that vary."""
+    varying = {name: value.values for name, value in choices.items() if isinstance(value, Each)}
+    for indices in itertools.product(*(range(len(values)) for values in varying.values())):
+        values, varied = dict(choices), {}
+        for (name, options), index in zip(varying.items(), indices):
+            values[name] = options[index]
+            varied[name] = _text(options[index], index)
+        together = values.pop("also", {})
+        yield {**values, **together}, varied
+
+
+def _text(value: Any, index: int) -> str:
+    """Return a value in the name of a row, without brackets, which mean something in patterns; long ones by number."""
+    value = value.value if isinstance(value, Const) else value
+    if isinstance(value, np.ndarray) and value.size > 4:
+        return f"{value.dtype}({','.join(map(str, value.shape))})"
+    text = str(value.tolist() if isinstance(value, np.ndarray) else value)
+    text = text.translate(str.maketrans("", "", "[]{}' "))
+    return text if len(text) <= 40 else str(index)
+
+
+def named(family: str, table: Sequence[Row]) -> list[Row]:
+    """Return the rows of a family under names that occur once: ``family/operator-opset-...``."""
+    counts = Counter[str]()
+    result = []
+    for row in table:
+        counts[row.name] += 1
+        number = f"~{counts[row.name]}" if counts[row.name] > 1 else ""
+        result.append(replace(row, name=f"{family}/{row.name}{number}", group=f"{family}/{row.group}"))
+    return result

@@ -1,0 +1,101 @@
+"""Run a row in its runtimes, and hold each of them to what is known of it."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import zlib
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import tomllib
+
+import converter
+import ir_runtime
+from tests.rows.row import Row
+from tests.runtimes import conversions, exports
+from tests.runtimes.work import Runtime, Work, silence
+
+ALWAYS: Mapping[str, Runtime] = {
+    "numpy": conversions.numpy,
+    "plain": conversions.plain,
+    "openvino": conversions.openvino,
+    "openvino of open dimensions": conversions.openvino_of_open_dimensions,
+}
+"""Runtimes of every row."""
+IN_TURN: Mapping[str, Runtime] = {
+    "opened": conversions.opened,
+    "reshaped": conversions.reshaped,
+    "without fusion": conversions.without_fusion,
+    "exact": conversions.exact,
+    "static": conversions.static,
+    "release 2023.3": conversions.release_2023_3,
+    "exported": exports.exported,
+    "there and back": exports.there_and_back,
+    "optimized": exports.optimized,
+    "optimized for onnxruntime": exports.optimized_for_onnxruntime,
+}
+"""Runtimes of which each row takes one, and with ``--routes`` all."""
+takes_all = False
+"""True if each row takes all runtimes; ``conftest.py`` sets it."""
+
+
+@functools.cache
+def known() -> Mapping[str, Mapping[str, str]]:
+    """Return what each runtime is known not to do: the reasons by patterns on names of rows."""
+    tables = tomllib.loads(Path(__file__).with_name("known.toml").read_text())
+    unknown = tables.keys() - ALWAYS.keys() - IN_TURN.keys()
+    assert not unknown, f"known.toml has tables of runtimes that there are not: {unknown}"
+    return tables
+
+
+def reason_of(runtime: str, name: str) -> str:
+    """Return why a runtime is known to fail with a row; empty where it is not."""
+    patterns = known().get(runtime, {})
+    return next((why for pattern, why in patterns.items() if fnmatch.fnmatchcase(name, pattern)), "")
+
+
+def runtimes_of(row: Row) -> dict[str, Runtime]:
+    """Return the runtimes that a row takes."""
+    if takes_all:
+        return {**ALWAYS, **IN_TURN}
+    names = list(IN_TURN)
+    name = names[zlib.crc32(row.name.encode()) % len(names)]
+    return {**ALWAYS, name: IN_TURN[name]}
+
+
+def check(row: Row) -> None:
+    """Run a row in its runtimes; raises AssertionError that lists those that fail, or no longer fail, as they should."""
+    if row.refused:
+        with pytest.raises(converter.ConversionError, match=row.refused) as caught:
+            converter.convert_model(row.model)
+        assert row.text or "node 'node'" in str(caught.value), "the error does not name the node"
+        return
+    work, faults = Work(row), []
+    if row.layers is not None:
+        nodes = ir_runtime.read_model(*work.ir).nodes()
+        assert [f"{n.op.type}-{n.op.opset}" for n in nodes if not n.op.role] == list(row.layers)
+    for name, runtime in runtimes_of(row).items():
+        reason, fault = reason_of(name, row.name), fault_of(work, runtime, is_silent=name != "numpy")
+        if fault and (not reason or fault.startswith("InternalError")):
+            faults.append(f"{name}: {fault}")
+        elif reason and not fault:
+            faults.append(f"{name}: it computes what it should, but known.toml says: {reason}")
+    assert not faults, "\n".join(faults)
+
+
+def fault_of(work: Work, runtime: Runtime, *, is_silent: bool = True) -> str:
+    """Return how a runtime fails; empty where it does not, and where onnxruntime fails alike with the row's model."""
+    outputs = None
+    try:
+        with silence() if is_silent else nullcontext():
+            outputs = runtime(work)
+            work.compare(outputs)
+    except Exception as error:  # the errors of engines share no base class of their own
+        is_by_onnxruntime = runtime in exports.IN_ONNXRUNTIME and not isinstance(error, ir_runtime.ModelError)
+        if is_by_onnxruntime and work.is_as_by_onnxruntime(outputs):
+            return ""
+        return f"{type(error).__name__}: {error}"
+    return ""

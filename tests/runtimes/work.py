@@ -1,0 +1,121 @@
+"""What the runtimes of a row share: its conversions, what onnxruntime computes, and how outputs are compared."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import onnx
+
+import converter
+import ir_runtime
+from tests.engines import assert_close, converted, opened, output_names, run_onnxruntime
+from tests.rows.row import Row
+
+Outputs = Mapping[str, Any]
+IR = tuple[bytes, bytes]
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Log nothing: the warnings of a conversion were shown by the first one."""
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+class Work:
+    """A row on its way through the runtimes."""
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
+
+    @property
+    def model(self) -> onnx.ModelProto:
+        return self.row.model
+
+    @property
+    def feeds(self) -> Mapping[str, Any]:
+        return self.row.feeds
+
+    @functools.cached_property
+    def opened(self) -> onnx.ModelProto:
+        """The model with open dimensions."""
+        return opened(self.model)
+
+    @functools.cached_property
+    def ir(self) -> IR:
+        """The IR for the CPU plug-in."""
+        return converted(self.model)
+
+    @functools.cached_property
+    def plain(self) -> IR:
+        """The IR for any runtime."""
+        return converted(self.model, "any")
+
+    @functools.cached_property
+    def opened_ir(self) -> IR:
+        return converted(self.opened)
+
+    @functools.cached_property
+    def exported(self) -> onnx.ModelProto:
+        return converter.export_model(ir_runtime.read_model(*self.plain))
+
+    @functools.cached_property
+    def by_onnxruntime(self) -> list[Any]:
+        """What onnxruntime computes of the row's model."""
+        return run_onnxruntime(self.model, self.feeds)
+
+    def is_as_by_onnxruntime(self, outputs: Outputs | None) -> bool:
+        """True if onnxruntime computes these outputs of the row's model, or refuses it where there are none."""
+        try:
+            values = self.by_onnxruntime
+        except Exception:  # onnxruntime's errors share no base class of their own
+            return outputs is None
+        return outputs is not None and all(_are_equal(outputs[name], value) for name, value in zip(self.names, values))
+
+    @functools.cached_property
+    def expected(self) -> Sequence[Any]:
+        return self.by_onnxruntime if self.row.expected is None else self.row.expected
+
+    @property
+    def names(self) -> list[str]:
+        return output_names(self.model)[: len(self.expected)]
+
+    def compare(self, outputs: Outputs) -> None:
+        """Raise AssertionError unless the outputs are the expected ones."""
+        tolerance = self.row.tolerance
+        for name, expected in zip(self.names, self.expected, strict=True):
+            try:
+                assert_close(outputs[name], expected, rtol=tolerance.relative, atol=tolerance.absolute)
+            except AssertionError as error:
+                raise AssertionError(f"output '{name}': {error}") from error
+
+
+Runtime = Callable[[Work], Outputs]
+
+
+def _are_equal(value: Any, other: Any) -> bool:
+    arrays = [np.asarray(value), np.asarray(other)]
+    if any(array.dtype.isbuiltin == 2 for array in arrays):  # NumPy does not know that such types have NaN
+        arrays = [array.astype(np.float64) for array in arrays]
+    return np.array_equal(*arrays, equal_nan=arrays[0].dtype.kind == "f")
+
+
+def in_numpy(model: ir_runtime.Model | IR, feeds: Mapping[str, Any]) -> Outputs:
+    """Execute an IR in NumPy, as a reader of its file does."""
+    ir = ir_runtime.model_to_bytes(model) if isinstance(model, ir_runtime.Model) else model
+    compiled = ir_runtime.compile_model(ir_runtime.read_model(*ir))
+    outputs = compiled(dict(feeds))
+    return {port.names[0]: outputs[port.names[0]] for port in compiled.outputs if port.names}
+
+
+def in_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Outputs:
+    """Execute an ONNX model without its fusions."""
+    return {name: np.asarray(value) for name, value in zip(output_names(model), run_onnxruntime(model, feeds))}
