@@ -8,7 +8,8 @@
 
 Arrays are inputs of the model, :func:`const` makes initializers, None leaves an input out, and anything else is an
 attribute. :func:`each` stands for several values anywhere: there is a row for each combination; ``also`` takes
-dictionaries of arguments that vary together. Dimensions are those of the arrays; runtimes open them.
+dictionaries of arguments that vary together. Dimensions are those of the arrays, which runtimes open, or ``dims``: a name
+or None for an open one, None for an unknown rank.
 """
 
 from __future__ import annotations
@@ -81,6 +82,8 @@ class Row:
     arguments: Mapping[str, Any]
     outputs: int = 1
     domain: str = ""
+    dims: Mapping[str, Sequence[Any] | None] | None = None
+    """Declared dimensions of inputs that are not those of the arrays."""
     text: str = ""
     """The graph in the text form of onnx, where the row is not one operator."""
     expect: Any = None
@@ -123,6 +126,7 @@ class Row:
             attributes=self.attributes,
             constants=self.constants,
             order=["" if self.arguments[name] is None else name for name in inputs],
+            shapes=self.dims,
             domain=self.domain,
         )
 
@@ -152,16 +156,19 @@ def rows(
     expect: Any = None,
     refused: str = "",
     layers: Any = None,
+    dims: Any = None,
     tolerance: Tolerance = F32,
     **arguments: Any,
 ) -> Iterator[Row]:
     """Yield a row of one operator for each combination of values; ``label`` stands in their names."""
-    choices = {"op_type": op_type, "opset": opset, **arguments}
+    choices = {"op_type": op_type, "opset": opset, "dims": dims, **arguments}
     for values, varied in _combinations(choices):
-        op, version = values.pop("op_type"), values.pop("opset")
+        op, version, declared = values.pop("op_type"), values.pop("opset"), values.pop("dims")
         varied = {name: text for name, text in varied.items() if name not in ("op_type", "opset")}
         name = "-".join([op, str(version), *filter(None, [label]), *(f"{key}={text}" for key, text in varied.items())])
-        yield Row(name, op, version, values, outputs, domain, "", expect, refused, layers, tolerance, label or op)
+        yield Row(
+            name, op, version, values, outputs, domain, declared, "", expect, refused, layers, tolerance, label or op
+        )
 
 
 def graphs(
@@ -180,7 +187,7 @@ def graphs(
     for values, varied in _combinations({"text": text, "opset": opset, **arguments}):
         written, version = values.pop("text"), values.pop("opset")
         name = "-".join([label, *(f"{key}={item}" for key, item in varied.items())])
-        yield Row(name, "", version, values, 0, domain, written, expect, refused, layers, tolerance, label)
+        yield Row(name, "", version, values, 0, domain, None, written, expect, refused, layers, tolerance, label)
 
 
 def _combinations(choices: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
