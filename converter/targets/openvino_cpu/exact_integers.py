@@ -7,12 +7,14 @@ functions here express the latter through the former.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ir_runtime.graph import Operation, Output, element_types
 from ir_runtime.operations import elementwise as ir
-from ir_runtime.rewriting import Builder
+from ir_runtime.rewriting import Builder, layers
 from ir_runtime.rewriting.layers import in_type
 
-from .intervals import interval_of, is_small
+from .intervals import interval_of
 
 
 def in_signed_order(builder: Builder, value: Output) -> Output:
@@ -29,24 +31,22 @@ def in_signed_order(builder: Builder, value: Output) -> Output:
 
 
 def extreme(builder: Builder, cls: type[Operation], a: Output, b: Output) -> Output:
-    """Maximum or Minimum of u32."""
+    """Maximum or Minimum."""
     element_type = a.element_type
     result = builder.emit(cls(), in_signed_order(builder, a), in_signed_order(builder, b))
+    if result.element_type is element_type:
+        return result
     flipped = builder.emit(ir.BitwiseXor13(), result, builder.constant(-(1 << 31), result.element_type))
     return in_type(builder, flipped, element_type)
 
 
-def goes_through_float32(condition: Output, then: Output, otherwise: Output) -> bool:
-    """True if the plug-in, which fuses a comparison with the Select behind it, rounds what is selected."""
-    fused = isinstance(condition.node.op, (ir.Comparison, ir.Predicate))
-    return fused and not (is_small(then) and is_small(otherwise))
-
-
-def select(builder: Builder, condition: Output, then: Output, otherwise: Output) -> Output:
-    """``then`` where the condition holds, ``otherwise`` elsewhere, which no comparison is fused with."""
-    if not goes_through_float32(condition, then, otherwise):
-        return builder.emit(ir.Select1(), condition, then, otherwise)
-    return builder.emit(ir.Select1(), builder.emit(ir.LogicalNot1(), condition), otherwise, then)
+def limit(builder: Builder, op: Operation, value: Output) -> Output:
+    """ReLU or Clamp, whose bounds are what it makes of the limits of the type."""
+    least, most = value.element_type.limits
+    low, high = op.evaluate(np.array([least, most], value.element_type.dtype))  # type: ignore[misc]
+    if low > least:
+        value = extreme(builder, ir.Maximum1, value, builder.like(low, value))
+    return extreme(builder, ir.Minimum1, value, builder.like(high, value)) if high < most else value
 
 
 def alike(builder: Builder, cls: type[Operation], a: Output, b: Output) -> Output:
@@ -91,7 +91,7 @@ def floor_divide(builder: Builder, a: Output, b: Output) -> Output:
         return divide(builder, a, b)
     quotient, left = _long_division(builder, a, b)
     less_one = builder.emit(ir.Subtract1(), quotient, builder.like(1, a))
-    return select(builder, _is_rounded_up(builder, left, b), less_one, quotient)
+    return layers.select(builder, _is_rounded_up(builder, left, b), less_one, quotient)
 
 
 def remainder(builder: Builder, a: Output, b: Output) -> Output:
@@ -104,7 +104,7 @@ def floor_remainder(builder: Builder, a: Output, b: Output) -> Output:
     left = _long_division(builder, a, b)[1]
     if not a.element_type.is_signed:
         return left
-    return select(builder, _is_rounded_up(builder, left, b), builder.emit(ir.Add1(), left, b), left)
+    return layers.select(builder, _is_rounded_up(builder, left, b), builder.emit(ir.Add1(), left, b), left)
 
 
 def _is_rounded_up(builder: Builder, left: Output, divisor: Output) -> Output:
@@ -131,13 +131,13 @@ def _long_division(builder: Builder, a: Output, b: Output) -> tuple[Output, Outp
     if a.element_type.is_signed:
         wrong = _is_rounded_up(builder, left, a)
         against = builder.emit(ir.Less1(), builder.emit(ir.BitwiseXor13(), a, b), zero)
-        unit = select(builder, against, builder.like(-1, a), unit)
-        b = select(builder, against, builder.emit(ir.Negative1(), b), b)
+        unit = layers.select(builder, against, builder.like(-1, a), unit)
+        b = layers.select(builder, against, builder.emit(ir.Negative1(), b), b)
     else:
         # Holds only in an engine that has unsigned numbers as signed ones.
         wrong = builder.emit(ir.Less1(), left, zero)
-    quotient = builder.emit(ir.Subtract1(), quotient, select(builder, wrong, unit, zero))
-    return quotient, builder.emit(ir.Add1(), left, select(builder, wrong, b, zero))
+    quotient = builder.emit(ir.Subtract1(), quotient, layers.select(builder, wrong, unit, zero))
+    return quotient, builder.emit(ir.Add1(), left, layers.select(builder, wrong, b, zero))
 
 
 def power(builder: Builder, base: Output, exponent: Output) -> Output:
@@ -173,11 +173,11 @@ def _any_power(builder: Builder, base: Output, exponent: Output) -> Output:
     odd = builder.emit(ir.BitwiseAnd13(), exponent, identity)
     # From 64 on nothing but its parity counts: other bases than -1, 0 and 1 have overflowed.
     beyond = builder.emit(ir.Greater1(), exponent, builder.like(63, base))
-    bits = select(builder, beyond, builder.emit(ir.Add1(), odd, builder.like(62, base)), exponent)
+    bits = layers.select(builder, beyond, builder.emit(ir.Add1(), odd, builder.like(62, base)), exponent)
     result, square = identity, base
     for index in range(6):
         part = builder.emit(ir.BitwiseAnd13(), bits, builder.like(1 << index, base))
-        factor = select(builder, builder.emit(ir.NotEqual1(), part, zero), square, identity)
+        factor = layers.select(builder, builder.emit(ir.NotEqual1(), part, zero), square, identity)
         result = builder.emit(ir.Multiply1(), result, factor)
         if index < 5:
             square = builder.emit(ir.Multiply1(), square, square)
@@ -185,4 +185,4 @@ def _any_power(builder: Builder, base: Output, exponent: Output) -> Output:
         return result
     unit = builder.emit(ir.Equal1(), builder.emit(ir.Abs1(), base), identity)
     whole = builder.emit(ir.LogicalOr1(), builder.emit(ir.GreaterEqual1(), exponent, zero), unit)
-    return select(builder, whole, result, zero)
+    return layers.select(builder, whole, result, zero)

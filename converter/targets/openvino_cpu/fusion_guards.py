@@ -6,7 +6,8 @@ The plug-in fuses elementwise layers with constants into the layer before them. 
   memory past the end, or the model does not compile;
 - arithmetic after reductions and products of integers, which is then computed in floats;
 - quotients of float64 after reductions of dimension 1 of three, all but the first of which become 0;
-- a Reshape or a Transpose next to a reduction, which is taken for another one and removed or moved.
+- a Reshape or a Transpose next to a reduction, which is taken for another one and removed or moved;
+- a Maximum and a Minimum of integers with bounds that float32 does not hold, of which it makes a Clamp.
 
     ReduceMean -> Add(constants)      becomes      ReduceMean -> Maximum(a, a) -> Add(constants)
 
@@ -17,11 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+import numpy as np
+
 from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Model, Node, PartialShape, element_types
 from ir_runtime.operations.activation import Clamp1, PReLU1
-from ir_runtime.operations.elementwise import Binary, Bitwise, Divide1, Unary
+from ir_runtime.operations.elementwise import Binary, Bitwise, Divide1, Maximum1, Minimum1, Unary
 from ir_runtime.operations.interpolate import Interpolate11
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1, Unsqueeze1
@@ -39,7 +42,8 @@ _BY_CHANNEL = (PReLU1, *_OF_CHANNELS)
 _FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 
 
-_GUARDED = (Reduction, MatMul1, Interpolate11)
+_LIMITS = (Maximum1, Minimum1)
+_GUARDED = (Reduction, MatMul1, Interpolate11, *_LIMITS)
 
 
 @openvino_cpu.register("fusion_guards", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
@@ -91,6 +95,8 @@ def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
 
 
 def _goes_wrong(node: Node, reader: Node) -> bool:
+    if isinstance(node.op, _LIMITS):
+        return isinstance(reader.op, _LIMITS) and (_has_rounded_bound(node) or _has_rounded_bound(reader))
     after = list(_fused_layers(reader))
     if isinstance(node.op, Interpolate11):
         rank = node.outputs[0].shape.rank if node.outputs[0].shape.has_rank else 0
@@ -112,6 +118,13 @@ def _goes_wrong(node: Node, reader: Node) -> bool:
         return _looks_like_keeping(node, reader) or (_is_outer(node) and any(_varies(follower) for follower in after))
     channels = shape.rank - 1 if shape.has_rank and shape.rank >= 4 else None
     return channels is not None and any(_varies(follower, channels, alone) for follower in after)
+
+
+def _has_rounded_bound(node: Node) -> bool:
+    """True for a Maximum or a Minimum with one integer that float32 rounds."""
+    constants = [bound.type.constant for bound in node.inputs if bound.element_type.is_integral]
+    bounds = [int(constant.item()) for constant in constants if constant is not None and constant.size == 1]
+    return any(bound != int(np.float32(bound)) for bound in bounds)
 
 
 def _resizes_channels(node: Node) -> bool:

@@ -1,14 +1,13 @@
-"""Quotients, remainders, powers, comparisons and selections of integers that float32 does not hold.
+"""Quotients, remainders, powers, comparisons and limits of integers that float32 does not hold.
 
-The plug-in computes them in float32, and u32 as i32. Where a comparison comes before a Select, it fuses the two and
-rounds what is selected to float32.
+The plug-in computes them in float32, and u32 as i32.
 
     Divide(a, b)                 becomes   Divide, and twice Divide of what is left, and a last correction
     Equal(a, b)                  becomes   Equal(BitwiseXor(a, b), 0)
     Less(a, b)                   becomes   NotEqual(BitwiseXor(Maximum(a, b), a), 0)
     Maximum(u32, u32)            becomes   Maximum of i32 numbers of the same order
     Power(a, 5)                  becomes   Multiply(a, Multiply(Multiply(a, a), Multiply(a, a)))
-    Select(Less(..), x, y)       becomes   Select(LogicalNot(Less(..)), y, x)
+    Clamp(a), ReLU(a)            becomes   Minimum(Maximum(a, low), high), Maximum(a, 0)
 
 Layers of numbers that float32 holds stay as they are.
 """
@@ -20,11 +19,13 @@ from collections.abc import Callable
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Node, Operation, Output, element_types
 from ir_runtime.operations import elementwise as ir
+from ir_runtime.operations.activation import Clamp1, ReLU1
 from ir_runtime.rewriting import Builder, Replacement, fail
 
 from . import exact_integers as exact
 from .intervals import EXACT, is_small
 
+_IN_FLOAT32 = "float32 holds every number exactly"
 _IsExact = Callable[[Output, Output], bool]
 _Meaning = Callable[[Builder, Output, Output], Output]
 
@@ -71,19 +72,18 @@ _MEANINGS: dict[type[Operation], tuple[_IsExact, _Meaning]] = {
 
 
 @openvino_cpu.replaces(
-    "integer_arithmetic", ir.Divide1, ir.Select1, *_MEANINGS, seen_in=("2023.3", "2024.6", "2025.4", "2026.4")
+    "integer_arithmetic", ir.Divide1, Clamp1, ReLU1, *_MEANINGS, seen_in=("2023.3", "2024.6", "2025.4", "2026.4")
 )
 def integer_arithmetic(builder: Builder, node: Node) -> Replacement:
     """Compute integers exactly that the plug-in would round to float32."""
-    a, b = node.inputs[-2:]
+    a = node.inputs[0]
     if not a.element_type.is_integral or (a.element_type.bits < 32 and not isinstance(node.op, ir.Power1)):
         return fail("it does not compute integers of 32 bits or more")
-    if isinstance(node.op, ir.Select1):
-        if not exact.goes_through_float32(*node.inputs):
-            return fail("no comparison is fused with it, or float32 holds what it selects exactly")
-        return exact.select(builder, *node.inputs)
+    if isinstance(node.op, (Clamp1, ReLU1)):
+        return fail(_IN_FLOAT32) if _are_small(a, node.outputs[0]) else exact.limit(builder, node.op, a)
+    b = node.inputs[1]
     if isinstance(node.op, ir.Divide1):
         divide = exact.floor_divide if node.op.m_pythondiv else exact.divide
-        return fail("float32 holds every number exactly") if is_small(a) else divide(builder, a, b)
+        return fail(_IN_FLOAT32) if is_small(a) else divide(builder, a, b)
     is_exact, meaning = _MEANINGS[type(node.op)]
-    return fail("float32 holds every number exactly") if is_exact(a, b) else meaning(builder, a, b)
+    return fail(_IN_FLOAT32) if is_exact(a, b) else meaning(builder, a, b)

@@ -98,8 +98,8 @@ ORDER = [
     Entry("pad_value_at_run_time", ["Pad12"], ["target"], after=["layers_of_narrow_types"],
           reason="pads in wider types first", contract=EXACT),
     Entry("integer_arithmetic", [
-              "Divide1", "Select1", "Mod1", "FloorMod1", "Power1", "Maximum1", "Minimum1", "Equal1", "NotEqual1",
-              "Less1", "LessEqual1", "Greater1", "GreaterEqual1"], ["target"],
+              "Divide1", "Clamp1", "ReLU1", "Mod1", "FloorMod1", "Power1", "Maximum1", "Minimum1", "Equal1",
+              "NotEqual1", "Less1", "LessEqual1", "Greater1", "GreaterEqual1"], ["target"],
           after=["broadcast_to_empty_shape", "dft_of_short_signals", "range_backwards",
                  "slice_axes_at_run_time", "pad_value_at_run_time", "stable_top_k"],
           reason="takes up the integers that these rules compute shapes and indices with", contract=EXACT),
@@ -110,6 +110,8 @@ ORDER = [
           after=["right_shift_of_unsigned", "integer_arithmetic"],
           reason="quotients and shifts are those of the plug-in by then; sums of bits must not be replaced again",
           contract=EXACT),
+    Entry("selected_integers", ["Select1"], ["target"], after=["integer_arithmetic", "integer_reductions"],
+          reason="sees the selections that other rules emit", contract=EXACT),
     Entry("dynamic_reductions", ["Reduction"], ["target"], after=["integer_reductions"],
           reason="reductions of integers are sums of bits then", contract=EXACT),
     Entry("constants_of_higher_rank", [
@@ -133,7 +135,7 @@ ORDER = [
               "Sigmoid1", "MatMul1", "ReLU1"], ["target"],
           after=["integer_products", "fake_quantize", "batch_normalizations", "constants_of_higher_rank"],
           reason="sees the products and constants that other rules leave or emit", contract=EXACT),
-    Entry("fusion_guards", ["Reduction", "MatMul1", "Interpolate11"], ["target"],
+    Entry("fusion_guards", ["Reduction", "MatMul1", "Interpolate11", "Maximum1", "Minimum1"], ["target"],
           after=["integer_products", "interpolate_many_axes", "batch_normalizations", "fake_quantize",
                  "integer_reductions"],
           reason="guards the layers that other rules emit, too", contract=EXACT),

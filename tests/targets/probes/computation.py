@@ -489,8 +489,10 @@ FUSED = [
 ]
 
 
-def formula(steps: str, inputs: Mapping[str, Any], constants: Mapping[str, Any]) -> Callable[[], Probe]:
-    """A model of steps such as ``t = Mul x c; y = Relu t``."""
+def formula(
+    steps: str, inputs: Mapping[str, Any], constants: Mapping[str, Any], is_open: bool = False
+) -> Callable[[], Probe]:
+    """A model of steps such as ``t = Mul x c; y = Relu t``; with ``is_open`` of any dimensions."""
 
     def build() -> Probe:
         nodes = []
@@ -498,7 +500,8 @@ def formula(steps: str, inputs: Mapping[str, Any], constants: Mapping[str, Any])
             result, _, call = step.partition(" = ")
             op_type, *names = call.split()
             nodes.append(helper.make_node(op_type, names, [result]))
-        return several(nodes, inputs, constants, {name: array.shape for name, array in inputs.items()})
+        shapes = {name: [None] * array.ndim if is_open else array.shape for name, array in inputs.items()}
+        return several(nodes, inputs, constants, shapes)
 
     return build
 
@@ -565,6 +568,34 @@ WIDENED_REFUSED = [
         for before, layer_before in (("Mul", "Multiply"), ("Div", "Divide"))
     ),
 ]
+FIFTY = {"fifty": np.float32(50)}
+LARGE = {
+    "f": np.array([1, 60, 2, 70], np.float32),
+    "i": np.array([(1 << 24) + 1, -(1 << 25) - 1, 7, (1 << 30) + 5], np.int32),
+    "b": np.array([True, False, False, True]),
+}
+LOW, HIGH = np.int32(-(1 << 25) - 1), np.int32((1 << 29) + 1)
+SELECTED = [
+    *(
+        Row(
+            f"selected_integers: {name}",
+            formula(f"{steps}; y = Where c i high", LARGE, {"high": HIGH, **constants}, is_open=True),
+            f"{layers} Select",
+        )
+        for name, steps, layers, constants in (
+            ("a comparison of floats", "c = Less f fifty", "Less", FIFTY),
+            ("a conjunction", "d = Less f fifty; c = And d b", "Less LogicalAnd", FIFTY),
+            ("a disjunction", "d = IsNaN f; c = Or d b", "IsNaN LogicalOr", {}),
+        )
+    ),
+    *(
+        Row(f"fusion_guards: {first} and {second}", formula(steps, {"i": LARGE["i"]}, constants), f"{first} {second}")
+        for first, second, steps, constants in (
+            ("Maximum", "Minimum", "t = Max i low; y = Min t high", {"low": LOW, "high": HIGH}),
+            ("Minimum", "Maximum", "t = Min high i; y = Max t low", {"low": LOW, "high": HIGH}),
+        )
+    ),
+]
 PRODUCTS = [Row("integer_products", product_of_integers, "MatMul")]
 
 WRONG = [
@@ -578,6 +609,7 @@ WRONG = [
     *ROUNDED,
     *WIDENED,
     *PRODUCTS,
+    *SELECTED,
     *COMPRESSED,
     *THRESHOLDS,
 ]
