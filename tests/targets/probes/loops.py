@@ -177,7 +177,24 @@ UNREAD = [
     Row("iterator_over_unread_slices: joined backwards", counted([4, 3], 1), "TensorIterator Add Negative Unsqueeze"),
 ]
 
-WRONG = [*LOOPED, *IN_PLACE, *UNREAD]
+
+def nested() -> Probe:
+    """A Loop around one whose number of iterations is an element of ``counts``."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 17]>
+        g (float[2] x, int64[3] counts) => (y) <float[1, 2] row = {1, 2}, int64 n = {3}, int64[1] first = {0}> {
+          y = Loop (n, "") <body = b (int64 i, bool c) => (bool d, float[2] o) {
+            k = Gather (counts, i)
+            p = Loop (k, "") <body = a (int64 j, bool e) => (bool f, float[2] q) { f = Identity (e) q = Exp (x) }>
+            t = Concat <axis = 0> (p, row)  o = ReduceSum <keepdims = 0> (t, first)  d = Identity (c) }>
+        }"""
+    )
+    return model, {"x": numbers(2), "counts": np.array([2, 0, 1])}
+
+
+NESTED_LOOPS = [Row("loops_of_no_iterations", nested, "Loop Gather Maximum Loop Concat ReduceSum Exp Unsqueeze")]
+
+WRONG = [*LOOPED, *IN_PLACE, *UNREAD, *NESTED_LOOPS]
 REFUSED = [
     Row(
         f"loop_states_of_narrow_types: a slice of {kind.__name__} handed on",
