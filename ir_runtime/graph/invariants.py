@@ -78,7 +78,7 @@ PROCESSING = Stage("preprocessing", frozenset({"tensors"}))
 """Layers in front of inputs and behind outputs: their tensors may have other shapes."""
 COMPRESSION = Stage("compression")
 """Constants are stored in fewer bits."""
-PRECISION = Stage("precision", frozenset({"constant_bytes"}))
+PRECISION = Stage("precision", frozenset({"constant_bytes", "tensors"}))
 """The model computes in other floats, or stores them in a wider type."""
 
 
@@ -247,14 +247,14 @@ def _tensor_names(model: Model, promise: Promise) -> Iterator[str]:
         yield from _twice(_tensor_names_of(part.nodes()), promise)
 
 
-@invariant("a tensor's name stays on a value of its shape")
+@invariant("a tensor's name stays on a value of its type")
 def _named_values(model: Model, promise: Promise) -> Iterator[str]:
     for node in model.nodes():
         for output in node.outputs:
             for name in output.names:
                 before = promise.tensors.get(name)
-                if before is not None and before.shape.merge(output.shape) is None:
-                    yield f"'{name}' was called a value of shape {before.shape}, but {_label(output)} is {output.shape}"
+                if before is not None and not before.agrees_with(output.type):
+                    yield f"'{name}' was called a value of type {before}, but {_label(output)} is {output.type}"
 
 
 @invariant("uses are the layers that read a value")

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, ClassVar
 
+from ..errors import InternalError
 from ..records import record
 from .element_types import ElementType
 from .operation import Operation, TensorType
@@ -149,9 +150,15 @@ class Output:
         inferred again at the end of the pass. With ``move_names`` the tensor names move to ``new``, which must then
         be an equal value. Returns the nodes that left the graph because nothing uses them any more, constants excluded,
         inputs first.
+
+        Raises :class:`InternalError` for an equal value of another element type, or of a shape that contradicts this.
         """
         if new is self:
             return []
+        if move_names and not self.type.agrees_with(new.type):
+            raise InternalError(
+                f"output {self.index} of {self.node.where} is {self.type}, but is replaced by {new.type}"
+            )
         removed: list[Node] = []
         for user in self.uses:
             if user not in keep:

@@ -98,6 +98,11 @@ class TensorType:
             bounds,
         )
 
+    def agrees_with(self, other: TensorType) -> bool:
+        """True if a value can have both types: of what is known of them, nothing differs."""
+        types = (self.element_type, other.element_type)
+        return (types[0] is types[1] or any(t.is_dynamic for t in types)) and self.shape.merge(other.shape) is not None
+
     @property
     def element_count(self) -> int:
         """The number of elements; 0 where the shape is dynamic."""

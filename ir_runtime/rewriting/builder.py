@@ -56,15 +56,10 @@ class Builder:
         names. Layers emitted since :meth:`begin` continue to read the old outputs. Returns the layers that left the
         graph, constants excluded, inputs first.
 
-        Raises :class:`InternalError` if the number or the element types of the values differ from those of the outputs.
+        Raises :class:`InternalError` if the number or the types of the values differ from those of the outputs.
         """
         if len(values) != len(node.outputs):
             raise InternalError(f"{len(values)} values replace the {len(node.outputs)} outputs of {node.where}")
-        for old, new in zip(node.outputs, values):
-            if is_same_value and new.element_type is not old.element_type:
-                raise InternalError(
-                    f"output {old.index} of {node.where} has {old.element_type}, but is replaced by {new.element_type}"
-                )
         emitted = self.emitted[self._start :]
         main = values[0].node
         if main in emitted:
@@ -73,7 +68,7 @@ class Builder:
         for old, new in zip(node.outputs, values):
             if not is_same_value:
                 old.names = []
-            removed += old.replace_by(new, keep=emitted)
+            removed += old.replace_by(new, keep=emitted, move_names=is_same_value)
         return removed
 
     def _emit(self, node: Node) -> Node:

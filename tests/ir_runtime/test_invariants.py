@@ -108,7 +108,7 @@ BREAKERS: dict[str, tuple[Callable[[Model], object], str]] = {
     "an input that is not counted": (lambda m: setattr(m.inputs[0], "_uses", None), "uses are the layers that read a value: .* reads output 0 of layer 'x'"),
     "a layer's name twice": (lambda m: setattr(named(m, "ReLU")[0], "name", "x"), "no layer's name is given twice: 'x' 2 times"),
     "a tensor's name twice": (lambda m: named(m, "ReLU")[0].outputs[0].add_name("x"), "no tensor's name is given twice: 'x' 2 times"),
-    "a name on a value of another shape": (name_of_another_shape, r"'inner' was called a value of shape \[2,3\], but .* is \[3\]"),
+    "a name on a value of another shape": (name_of_another_shape, r"'inner' was called a value of type f32\[2,3\], but .* is f32\[3\]"),
     "a wrong shape": (wrong_type, "ReLU.* is declared .*but inference finds"),
     "a wrong element type": (wrong_element_type, "ReLU.* is declared .*i64.*but inference finds"),
     "an unfolded constant": (large_constant, "there were 24 bytes of constants, but are"),

@@ -16,15 +16,16 @@ import converter
 from converter.passes.registry import passes
 from converter.targets.registry import RULES
 from ir_runtime import InternalError, Model, ModelError, PartialShape
-from ir_runtime.graph.model import Node
+from ir_runtime.graph.model import Node, Output
 from ir_runtime.operations.activation import ReLU1
 from ir_runtime.operations.elementwise import Abs1, Negative1
 from ir_runtime.operations.sorting import TopK11
+from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.contracts import EXACT
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.pipeline import Entry, Pipeline, release_of
-from ir_runtime.rewriting.replace_layers import Replacement
+from ir_runtime.rewriting.replace_layers import Replace, Replacement
 from ir_runtime.rewriting.trace import PassTrace, Trace
 from tests.ir_runtime.test_rewrite import model_of, parameter
 from tests.ir_runtime.test_uses import chain
@@ -284,20 +285,36 @@ def test_the_releases_of_a_rule_are_a_list() -> None:
         Pipeline(None, [entry("first")]).register("first", seen_in="2024.6")
 
 
-def test_a_replacement_of_another_element_type_is_refused() -> None:
-    """Swapped outputs of TopK: values for indices."""
+def turned(builder: Builder, node: Node) -> list[Output]:
+    return builder.emit_all(node.op, *node.inputs)[::-1]
+
+
+def widened(builder: Builder, node: Node) -> list[Output]:
+    return [layers.unsqueeze(builder, value, 0) for value in builder.emit_all(node.op, *node.inputs)]
+
+
+def doubled(builder: Builder, node: Node) -> list[Output]:
+    return builder.emit_all(node.op, node.inputs[0], builder.constant(2))
+
+
+@pytest.mark.parametrize(
+    ("replace", "found"),
+    [
+        (turned, r"is f32\[2,1\], but is replaced by i32\[2,1\]"),
+        (widened, r"is f32\[2,1\], but is replaced by f32\[1,2,1\]"),
+        (doubled, r"is f32\[2,1\], but is replaced by f32\[2,2\]"),
+    ],
+)
+def test_a_replacement_of_another_type_is_refused(replace: Replace, found: str) -> None:
+    """The values of TopK for its indices, one more dimension, or more elements."""
     x = parameter("x", "2,3")
     top = Builder().emit_all(
         TopK11(axis=-1, mode="max", sort="value", index_element_type="i32"), x.outputs[0], Builder().constant(1)
     )
     model = model_of([x], top[0], top[1])
-    pipeline = Pipeline(None, [entry("swap", "TopK11")])
-
-    @pipeline.replaces("swap")
-    def swap(builder: Builder, node: Node) -> Replacement:
-        return builder.emit_all(node.op, *node.inputs)[::-1]
-
-    with pytest.raises(InternalError, match=r"the pass 'swap' .*output 0 of .* has f32, but is replaced by i32"):
+    pipeline = Pipeline(None, [entry("replace", "TopK11")])
+    pipeline.replaces("replace")(replace)
+    with pytest.raises(InternalError, match=rf"the pass 'replace' .*output 0 of .* {found}"):
         pipeline.run(model)
 
 

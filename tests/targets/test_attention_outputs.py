@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import onnx
 import pytest
 
 import converter
@@ -9,6 +10,7 @@ from tests.engines import check_node
 from tests.suite.reshape import check_reshaped
 
 from .probes.computation import attention
+from .probes.rows import numbers, several
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -30,3 +32,19 @@ def test_attention_of_transposed_queries_stays_fused(fused: bool) -> None:
     model, feeds = attention(fused, transposed=True)
     check_node(model, feeds)
     assert all(node.op.type != "Maximum" for node in converter.convert_model(model).nodes())
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("values", [(), (2,), (1, 2)], ids=str)
+@pytest.mark.parametrize("weights", [(), (3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("is_open", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("scores", ["s = Identity (q)", "s = MatMul (q, k)"])
+def test_weights_and_values_of_other_ranks(
+    rows: int, values: tuple[int, ...], weights: tuple[int, ...], is_open: bool, scores: str
+) -> None:
+    """A vector of weights gives no dimension to the product."""
+    feeds = {"q": numbers(*weights, rows) / 9, "v": numbers(*values, rows, 4)}
+    if "k" in scores:
+        feeds["k"] = numbers(rows, rows) / 30
+    nodes = onnx.parser.parse_graph(f"g (q) => (y) {{ {scores} w = Softmax (s) y = MatMul (w, v) }}").node
+    check_node(*several(nodes, feeds, {}, {name: [None] * v.ndim if is_open else v.shape for name, v in feeds.items()}))

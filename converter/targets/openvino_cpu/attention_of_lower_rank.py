@@ -22,5 +22,7 @@ def attention_of_lower_rank(builder: Builder, node: Node) -> Replacement:
         return fail("the first operand is not a SoftMax")
     if not (weights.shape.has_rank and values.shape.has_rank) or values.shape.rank <= weights.shape.rank:
         return fail("a rank is dynamic, or that of the values is not higher")
+    if weights.shape.rank == 1:
+        return fail("the weights are a vector, whose product has no rows; the plug-in computes that")
     axes = range(values.shape.rank - weights.shape.rank)
     return builder.emit(node.op, layers.unsqueeze(builder, weights, *axes), values)
