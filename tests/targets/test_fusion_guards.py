@@ -331,3 +331,42 @@ def test_integers_after_a_reduction_stay_integers(op_type: str, dynamic: bool) -
     check_node(model, {"x": data}, [(reduced * 40_097 + 765_432_111).astype(np.int32)])
     ir = converter.convert_model(model)
     assert [node.op.type for node in ir.nodes()].count(op_type) == 1
+
+
+def padded_and(
+    op_type: str, auto_pad: str, strides: int, rank: int, shape: list[Any], *, is_read_twice: bool = False
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A Pad of uneven widths, and a window whose pads follow from the dimensions."""
+    data = RNG.standard_normal((1, 4, *range(7, 7 + rank))).astype(np.float32)
+    widths = np.array([0, 0, *[1] * rank, 0, 0, *[2] * rank])
+    kernel = RNG.standard_normal((4, 2 if op_type == "Group" else 4, *[3] * rank)).astype(np.float32)
+    attributes: dict[str, Any] = {"auto_pad": auto_pad, "strides": [strides] * rank, "kernel_shape": [3] * rank}
+    attributes |= {"Group": {"group": 2}, "Counting": {"count_include_pad": 1}}.get(op_type, {})
+    layer = {"Group": "Conv", "Counting": "AveragePool"}.get(op_type, op_type)
+    weights = [] if layer.endswith("Pool") else ["w"]
+    nodes = [
+        helper.make_node("Pad", ["x", "widths"], ["p"]),
+        helper.make_node(layer, ["p", *weights], ["y"], **attributes),
+    ]
+    outputs = ["p", "y"] if is_read_twice else ["y"]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, data.shape if not shape else shape[: 2 + rank])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [numpy_helper.from_array(widths, "widths"), *([numpy_helper.from_array(kernel, "w")] if weights else [])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), {"x": data}
+
+
+@pytest.mark.parametrize("op_type", ["Conv", "Group", "ConvTranspose", "AveragePool", "Counting", "MaxPool"])
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
+@pytest.mark.parametrize("strides", [1, 2])
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("shape", [[], ["n", 4, "h", "w", "d"], ["n", 4, 7, "w", "d"]], ids=["static", "open", "some"])
+@pytest.mark.parametrize("is_read_twice", [False, True])
+def test_a_pad_before_a_window_is_not_lost(
+    op_type: str, auto_pad: str, strides: int, rank: int, shape: list[Any], is_read_twice: bool
+) -> None:
+    model, feeds = padded_and(op_type, auto_pad, strides, rank, shape, is_read_twice=is_read_twice)
+    check_node(model, feeds)

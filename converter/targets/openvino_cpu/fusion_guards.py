@@ -7,6 +7,7 @@ The plug-in fuses elementwise layers with constants into the layer before them. 
 - arithmetic after reductions and products of integers, which is then computed in floats;
 - quotients of float64 after reductions of dimension 1 of three, all but the first of which become 0;
 - a Reshape or a Transpose next to a reduction, which is taken for another one and removed or moved;
+- a Pad before a convolution or an average whose pads follow from its dimensions, which are those before the Pad then;
 - a Maximum and a Minimum of integers with bounds that float32 does not hold, of which it makes a Clamp.
 
     ReduceMean -> Add(constants)      becomes      ReduceMean -> Maximum(a, a) -> Add(constants)
@@ -24,11 +25,14 @@ from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Model, Node, PartialShape, element_types
 from ir_runtime.operations.activation import Clamp1, PReLU1
+from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.elementwise import Binary, Bitwise, Divide1, Maximum1, Minimum1, Unary
 from ir_runtime.operations.interpolate import Interpolate11
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1, Unsqueeze1
 from ir_runtime.operations.normalization import BatchNormInference1, BatchNormInference5
+from ir_runtime.operations.padding import Pad1, Pad12
+from ir_runtime.operations.pooling import AvgPool
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting import PassTrace, UniqueNames, fail
@@ -43,7 +47,9 @@ _FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 
 
 _LIMITS = (Maximum1, Minimum1)
-_GUARDED = (Reduction, MatMul1, Interpolate11, *_LIMITS)
+_PADS = (Pad1, Pad12)
+_PADDED = (Convolution1, GroupConvolution1, AvgPool)
+_GUARDED = (Reduction, MatMul1, Interpolate11, *_LIMITS, *_PADS)
 
 
 @openvino_cpu.register("fusion_guards", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
@@ -97,6 +103,8 @@ def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
 def _goes_wrong(node: Node, reader: Node) -> bool:
     if isinstance(node.op, _LIMITS):
         return isinstance(reader.op, _LIMITS) and (_has_rounded_bound(node) or _has_rounded_bound(reader))
+    if isinstance(node.op, _PADS):
+        return isinstance(reader.op, _PADDED) and reader.op.auto_pad.startswith("same")
     after = list(_fused_layers(reader))
     if isinstance(node.op, Interpolate11):
         rank = node.outputs[0].shape.rank if node.outputs[0].shape.has_rank else 0

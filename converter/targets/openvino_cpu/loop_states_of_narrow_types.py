@@ -72,7 +72,8 @@ def _widen(node: Node, sub: SubGraph, unique: UniqueNames) -> bool:
             element_type = output.element_type
             output.type = TensorType(_WIDER[element_type], output.shape)
             back = _convert(output, element_type, unique)
-            output.replace_by(back)
+            back.names, output.names = output.names, []
+            output.replace_by(back, move_names=False)
     return changed
 
 

@@ -135,9 +135,10 @@ ORDER = [
               "Sigmoid1", "MatMul1", "ReLU1"], ["target"],
           after=["integer_products", "fake_quantize", "batch_normalizations", "constants_of_higher_rank"],
           reason="sees the products and constants that other rules leave or emit", contract=EXACT),
-    Entry("fusion_guards", ["Reduction", "MatMul1", "Interpolate11", "Maximum1", "Minimum1"], ["target"],
+    Entry("fusion_guards", [
+              "Reduction", "MatMul1", "Interpolate11", "Maximum1", "Minimum1", "Pad1", "Pad12"], ["target"],
           after=["integer_products", "interpolate_many_axes", "batch_normalizations", "fake_quantize",
-                 "integer_reductions"],
+                 "integer_reductions", "pad_value_at_run_time", "padded_pointwise_convolutions"],
           reason="guards the layers that other rules emit, too", contract=EXACT),
     Entry("loop_states_in_shared_memory", ["Loop5", "TensorIterator1"], ["target"],
           after=["integer_products", "fake_quantize", "loop_states_of_narrow_types", "fusion_guards"],

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 
 from tests.engines import node_model
 from tests.random_data import generator
-from tests.targets.test_fusion_guards import reduced_and
+from tests.targets.test_fusion_guards import padded_and, reduced_and
 
 from .rows import Probe, Row, ints, numbers, several, single
 
@@ -486,6 +486,20 @@ FUSED = [
     ),
     Row("fusion_guards: constants", constants_after_a_reduction, "ReduceMean Add"),
     Row("fusion_guards: reshape", reshape_after_a_reduction, "ReduceMax Reshape"),
+    *(
+        Row(
+            f"fusion_guards: a pad before {op_type}, {auto_pad}",
+            functools.partial(padded_and, op_type, auto_pad, strides, 2, ["n", 4, "h", "w"]),
+            f"Pad {layer}",
+        )
+        for auto_pad, strides in (("SAME_UPPER", 1), ("SAME_LOWER", 2))
+        for op_type, layer in (
+            ("Conv", "Convolution"),
+            ("Group", "GroupConvolution"),
+            ("AveragePool", "AvgPool"),
+            ("Counting", "AvgPool"),
+        )
+    ),
 ]
 
 
