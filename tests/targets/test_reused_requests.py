@@ -11,7 +11,7 @@ import pytest
 
 import ir_runtime
 from converter.conversion import convert
-from tests.engines import EXACT, assert_close, core, run_onnxruntime
+from tests.engines import EXACT, assert_close, core, node_model, run_onnxruntime
 
 X = np.array([1, 2], np.float32)
 DOUBLED = """body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t, float[2] o) {
@@ -56,3 +56,31 @@ def test_loops_of_a_known_count_stay(count: str, slices: int) -> None:
         f'{{ e, y = Loop (k, "", x) <{COUNTED}> }}'
     )
     assert convert(model).rules.get("loops_of_no_iterations", 0) == slices
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64])
+@pytest.mark.parametrize("is_sorted", [0, 1])
+@pytest.mark.parametrize(("rank", "axis"), [(1, None), (1, 0), (2, None), (2, 0), (2, 1)])
+@pytest.mark.parametrize("used", [(0,), (0, 1), (0, 2), (0, 3), (0, 1, 2, 3)], ids=str)
+def test_unique_of_nothing(kind: Any, is_sorted: int, rank: int, axis: int | None, used: tuple[int, ...]) -> None:
+    lists = [[], [2, 1, 1, 3, 4, 3], [5], [], [7, 7, 6]]
+    arrays = [np.array([values] * 2 if axis == 1 else values, kind) for values in lists]
+    if rank == 2 and axis != 1:
+        arrays = [np.stack([values, values], 1) for values in arrays]
+    attributes = {"sorted": is_sorted} if axis is None else {"sorted": is_sorted, "axis": axis}
+    outputs = 1 + max(used)
+    model = node_model(
+        "Unique", {"x": arrays[0]}, opset=11, outputs=outputs, attributes=attributes, shapes={"x": [None] * rank}
+    )
+    for unused in set(range(outputs)) - set(used):
+        model.graph.node[0].output[unused] = ""
+    kept = [model.graph.output[index] for index in used]
+    del model.graph.output[:]
+    model.graph.output.extend(kept)
+    run_in_a_row(model, [{"x": values} for values in arrays])
+
+
+@pytest.mark.parametrize(("outputs", "attributes"), [(1, {}), (1, {"sorted": 0, "axis": 0}), (4, {"sorted": 0})])
+def test_unique_of_some_elements_stays(outputs: int, attributes: dict[str, int]) -> None:
+    model = node_model("Unique", {"x": X}, opset=11, outputs=outputs, attributes=attributes)
+    assert "unique_of_nothing" not in convert(model).rules

@@ -106,10 +106,17 @@ TYPED = [
 
 # --- selecting ---
 
+UNSORTED = {"x": np.array([2, 1, 1, 3, 4, 3])}
 SELECTED = [
     Row(
         "unique_of_slices",
         single("Unique", 11, {"x": np.array([[0, 1, 0, 0], [2, 1, 1, 1]], np.float32)}, axis=1, outputs=4),
+        "Unique",
+    ),
+    Row("unique_of_nothing: in order of appearance", single("Unique", 11, UNSORTED, sorted=0), "Unique"),
+    Row(
+        "unique_of_nothing: in order of appearance, with indices",
+        single("Unique", 11, UNSORTED, sorted=0, outputs=2),
         "Unique",
     ),
     Row(
@@ -214,6 +221,7 @@ REFUSED = [
         ),
         "NonMaxSuppression",
     ),
+    Row("unique_of_nothing", single("Unique", 11, {"x": ints()}, shapes={"x": ["n"]}, outputs=4), "Unique"),
     Row("top_k_of_nothing", single("TopK", 11, {"x": numbers(3, 4)}, {"k": ints(0)}, outputs=2), "TopK"),
     Row(
         "top_k_of_nothing: dynamic dimensions",
