@@ -370,3 +370,33 @@ def test_a_pad_before_a_window_is_not_lost(
 ) -> None:
     model, feeds = padded_and(op_type, auto_pad, strides, rank, shape, is_read_twice=is_read_twice)
     check_node(model, feeds)
+
+
+SHUFFLES = {
+    "a group of any number": ("0, 2, 1, 3, 4", [1, -1, 12, 4, 5], [1, 12, -1, 5]),
+    "rows of any number": ("0, 1, 2, 4, 3", [1, -1, 4, 5, 12], [1, -1, 5, 48]),
+    "columns of any number": ("0, 2, 1, 3, 4", [2, 3, 4, 5, -1], [2, 12, 5, -1]),
+    "any batch": ("0, 2, 1, 3, 4", [-1, 3, 4, 4, 5], [-1, 12, 4, 5]),
+    "more dimensions": ("0, 2, 1, 3, 4, 5", [1, -1, 12, 2, 2, 5], [1, 12, -1, 5]),
+    "another order": ("0, 2, 1, 4, 3", [1, -1, 12, 4, 5], [1, 12, -1, 5]),
+}
+
+
+def shuffled(name: str, shape: list[Any]) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A Reshape that divides a dimension, a Transpose and a Reshape."""
+    order, first, second = SHUFFLES[name]
+    model = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float{[*map(str, shape)]} x) => (y) <int64[{len(first)}] first = {{{str(first)[1:-1]}}},
+          int64[4] second = {{{str(second)[1:-1]}}}> {{
+          a = Reshape (x, first) b = Transpose <perm = [{order}]> (a) c = Reshape (b, second) y = Relu (c) }}""".replace(
+            "'", ""
+        )
+    )
+    return model, {"x": RNG.standard_normal((2, 12, 4, 5)).astype(np.float32)}
+
+
+@pytest.mark.parametrize("name", SHUFFLES)
+@pytest.mark.parametrize("shape", [["n", 12, 4, 5], ["n", "c", "h", "w"], [2, "c", 4, 5], [2, 12, 4, 5]], ids=str)
+def test_what_looks_like_shuffled_channels(name: str, shape: list[Any]) -> None:
+    check_node(*shuffled(name, shape))

@@ -8,6 +8,8 @@ The plug-in fuses elementwise layers with constants into the layer before them. 
 - quotients of float64 after reductions of dimension 1 of three, all but the first of which become 0;
 - a Reshape or a Transpose next to a reduction, which is taken for another one and removed or moved;
 - a Pad before a convolution or an average whose pads follow from its dimensions, which are those before the Pad then;
+- a Reshape and a Transpose as those of shuffled channels, with a dimension that the Reshape computes: the model does
+  not compile;
 - a Maximum and a Minimum of integers with bounds that float32 does not hold, of which it makes a Clamp.
 
     ReduceMean -> Add(constants)      becomes      ReduceMean -> Maximum(a, a) -> Add(constants)
@@ -49,7 +51,7 @@ _FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 _LIMITS = (Maximum1, Minimum1)
 _PADS = (Pad1, Pad12)
 _PADDED = (Convolution1, GroupConvolution1, AvgPool)
-_GUARDED = (Reduction, MatMul1, Interpolate11, *_LIMITS, *_PADS)
+_GUARDED = (Reduction, MatMul1, Interpolate11, Reshape1, *_LIMITS, *_PADS)
 
 
 @openvino_cpu.register("fusion_guards", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
@@ -105,6 +107,8 @@ def _goes_wrong(node: Node, reader: Node) -> bool:
         return isinstance(reader.op, _LIMITS) and (_has_rounded_bound(node) or _has_rounded_bound(reader))
     if isinstance(node.op, _PADS):
         return isinstance(reader.op, _PADDED) and reader.op.auto_pad.startswith("same")
+    if isinstance(node.op, Reshape1):
+        return _is_taken_for_shuffle(node, reader)
     after = list(_fused_layers(reader))
     if isinstance(node.op, Interpolate11):
         rank = node.outputs[0].shape.rank if node.outputs[0].shape.has_rank else 0
@@ -126,6 +130,16 @@ def _goes_wrong(node: Node, reader: Node) -> bool:
         return _looks_like_keeping(node, reader) or (_is_outer(node) and any(_varies(follower) for follower in after))
     channels = shape.rank - 1 if shape.has_rank and shape.rank >= 4 else None
     return channels is not None and any(_varies(follower, channels, alone) for follower in after)
+
+
+def _is_taken_for_shuffle(node: Node, reader: Node) -> bool:
+    """True where the plug-in asks for the length of a dimension that may be dynamic, as the batch is divided."""
+    before, after, target = node.inputs[0].shape, node.outputs[0].shape, node.inputs[1].type.constant
+    if not isinstance(reader.op, Transpose1) or target is None or after.is_static:
+        return False
+    if not before.has_rank or (before.rank, target.size) != (4, 5) or target[0] < 1:
+        return False
+    return any(isinstance(follower.op, Reshape1) for follower in reader.outputs[0].uses)
 
 
 def _has_rounded_bound(node: Node) -> bool:

@@ -138,7 +138,8 @@ ORDER = [
           after=["integer_products", "fake_quantize", "batch_normalizations", "constants_of_higher_rank"],
           reason="sees the products and constants that other rules leave or emit", contract=EXACT),
     Entry("fusion_guards", [
-              "Reduction", "MatMul1", "Interpolate11", "Maximum1", "Minimum1", "Pad1", "Pad12"], ["target"],
+              "Reduction", "MatMul1", "Interpolate11", "Reshape1", "Maximum1", "Minimum1", "Pad1", "Pad12"],
+          ["target"],
           after=["integer_products", "interpolate_many_axes", "batch_normalizations", "fake_quantize",
                  "integer_reductions", "pad_value_at_run_time", "padded_pointwise_convolutions"],
           reason="guards the layers that other rules emit, too", contract=EXACT),

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper
 
 from tests.engines import node_model
 from tests.random_data import generator
-from tests.targets.test_fusion_guards import padded_and, reduced_and
+from tests.targets.test_fusion_guards import padded_and, reduced_and, shuffled
 
 from .rows import Probe, Row, ints, numbers, several, single
 
@@ -641,6 +641,14 @@ def attention_of_lower_rank() -> Probe:
 
 
 REFUSED = [
+    *(
+        Row(
+            f"fusion_guards: {name}",
+            functools.partial(shuffled, name, ["n", 12, 4, 5]),
+            "Reshape Transpose Reshape ReLU",
+        )
+        for name in ("a group of any number", "rows of any number", "another order")
+    ),
     Row("attention_of_lower_rank", attention_of_lower_rank, "MatMul SoftMax MatMul"),
     *WIDENED_REFUSED,
     *RESIZED_IN_FRONT,
