@@ -26,10 +26,11 @@ def network(
     peepholes: bool = False,
     dynamic: bool = False,
     given: bool = False,
+    stored: bool = False,
     dtype: Any = np.float32,
     **attributes: Any,
 ) -> tuple[onnx.ModelProto, dict[str, Any]]:
-    """A model with its feeds; ``given`` weights are inputs of the graph."""
+    """A model with its feeds; ``given`` weights are inputs of the graph, ``stored`` states are constants."""
     rng = np.random.default_rng(21)
     gates = GATES[op_type]
     count = 2 if attributes.get("direction") == "bidirectional" else 1
@@ -62,6 +63,8 @@ def network(
         shapes |= {name: [None, count, HIDDEN] if batch_first else [count, None, HIDDEN] for name in ("h", "c")}
     if given:
         feeds, weights = present, {}
+    if stored:
+        weights |= {name: feeds.pop(name) for name in ("h", "c") if name in feeds}
     model = node_model(
         op_type,
         feeds,
@@ -86,6 +89,15 @@ def check(op_type: str, expected: Any = None, **options: Any) -> None:
 @pytest.mark.parametrize("lengths", [None, [5, 2, 3], [5, 5, 5]])
 def test_directions(op_type: str, direction: str, dynamic: bool, lengths: list[int] | None) -> None:
     check(op_type, direction=direction, dynamic=dynamic, lengths=lengths)
+
+
+@pytest.mark.parametrize("op_type", ["RNN", "GRU", "LSTM"])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("lengths", [None, [5, 2, 3]])
+def test_constant_states(op_type: str, direction: str, dynamic: bool, lengths: list[int] | None) -> None:
+    """States of a known batch beside data of any batch."""
+    check(op_type, direction=direction, dynamic=dynamic, lengths=lengths, stored=True)
 
 
 @pytest.mark.parametrize("op_type", ["RNN", "GRU", "LSTM"])

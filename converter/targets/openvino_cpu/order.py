@@ -52,6 +52,8 @@ ORDER = [
           reason="free: no other rule emits NonMaxSuppression", contract=EXACT),
     Entry("one_hot_of_a_scalar", ["OneHot1"], ["target"], reason="free: no other rule emits OneHot", contract=EXACT),
     Entry("sliding_windows", ["Select1"], ["target"], reason="free: looks for masks of attention", contract=EXACT),
+    Entry("sequences_of_known_batch", ["GRUSequence5", "LSTMSequence5", "RNNSequence5"], ["target"],
+          reason="free: no other rule emits recurrent layers", contract=EXACT),
     Entry("strings_by_position", [
               "Identity16", "Slice8", "StridedSlice1", "Split1", "VariadicSplit1", "Tile1", "Broadcast1",
               "Broadcast3", "Select1"], ["target"],

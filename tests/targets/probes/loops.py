@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from .rows import Probe, Row, numbers, several
+from .rows import Probe, Row, numbers, several, single
 
 
 def scanned(
@@ -194,13 +194,35 @@ def nested() -> Probe:
 
 NESTED_LOOPS = [Row("loops_of_no_iterations", nested, "Loop Gather Maximum Loop Concat ReduceSum Exp Unsqueeze")]
 
+
+def constant_states(op_type: str, gates: int) -> Callable[[], Probe]:
+    """A network with states of batch 1, and data of any batch."""
+    weights = {"w": np.sin(numbers(1, gates * 2, 3)), "r": np.cos(numbers(1, gates * 2, 2))}
+    constants = {**weights, "h": numbers(1, 1, 2) / 3, **({"c": numbers(1, 1, 2) / 5} if op_type == "LSTM" else {})}
+    order = ["x", "w", "r", "", "", *list(constants)[2:]]
+    feeds = {"x": np.sin(numbers(4, 1, 3))}
+    return single(op_type, 14, feeds, constants, {"x": ["t", "n", 3]}, outputs=2, order=order, hidden_size=2)
+
+
+RECURRENT = [
+    Row(
+        f"sequences_of_known_batch: {op_type}",
+        constant_states(op_type, gates),
+        f"Transpose ShapeOf Gather Gather Broadcast {op_type}Sequence Transpose Transpose",
+    )
+    for op_type, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))
+]
+
 WRONG = [*LOOPED, *IN_PLACE, *UNREAD, *NESTED_LOOPS]
 REFUSED = [
-    Row(
-        f"loop_states_of_narrow_types: a slice of {kind.__name__} handed on",
-        scanned([helper.make_node("Identity", ["row"], ["t"])], ["s"], ["t"], kind),
-        "TensorIterator Squeeze",
-        [numbers(4, 2, 3)[-1].astype(kind)],
-    )
-    for kind in (ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e8m0fnu)
+    *RECURRENT,
+    *(
+        Row(
+            f"loop_states_of_narrow_types: a slice of {kind.__name__} handed on",
+            scanned([helper.make_node("Identity", ["row"], ["t"])], ["s"], ["t"], kind),
+            "TensorIterator Squeeze",
+            [numbers(4, 2, 3)[-1].astype(kind)],
+        )
+        for kind in (ml_dtypes.float4_e2m1fn, ml_dtypes.float8_e8m0fnu)
+    ),
 ]
