@@ -44,6 +44,14 @@ def image_model() -> onnx.ModelProto:
 ENDS = {"x": [1, 3, 8, 8], "y": [1, 64, 6, 6]}
 
 
+def squeezed_model() -> onnx.ModelProto:
+    """x [n,1,4] -> Squeeze of a rank that the output declares -> Relu -> y."""
+    return onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[n, 1, 4] x) => (float[n, 4] y) { c = Squeeze (x) y = Relu (c) }"""
+    )
+
+
 def cache_model() -> onnx.ModelProto:
     """past [batch,2,past,4], new -> Concat -> present."""
     shapes = {
@@ -94,6 +102,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "unfold_float16": lambda path: converter.export_model(converter.convert_model(image_model()), fp16="unfold"),
     "compute_in_float16": lambda path: converter.export_model(converter.convert_model(image_model()), fp16="model"),
     "declared_shapes": lambda path: converter.convert_model(image_model()),
+    "declared_ranks": lambda path: converter.convert_model(squeezed_model()),
     "dimension_names": lambda path: converter.export_model(converter.convert_model(image_model())),
     "reshape": lambda path: converter.convert_model(converter.convert_model(image_model()), input={"x": [2, 3, 9, 9]}),
     "freeze_input": lambda path: converter.convert_model(

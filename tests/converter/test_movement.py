@@ -163,6 +163,49 @@ def test_squeeze_of_dynamic_dimensions() -> None:
     check_node(model, {"x": ONES}, engines=["numpy"])
 
 
+DECLARED = {
+    "its own output": ("float[n, 1, 4] x", "float[a, 4] y", "y = Squeeze (x)", [3, 1, 4]),
+    "what follows": ("float[n, 1, 4] x", "float[a, 4] y", "t = Squeeze (x) y = Relu (t)", [3, 1, 4]),
+    "a product": ("float[n, 4, 1, 1] x, float[4, 3] w", "float[n, 3] y", "t = Squeeze (x) y = MatMul (t, w)", [2, 4, 1, 1]),
+    "of ones": ("float[n, 1, 4] x", "float[a] y", "t = Squeeze (x) y = Relu (t)", [1, 1, 4]),
+    "a second reader": ("float[n, 1, 4] x", "float[n, 4] y, z", "t = Squeeze (x) y = Relu (t) z = Neg (t)", [3, 1, 4]),
+    "two of them": (
+        "float[n, 1, 4] x", "float[a, 4] y, float[b, 4] z", "t = Squeeze (x) y = Relu (t) s = Squeeze (x) z = Neg (s)",
+        [3, 1, 4],
+    ),
+}  # fmt: skip
+
+
+def squeezed(inputs: str, outputs: str, nodes: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 13]> g ({inputs}) => ({outputs}) {{ {nodes} }}'
+    )
+
+
+@pytest.mark.parametrize(("inputs", "outputs", "nodes", "shape"), DECLARED.values(), ids=DECLARED)
+def test_the_declared_rank_tells_what_is_squeezed(inputs: str, outputs: str, nodes: str, shape: list[int]) -> None:
+    feeds = {"x": np.arange(np.prod(shape), dtype=np.float32).reshape(shape)}
+    if "w" in inputs:
+        feeds["w"] = np.arange(12, dtype=np.float32).reshape(4, 3)
+    check_node(squeezed(inputs, outputs, nodes), feeds)
+
+
+@pytest.mark.parametrize("outputs", ["y", "float[a, b, c, d] y"])
+@pytest.mark.parametrize(("shape", "target"), [("n, 1, 4", "cpu"), ("n, 1, 4", "any"), ("2, 1, 4", "cpu")])
+def test_a_result_of_unknown_rank_is_told(
+    outputs: str, shape: str, target: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = converter.convert_model(
+        squeezed(f"float[{shape}] x", outputs, "t = Squeeze (x) y = Relu (t)"), target=target
+    )
+    is_open = not model.outputs[0].shape.has_rank
+    assert is_open == ("n" in shape)
+    messages = [record.getMessage() for record in caplog.records]
+    refusals = [message for message in messages if "takes no tensors of unknown rank" in message]
+    assert len(refusals) == (is_open and target == "cpu")
+    assert all("layer 't' (Squeeze, made from node 't' of Squeeze)" in message for message in refusals)
+
+
 @pytest.mark.parametrize("axes", [[0], [-1], [1, 3], [0, -1, 2]], ids=str)
 @pytest.mark.parametrize("opset", [1, 11, 13, 21, 25])
 def test_unsqueeze(opset: int, axes: list[int]) -> None:

@@ -32,6 +32,7 @@ from ir_runtime.graph import DYNAMIC, Dimension, Model, Node, Output, PartialSha
 from ir_runtime.graph.invariants import OPTIONS, PASSES
 from ir_runtime.graph.reshaping import infer_again
 from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.operations.movement import Squeeze1
 from ir_runtime.operations.slicing import VariadicSplit1
 from ir_runtime.records import record
 from ir_runtime.rewriting import UniqueNames, graph_pass
@@ -232,6 +233,11 @@ def _give_shapes(model: Model, translation: Translation) -> None:
 
 def _guarded(translation: Translation, fixed: Sequence[InputDimension]) -> Model:
     """The model, whose dimensions ``fixed`` refuse other lengths."""
+    squeezes = translation.model.parts()[0].nodes_of((Squeeze1,))
+    if any(len(node.inputs) == 1 for node in squeezes):
+        from .declared_ranks import take_declared_ranks  # most models squeeze the dimensions that they name
+
+        take_declared_ranks(translation.model, translation.declared_types.of_parameters(), translation.declared_shapes)
     if fixed:
         _guard_dimensions(translation.model, translation, fixed)
     return translation.model
