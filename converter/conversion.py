@@ -174,6 +174,7 @@ def _from_ir(source: Any, options: ConversionOptions, states: MakeStates | None)
     with about(work.model.name if isinstance(source, Model) else str(source)):
         work.shapes = apply_options(work.model, options.bindings, static=options.static)
         work.run(ON_DYNAMIC_SHAPES)
+        work.options.runtime.warn_of_refusals(work.model)
     return work
 
 
@@ -195,6 +196,7 @@ def _from_onnx(file: OnnxFile, options: ConversionOptions, states: MakeStates | 
     except ContradictionError as error:
         raise InvalidModelError(str(error)) from error
     work.model = model
+    options.runtime.warn_of_refusals(model)
     return work
 
 

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 
 from converter.errors import ConversionError, UnsupportedModelError
+from converter.stages import warn
 from ir_runtime.boundary import boundary
 from ir_runtime.graph import Model, element_types
 from ir_runtime.records import record
@@ -18,6 +19,7 @@ from ir_runtime.rewriting.trace import Trace
 
 from .below_opset15 import order as below_opset15_order
 from .openvino_cpu import order as openvino_cpu_order
+from .openvino_cpu.refused_layers import refused_layers
 
 openvino_cpu = Pipeline("converter.targets.openvino_cpu", openvino_cpu_order.ORDER)
 """Rules for layers that OpenVINO's CPU plug-in computes wrongly, slowly or not at all."""
@@ -84,6 +86,12 @@ class Target:
                 f"{self.name} has operations up to opset {self.last_opset}, but the model needs {', '.join(later)}"
             )
         return counts
+
+    def warn_of_refusals(self, model: Model) -> None:
+        """Warn of layers of a finished model that the runtime refuses."""
+        if self.runtime == "cpu":
+            for sentence in refused_layers(model):
+                warn("%s", sentence)
 
 
 def _decompose_newer(model: Model, last_opset: int, trace: Trace | None) -> dict[str, int]:
