@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -39,6 +40,9 @@ class Engine:
     """Remarks on what is compared."""
 
 
+_NOT_ASKED = "OpenVINO itself was not asked: the IR ran in NumPy (--engine openvino)"
+
+
 def engine_for(
     name: str,
     model: Model,
@@ -57,7 +61,8 @@ def engine_for(
     _check_results(model)
     if name == "numpy":
         compiled = compile_model(model)
-        return Engine("NumPy", model, compiled.inputs, compiled.outputs, lambda feeds: _run_here(compiled, feeds))
+        run = functools.partial(_run_here, compiled)
+        return Engine("NumPy", model, compiled.inputs, compiled.outputs, run, notes=[_NOT_ASKED])
     chosen = Device(device, config or {}, in_float32=name == "openvino")
     return replace(_openvino(model, path, chosen), compile_part=lambda part: _openvino(part, None, chosen))
 

@@ -82,6 +82,15 @@ def test_the_report_has_the_reason_where_inner_tensors_cannot_be_compared(three_
     assert any("1 inner tensors have no counterpart in the IR ('shifted')" in note for note in report.notes)
 
 
+@pytest.mark.parametrize(("engine", "notes"), [("numpy", 1), ("openvino", 0)])
+def test_a_report_says_that_openvino_was_not_asked(three_layers: Path, engine: str, notes: int, tmp_path: Path) -> None:
+    page = tmp_path / "v.html"
+    report = converter.verify(three_layers, converter.convert_model(three_layers), engine=engine, report=page)
+    assert report.passed
+    for text in (report.to_text(), json.dumps(report.to_dict()), page.read_text(encoding="utf-8")):
+        assert text.count("OpenVINO itself was not asked") == notes
+
+
 def test_same_seed_same_inputs(three_layers: Path) -> None:
     model = converter.convert_model(three_layers)
     first, second = (converter.verify(three_layers, model, seed=3) for _ in range(2))

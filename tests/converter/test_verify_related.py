@@ -67,7 +67,7 @@ def test_a_graph_network_gets_edges_between_its_nodes() -> None:
     proto = model(nodes, weights, {"features": (F32, ["nodes", 4]), "edges": (I64, [2, "edges"])})
     report = converter.verify(proto, converter.convert_model(proto), samples=2)
     assert report.passed, str(report)
-    assert not report.notes
+    assert [note for note in report.notes if "OpenVINO itself was not asked" not in note] == []
     assert len(report.samples) == 3
 
 
