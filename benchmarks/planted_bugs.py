@@ -133,8 +133,8 @@ BUGS = [
     Bug(
         "a rule",
         "converter/targets/openvino_cpu/exact_integers.py",
-        "return quotient, builder.emit(ir.Add1(), left, select(builder, wrong, b, zero))",
-        "return quotient, builder.emit(ir.Add1(), left, select(builder, wrong, a, zero))",
+        "return quotient, builder.emit(ir.Add1(), left, layers.select(builder, wrong, b, zero))",
+        "return quotient, builder.emit(ir.Add1(), left, layers.select(builder, wrong, a, zero))",
         "tests/converter/test_elementwise.py tests/targets",
     ),
     Bug(

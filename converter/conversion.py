@@ -25,7 +25,7 @@ from converter.from_onnx.translation.translator import translate_model
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.options import ConversionOptions, SavingOptions, options_from, takes
 from converter.passes.registry import passes
-from converter.stages import about, inform, informs, progress_of, stage, talking
+from converter.stages import about, inform, informs, progress_of, stage, talking, warn
 from ir_runtime.boundary import boundary
 from ir_runtime.errors import ContradictionError
 from ir_runtime.graph import Model, PartialShape
@@ -72,6 +72,11 @@ class _Work:
         for name, function in stages.items():
             with stage(name):
                 function(self)
+
+    def warn_of_refusals(self) -> None:
+        """Warn of layers of the finished model that the runtime refuses."""
+        for sentence in self.options.runtime.refusals(self.model):
+            warn("%s", sentence)
 
     def result(self) -> Conversion:
         """Return what the stages have done so far."""
@@ -174,7 +179,7 @@ def _from_ir(source: Any, options: ConversionOptions, states: MakeStates | None)
     with about(work.model.name if isinstance(source, Model) else str(source)):
         work.shapes = apply_options(work.model, options.bindings, static=options.static)
         work.run(ON_DYNAMIC_SHAPES)
-        work.options.runtime.warn_of_refusals(work.model)
+        work.warn_of_refusals()
     return work
 
 
@@ -196,7 +201,7 @@ def _from_onnx(file: OnnxFile, options: ConversionOptions, states: MakeStates | 
     except ContradictionError as error:
         raise InvalidModelError(str(error)) from error
     work.model = model
-    options.runtime.warn_of_refusals(model)
+    work.warn_of_refusals()
     return work
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.stages import warn
 from ir_runtime.boundary import boundary
 from ir_runtime.graph import Model, element_types
 from ir_runtime.records import record
@@ -87,11 +87,9 @@ class Target:
             )
         return counts
 
-    def warn_of_refusals(self, model: Model) -> None:
-        """Warn of layers of a finished model that the runtime refuses."""
-        if self.runtime == "cpu":
-            for sentence in refused_layers(model):
-                warn("%s", sentence)
+    def refusals(self, model: Model) -> Iterable[str]:
+        """A sentence for each layer of a finished model that the runtime refuses."""
+        return refused_layers(model) if self.runtime == "cpu" else ()
 
 
 def _decompose_newer(model: Model, last_opset: int, trace: Trace | None) -> dict[str, int]:

@@ -54,9 +54,9 @@ def _candidates(shape: PartialShape) -> list[list[int]]:
 
 def _are_of_ranks(ranks: Mapping[Output, int], types: Types | None) -> bool:
     """True if of the values whose rank was open some have one now, which is that of the declaration."""
-    found = [(types[output].shape, rank) for output, rank in ranks.items()] if types else []
-    known = [(shape.rank, rank) for shape, rank in found if shape.has_rank]
-    return bool(known) and all(rank == expected for rank, expected in known)
+    shapes = [(types[output].shape, rank) for output, rank in ranks.items()] if types else []
+    resolved = [shape.rank == rank for shape, rank in shapes if shape.has_rank]
+    return bool(resolved) and all(resolved)
 
 
 def _types(model: Model, parameters: Mapping[Node, TensorType]) -> Types | None:

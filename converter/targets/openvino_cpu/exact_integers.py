@@ -43,7 +43,7 @@ def extreme(builder: Builder, cls: type[Operation], a: Output, b: Output) -> Out
 def limit(builder: Builder, op: Operation, value: Output) -> Output:
     """ReLU or Clamp, whose bounds are what it makes of the limits of the type."""
     least, most = value.element_type.limits
-    low, high = op.evaluate(np.array([least, most], value.element_type.dtype))  # type: ignore[misc]
+    low, high = op.evaluate(np.array([least, most], value.element_type.dtype))
     if low > least:
         value = extreme(builder, ir.Maximum1, value, builder.like(low, value))
     return extreme(builder, ir.Minimum1, value, builder.like(high, value)) if high < most else value

@@ -23,10 +23,10 @@ def sequences_of_known_batch(builder: Builder, node: Node) -> Replacement:
     inputs = node.inputs[:batched]
     if not all(value.shape.has_rank for value in inputs):
         return fail("a rank is dynamic")
-    known = {value.shape[0].value for value in inputs if value.shape[0].is_static}
-    if len(known) != 1 or all(value.shape[0].is_static for value in inputs):
+    batches = {value.shape[0].value for value in inputs if value.shape[0].is_static}
+    if len(batches) != 1 or all(value.shape[0].is_static for value in inputs):
         return fail("the batch is that of all inputs, or of none")
-    (batch,) = known
+    (batch,) = batches
     return builder.emit_all(node.op, *(_of_batch(builder, value, batch) for value in inputs), *node.inputs[batched:])
 
 
