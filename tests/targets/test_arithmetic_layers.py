@@ -90,6 +90,7 @@ STEPS = {
     "what is added": "t = Add i j; c = Less f fifty; y = Where c t low",
     "a selection of a selection": "c = Not b; t = Where c i j; d = Less f fifty; y = Where d t low",
     "limits": "t = Max i low; y = Min t high",
+    "limits that are computed": "t = Max i low; y = Min t j",
     "limits around arithmetic": "t = Max i low; s = Sub t j; r = Min s high; y = Max r low",
     "limits that float32 holds": "t = Max i whole; y = Min t high",
 }

@@ -104,7 +104,7 @@ def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
 
 def _goes_wrong(node: Node, reader: Node) -> bool:
     if isinstance(node.op, _LIMITS):
-        return isinstance(reader.op, _LIMITS) and (_has_rounded_bound(node) or _has_rounded_bound(reader))
+        return isinstance(reader.op, _LIMITS) and _have_rounded_bounds(node, reader)
     if isinstance(node.op, _PADS):
         return isinstance(reader.op, _PADDED) and reader.op.auto_pad.startswith("same")
     if isinstance(node.op, Reshape1):
@@ -142,11 +142,16 @@ def _is_taken_for_shuffle(node: Node, reader: Node) -> bool:
     return any(isinstance(follower.op, Reshape1) for follower in reader.outputs[0].uses)
 
 
-def _has_rounded_bound(node: Node) -> bool:
-    """True for a Maximum or a Minimum with one integer that float32 rounds."""
-    constants = [bound.type.constant for bound in node.inputs if bound.element_type.is_integral]
-    bounds = [int(constant.item()) for constant in constants if constant is not None and constant.size == 1]
-    return any(bound != int(np.float32(bound)) for bound in bounds)
+def _have_rounded_bounds(*limits: Node) -> bool:
+    """True for single constants, one of which float32 rounds."""
+    bounds = [bound for bound in map(_bound, limits) if bound is not None]
+    return len(bounds) == len(limits) and any(bound != int(np.float32(bound)) for bound in bounds)
+
+
+def _bound(node: Node) -> int | None:
+    """The integer that a Maximum or a Minimum compares its data with; None where it is not a single constant."""
+    constants = [value.type.constant for value in node.inputs if value.element_type.is_integral]
+    return next((int(value.item()) for value in constants if value is not None and value.size == 1), None)
 
 
 def _resizes_channels(node: Node) -> bool:
