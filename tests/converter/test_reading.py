@@ -398,7 +398,8 @@ def test_unknown_ranks(caplog: pytest.LogCaptureFixture) -> None:
             op_type, feeds, attributes=attributes, opset=opset, domain=domain, shapes=_unknown(op_type, feeds)
         )
         check_node(model, feeds, run_onnxruntime(known, feeds), engines=["numpy"], atol=1e-4)
-    assert not caplog.records
+    messages = [record.getMessage() for record in caplog.records]
+    assert not [message for message in messages if "takes no tensors of unknown rank" not in message]
 
 
 def _unknown(op_type: str, feeds: dict[str, Any]) -> dict[str, Any]:
