@@ -118,6 +118,27 @@ class ShapeCandidates:
             if shapes != used:
                 yield shapes
 
+    def beyond(self, used: Shapes, ports: Sequence[Port]) -> Iterator[Shapes]:
+        """Shapes in which one dimension is longer than the only length that layers take.
+
+        ``ports`` have the dimensions as they are declared. Dimensions of one name are longer together.
+        """
+        groups: dict[object, list[tuple[str, int]]] = {}
+        for declared, port in zip(ports, self.ports):
+            if not declared.partial_shape.has_rank:
+                continue
+            name = self.names.get(port.name, "")
+            symbols = self.graph.dim_params(name) if name in self.graph.inputs else []
+            for axis, (wide, dimension) in enumerate(zip(declared.partial_shape, port.partial_shape)):
+                if dimension.is_static and not wide.is_static and used[port.name][axis] < wide.high:
+                    symbol = symbols[axis] if axis < len(symbols) else ""
+                    groups.setdefault(symbol or (port.name, axis), []).append((port.name, axis))
+        for axes in groups.values():
+            yield {
+                name: tuple(size + ((name, axis) in axes) for axis, size in enumerate(shape))
+                for name, shape in used.items()
+            }
+
     def larger(self, used: Shapes) -> Iterator[Shapes]:
         """Shapes of more elements than ``used``."""
         for shapes in self._distinct(_LARGER):

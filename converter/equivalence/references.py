@@ -26,7 +26,7 @@ from converter.onnx_file.messages import TensorProto
 from converter.onnx_file.reader import ModelSource
 from converter.preprocessing.recorded import METADATA, Recorded
 from ir_runtime import Model, Port, read_model
-from ir_runtime.graph import Array, Node
+from ir_runtime.graph import Array, Node, PartialShape
 
 
 class Reference(ABC):
@@ -61,6 +61,19 @@ class Reference(ABC):
     def run_by_definition(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
         """``outputs`` by name, from an evaluator that is the definition."""
         raise VerificationError(f"{self.name} has no other evaluator")
+
+    def fall_back(self, *, to_definition: bool) -> bool:
+        """Run the model in the evaluator that is the definition from now on, or no longer; False if there is none."""
+        return False
+
+    @property
+    def checks_shapes(self) -> bool:
+        """True if the reference refuses the shapes that its operators do not take."""
+        return False
+
+    def declared(self, name: str) -> PartialShape:
+        """The shape that the reference declares for an input."""
+        return PartialShape.dynamic()
 
     def undefined(self, feeds: Mapping[str, Array]) -> str:
         """A sentence on the first node whose result is not defined for ``feeds``; empty for none."""
@@ -153,6 +166,18 @@ class OnnxReference(Reference):
         """``outputs`` by name, from onnx's own evaluator."""
         results = self.oracle.run_by_definition(feeds, outputs)
         return {name: _as_array(value) for name, value in results.items()}
+
+    def fall_back(self, *, to_definition: bool) -> bool:
+        is_change = self.oracle.by_definition != to_definition
+        self.oracle.by_definition = to_definition
+        return is_change
+
+    @property
+    def checks_shapes(self) -> bool:
+        return self.name.startswith("onnxruntime")
+
+    def declared(self, name: str) -> PartialShape:
+        return self.graph.declared(name) if name in self.graph.inputs else PartialShape.dynamic()
 
     def undefined(self, feeds: Mapping[str, Array]) -> str:
         return undefined(self.graph, self.oracle, feeds)

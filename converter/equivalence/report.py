@@ -161,6 +161,8 @@ class Report(Printed):
     """The contracts of the recorded passes and rules: how far each may change results."""
     against: tuple[Comparison, ...] = ()
     """The comparisons with another IR."""
+    refused: str = ""
+    """The shapes that one side refuses although its declaration allows them, in a sentence; empty for none."""
     notes: tuple[str, ...] = ()
     """Further notes for the reader."""
     minimised: str = ""
@@ -255,6 +257,8 @@ class Report(Printed):
         if wrong:
             where = f", in layer '{wrong[0].layers[0]}'" if wrong[0].layers else ""
             return f"weights of the file are changed, the first is '{wrong[0].name}'{where}{changed}"
+        if self.refused:
+            return self.refused
         if outputs and changes:
             return f"outputs differ{changed}"
         if self.derivation.state == DERIVED and any(

@@ -26,6 +26,8 @@ from ir_runtime.graph import Array, Output, PartialShape, TensorType
 from ir_runtime.records import record
 
 _MORE_SEEDS = 2
+_MOST_JUDGED = 4
+"""Refused shapes for which it is found out whether they are a difference of both sides."""
 ValuesOf = Mapping[str, Union[str, Values]]
 
 
@@ -156,21 +158,12 @@ class Runs:
         return self._types[key]
 
     def _first(self, ports: Sequence[Port], seed: int) -> Shapes:
-        """The first dimensions that both sides take.
-
-        The IR runs first: its errors are clear, where onnxruntime has ended the process (on windows larger than
-        their data).
-        """
+        """The first dimensions that both sides take."""
         refused: list[_Refusal] = []
         for shapes in self._shapes_to_try(ports):
-            feeds = self._random(seed, shapes)
-            by_ir = True
-            try:
-                values = self.sides.engine.run(feeds)
-                by_ir = False
-                expected = self.sides.expected(feeds)
-            except VerificationError as error:
-                refused.append(_Refusal(shapes, by_ir, error))
+            refusal = self._try(f"random, seed {seed}", seed, shapes)
+            if refusal is not None:
+                refused.append(refusal)
                 continue
             if refused:
                 who = "the IR" if refused[0].by_ir else "the ONNX model"
@@ -183,7 +176,8 @@ class Runs:
                     f"input '{self._grid.grid}' has {self._grid.values.meaning}, whose products count the rows of "
                     f"'{self._grid.counted}'"
                 )
-            self._add(f"random, seed {seed}", feeds, expected, values)
+            else:  # else the inputs did not fit each other
+                self._judge(refused, shapes, seed)
             return shapes
         self._grid = None
         raise self._refused_all(refused, seed) from refused[0].error
@@ -261,21 +255,92 @@ class Runs:
             ports = [port for port in required if port.name in names]
         return self.sides.reference.candidates(ports, self.sides.names, masks)
 
+    def _try(self, description: str, seed: int, shapes: Shapes) -> _Refusal | None:
+        """Run both sides on random inputs of ``shapes``; return the refusal where a side does not take them.
+
+        The IR runs first: its errors are clear, where onnxruntime has ended the process (on windows larger than
+        their data).
+        """
+        feeds = self._random(seed, shapes)
+        by_ir = True
+        try:
+            values = self.sides.engine.run(feeds)
+            by_ir = False
+            expected = self._expected(feeds)
+        except VerificationError as error:
+            return _Refusal(shapes, by_ir, error)
+        self._add(description, feeds, expected, values)
+        return None
+
+    def _expected(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs of the reference; those of onnx's own evaluator where onnxruntime refuses what the IR takes."""
+        try:
+            return self.sides.expected(feeds)
+        except VerificationError as refused:
+            if self.runs or not self.sides.reference.fall_back(to_definition=True):
+                raise
+            try:
+                expected = self.sides.expected(feeds)
+            except VerificationError:
+                self.sides.reference.fall_back(to_definition=False)
+                raise refused from None
+            self.sides.notes.append(f"onnx's own evaluator ran the model, because {refused}")
+            return expected
+
     def _other_dimensions(self, ports: Sequence[Port], seed: int, used: Shapes) -> None:
         candidates = self._candidates(ports)
         if candidates is None:
             return
         others = candidates.others(used)
+        refused: list[_Refusal] = []
+        description = f"random, seed {seed}, other dimensions"
+        count = len(self.runs)
         for shapes in filter(self._is_small, others if self._grid is None else map(self._grid.shapes, others)):
-            feeds = self._random(seed, shapes)
-            try:
-                values = self.sides.engine.run(feeds)
-                expected = self.sides.expected(feeds)
-            except VerificationError:
+            refusal = self._try(description, seed, shapes)
+            if refusal is None:
+                break
+            refused.append(refusal)
+        else:
+            self.sides.notes.append(f"no other dimensions than {_shapes_text(used)} were found that both sides take")
+        is_only_size = len(self.runs) == count
+        if self._grid is None:
+            beyond = (self._try(description, seed, shapes) for shapes in candidates.beyond(used, ports))
+            refused += [refusal for refusal in beyond if refusal is not None and refusal.by_ir]
+            self._judge(refused, used, seed, is_only_size=is_only_size)
+
+    def _judge(self, refused: Sequence[_Refusal], used: Shapes, seed: int, *, is_only_size: bool = False) -> None:
+        """Look for shapes that are a difference: those that a side refuses although its declaration allows them.
+
+        What both sides refuse is none, unless the IR alone declares such shapes: another batch than that of ``used``
+        or, where ``used`` ``is_only_size`` that runs, any other shapes.
+        """
+        reference, names = self.sides.reference, self.sides.names
+        allowed = {port.name: port.partial_shape for port in self.sides.ports}
+        for refusal in itertools.islice(refused, 0 if self.sides.refused else _MOST_JUDGED):
+            shapes, text = refusal.shapes, _shapes_text(refusal.shapes)
+            if not all(_allows(allowed[name], shape) for name, shape in shapes.items()):
                 continue
-            self._add(f"random, seed {seed}, other dimensions", feeds, expected, values)
-            return
-        self.sides.notes.append(f"no other dimensions than {_shapes_text(used)} were found that both sides take")
+            declared = {name: reference.declared(names[name]) for name in shapes}
+            if not refusal.by_ir:
+                if all(_allows(declared[name], shape) for name, shape in shapes.items()):
+                    self.sides.refused = f"the IR takes {text}, and the reference does not: {refusal.error}"
+            elif self._reference_takes(shapes, seed):
+                self.sides.refused = f"the reference takes {text}, and the IR does not: {refusal.error}"
+            elif _are_wider(declared, shapes, used, any_axis=is_only_size):
+                wide = ", ".join(f"{name}{allowed[name]}" for name in shapes)
+                self.sides.refused = f"the IR declares {wide}, but does not take {text}: {refusal.error}"
+
+    def _reference_takes(self, shapes: Shapes, seed: int) -> bool:
+        """True if onnxruntime has values for these shapes, and not only empty outputs.
+
+        onnx's own evaluator checks too little: it takes grids of three coordinates for images.
+        """
+        if not self.sides.reference.checks_shapes:
+            return False
+        try:
+            return any(value.size for value in self.sides.expected(self._random(seed, shapes)).values())
+        except VerificationError:
+            return False
 
     def stress(self, seed: int) -> None:
         """Runs of special values, in the dimensions of the first run."""
@@ -343,7 +408,7 @@ class Runs:
     def compare(self, description: str, feeds: dict[str, Array]) -> None:
         """Run both sides on ``feeds``."""
         values = self.sides.engine.run(feeds)  # first, because its errors are the clearest
-        self._add(description, feeds, self.sides.expected(feeds), values)
+        self._add(description, feeds, self._expected(feeds), values)
 
     def _add(
         self,
@@ -363,6 +428,26 @@ def _are_finite(values: Mapping[str, Array]) -> bool:
 def _with_shape(port: Port, declared: PartialShape | None) -> Port:
     """``port`` in the shape that the caller gave, if there is one."""
     return port if declared is None else replace(port, partial_shape=declared)
+
+
+def _allows(declared: PartialShape, shape: Sequence[int]) -> bool:
+    return declared.merge(PartialShape(list(shape))) is not None
+
+
+def _are_wider(declared: Mapping[str, PartialShape], shapes: Shapes, used: Shapes, *, any_axis: bool) -> bool:
+    """True if ``shapes`` differ from ``used`` in each input, only where ``declared`` is static, and in the batch.
+
+    An input that stays as it is, such as a state, may have the dimension that the others must have.
+    """
+    for name, shape in shapes.items():
+        axes = [axis for axis, (size, usual) in enumerate(zip(shape, used[name])) if size != usual]
+        if shape and not axes:
+            return False
+        if not all(declared[name].has_rank and declared[name][axis].is_static for axis in axes):
+            return False
+        if not any_axis and (axes not in ([], [0]) or len(shape) == 1):
+            return False
+    return True
 
 
 def _shapes_text(shapes: Shapes) -> str:

@@ -59,6 +59,8 @@ class Sides:
     unrounded: Model | None = None
     """The IR before its weights were compressed, which compressing makes the IR again, bit for bit."""
     notes: list[str] = field(default_factory=list)
+    refused: str = ""
+    """Shapes that one side takes, or declares, and a side refuses, in a sentence; empty for none."""
 
     def __post_init__(self) -> None:
         self.ports: Sequence[Port] = self.engine.inputs

@@ -158,6 +158,46 @@ def test_a_model_that_only_the_optimizations_of_onnxruntime_refuse() -> None:
     assert converter.verify(model, converter.convert_model(model)).passed
 
 
+RUN_OTHERWISE = {
+    "weights whose scales go along axis 1": (
+        "float[n,3,8,8] x) => (float[n,4,6,6] y",
+        "float[3] k = {0.5, 0.25, 0.125}, float s = {0.125}, int8 p = {1}",
+        """a = QuantizeLinear (x, s, p)
+           b = DequantizeLinear (a, s, p)
+           c = DequantizeLinear <axis = 1> (w, k)
+           d = Conv (b, c)
+           e = QuantizeLinear (d, s, p)
+           y = DequantizeLinear (e, s, p)""",
+        "onnxruntime",
+    ),
+    "a sequence of parts of two, without keepdims": (
+        "float[n,4] x) => (float[n,2] y",
+        "int64 i = {2}",
+        """s = SplitToSequence <axis = 1, keepdims = 0> (x, i)
+           y = SequenceAt (s, zero)""",
+        "onnx ReferenceEvaluator",
+    ),
+}
+
+
+@pytest.mark.parametrize("batch", ["n", "2"])
+@pytest.mark.parametrize("name", RUN_OTHERWISE)
+def test_a_model_that_onnxruntime_refuses_when_it_runs(name: str, batch: str) -> None:
+    """Fused QLinearConv of other axes, and SplitToSequence without keepdims (1.32)."""
+    ports, constants, nodes, oracle = RUN_OTHERWISE[name]
+    model = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]> g ({ports}) <{constants}> {{ {nodes} }}'.replace("[n,", f"[{batch},")
+    )
+    weights = np.random.default_rng(0).integers(-99, 99, (4, 3, 3, 3)).astype(np.int8)
+    model.graph.initializer.extend(
+        [numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.int64(0), "zero")]
+    )
+    report = converter.verify(model, converter.convert_model(model))
+    assert report.passed, report.reason
+    assert report.oracle.startswith(oracle)
+    assert report.oracle.startswith("onnxruntime") or any("evaluator ran the model" in note for note in report.notes)
+
+
 def test_without_onnxruntime_the_reference_evaluator_is_used_and_named(three_layers: Path) -> None:
     code = (
         "import sys, importlib.util as u; real = u.find_spec\n"

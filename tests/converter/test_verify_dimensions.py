@@ -83,3 +83,45 @@ def test_inputs_of_one_name_get_one_size() -> None:
         for dimension, name in zip(value.type.tensor_type.shape.dim, names):
             dimension.dim_param = name
     assert converter.verify(model, converter.convert_model(model)).passed
+
+
+def reshaping(declared: str, shape: list[int], more: str = "y = Relu (f)") -> onnx.ModelProto:
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]> g (float[{declared}] x) => (float[] y) {{ f = Reshape (x, s) {more} }}'
+    )
+    weights = {"s": np.array(shape), "w": np.random.default_rng(0).standard_normal((48, 4)).astype(np.float32)}
+    proto.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in weights.items())
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    return proto
+
+
+REFUSED = {
+    # the reference, the other model (None: its IR), options of both, what is refused
+    "a batch that layers determine": (reshaping("n,3", [-1, 3]), reshaping("n,3", [5, 3]), {}, "reference takes x[6, 3]"),
+    "a batch of one": (reshaping("n,3", [-1, 3]), reshaping("n,3", [1, 3]), {}, "reference takes x[2, 3]"),
+    "the batch that is tried first": (reshaping("n,3", [-1, 3]), reshaping("n,3", [2, 3]), {}, "takes x[3, 3]"),
+    "a reference of one batch": (reshaping("n,3", [2, 3]), reshaping("n,3", [-1, 3]), {}, "the IR takes x["),
+    "one batch on both sides": (reshaping("n,3", [5, 3]), None, {}, ""),
+    "an IR that is wider than its file": (
+        reshaping("1,3,4,4", [1, 48]), None, {"input": "x[?,3,4,4]"}, "the IR declares x[?,3,4,4], but does not take x[2,",
+    ),
+    "the same before a product": (
+        reshaping("1,3,4,4", [1, -1], "y = MatMul (f, w)"), None, {"input": "x[?,3,4,4]"}, "does not take x[2, 3, 4, 4]",
+    ),
+    "an IR with open sides of an image": (
+        reshaping("1,3,4,4", [0, -1], "y = MatMul (f, w)"), None, {"input": "x[1,3,?,?]"}, "does not take x[1, 3, ",
+    ),
+    "an IR of any batch": (reshaping("1,3,4,4", [0, -1], "y = MatMul (f, w)"), None, {"input": "x[?,3,4,4]"}, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_sizes_that_one_side_refuses_are_a_difference(name: str) -> None:
+    reference, other, options, refused = REFUSED[name]
+    for second in (other or converter.convert_model(reference, **options), other and converter.convert_model(other)):
+        if second is not None:
+            report = converter.verify(reference, second, **options)
+            assert all(output.passed for output in report.outputs)
+            assert report.verdict == "different" if refused else report.verdict in ("derived", "equal"), report.reason
+            assert refused in report.refused
+            assert bool(refused) == bool(report.refused), report.refused
