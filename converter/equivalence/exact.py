@@ -139,7 +139,9 @@ def _nudge(value: Array, generator: np.random.Generator) -> Array:
     if value.dtype not in (np.float64, np.float32):
         return value
     most = _ROUNDING if value.dtype == np.float64 else 2 * _ROUNDING
-    return np.asarray(value * (1 + generator.uniform(-most, most, value.shape)), value.dtype)
+    moved = np.asarray(value * (1 + generator.uniform(-most, most, value.shape)), value.dtype)
+    # Whole numbers are not rounded: they may be sizes, of which a Range makes one element more.
+    return np.where(np.isfinite(value) & (value == np.rint(value)), value, moved)
 
 
 def _narrow_layers(model: Model) -> Iterator[str]:
