@@ -100,6 +100,8 @@ class Findings:
         checks, of_file = self._weights() if weights else ((), frozenset())
         if not first.passed and compared.defined and not _is_faulty(compared) and not problem:
             self._compare_definitions()
+        if compared.chosen and not sides.rounded and sides.engine.name == "NumPy":
+            self._compare_with_choices()
         if not first.passed and compared.layers and not _is_faulty(compared) and not problem:
             if sides.loss is not None:
                 self._allow(sides.loss)
@@ -160,6 +162,25 @@ class Findings:
                 )
                 if not comparison.passed and by_definition.passed:
                     run.outputs[number] = by_definition
+
+    def _compare_with_choices(self) -> None:
+        """Compare the outputs that failed where the IR's layers get the indices that the reference has chosen.
+
+        Rows of which the keys agree within rounding may be in another order, or be others.
+        """
+        for run in self._runs:
+            compared, problem = (Compared(), "") if run.passed else self._sides.layers(run)
+            if problem or not compared.chosen or _is_faulty(compared):
+                continue
+            comparisons = {layer.comparison.name: layer.comparison for layer in compared.layers}
+            for number, comparison in enumerate(run.outputs):
+                chosen = comparisons.get(comparison.name, comparison)
+                if chosen.passed and not comparison.passed and chosen.shape == comparison.shape:
+                    run.outputs[number] = chosen
+                    self._sides.notes.append(
+                        f"output '{comparison.name}' has rows in another order, whose keys agree within rounding: it "
+                        f"was compared with the reference's own indices ({', '.join(compared.chosen)})"
+                    )
 
     def _is_shown(self, name: str, compared: Compared, problem: str) -> bool:
         """True if the layers before an output that proves nothing were all compared, on values that show something."""

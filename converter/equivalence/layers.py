@@ -41,6 +41,7 @@ from ir_runtime.rewriting.submodel import extract
 _SEGMENT_BYTES = 64 << 20
 _SEGMENT_NODES = 1000
 _UNKNOWN_BYTES = 1 << 20
+_INDICES = (np.int32, np.int64)
 _TIMES_ABSOLUTE = 10.0
 """A tensor whose largest value is less than so many absolute tolerances is compared without one."""
 
@@ -53,7 +54,8 @@ class Compared:
     several layers. ``bodies`` are layers with bodies, which were compared as a whole. ``in_numpy`` are layers that the
     engine cannot run alone, which NumPy computed. ``drawn`` are tensors of random numbers, of which nothing but types
     and shapes was compared; layers behind them have the reference's numbers. ``defined`` are tensors that the reference
-    computes otherwise than ONNX defines them, and the IR as onnx's own evaluator.
+    computes otherwise than ONNX defines them, and the IR as onnx's own evaluator. ``chosen`` are indices of keys that
+    agree within rounding, in another order than the reference's: the whole run goes on with those of the reference.
     """
 
     layers: list[LayerDifference] = field(default_factory=list)
@@ -63,6 +65,7 @@ class Compared:
     in_numpy: list[str] = field(default_factory=list)
     drawn: list[str] = field(default_factory=list)
     defined: list[str] = field(default_factory=list)
+    chosen: list[str] = field(default_factory=list)
 
 
 def worst_of(first: Compared, second: Compared) -> Compared:
@@ -71,7 +74,7 @@ def worst_of(first: Compared, second: Compared) -> Compared:
     layers = [max(layer, others.pop(layer.comparison.name, layer), key=_badness) for layer in first.layers]
     texts = (
         list(dict.fromkeys([*getattr(first, name), *getattr(second, name)]))
-        for name in ("problems", "in_numpy", "drawn", "defined")
+        for name in ("problems", "in_numpy", "drawn", "defined", "chosen")
     )
     return Compared([*layers, *others.values()], first.absent or second.absent, first.bodies, *texts)
 
@@ -149,6 +152,7 @@ class _Walk:
         self._right: dict[Output, Array] = dict(feeds)
         self._runners: dict[Node, Callable[..., Array | tuple[Array, ...]]] = {}
         self._compared = Compared()
+        self._differences: dict[Output, LayerDifference] = {}
         self._by_segment: dict[Output, Array] = {}
         """Values that the engine computes for the tensors of a segment, from right values before it."""
         self._parts: dict[Output, list[Node]] = {}
@@ -247,6 +251,25 @@ class _Walk:
         for output in node.outputs:
             for name in self._names.get(output, ()):
                 self._compare(output, name)
+        for output in node.outputs:
+            self._choose(output)
+
+    def _choose(self, output: Output) -> None:
+        """Take the reference's indices for the whole run where the keys that they order agree, and they do not.
+
+        Keys are the real numbers that the same ONNX node returns.
+        """
+        difference, value, own = self._differences.get(output), self._right.get(output), self._own.get(output)
+        if difference is None or difference.comparison.passed or not difference.local.passed:
+            return
+        if value is None or own is None or (value.dtype, value.shape) != (own.dtype, own.shape):
+            return
+        name = difference.comparison.name
+        returned = self._graph.nodes[self._graph.producer[name]].output
+        keys = [other.comparison for other in self._differences.values() if other.comparison.name in returned]
+        if value.dtype in _INDICES and any(key.passed and key.element_type.startswith("float") for key in keys):
+            self._own[output] = value
+            self._compared.chosen.append(name)
 
     def _evaluate(self, node: Node) -> None:
         own = self._compute(node, self._own)
@@ -310,7 +333,9 @@ class _Walk:
         names = tuple(node.name for node in part if node.op.data is None)
         counted = histogram(expected, self._own.get(output)) if self._histograms else None
         telling = is_telling(expected)
-        self._compared.layers.append(LayerDifference(layer, operation, whole, local, made_by, names, counted, telling))
+        difference = LayerDifference(layer, operation, whole, local, made_by, names, counted, telling)
+        self._differences[output] = difference
+        self._compared.layers.append(difference)
         # Later layers get the right values. Equal values stay one array, so that nothing is computed twice.
         right = self._right.get(output)
         if right is None or right.shape != expected.shape or not np.array_equal(expected, right):

@@ -303,3 +303,81 @@ def test_weights_that_compression_makes_others_are_different(tmp_path: Path) -> 
     report = converter.verify(path, tmp_path / "m.xml")
     assert (report.verdict, report.derivation.state) == ("different", "derived")
     assert report.reason.startswith("outputs differ by more than compressing weights may change them")
+
+
+def detector(width: int = 8, rows_of_scores: int = 8) -> onnx.ModelProto:
+    """A head without suppression: the best 20 boxes of a map, then the best 20 of their scores, as rows."""
+    draw = np.random.default_rng(0)
+    proto = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["" : 17]> g (float[batch, 3, height, width] x) => (float[batch, n, 6] y) {
+            half = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, filters)
+            gate = Sigmoid (half)
+            map = Mul (half, gate)
+            flat = Reshape (map, columns)
+            rows = Transpose <perm = [0, 2, 1]> (flat)
+            raw, logits = Split <axis = 2> (rows, parts)
+            shape = Shape (map)
+            last = Gather (shape, minus_one)
+            end = Cast <to = 1> (last)
+            line = Range (zero, end, one)
+            height_of_map = Gather (shape, minus_two)
+            count = Unsqueeze (height_of_map, first)
+            anchors = Tile (line, count)
+            column = Unsqueeze (anchors, minus_one_list)
+            boxes = Add (raw, column)
+            scores = Sigmoid (logits)
+            best = ReduceMax <axes = [-1], keepdims = 0> (scores)
+            v1, i1 = TopK <axis = 1> (best, most)
+            i1u = Unsqueeze (i1, minus_one_list)
+            i4 = Tile (i1u, by_four)
+            ic = Tile (i1u, by_classes)
+            boxes1 = GatherElements <axis = 1> (boxes, i4)
+            scores1 = GatherElements <axis = 1> (scores, ic)
+            line1 = Flatten (scores1)
+            v2, i2 = TopK <axis = 1> (line1, most)
+            row = Div (i2, classes)
+            class = Mod (i2, classes)
+            r4u = Unsqueeze (row, minus_one_list)
+            r4 = Tile (r4u, by_four)
+            boxes2 = GatherElements <axis = 1> (boxes1, r4)
+            score = Unsqueeze (v2, minus_one_list)
+            class_real = Cast <to = 1> (class)
+            class_column = Unsqueeze (class_real, minus_one_list)
+            y = Concat <axis = 2> (boxes2, score, class_column)
+        }""")
+    weights = {
+        "filters": (draw.standard_normal((4 + width, 3, 3, 3)) * 1e-5).astype(F32),
+        "columns": np.array([0, 4 + width, -1]),
+        "parts": np.array([4, width]),
+        "minus_one": np.int64(-1),
+        "minus_two": np.int64(-2),
+        "minus_one_list": np.array([-1]),
+        "first": np.array([0]),
+        "zero": F32(0),
+        "one": F32(1),
+        "most": np.array([20]),
+        "by_four": np.array([1, 1, 4]),
+        "by_classes": np.array([1, 1, width]),
+        "classes": np.int64(rows_of_scores),
+    }
+    proto.graph.initializer.extend(numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items())
+    return proto
+
+
+@pytest.mark.parametrize("shape", ["x[?,3,?,?]", "x[2,3,48,64]"])
+def test_rows_whose_keys_agree_within_rounding_may_be_in_another_order(shape: str) -> None:
+    proto = detector()
+    model = converter.convert_model(proto, input=shape)
+    report = converter.verify(proto, model, input=shape)
+    assert report.passed, report.reason
+    assert any("rows in another order" in note and "(i1, i2)" in note for note in report.notes)
+    wrong = converter.convert_model(detector(rows_of_scores=9), input=shape)
+    assert converter.verify(proto, wrong, input=shape).verdict == "different"
+
+
+def test_sizes_are_not_rounded_at_random() -> None:
+    """A Range up to a width that was cast to float32 keeps its number of elements."""
+    proto = detector()
+    exact = ExactModel(proto, {})
+    feeds = {"x": np.random.default_rng(0).uniform(0, 1, (2, 3, 48, 64)).astype(F32)}
+    assert [exact.run_with_rounding(feeds, seed)["y"].shape for seed in range(4)] == [(2, 20, 6)] * 4
