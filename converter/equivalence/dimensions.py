@@ -47,6 +47,9 @@ _TRIED = [
     _Sizes(1, 1, 1),
     _Sizes(4, 512, 256),
     _Sizes(8, 32, 8),
+    # Widths that 3, 5 and 7 heads divide.
+    _Sizes(2, 32, 24),
+    _Sizes(1, 32, 840),
 ]
 # Sizes that differ from those of the first runs.
 _OTHER = [

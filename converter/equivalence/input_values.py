@@ -6,6 +6,7 @@ Other values are refused, or saturate a model, which proves less.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from converter.equivalence.onnx_graph import OnnxGraph
 from converter.errors import VerificationError
 from converter.onnx_file.messages import NodeProto, TensorProto
 from ir_runtime.graph import Array, ElementType
+from ir_runtime.graph.operation import Required
 from ir_runtime.records import record
 
 Make = Callable[[np.random.Generator, tuple[int, ...]], Array]
@@ -41,6 +43,23 @@ def uniform(low: float, high: float) -> Values:
 def whole_numbers(low: int, high: int) -> Values:
     """Whole numbers from ``low`` to ``high``, both included."""
     return Values(f"{low}..{high}", lambda generator, shape: generator.integers(low, high, shape, endpoint=True))
+
+
+def fitting(required: Required) -> Values:
+    """Whole numbers that fit what layers require."""
+
+    def make(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+        size = math.prod(shape)
+        if required.total is not None and size:
+            return generator.multinomial(required.total, np.full(size, 1 / size)).reshape(shape)
+        if required.rising:
+            return np.floor(np.linspace(required.low, required.high, size)).reshape(shape)
+        if required.distinct:
+            numbers = generator.permutation(np.arange(required.low, required.high + 1))
+            return np.resize(numbers, shape)
+        return generator.integers(required.low, max(required.low, required.high), shape, endpoint=True)
+
+    return Values(f"{required.low}..{required.high}", make)
 
 
 def _mask(generator: np.random.Generator, shape: tuple[int, ...]) -> Array:

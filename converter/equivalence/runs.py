@@ -15,10 +15,10 @@ from converter.equivalence.cost import Cost, types_for_shapes
 from converter.equivalence.dimensions import ShapeCandidates, Shapes, has_dynamic_dimensions
 from converter.equivalence.evidence import convincing, faint, scaled
 from converter.equivalence.grids import Grid, grids
-from converter.equivalence.index_limits import IndexLimits
-from converter.equivalence.input_values import MASK, Values, parse_values, whole_numbers
+from converter.equivalence.input_values import MASK, Values, fitting, parse_values
 from converter.equivalence.inputs import random_inputs
 from converter.equivalence.required_dimensions import with_required_dimensions
+from converter.equivalence.required_values import RequiredValues
 from converter.equivalence.sides import Run, Sides
 from converter.errors import VerificationError
 from ir_runtime import Port
@@ -53,7 +53,7 @@ class Runs:
         self._chosen: set[str] = set()
         """The inputs whose values the caller chose."""
         self._grid: Grid | None = None
-        self._index_limits = IndexLimits(sides.model)
+        self._required = RequiredValues(sides.model)
         self._types: dict[str, Mapping[Output, TensorType] | None] = {}
 
     def set_values(self, chosen: ValuesOf) -> None:
@@ -134,17 +134,17 @@ class Runs:
         return shape.replace(0, batch)
 
     def _random(self, seed: int, shapes: Shapes) -> dict[str, Array]:
-        values = {**self._values, **self._indices(shapes)}
+        values = {**self._values, **self._fitting(shapes)}
         if self._grid is not None:
             values[self._grid.grid] = self._grid.values
         values.update((name, self._values[name]) for name in self._chosen)
         return random_inputs(self.sides.ports, seed, values, shapes)
 
-    def _indices(self, shapes: Shapes) -> dict[str, Values]:
-        """Values for the inputs that are indices, below the dimensions of what they index in ``shapes``."""
-        types = self._types_in(shapes) if self._index_limits else None
-        limits = {} if types is None else self._index_limits.of(types)
-        return {self.sides.ports[position].name: whole_numbers(0, limit - 1) for position, limit in limits.items()}
+    def _fitting(self, shapes: Shapes) -> dict[str, Values]:
+        """Values for the inputs of which layers require something in ``shapes``, such as indices."""
+        types = self._types_in(shapes) if self._required else None
+        required = {} if types is None else self._required.of(types)
+        return {self.sides.ports[position].name: fitting(of_input) for position, of_input in required.items()}
 
     def _types_in(self, shapes: Shapes) -> Mapping[Output, TensorType] | None:
         """The types of the IR's values for inputs of ``shapes``; None where they do not follow from these."""

@@ -52,6 +52,7 @@ __all__ = [
     "FOLD_LIMIT",
     "Attribute",
     "Operation",
+    "Required",
     "Runner",
     "TensorType",
     "all_operations",
@@ -65,6 +66,7 @@ __all__ = [
     "partial_shape",
     "real",
     "reals",
+    "required_indices",
     "text",
     "strings",
     "type_of_elements",
@@ -132,6 +134,29 @@ class TensorType:
 
     def __str__(self) -> str:
         return f"{self.element_type}{self.shape}"
+
+
+@record
+class Required:
+    """The requirement that the elements of an input are whole numbers from ``low`` to ``high``, both included.
+
+    With ``distinct`` no number occurs twice, with ``rising`` they rise from ``low`` to ``high``; ``total`` is the sum
+    of all elements, None for any.
+    """
+
+    low: int
+    high: int
+    distinct: bool = False
+    total: int | None = None
+    rising: bool = False
+
+
+def required_indices(data: PartialShape, axes: Sequence[int]) -> Required | None:
+    """Return what is required of indices of ``data`` along each of the ``axes``; None where nothing is known."""
+    if not data.has_rank:
+        return None
+    lengths = [data[axis].value for axis in axes if axis < data.rank and data[axis].is_static and data[axis].value > 0]
+    return Required(0, min(lengths) - 1) if lengths else None
 
 
 FOLD_LIMIT = 1 << 16
@@ -291,6 +316,14 @@ class Operation:
         if moved:
             return hull(inputs[place] for place in moved)
         return corners(self.evaluate, inputs, self.turning_points) if self.monotone else None
+
+    def required(self, inputs: Sequence[TensorType]) -> Mapping[int, Required | None]:
+        """Return what a call requires of the elements of inputs of these types, by position; by default nothing.
+
+        Wider values than the operation takes would be refused; narrower ones, such as indices that all count from
+        the front, are as good.
+        """
+        return {}
 
     @property
     def is_pure(self) -> bool:

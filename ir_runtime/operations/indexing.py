@@ -5,7 +5,7 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/op
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -21,11 +21,20 @@ from ir_runtime.graph import (
     normalize_axis,
 )
 from ir_runtime.graph.indices import as_indices, take
-from ir_runtime.graph.operation import Operation, TensorType, enum, integer, operation, type_of_elements
+from ir_runtime.graph.operation import (
+    Operation,
+    Required,
+    TensorType,
+    enum,
+    integer,
+    operation,
+    required_indices,
+    type_of_elements,
+)
 from ir_runtime.graph.value_ranges import positions
 
 from .elementwise import merge_types
-from .scatter import check_indices, from_front
+from .scatter import check_indices, from_front, required_tuples
 
 
 class _Gather(Operation):
@@ -61,6 +70,12 @@ class _Gather(Operation):
         self._check_range(indices.constant, data.shape[at], at)
         dims = [*shared, *data.shape.dims[batch:at], *indices.shape.dims[batch:], *data.shape.dims[at + 1 :]]
         return [TensorType(data.element_type, PartialShape(dims))]
+
+    def required(self, inputs: Sequence[TensorType]) -> Mapping[int, Required | None]:
+        data, axis = inputs[0].shape, inputs[2].constant
+        if axis is None or not data.has_rank:
+            return {}
+        return {1: required_indices(data, [normalize_axis(int(axis.reshape(-1)[0]), data.rank)])}
 
     @staticmethod
     def _check_range(chosen: Array | None, dimension: Dimension, axis: int) -> None:
@@ -136,6 +151,10 @@ class GatherElements6(Operation):
             raise InferenceError(f"{data.shape} and {indices.shape} must agree beside axis {at}")
         return [TensorType(data.element_type, merged)]
 
+    def required(self, inputs: Sequence[TensorType]) -> Mapping[int, Required | None]:
+        data = inputs[0].shape
+        return {1: required_indices(data, [normalize_axis(self.axis, data.rank)])} if data.has_rank else {}
+
     def evaluate(self, *inputs: Array) -> Array:
         data, indices = inputs
         at = normalize_axis(self.axis, data.ndim)
@@ -177,6 +196,9 @@ class _GatherND(Operation):
         lead = [shared.element_count()] if self.joins_batches() and batch > 1 else list(shared)
         dims = [*lead, *indices.shape.dims[batch:-1], *data.shape.dims[batch + depth :]]
         return [TensorType(element_type, PartialShape(dims))]
+
+    def required(self, inputs: Sequence[TensorType]) -> Mapping[int, Required | None]:
+        return {1: required_tuples(inputs[0].shape, inputs[1].shape, self.batch_dims)}
 
     def evaluate(self, *inputs: Array) -> Array:
         data, indices = inputs

@@ -9,19 +9,23 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/op
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, PartialShape, normalize_axes
 from ir_runtime.graph.indices import take
-from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integers, operation, real, text
+from ir_runtime.graph.operation import Operation, Required, TensorType, boolean, enum, integers, operation, real, text
 
 from ..records import record
 
 _EPSILON = np.float32(1e-6)
 """Added to ``dimension * scale`` before it is rounded down, so that a scale of 1/3 does its work."""
+
+
+_LARGEST_RESIZING = 2
+"""The largest dimension or scale that is required: larger ones cost more. onnxruntime keeps outer dimensions."""
 
 
 @record
@@ -279,6 +283,9 @@ class Interpolate4(_Modes):
         target = inputs[1] if self.shape_calculation_mode == "sizes" else inputs[2]
         return self.shape_of(inputs[0], target, axes)
 
+    def required(self, inputs: Sequence[TensorType]) -> Mapping[int, Required | None]:
+        return {1 if self.shape_calculation_mode == "sizes" else 2: Required(1, _LARGEST_RESIZING, rising=True)}
+
     def evaluate(self, *inputs: Array) -> Array:
         return self.interpolated(inputs[0], inputs[1], inputs[2], inputs[3] if len(inputs) > 3 else None)
 
@@ -294,6 +301,9 @@ class Interpolate11(_Modes):
 
     def infer(self, inputs: Sequence[TensorType]) -> list[TensorType]:
         return self.shape_of(inputs[0], inputs[1], inputs[2] if len(inputs) > 2 else None)
+
+    def required(self, inputs: Sequence[TensorType]) -> Mapping[int, Required | None]:
+        return {1: Required(1, _LARGEST_RESIZING, rising=True)}
 
     def evaluate(self, *inputs: Array) -> Array:
         return self.interpolated(inputs[0], inputs[1], None, inputs[2] if len(inputs) > 2 else None)

@@ -8,14 +8,14 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/op
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, Dimension, PartialShape, element_types, normalize_axes
-from ir_runtime.graph.operation import Operation, TensorType, boolean, operation
+from ir_runtime.graph.operation import Operation, Required, TensorType, boolean, operation
 from ir_runtime.graph.value_ranges import values_and_positions
 
 Kernel = Callable[[Array, tuple[int, ...]], Array]
@@ -65,6 +65,10 @@ class Reduction(Operation):
             if count.is_static and count.value <= rank
             else PartialShape.dynamic()
         )
+
+    def required(self, inputs: Sequence[TensorType]) -> Mapping[int, Required | None]:
+        shape = inputs[0].shape
+        return {1: Required(0, shape.rank - 1, distinct=True)} if shape.has_rank and shape.rank else {}
 
     def evaluate(self, *inputs: Array) -> Array:
         data, axes = inputs

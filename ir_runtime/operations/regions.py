@@ -5,14 +5,25 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/op
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, Dimension, PartialShape
-from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, integer, integers, operation, real
+from ir_runtime.graph.operation import (
+    Operation,
+    Required,
+    TensorType,
+    boolean,
+    enum,
+    integer,
+    integers,
+    operation,
+    real,
+    required_indices,
+)
 from ir_runtime.graph.shapes import require_rank, same_dimension
 from ir_runtime.records import record
 
@@ -82,6 +93,9 @@ class _AlignedPooling(Operation):
         count = same_dimension("the number of regions and of their batches", regions[0], batches[0])
         same_dimension("the number of a region's coordinates", regions[1], Dimension(self.numbers, self.numbers))
         return [TensorType(inputs[0].element_type, PartialShape([count, data[1], self.pooled_h, self.pooled_w]))]
+
+    def required(self, inputs: Sequence[TensorType]) -> Mapping[int, Required | None]:
+        return {2: required_indices(inputs[0].shape, [0])}
 
 
 class _ROIAlign(_AlignedPooling):

@@ -5,14 +5,14 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/op
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import Array, PartialShape, normalize_axis
-from ir_runtime.graph.operation import Operation, TensorType, boolean, enum, operation
+from ir_runtime.graph.operation import Operation, Required, TensorType, boolean, enum, operation, required_indices
 
 from .elementwise import merge_types
 
@@ -29,6 +29,13 @@ def from_front(indices: Array, dimension: int) -> Array:
     if signed.size and not (-dimension <= signed.min() and signed.max() < dimension):
         raise InferenceError(f"indices from {signed.min()} to {signed.max()} lie outside {dimension} elements")
     return np.where(signed < 0, signed + dimension, signed)
+
+
+def required_tuples(data: PartialShape, indices: PartialShape, batch: int = 0) -> Required | None:
+    """Return what is required of tuples of indices, which name as many axes of ``data`` behind the ``batch``."""
+    if not data.has_rank or not indices.has_rank or not indices.rank:
+        return None
+    return required_indices(data, range(batch, batch + indices[-1].value if indices[-1].is_static else data.rank))
 
 
 class _Scatter(Operation):
@@ -49,6 +56,12 @@ class _Scatter(Operation):
 
     def check_shapes(self, data: PartialShape, indices: PartialShape, updates: PartialShape) -> None:
         """Raises :class:`InferenceError` where the shapes contradict each other."""
+
+    def required(self, inputs: Sequence[TensorType]) -> Mapping[int, Required | None]:
+        data, axis = inputs[0].shape, inputs[3].constant
+        if axis is None or not data.has_rank:
+            return {}
+        return {1: required_indices(data, [normalize_axis(int(axis.reshape(-1)[0]), data.rank)])}
 
     def moved_inputs(self, count: int) -> Sequence[int]:
         return (0, 2) if getattr(self, "reduction", "none") == "none" else ()
@@ -179,6 +192,9 @@ class _ScatterND(_Scatter):
         expected = PartialShape([*indices.dims[:-1], *data.dims[depth:]])
         if expected.merge(updates) is None:
             raise InferenceError(f"updates must have the shape {expected}, but have {updates}")
+
+    def required(self, inputs: Sequence[TensorType]) -> Mapping[int, Required | None]:
+        return {1: required_tuples(inputs[0].shape, inputs[1].shape)}
 
     def evaluate(self, *inputs: Array) -> Array:
         data, indices, updates = inputs

@@ -6,14 +6,14 @@ https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/op
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ir_runtime.errors import InferenceError
 from ir_runtime.graph import DYNAMIC, INFINITY, Array, Dimension, PartialShape, normalize_axes, normalize_axis
-from ir_runtime.graph.operation import Operation, TensorType, integer, integers, operation
+from ir_runtime.graph.operation import Operation, Required, TensorType, integer, integers, operation
 from ir_runtime.graph.value_ranges import Bounds
 
 from .elementwise import merge_types
@@ -387,6 +387,11 @@ class VariadicSplit1(Operation):
             left = DYNAMIC
         outputs = [TensorType(data.element_type, shape.replace(at, left if part == -1 else part)) for part in parts]
         return _with_bounds(self, inputs, outputs)
+
+    def required(self, inputs: Sequence[TensorType]) -> Mapping[int, Required | None]:
+        axis, shape = _axis_of(inputs[1]), inputs[0].shape
+        size = shape[normalize_axis(axis, shape.rank)] if axis is not None and shape.has_rank else DYNAMIC
+        return {2: Required(0, size.value, total=size.value)} if size.is_static else {}
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         data, axis, lengths = inputs

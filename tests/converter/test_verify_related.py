@@ -7,7 +7,8 @@ import onnx
 import pytest
 
 import converter
-from converter.equivalence.index_limits import IndexLimits
+from converter.equivalence.required_values import RequiredValues
+from ir_runtime.graph.operation import Required
 from tests.converter.test_verify_inputs import F32, I64, model, node
 
 ROWS = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
@@ -41,7 +42,43 @@ def test_indices_lie_inside_what_they_index(name: str) -> None:
     if most is not None:
         ir = converter.convert_model(proto)
         types = {output: output.type for layer in ir.nodes() for output in layer.outputs}
-        assert IndexLimits(ir).of(types) == {1: most}
+        assert RequiredValues(ir).of(types) == {1: Required(0, most - 1)}
+
+
+REQUIRED = {
+    # the node, with its inputs: type and shape
+    "axes that differ": (node("ReduceMean", "x axes", "y"), {"x": (F32, ["n", 3, "m"]), "axes": (I64, [2])}),
+    "axes of four": (node("ReduceMax", "x axes", "y", keepdims=0), {"x": (F32, ["n", 3, 4, 5]), "axes": (I64, [3])}),
+    "lengths of parts": (node("Split", "x lengths", "y a b", axis=1), {"x": (F32, ["n", 7]), "lengths": (I64, [3])}),
+    "batches of regions": (
+        node("RoiAlign", "x regions batches", "y", output_height=2, output_width=2),
+        {"x": (F32, ["n", 2, "h", "w"]), "regions": (F32, ["r", 4]), "batches": (I64, ["r"])},
+    ),
+    "factors of sides": (
+        node("Resize", "x  factors", "y", mode="linear"),
+        {"x": (F32, ["n", 1, "h", "w"]), "factors": (F32, [4])},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_values_are_those_that_operations_require(name: str) -> None:
+    operator, inputs = REQUIRED[name]
+    if operator.op_type == "Resize":
+        operator.input[:] = ["x", "", "factors"]
+    proto = model([operator], {}, inputs)
+    proto.opset_import[0].version = 18
+    report = converter.verify(proto, converter.convert_model(proto), samples=4)
+    assert report.passed, report.reason
+    assert not [note for note in report.notes if "does not take" in note]
+
+
+@pytest.mark.parametrize("heads", [3, 5, 6, 7])
+def test_a_width_that_heads_divide(heads: int) -> None:
+    proto = model(
+        [node("Reshape", "x shape", "y")], {"shape": np.array([0, 0, heads, -1])}, {"x": (F32, ["n", "s", "d"])}
+    )
+    assert converter.verify(proto, converter.convert_model(proto)).passed
 
 
 def test_a_graph_network_gets_edges_between_its_nodes() -> None:

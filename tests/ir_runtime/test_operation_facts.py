@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from converter.equivalence.input_values import fitting
 from ir_runtime.analysis.value_ranges import ValueRange, value_range
 from ir_runtime.errors import ModelError
 from ir_runtime.graph import Array, Node, Output, PartialShape, Tensor, element_types, make_node
@@ -250,6 +251,21 @@ def test_multiplications(label: str, shapes: list[Sequence[int]], expected: int)
     if label == "GRUSequence-5":
         kinds[2] = TensorType(element_types.i32, PartialShape(shapes[2]))
     assert op.multiplications(kinds, list(op.infer(kinds))) == expected
+
+
+@pytest.mark.parametrize("cls", [cls for cls in REVISIONS if cls.required is not Operation.required], ids=name_of)
+def test_calls_take_the_values_that_are_required(cls: type[Operation]) -> None:
+    for call in OF_REVISION[name_of(cls)]:
+        kinds = [
+            TensorType(element_type, PartialShape(array.shape), Tensor.from_array(array, element_type))
+            for array, element_type in zip(call.arrays, call.kinds)
+        ]
+        for index, required in call.op.required(kinds).items():
+            if required is None or (required.distinct and call.arrays[index].size > required.high + 1):
+                continue
+            array = call.arrays[index]
+            values = fitting(required).make(np.random.default_rng(0), array.shape).astype(array.dtype)
+            _evaluate(call, [*call.arrays[:index], values, *call.arrays[index + 1 :]])
 
 
 def test_only_operations_with_bodies_or_a_role_or_chance_are_not_pure() -> None:
