@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -15,12 +15,20 @@ _SCALES = (16.0, 255.0)
 """Factors for inputs: values between 0 and 1 become as large as the bytes of an image."""
 
 
-def unproven(runs: Sequence[Mapping[str, Array]], tolerance: Choose, *, has_inputs: bool) -> dict[str, str]:
-    """The real outputs that prove nothing in any of the ``runs``, by name, and why."""
+def unproven(
+    runs: Sequence[Mapping[str, Array]], tolerance: Choose, *, has_inputs: bool, identical: Collection[str] = ()
+) -> dict[str, str]:
+    """The real outputs that prove nothing in any of the ``runs``, by name, and why.
+
+    Small outputs prove enough where they are ``identical`` on both sides: no tolerance lets these pass.
+    """
     reasons: dict[str, str] = {}
     for name, value in runs[0].items():
-        values = [run[name] for run in runs]
-        why = _reason(values, tolerance, has_inputs=has_inputs) if _is_real(value) and value.size else ""
+        values = [run[name] for run in runs] if _is_real(value) and value.size else []
+        why = _reason(values, has_inputs=has_inputs) if values else ""
+        if not why and values and name not in identical and all(_is_faint(array, tolerance) for array in values):
+            largest = max(float(np.abs(array).max(initial=0.0)) for array in values)
+            why = f"is at most {largest:.3g}, where differences of {tolerance(value).absolute:g} pass"
         if why:
             reasons[name] = why
     return reasons
@@ -45,7 +53,7 @@ def scaled(feeds: Mapping[str, Array], fixed: Sequence[str]) -> Iterator[tuple[s
         yield f"times {scale:g}", {**feeds, **larger}
 
 
-def _reason(values: Sequence[Array], tolerance: Choose, *, has_inputs: bool) -> str:
+def _reason(values: Sequence[Array], *, has_inputs: bool) -> str:
     first = values[0]
     if not any(np.isfinite(array).any() for array in values):
         return "has no finite value"
@@ -54,9 +62,6 @@ def _reason(values: Sequence[Array], tolerance: Choose, *, has_inputs: bool) -> 
     alike = [array for array in values if array.shape == first.shape]
     if len(alike) > 1 and has_inputs and all(np.array_equal(array, first) for array in alike):
         return f"is the same in all {len(alike)} runs"
-    if all(_is_faint(array, tolerance) for array in values):
-        largest = max(float(np.abs(array).max(initial=0.0)) for array in values)
-        return f"is at most {largest:.3g}, where differences of {tolerance(first).absolute:g} pass"
     return ""
 
 

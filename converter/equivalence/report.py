@@ -297,7 +297,7 @@ class Report(Printed):
         if set(self.unproven) & set(self.random):
             return f"{_named(self.random)} are random numbers, which differ from run to run"
         if self.unproven:
-            how = "inputs for which they vary (--inputs, --values) settle it"
+            how = "inputs for which they vary (--inputs) settle it"
             return f"outputs prove nothing: {_named(self.unproven)}; {how}"
         return ""
 

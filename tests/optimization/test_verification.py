@@ -58,3 +58,13 @@ def test_on_the_command_line(tmp_path: Path) -> None:
 def test_given_inputs(tmp_path: Path) -> None:
     feeds = {"x": floats(2, 3), "k": np.array(2), "s": np.array(["a"])}
     assert converter.verify(model(), model(), inputs=feeds).passed
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.0, "equal"), (1.5, "unproven")])
+def test_small_outputs_that_are_the_same_in_every_bit_are_equal(factor: float, verdict: str) -> None:
+    """As the results of a network that was not trained."""
+    text = "g (float[n,3] x) => (float[n,3] y) { a = Mul(x, w)  y = Mul(a, w) }"
+    first, second = (parse(text, w=np.float32([1e-5, scale * 1e-5, 3e-5])) for scale in (1.0, factor))
+    report = converter.verify(first, second)
+    assert report.verdict == verdict
+    assert "--values" not in report.reason
