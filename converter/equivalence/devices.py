@@ -134,11 +134,11 @@ class Device:
         return "" if self._is_default else f" on {self._name}"
 
     def described(self, compiled: Any) -> tuple[str, str]:
-        """Return what runs a compiled model, in words, and the type that it computes in where that is narrow."""
+        """Return what runs a compiled model, in words, and the type that it computes in; empty where it is not known."""
         precisions = _precisions(compiled)
         computed = next((name for name in _NARROW if name in precisions), precisions[0] if precisions else "")
         text = f"OpenVINO {self._version}{self._where}{' in ' if computed else ''}{computed}"
-        return text, computed if computed in _NARROW else ""
+        return text, computed
 
 
 def _precisions(compiled: Any) -> list[str]:

@@ -81,6 +81,12 @@ class Findings:
         sides.notes += [
             f"output '{name}' {why}: it proves nothing about the layers before it" for name, why in proofless.items()
         ]
+        wide = [output.name for output in runs[0].outputs if output.element_type == "float64"]
+        if wide and sides.engine.precision and sides.default_tolerance:
+            sides.notes.append(
+                f"{sides.engine.name} computes in {sides.engine.precision}, whose tolerance holds for outputs of "
+                f"float64: {', '.join(wide)}"
+            )
         if sides.gaps:
             widest = max(sides.gaps.values())
             sides.notes.append(f"onnxruntime's own optimised and plain runs differ by up to {widest:.3g}")

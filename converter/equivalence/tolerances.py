@@ -23,6 +23,7 @@ Choose = Callable[[Array], Tolerance]
 
 _NARROW = {"bf16": Tolerance(5e-2, 1e-2, 0.5), "f16": Tolerance(1e-2, 1e-3, 0.5)}
 """Where an engine computes in fewer bits than the model: the loss is proportional to the largest values."""
+_BY_PRECISION = {**_NARROW, "f32": tolerance_for(np.dtype(np.float32))}
 
 
 def chosen_by(rtol: float | None, atol: float | None, precision: str = "") -> Choose:
@@ -32,7 +33,7 @@ def chosen_by(rtol: float | None, atol: float | None, precision: str = "") -> Ch
         if rtol is not None or atol is not None:
             return Tolerance(rtol or 0.0, atol or 0.0)
         by_type = tolerance_for(expected.dtype)
-        return max(by_type, _NARROW[precision]) if precision and expected.dtype.kind == "f" else by_type
+        return max(by_type, _BY_PRECISION.get(precision, by_type)) if expected.dtype.kind == "f" else by_type
 
     return choose
 

@@ -237,3 +237,15 @@ def test_the_ir_is_compiled_anew_once_inputs_were_refused(monkeypatch: pytest.Mo
     np.testing.assert_array_equal(engine.run({"x": x, "y": x})[0], x + x)
     np.testing.assert_array_equal(engine.run({"x": x, "y": -x})[0], x - x)
     assert len(compiled) == 2
+
+
+@pytest.mark.parametrize("shape", [[2, 8], ["n", 8]], ids=str)
+def test_the_tolerance_of_float64_is_that_of_the_type_in_which_the_engine_computes(shape: list) -> None:
+    """The plug-in computes float64 in float32: Exp of 40 is 1e-6 of its size away."""
+    x = np.zeros((2, 8), np.float64)
+    proto = node_model("Exp", {"x": x}, opset=13, shapes={"x": shape})
+    model = converter.convert_model(proto)
+    report = converter.verify(proto, model, engine="openvino", values={"x": "30..45"})
+    assert report.passed, report.reason
+    assert any("computes in f32, whose tolerance holds for outputs of float64" in note for note in report.notes)
+    assert converter.verify(proto, model, values={"x": "30..45"}).outputs[0].tolerance.relative == 1e-6
