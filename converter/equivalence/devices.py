@@ -134,7 +134,7 @@ class Device:
         return "" if self._is_default else f" on {self._name}"
 
     def described(self, compiled: Any) -> tuple[str, str]:
-        """Return what runs a compiled model, in words, and the type that it computes in; empty where it is not known."""
+        """Return what runs a compiled model, in words, and the type that it computes in; empty where not known."""
         precisions = _precisions(compiled)
         computed = next((name for name in _NARROW if name in precisions), precisions[0] if precisions else "")
         text = f"OpenVINO {self._version}{self._where}{' in ' if computed else ''}{computed}"
