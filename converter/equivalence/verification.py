@@ -12,7 +12,7 @@ from converter.equivalence.contracts import contracts_of, contracts_text
 from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.findings import Findings
 from converter.equivalence.inputs import given_inputs
-from converter.equivalence.names_by_order import with_reference_names
+from converter.equivalence.names_by_order import with_reference_names, with_reference_names_of_ports
 from converter.equivalence.onnx_engine import is_onnx, onnx_engine
 from converter.equivalence.rederivation import check_derivation
 from converter.equivalence.references import Reference, reference_for
@@ -108,6 +108,8 @@ def verify(
     if second is None:
         named, notes = with_reference_names(model, reference, bound.frozen, bound.outputs)
         stored, model = (stored, model) if named is model else (None, named)
+    else:
+        second, notes = with_reference_names_of_ports(second, reference, bound.frozen, bound.outputs)
     running = second or engine_for(chosen.engine, model, stored, **chosen.running)
     sides = Sides(
         reference,

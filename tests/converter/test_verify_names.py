@@ -53,6 +53,24 @@ def test_ends_of_other_names_are_paired_in_their_order(engine: str, tmp_path: Pa
     assert [node.end_names for node in model.results] == [["first"], ["state"]]
 
 
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_a_renamed_onnx_model_is_paired_in_its_order(is_saved: bool, tmp_path: Path) -> None:
+    path = network(tmp_path)
+    model = onnx.load(path)
+    other_names = {"x": "hidden", "z": "offset", "second": "state"}
+    for names in [field for node in model.graph.node for field in (node.input, node.output)]:
+        names[:] = [other_names.get(name, name) for name in names]
+    for value in (*model.graph.input, *model.graph.output):
+        value.name = other_names.get(value.name, value.name)
+    if is_saved:
+        onnx.save(model, tmp_path / "renamed.onnx")
+    found = converter.verify(path, str(tmp_path / "renamed.onnx") if is_saved else model)
+    assert found.verdict == "equal"
+    pairs = "'hidden' with 'x', 'offset' with 'z'"
+    assert f"inputs have other names, and were paired in their order: {pairs}" in found.notes
+    assert "outputs have other names, and were paired in their order: 'state' with 'second'" in found.notes
+
+
 def test_another_order_is_a_difference(tmp_path: Path) -> None:
     path = network(tmp_path)
     model = renamed(path, {}, {"first": "one", "second": "other"})
