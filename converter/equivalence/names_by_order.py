@@ -48,8 +48,8 @@ def with_reference_names_of_ports(
     engine: Engine, reference: Reference, frozen: Collection[str], requested: Sequence[str] | None
 ) -> tuple[Engine, list[str]]:
     """As :func:`with_reference_names`, for the ports of an engine without an IR."""
-    sides = [[port.names for port in ports] for ports in (engine.inputs, engine.outputs)]
-    inputs, outputs = _pairs(*sides, reference, frozen, requested)
+    names_of_inputs, names_of_outputs = ([port.names for port in ports] for ports in (engine.inputs, engine.outputs))
+    inputs, outputs = _pairs(names_of_inputs, names_of_outputs, reference, frozen, requested)
     notes = [
         *_note("inputs", {engine.inputs[place].name: name for place, name in inputs.items()}),
         *_note("outputs", {engine.outputs[place].name: name for place, name in outputs.items()}),
