@@ -24,6 +24,10 @@ _SHOWN = 20
 """Maximum number of listed layers that the last pass of a round trip changed, or that are not as derived."""
 
 
+_MOST_NAMED = 8
+"""Layers of a part that are named: a tree ensemble becomes 180."""
+
+
 def plain_text(draw: Callable[[Console], None]) -> str:
     """Return the text that ``draw`` prints to a console, without colours."""
     text = io.StringIO()
@@ -134,7 +138,8 @@ def _print_layers(console: Console, report: Report) -> None:
         wrong = sum(not layer.local.passed for layer in report.layers)
         console.print(f"inner tensors: {len(report.layers)} compared, {wrong} wrong from right inputs")
     if fault is not None:
-        part = f", one of {', '.join(fault.part)}" if len(fault.part) > 1 else ""
+        more = f" and {len(fault.part) - _MOST_NAMED} more" if len(fault.part) > _MOST_NAMED else ""
+        part = f", one of {', '.join(fault.part[:_MOST_NAMED])}{more}" if len(fault.part) > 1 else ""
         where = f"layer '{fault.layer}' ({fault.type}{part}), tensor '{fault.comparison.name}' of node '{fault.node}'"
         console.print(f"[red]first layer that is wrong although its inputs are right[/]: {escape(where)}")
         console.print(f"  {escape(fault.local.reason)}, the largest difference is {fault.local.max_absolute:.3g}")

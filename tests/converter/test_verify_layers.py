@@ -16,6 +16,8 @@ import converter
 import ir_runtime
 from converter.command_line.verify import print_report
 from converter.derivation import without_record
+from converter.equivalence.compare import compare
+from converter.equivalence.report import LayerDifference, Report
 from ir_runtime.graph.model import Model, Node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
@@ -296,3 +298,13 @@ def test_a_constant_of_fewer_bits_may_have_the_name_of_the_tensor(tmp_path: Path
     convert.inputs[0].names, convert.outputs[0].names = ["e"], []
     report = converter.verify(path, model, layers=True)
     assert (report.verdict, [layer.comparison.name for layer in report.layers]) == ("equal", ["y"]), report
+
+
+def test_a_part_of_many_layers_names_a_few() -> None:
+    difference = compare("t", np.float32([1]), np.float32([2]))
+    part = tuple(f"layer{number}" for number in range(180))
+    fault = LayerDifference("layer9", "Add", difference, difference, "node", part)
+    text = Report("oracle", 0, {}, (difference,), (fault,)).to_text()
+    assert "one of layer0, layer1," in text
+    assert "layer7 and 172 more" in text
+    assert "layer8," not in text
