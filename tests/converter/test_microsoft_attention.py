@@ -63,6 +63,31 @@ ROWS = [
     row("MultiHeadAttention", "bias", {"q": Q, "k": K, "v": V, "b": f(24)}, TWO),
     row("MultiHeadAttention", "mask", {"q": Q, "k": K, "v": V, "": None, "m": i([1, 1, 0, 1, 0], [1] * 5)}, TWO),
     row("MultiHeadAttention", "causal", {"q": Q, "k": Q, "v": Q}, {**TWO, "unidirectional": 1}),
+    row("MultiHeadAttention", "causal-more-keys", {"q": Q, "k": K, "v": V}, {**TWO, "unidirectional": 1}),
+    row(
+        "MultiHeadAttention",
+        "causal-more-keys-dynamic",
+        {"q": Q, "k": K, "v": V, "": None, "m": i([1, 1, 0, 1, 0], [0, 1, 1, 1, 1])},
+        {**TWO, "unidirectional": 1},
+        shapes={"q": ["b", "s", 8], "k": ["b", "t", 8], "v": ["b", "t", 8], "m": ["b", "t"]},
+    ),
+    row("MultiHeadAttention", "causal-fewer-keys", {"q": K, "k": Q, "v": Q}, {**TWO, "unidirectional": 1}),
+    row("MultiHeadAttention", "causal-one-query", {"q": f(2, 1, 8), "k": K, "v": V}, {**TWO, "unidirectional": 1}),
+    *(
+        row(
+            "MultiHeadAttention",
+            f"causal-past-{name}",
+            {"q": q, "k": k, "v": k, "": None, "-": None, "+": None, "pk": f(2, 2, 4, 4), "pv": f(2, 2, 4, 4)},
+            {**TWO, "unidirectional": 1},
+            outputs=3,
+            shapes=shapes,
+        )
+        for name, q, k, shapes in (
+            ("static", Q, f(2, 3, 8), {}),
+            ("more-keys", Q, K, {"q": ["b", "s", 8], "k": ["b", "t", 8], "pk": ["b", 2, "p", 4]}),
+            ("fewer-keys", K, Q, {}),
+        )
+    ),
     row("MultiHeadAttention", "added", {"q": Q, "k": K, "v": V, "": None, "-": None, "e": f(2, 1, 3, 5)}, TWO),
     row("MultiHeadAttention", "ready", {"q": Q, "k": f(2, 2, 5, 4), "v": f(2, 2, 5, 4)}, TWO),
     row(

@@ -80,10 +80,16 @@ def _lengths(ctx: Context, mask: Output, keys: Output) -> tuple[Output, Output |
     return ends, layers.select(ctx, is_pair, starts, ctx.like(0, mask))
 
 
-def _causal(ctx: Context, queries: Output, keys: Output) -> Output:
-    """``[s, t]``: the mask of keys behind the query. The last query is at the position of the last key."""
-    count, total = dim_of(ctx, queries, 2), dim_of(ctx, keys, 2)
-    positions = add(ctx, arange(ctx, count), subtract(ctx, total, count))
+def _causal(ctx: Context, queries: Output, keys: Output, new: Output) -> Output:
+    """Return the mask ``[s, t]`` of keys after the query. The first query is at the position of the first ``new`` key.
+
+    onnxruntime masks nothing for the last query, however many keys there are.
+    """
+    count, total, added = (dim_of(ctx, part, 2) for part in (queries, keys, new))
+    positions = add(ctx, arange(ctx, count), subtract(ctx, total, added))
+    if added is not count:
+        is_last = layers.equal(ctx, arange(ctx, count), subtract(ctx, count, ctx.constant(1)))
+        positions = layers.select(ctx, is_last, total, positions)
     allowed = layers.less_equal(ctx, arange(ctx, total), unsqueeze(ctx, positions, 1))
     return mask_of(ctx, allowed, keys)
 
@@ -130,7 +136,7 @@ def self_attention(
     added = [_mask(ctx, mask, k, FILTER if filter_value is None else filter_value), bias]
     if unidirectional and (past is not None or mask is not None or bias is not None):
         # With ``causal`` the layer counts from the first key, and takes no other mask.
-        added.append(_causal(ctx, q, k))
+        added.append(_causal(ctx, q, k, q))
         unidirectional = 0
     output = _attend(ctx, q, k, v, scale, added, causal=bool(unidirectional))
     if k.shape[3].merge(v.shape[3]) is None:
@@ -210,14 +216,15 @@ def multi_head_attention(
     """Attention of projected queries, keys and values, to which a bias and a past may be added."""
     _refuse(ctx, past_sequence_length=past_sequence_length, cache_indirection=cache_indirection)
     q, k, v = _queries_keys_values(ctx, query, key, value, bias, num_heads)
+    new = k
     if (past_key is None) != (past_value is None):
         raise ctx.invalid("past_key and past_value must be given together")
     if past_key is not None and past_value is not None:
-        k, v = concat(ctx, 2, past_key, k), concat(ctx, 2, past_value, v)
+        k, v = concat(ctx, 2, past_key, new), concat(ctx, 2, past_value, v)
     added = [_mask(ctx, key_padding_mask, k, FILTER if mask_filter_value is None else mask_filter_value)]
     added.append(attention_bias)
     if unidirectional:
-        added.append(_causal(ctx, q, k))
+        added.append(_causal(ctx, q, k, new))
     output = _attend(ctx, q, k, v, scale, added)
     return output, k, v
 
