@@ -224,12 +224,15 @@ def test_exclude_outside(coefficient: float, scales: list[float]) -> None:
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("roi", [[0, 0, 0.4, 0.2, 1, 1, 0.9, 0.7], [0, 0, -0.2, 0.3, 1, 1, 0.7, 1.4]])
-def test_crop_and_resize(mode: str, roi: list[float]) -> None:
+@pytest.mark.parametrize("target", [{"sizes": [1, 2, 4, 5]}, {"scales": [1, 1, 0.8, 1.3]}])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_crop_and_resize(mode: str, roi: list[float], target: dict[str, Any], dynamic: bool) -> None:
     x = image(1, 2, 6, 7)
     model = resize(
         x,
-        sizes=[1, 2, 4, 5],
+        **target,
         roi=roi,
+        dynamic=dynamic,
         mode=mode,
         coordinate_transformation_mode="tf_crop_and_resize",
         extrapolation_value=9.0,

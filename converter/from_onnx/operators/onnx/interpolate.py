@@ -119,8 +119,8 @@ def _plan(ctx: Context, x: Output, request: Request) -> list[_Along] | None:
         if constant is None:
             return None
         scales = constant.reshape(-1).astype(np.float32)
-        widths = np.array(sizes, np.float32) * (np.array(ends, np.float32) - np.array(starts, np.float32))
-        counts = np.floor(widths * scales).astype(np.int64).tolist()
+        # The specification multiplies the length of the region of interest; onnxruntime and onnx's evaluator do not.
+        counts = np.floor(np.array(sizes, np.float32) * scales).astype(np.int64).tolist()
     else:
         assert request.sizes is not None
         size_values = request.sizes.type.constant

@@ -68,7 +68,7 @@ def _axes(ctx: Context, x: Output, request: Request, resized: Sequence[int]) -> 
         starts, ends = region.gather(range(count)), region.gather(range(count, 2 * count))
     if request.scales is not None:
         scales = real(request.scales)
-        exact = dimensions * (ends - starts) * scales
+        exact = dimensions * scales  # without the region of interest, as onnxruntime
         counts = exact.floor().as_type("i64")
     else:
         assert request.sizes is not None
