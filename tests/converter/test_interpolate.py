@@ -201,6 +201,48 @@ def test_linear_of_integers(dtype: Any) -> None:
     check_node(model, {"x": x})
 
 
+SEED = 8
+"""Without values at a rounding tie, where each engine's sum of the weights decides."""
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32])
+@pytest.mark.parametrize(
+    ("mode", "scales"),
+    [("cubic", [1, 1, 0.63, 1.7]), ("cubic", [1, 1, 0.6, 0.37]), ("linear", [1, 1, 1, 0.37]), ("linear", [0.37, 0.71])],
+)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_antialiased_integers_are_rounded_after_each_dimension(
+    dtype: Any, mode: str, scales: list[float], dynamic: bool
+) -> None:
+    low, high = (0, 256) if dtype == np.uint8 else (-1000, 1000)
+    x = generator(SEED).integers(low, high, (1, 2, 11, 9)[-len(scales) :]).astype(dtype)
+    check_node(resize(x, opset=18, scales=scales, mode=mode, antialias=1, dynamic=dynamic), {"x": x})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "options"),
+    [
+        (np.int8, {"mode": "linear", "antialias": 1}),
+        (np.int8, {"mode": "cubic", "antialias": 1}),
+        (np.int16, {"mode": "linear"}),
+        (np.int64, {"mode": "linear", "antialias": 1}),
+        (np.uint16, {"mode": "cubic"}),
+        (np.uint8, {"mode": "cubic"}),
+        (np.int8, {"mode": "cubic", "exclude_outside": 1}),
+        (np.int32, {"mode": "cubic"}),
+    ],
+)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_integers_that_onnxruntime_does_not_resize_are_rounded(
+    dtype: Any, options: dict[str, Any], dynamic: bool
+) -> None:
+    """onnxruntime has no kernel for them, or limits int8 to 0 and more: onnx's evaluator rounds and saturates."""
+    bounds = np.iinfo(dtype)
+    x = generator(SEED).integers(max(bounds.min, -1000), min(bounds.max, 1000) + 1, (1, 2, 11, 9)).astype(dtype)
+    model = resize(x, opset=18, scales=[1, 1, 0.63, 1.7], dynamic=dynamic, **options)
+    check_node(model, {"x": x}, reference(model, {"x": x}))
+
+
 def reference(model: onnx.ModelProto, feeds: dict[str, Any]) -> Any:
     return ReferenceEvaluator(model).run(None, feeds)
 

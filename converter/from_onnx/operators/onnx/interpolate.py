@@ -89,7 +89,7 @@ def _at_execution(ctx: Context, x: Output, request: Request) -> Output:
 
     resized = range(len(request.axes)) if request.is_cropped else _resized(x, request, None)
     work = x if request.mode == "nearest" else _computable(ctx, x, request)
-    return _back(ctx, resize_dynamic(ctx, work, request, resized), x)
+    return _back(ctx, resize_dynamic(ctx, work, request, resized, x.element_type), x, request)
 
 
 # --- sizes, scales and regions that are constant ---
@@ -236,7 +236,7 @@ def _interpolate(ctx: Context, x: Output, request: Request, plan: list[_Along] |
     y = _computable(ctx, x, request)
     target = _dimensions_or_scales(ctx, request, plan, resized, by_scales)
     y = ctx.emit(_layer(x, request, by_scales), y, target, ctx.constant([request.axes[i] for i in resized]))
-    return _back(ctx, y, x)
+    return _back(ctx, y, x, request)
 
 
 def _dimensions_or_scales(
@@ -279,13 +279,17 @@ def _computable(ctx: Context, x: Output, request: Request) -> Output:
     return ctx.emit(elementwise.Convert1(destination_type=element_types.f32), x)
 
 
-def _back(ctx: Context, y: Output, x: Output) -> Output:
-    """``y`` in the type of ``x``; integers lose their fractions."""
-    if y.element_type is x.element_type:
+def _back(ctx: Context, y: Output, x: Output, request: Request) -> Output:
+    """``y`` in the type of ``x``."""
+    element_type = x.element_type
+    if y.element_type is element_type:
         return y
-    if x.element_type is element_types.boolean:
+    if element_type is element_types.boolean:
         return layers.not_equal(ctx, y, ctx.like(0, y))
-    return ctx.emit(elementwise.Convert1(destination_type=x.element_type), y)
+    is_whole = not element_type.is_integral or request.mode == "nearest" or request.rounds_each_dimension(element_type)
+    if not is_whole and request.rounds(element_type):
+        y = request.round_off(ctx, y, element_type)
+    return ctx.emit(elementwise.Convert1(destination_type=element_type), y)
 
 
 # --- one dimension at a time ---
@@ -297,7 +301,7 @@ def _separately(ctx: Context, x: Output, request: Request, plan: list[_Along]) -
 
     y = x if request.mode == "nearest" else _computable(ctx, x, request)
     outside: list[tuple[int, Array]] = []
-    for along in plan:
+    for along in sorted(plan, key=lambda along: -along.axis):
         places = _places(request, along)
         if request.is_cropped:
             beyond = (places < 0) | (places > along.size - 1)
@@ -311,11 +315,13 @@ def _separately(ctx: Context, x: Output, request: Request, plan: list[_Along]) -
             y = layers.gather(ctx, y, ctx.constant(index), ctx.constant(along.axis))
         else:
             y = multiplied(Expression(ctx, y), _matrix(request, along, places), along.axis).value
+            if request.rounds_each_dimension(x.element_type):
+                y = request.round_off(ctx, y, x.element_type)
     for axis, beyond in outside:
         column = beyond.reshape([-1 if i == axis else 1 for i in range(y.shape.rank)])
         mask = ctx.constant(column, element_types.boolean)
         y = layers.select(ctx, mask, ctx.like(request.extrapolation, y), y)
-    return _back(ctx, y, x)
+    return _back(ctx, y, x, request)
 
 
 def _places(request: Request, along: _Along) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 
 from converter.from_onnx.operators.onnx.interpolate_request import Request
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import Output, element_types
+from ir_runtime.graph import ElementType, Output, element_types
 from ir_runtime.operations import generation, padding
 from ir_runtime.records import record
 from ir_runtime.rewriting.expressions import Expression, Operand, where
@@ -34,23 +34,27 @@ class _Axis:
     """The output's dimension before it was rounded to a whole number."""
 
 
-def resize_dynamic(ctx: Context, x: Output, request: Request, resized: Sequence[int]) -> Output:
+def resize_dynamic(
+    ctx: Context, x: Output, request: Request, resized: Sequence[int], element_type: ElementType
+) -> Output:
     """The layers that resize ``x`` (of a float type unless ``mode`` is nearest).
 
-    ``resized`` are the indices into the request's ``axes`` of the dimensions that may change.
+    ``resized`` are the indices into the request's ``axes`` of the dimensions that may change, ``element_type`` is that
+    of the node's data.
     """
     y = Expression(ctx, x)
     masks: list[Expression] = []
-    for axis in _axes(ctx, x, request, resized):
+    for axis in sorted(_axes(ctx, x, request, resized), key=lambda axis: -axis.axis):
         places = _places(axis, request.coordinate_mode)
         if request.is_cropped:
             outside = (places < 0) | ((axis.dimension - 1) < places)
             masks.append(outside.reshape(*(-1 if i == axis.axis else 1 for i in range(y.rank))))
-        y = (
-            _nearest(y, axis, places, request)
-            if request.mode == "nearest"
-            else _apply_weights(y, axis, places, request)
-        )
+        if request.mode == "nearest":
+            y = _nearest(y, axis, places, request)
+            continue
+        y = _apply_weights(y, axis, places, request)
+        if request.rounds_each_dimension(element_type):
+            y = Expression(ctx, request.round_off(ctx, y.value, element_type))
     for mask in masks:
         y = where(mask, y.of(request.extrapolation), y)
     return y.value

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import Output
+from ir_runtime.graph import ElementType, Output, element_types
+from ir_runtime.operations import activation, elementwise
 from ir_runtime.records import record
 
 MODES = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}
@@ -40,6 +41,30 @@ class Request:
     def is_cropped(self) -> bool:
         """True if a region of interest is resized, and not all of the data."""
         return self.coordinate_mode == "tf_crop_and_resize"
+
+    def rounds_each_dimension(self, element_type: ElementType) -> bool:
+        """Return whether integers of this type are rounded after each dimension, from the last to the first.
+
+        ONNX says nothing on it. onnxruntime's antialiasing does so; its int8 is left out, which it clips like uint8.
+        """
+        return self.antialias and element_type in (element_types.u8, element_types.i32)
+
+    def rounds(self, element_type: ElementType) -> bool:
+        """Return whether integers of this type are rounded, as onnx's evaluator does.
+
+        onnxruntime drops their fractions where it interpolates linearly, in each type for which it has a kernel.
+        """
+        is_truncated = self.mode == "linear" and not self.antialias
+        return not is_truncated or element_type not in (element_types.u8, element_types.i8, element_types.i32)
+
+    def round_off(self, ctx: Context, y: Output, element_type: ElementType) -> Output:
+        """Return ``y`` rounded to integers of the type, still as floats."""
+        halves = "half_away_from_zero" if self.rounds_each_dimension(element_type) else "half_to_even"
+        y = ctx.emit(elementwise.Round5(mode=halves), y)
+        if self.mode != "cubic" or element_type.bits > 16:  # f32 does not represent the limits of wider types
+            return y
+        low, high = element_type.limits
+        return ctx.emit(activation.Clamp1(min=low, max=high), y)
 
     def check(self, ctx: Context) -> None:
         """Raises what ``ctx.invalid`` returns where a mode is none of ONNX's."""
