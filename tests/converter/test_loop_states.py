@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import onnx
 import pytest
@@ -171,6 +173,65 @@ def test_appended_sequences_become_scan_outputs(then: onnx.NodeProto, fixed: boo
     inputs = [value("x", F, [2, 3])] if fixed else [value("n", INT, []), value("x", F, [2, 3])]
     constants = {"two": np.array(2), "last": np.array(-1)} | ({"n": np.array(3)} if fixed else {})
     check_node(appending("n", then, inputs, **constants), feeds)
+
+
+def prefixes(kind: int, sizes: list[object], axis: int, then: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
+    """The first i elements of x along ``axis`` are appended in iteration i; ``then`` reads the sequence q."""
+    body = graph(
+        [
+            node("Identity", "go", "on"),
+            node("Reshape", "i one", "stop"),
+            node("Slice", "x zero stop axis", "prefix"),
+            node("SequenceInsert", "l prefix", "l_next"),
+        ],
+        [value("on", B), onnx.ValueInfoProto(name="l_next")],
+        [value("i", INT, []), value("go", B, []), onnx.ValueInfoProto(name="l")],
+    )
+    for declared in (body.input[2], body.output[1]):
+        declared.type.sequence_type.elem_type.tensor_type.elem_type = kind
+    nodes = [node("SequenceEmpty", "", "empty", dtype=kind), node("Loop", "n - empty", "q", body=body), *then]
+    outputs = [value(name, INT if "Length" in made.op_type else kind) for made in then for name in made.output]
+    one, zero = np.array([1]), np.array([0])
+    return model(
+        nodes, [value("n", INT, []), value("x", kind, sizes)], outputs, one=one, zero=zero, axis=np.array([axis])
+    )
+
+
+JOIN = node("ConcatFromSequence", "q", "y", axis=0)
+
+
+@pytest.mark.parametrize("trips", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("kind", "sizes", "axis", "then"),
+    [
+        (F, [5, 3], 0, [JOIN]),
+        (F, [None, 3], 0, [JOIN]),
+        (INT, [None, None], 0, [JOIN, node("SequenceLength", "q", "k")]),
+        (F, [2, None], 1, [node("ConcatFromSequence", "q", "y", axis=1)]),
+        (F, [None, None, None], 1, [node("ConcatFromSequence", "q", "y", axis=-2)]),
+        (F, [None], 0, [JOIN, node("ConcatFromSequence", "q", "z", axis=-1)]),
+    ],
+    ids=["static", "rows", "whole numbers", "columns", "three dimensions", "a list, twice"],
+)
+def test_tensors_of_different_sizes_are_joined(
+    kind: int, sizes: list[object], axis: int, then: list[onnx.NodeProto], trips: int
+) -> None:
+    shape = [size or length for size, length in zip(sizes, (5, 3, 2) if axis == 0 else (2, 5, 3))]
+    x = normal(*shape) if kind == F else np.arange(15).reshape(shape)
+    check_node(prefixes(kind, sizes, axis, then), {"n": np.array(trips), "x": x})
+
+
+def test_no_tensors_are_joined_to_nothing() -> None:
+    """onnxruntime refuses to join an empty sequence; without a tensor no dimension has a size."""
+    made = prefixes(F, [None, None], 0, [JOIN])
+    check_node(made, {"n": np.array(0), "x": normal(5, 3)}, [np.zeros((0, 0), np.float32)])
+
+
+def test_a_tensor_of_a_joined_sequence_is_refused() -> None:
+    made = prefixes(F, [None, 3], 0, [JOIN, node("SequenceAt", "q last", "z")])
+    made.graph.initializer.append(onnx.numpy_helper.from_array(np.array(-1), "last"))
+    with pytest.raises(converter.UnsupportedModelError, match="its tensors may differ in size"):
+        converter.convert_model(made)
 
 
 def test_a_known_number_of_iterations_leaves_no_loop() -> None:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from converter.errors import InvalidModelError, Problem, UnsupportedModelError
 from converter.from_onnx.translation.values import Value
-from converter.onnx_file.messages import GraphProto, SparseTensorProto, TensorProto
+from converter.onnx_file.messages import GraphProto, NodeProto, SparseTensorProto, TensorProto
 from converter.onnx_file.reader import OnnxFile
 from ir_runtime.graph import Array, Model, Node, Output, TensorType
 from ir_runtime.records import record
@@ -59,6 +59,10 @@ class SubgraphTranslator(Protocol):
 
         Then the problems are returned; they do not become problems of the model.
         """
+        ...
+
+    def readers(self, name: str) -> list[NodeProto]:
+        """The nodes of the graph that read a value, themselves or in a graph that they hold."""
         ...
 
     def captured(self, parameter: Node) -> Output | None:

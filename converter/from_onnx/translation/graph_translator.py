@@ -10,7 +10,7 @@ from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import Expansion, expand, schema_function
 from converter.onnx_file.messages import FunctionProto, GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
-from converter.onnx_file.node_order import in_order, node_name
+from converter.onnx_file.node_order import in_order, node_name, read_names
 from converter.onnx_file.reader import OnnxFile
 from converter.stages import warn
 from ir_runtime.boundary import fault_of
@@ -87,6 +87,7 @@ class GraphTranslator:
         self._prefix = prefix
         self._declared: dict[str, ValueInfoProto] = {}
         self._failed: set[str] = set()
+        self._nodes: Sequence[NodeProto] = ()
 
     # --- for translators of operators with graphs as attributes ---
 
@@ -138,6 +139,10 @@ class GraphTranslator:
                 raise
             del problems[earlier_count:]
             return new_problems
+
+    def readers(self, name: str) -> list[NodeProto]:
+        """The nodes of the graph that read a value, themselves or in a graph that they hold."""
+        return [node for node in self._nodes if name in read_names(node)]
 
     def captured(self, parameter: Node) -> Output | None:
         """The value outside of a body that its parameter receives; None for an input of the model."""
@@ -248,6 +253,7 @@ class GraphTranslator:
 
     def translate_nodes(self, nodes: Sequence[NodeProto], results: Collection[str]) -> None:
         """Translate nodes, each after those that it reads from; the graph returns the tensors ``results``."""
+        self._nodes = nodes
         pending = in_order(nodes, self.scope.names)[::-1]
         while pending:
             node = pending.pop()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Union
 
 from converter.errors import UnsupportedModelError
-from ir_runtime.graph import Output
+from ir_runtime.graph import ElementType, Output, element_types
 from ir_runtime.records import record
 
 
@@ -19,6 +19,8 @@ class SequenceValue:
     """A sequence of tensors, each with its place in the IR."""
 
     items: tuple[Output, ...]
+    element_type: ElementType = element_types.f32
+    """The type of the tensors of an empty sequence."""
 
 
 @record
@@ -30,18 +32,28 @@ class StackedSequence:
 
 
 @record
+class JoinedSequence:
+    """A sequence whose length is only known at run time: its tensors, which may differ along ``axis``, joined there."""
+
+    joined: Output
+    axis: int
+    shapes: Output
+    """``[length, rank]``: the shape of each tensor, with ``axis`` in front."""
+
+
+@record
 class OptionalValue:
     """A tensor or a sequence that is there, or nothing."""
 
-    content: Output | SequenceValue | StackedSequence | None
+    content: Output | SequenceValue | StackedSequence | JoinedSequence | None
 
 
-Value = Union[Output, SequenceValue, StackedSequence, OptionalValue]
+Value = Union[Output, SequenceValue, StackedSequence, JoinedSequence, OptionalValue]
 
 
 def kind_of(value: Value) -> str:
     """Describe a value in a message."""
-    if isinstance(value, (SequenceValue, StackedSequence)):
+    if isinstance(value, (SequenceValue, StackedSequence, JoinedSequence)):
         return "a sequence"
     return "an optional" if isinstance(value, OptionalValue) else "a tensor"
 

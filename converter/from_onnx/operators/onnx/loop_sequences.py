@@ -1,23 +1,27 @@
 """Loops with sequences as states.
 
 States of the IR's loops are tensors. Where the number of iterations is known, the body is translated once for each.
-Where it is not, a body that only appends to an empty sequence gets the appended tensors as a scan output instead.
+Where it is not, a body that only appends to an empty sequence gets the appended tensors as a scan output instead. If
+ConcatFromSequence joins them along a dynamic dimension, they may differ in size there, which no scan output expresses:
+a state then carries the elements of all tensors so far, and a scan output their shapes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from converter.from_onnx.translation.context import Context
-from converter.from_onnx.translation.values import SequenceValue, Value, tensor_of
-from converter.onnx_file.messages import GraphProto, NodeProto, ValueInfoProto
+from converter.from_onnx.translation.values import JoinedSequence, SequenceValue, StackedSequence, Value, tensor_of
+from converter.onnx_file.messages import AttributeProto, GraphProto, NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import read_names
-from ir_runtime.graph import Output, element_types
+from ir_runtime.graph import Output, PartialShape, element_types, normalize_axis
 from ir_runtime.operations import movement
+from ir_runtime.records import record
 from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.expressions import Expression
 
 _MAX_REPETITIONS = 1000
 """The most iterations for which a body is translated once for each."""
@@ -63,10 +67,72 @@ def known_trips(trip_count: Output | None, cond: Output | None) -> tuple[int, bo
     return max(int(count.reshape(-1)[0]), 0), bool(start.all())
 
 
-def appending(ctx: Context, states: Sequence[Value], body: GraphProto) -> tuple[GraphProto, list[int]]:
+@record
+class Join:
+    """How the tensors of a sequence are joined: along ``axis``, in which they may differ."""
+
+    axis: int
+    shape: PartialShape
+    """That of each tensor, as far as it is known."""
+
+    @property
+    def order(self) -> list[int]:
+        """The dimensions of a tensor, with ``axis`` in front."""
+        return [self.axis, *(index for index in range(self.shape.rank) if index != self.axis)]
+
+    def start(self, ctx: Context, state: Value) -> Output:
+        """Return the state of no tensors."""
+        assert isinstance(state, SequenceValue)
+        return ctx.constant(np.zeros((1, 0)), state.element_type)
+
+    def append(self, before: str, tensor: str, after: str) -> list[NodeProto]:
+        """Return the nodes that append a tensor to the state, the last of which computes its shape."""
+        moved, row = f"{after}/moved", f"{after}/row"
+        order = AttributeProto(name="perm", type=AttributeProto.INTS, ints=self.order)
+        first, second = (AttributeProto(name="axis", type=AttributeProto.INT, i=axis) for axis in (0, 1))
+        return [
+            NodeProto(op_type="Transpose", input=[tensor], output=[moved], attribute=[order]),
+            NodeProto(op_type="Flatten", input=[moved], output=[row], attribute=[first]),
+            NodeProto(op_type="Concat", input=[before, row], output=[after], attribute=[second]),
+            NodeProto(op_type="Shape", input=[moved], output=[f"{after}/shape"]),
+        ]
+
+    def joined(self, ctx: Context, row: Output, shapes: Output) -> JoinedSequence:
+        """Return the sequence whose tensors have all elements of ``row``."""
+        rows = Expression(ctx, shapes)
+        # All but the first dimension are those of the first tensor; without a tensor they are 0.
+        first = rows.cut(0, 0, 1).sum(0)
+        dims = [self.shape[index] for index in self.order[1:]]
+        sizes = [dim.value if dim.is_static else first.gather(index) for index, dim in enumerate(dims, 1)]
+        whole = Expression(ctx, row).reshape(rows.sum(0).gather(0), *sizes)
+        return JoinedSequence(whole.transpose(*np.argsort(self.order).tolist()).value, self.axis, shapes)
+
+
+def joined_axes(ctx: Context, states: Sequence[Value]) -> dict[int, Join]:
+    """Return how the stacked sequences are joined that ConcatFromSequence joins along a dynamic dimension."""
+    joins = {}
+    for index, state in enumerate(states):
+        if not isinstance(state, StackedSequence) or not state.stacked.shape.has_rank or not ctx.wants(index):
+            continue
+        readers = [node for node in ctx.graphs.readers(ctx.output_names[index]) if node.op_type == "ConcatFromSequence"]
+        options = [{attribute.name: attribute.i for attribute in node.attribute} for node in readers]
+        shape = PartialShape(state.stacked.shape.dims[1:])
+        axes = {normalize_axis(option.get("axis", 0), shape.rank) for option in options if not option.get("new_axis")}
+        # Tensors that are joined along two axes, or a new one, have the same size.
+        if len(axes) == 1 and not any(option.get("new_axis") for option in options):
+            (axis,) = axes
+            if not ctx.declared(state.stacked).shape[1 + axis].is_static:
+                joins[index] = Join(axis, shape)
+    return joins
+
+
+def appending(
+    ctx: Context, states: Sequence[Value], body: GraphProto, joins: Mapping[int, Join]
+) -> tuple[GraphProto, list[int]]:
     """The body with the appended tensors as further outputs instead of sequences, and the numbers of these states.
 
-    Raises an unsupported error where a sequence is used in another way.
+    The states in ``joins`` stay states, and the further outputs are the shapes of their tensors. Raises an unsupported
+    error where a sequence is used in another way.
     """
     places = [index for index, state in enumerate(states) if not isinstance(state, Output)]
     for place in places:
@@ -78,9 +144,16 @@ def appending(ctx: Context, states: Sequence[Value], body: GraphProto) -> tuple[
             )
     nodes = list(body.node)
     appended_body = body.with_fields(node=nodes)
-    appended = [_appended_tensor(ctx, appended_body, nodes, place) for place in places]
-    inputs = [value for index, value in enumerate(appended_body.input) if index - 2 not in places]
-    outputs = [value for index, value in enumerate(appended_body.output) if index - 1 not in places]
+    appended = []
+    for place in places:
+        tensor = _appended_tensor(ctx, appended_body, nodes, place)
+        if place in joins:
+            nodes += joins[place].append(body.input[2 + place].name, tensor, body.output[1 + place].name)
+            tensor = nodes[-1].output[0]
+        appended.append(tensor)
+    stacked = {place for place in places if place not in joins}
+    inputs = [value for index, value in enumerate(appended_body.input) if index - 2 not in stacked]
+    outputs = [value for index, value in enumerate(appended_body.output) if index - 1 not in stacked]
     outputs += [ValueInfoProto(name=name) for name in appended]
     return appended_body.with_fields(input=inputs, output=outputs), places
 

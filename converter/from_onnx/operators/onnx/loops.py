@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from converter.from_onnx.lowering.bodies import for_each_slice
-from converter.from_onnx.operators.onnx.loop_sequences import appending, is_list, known_trips, repeated
+from converter.from_onnx.operators.onnx.loop_sequences import (
+    Join,
+    appending,
+    is_list,
+    joined_axes,
+    known_trips,
+    repeated,
+)
 from converter.from_onnx.operators.onnx.loop_states import (
     condition,
     declared_rank,
@@ -72,11 +79,32 @@ def loop(
     unrolled = None if trip_range is None else repeated(ctx, *trip_range, v_initial, body)
     if unrolled is not None:
         return unrolled
-    reduced, places = appending(ctx, v_initial, body)
-    results = _loop(ctx, trips, start, tensors, reduced)
-    gathered = iter(StackedSequence(value) for value in results[len(results) - len(places) :])
+    results = _appended(ctx, trips, start, v_initial, body, {})
+    joins = joined_axes(ctx, results[:count])
+    return _appended(ctx, trips, start, v_initial, body, joins) if joins else results
+
+
+def _appended(
+    ctx: Context,
+    trips: Output | None,
+    start: Output | None,
+    v_initial: Sequence[Value],
+    body: GraphProto,
+    joins: Mapping[int, Join],
+) -> list[Value]:
+    """The results of a loop that appends to empty sequences, of which the states in ``joins`` carry joined tensors."""
+    reduced, places = appending(ctx, v_initial, body, joins)
+    states = [joins[index].start(ctx, state) if index in joins else state for index, state in enumerate(v_initial)]
+    results = _loop(ctx, trips, start, [state for state in states if isinstance(state, Output)], reduced)
     plain = iter(results[: len(results) - len(places)])
-    return [*(next(gathered) if index in places else next(plain) for index in range(count)), *plain]
+    gathered = dict(zip(places, results[len(results) - len(places) :]))
+    ends: list[Value] = []
+    for index in range(len(v_initial)):
+        if index in joins:
+            ends.append(joins[index].joined(ctx, next(plain), gathered[index]))
+        else:
+            ends.append(StackedSequence(gathered[index]) if index in gathered else next(plain))
+    return [*ends, *plain]
 
 
 def _loop(

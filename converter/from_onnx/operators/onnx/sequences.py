@@ -13,6 +13,7 @@ import numpy as np
 from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation import Context, onnx_op
 from converter.from_onnx.translation.values import (
+    JoinedSequence,
     OptionalValue,
     SequenceValue,
     StackedSequence,
@@ -21,6 +22,7 @@ from converter.from_onnx.translation.values import (
     tensor_of,
 )
 from converter.onnx_file.messages import GraphProto
+from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import Output, normalize_axis
 from ir_runtime.operations import movement, slicing
 from ir_runtime.rewriting import layers
@@ -30,6 +32,8 @@ from ir_runtime.rewriting.shape_layers import as_i64, concat_lists, dim_of, part
 def _items(ctx: Context, value: Value) -> tuple[Output, ...]:
     if isinstance(value, OptionalValue) and value.content is not None:
         value = value.content
+    if isinstance(value, JoinedSequence):
+        raise ctx.unsupported("input_sequence is joined by another node, and its tensors may differ in size")
     if isinstance(value, StackedSequence):
         raise ctx.unsupported("the length of input_sequence must be known while converting, but a loop decides it")
     if not isinstance(value, SequenceValue):
@@ -64,7 +68,7 @@ def sequence_construct(ctx: Context, *inputs: Output) -> SequenceValue:
 @onnx_op("SequenceEmpty", versions=(11,))
 def sequence_empty(ctx: Context, *, dtype: int = 1) -> SequenceValue:
     """A sequence without tensors."""
-    return SequenceValue(())
+    return SequenceValue((), element_type_of(dtype))
 
 
 @onnx_op("SequenceInsert", versions=(11,), takes_values=True)
@@ -105,6 +109,8 @@ def sequence_length(ctx: Context, input_sequence: Value) -> Output:
     """The number of tensors."""
     if isinstance(input_sequence, StackedSequence):
         return dim_of(ctx, input_sequence.stacked, 0)
+    if isinstance(input_sequence, JoinedSequence):
+        return dim_of(ctx, input_sequence.shapes, 0)
     return ctx.constant(len(_items(ctx, input_sequence)))
 
 
@@ -146,6 +152,8 @@ def concat_from_sequence(ctx: Context, input_sequence: Value, *, axis: int, new_
     """All tensors joined along ``axis``, which may be a new one."""
     if isinstance(input_sequence, StackedSequence):
         return _unstack(ctx, input_sequence.stacked, axis, bool(new_axis))
+    if isinstance(input_sequence, JoinedSequence):
+        return input_sequence.joined
     items = _items(ctx, input_sequence)
     if not items:
         raise ctx.unsupported("joining an empty sequence")
