@@ -35,12 +35,12 @@ def with_reference_names(
         return model, []  # another tensor has the name
     copy, notes = model.clone(), []
     for role, pairs, ends in (("inputs", inputs, copy.parameters), ("outputs", outputs, copy.results)):
+        notes += _note(role, {next(iter(ends[place].end_names), ""): pairs[place] for place in pairs})
         for place, name in pairs.items():
             node = ends[place]
             if node.output_names:
                 node.output_names = [*node.output_names, name]
             (node.inputs or node.outputs)[0].add_name(name)
-        notes += _note(role, {next(iter(ends[place].end_names), ""): pairs[place] for place in pairs})
     return copy, notes
 
 

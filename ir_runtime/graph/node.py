@@ -276,8 +276,13 @@ class Node:
 
     @property
     def end_names(self) -> list[str]:
-        """On a parameter or a result: the tensor names by which callers know the model's input or output."""
-        return list(self.output_names or (self.inputs or self.outputs)[0].names)
+        """On a parameter or a result: the tensor names by which callers know the model's input or output.
+
+        That of the layer comes first: OpenVINO writes aliases in alphabetical order, and the name of an output with
+        the number of the port that it comes from.
+        """
+        names = self.output_names or (self.inputs or self.outputs)[0].names
+        return sorted(names, key=lambda name: name != self.name.partition("/sink_port_")[0])
 
     @property
     def where(self) -> str:

@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 
 import converter
 from converter import ConversionError, UnsupportedModelError
-from ir_runtime import Model, read_model
+from ir_runtime import Model, model_to_bytes, read_model
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
@@ -36,6 +36,19 @@ def test_names_of_inputs_outputs_tensors_and_layers() -> None:
         ("relu", ["x"], ["features"]),
         ("tanh", ["features"], ["y"]),
     ]
+
+
+@pytest.mark.parametrize("aliases", [["a", "x"], ["x", "z"], ["b", "x", "z"]], ids=str)
+@pytest.mark.parametrize("port", ["", "/sink_port_0", "/sink_port_1"])
+def test_inputs_outputs_with_aliases_are_named_like_their_layers(aliases: list[str], port: str) -> None:
+    x = parameter("x", 2)
+    x.names = [*aliases]
+    ir = model([x], {"y": layer(op("ReLU", 1), x, name="r")})
+    names = ["y" if name == "x" else name * 2 for name in aliases]
+    ir.results[0].name, ir.results[0].output_names, ir.results[0].inputs[0].names = f"y{port}", names, [*names]
+    again = read_model(*model_to_bytes(ir))
+    exported = converter.export_model(again)
+    assert [exported.graph.input[0].name, exported.graph.output[0].name] == ["x", "y"]
 
 
 def test_outputs_that_share_a_tensor_or_are_inputs_and_constants() -> None:
