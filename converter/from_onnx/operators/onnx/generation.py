@@ -18,9 +18,9 @@ from ir_runtime.operations import (
     reordering,
     scatter,
 )
-from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.expressions import Expression, where
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.shape_layers import dim_of, shape_of
+from ir_runtime.rewriting.shape_layers import as_i64, dim_of, normalized_positions, shape_of
 
 
 @onnx_op("Range", versions=(11,))
@@ -87,13 +87,14 @@ def cum_prod(ctx: Context, x: Output, axis: Output, *, exclusive: int = 0, rever
         return _running_product(ctx, x, at, bool(exclusive), bool(reverse))
     if rank == 1:
         return _running_product(ctx, x, 0, bool(exclusive), bool(reverse))
-    # The order of the dimensions is rotated until ``axis`` is the first, and back; negative axes are right, too.
-    along = as_scalar(ctx, axis, "the axis")
-    count, numbers = ctx.like(rank, along), ctx.constant(np.arange(rank), along.element_type)
-    there = ctx.emit(elementwise.FloorMod1(), layers.add(ctx, numbers, along), count)
-    back = ctx.emit(elementwise.FloorMod1(), layers.subtract(ctx, numbers, along), count)
-    result = _running_product(ctx, layers.transpose(ctx, x, there), 0, bool(exclusive), bool(reverse))
-    return layers.transpose(ctx, result, back)
+    # Three dimensions instead of a Transpose by an order that is computed, which ONNX does not have.
+    shape, along = Expression(ctx, shape_of(ctx, x)), as_i64(ctx, as_scalar(ctx, axis, "the axis"))
+    position = Expression(ctx, normalized_positions(ctx, along, ctx.constant(rank)))
+    numbers = position.of(np.arange(rank))
+    before, after = (where(side, shape, 1).prod(0) for side in (numbers < position, position < numbers))
+    joined = Expression(ctx, x).reshape(before, shape.gather(position), after)
+    products = Expression(ctx, _running_product(ctx, joined.value, 1, bool(exclusive), bool(reverse)))
+    return products.emit(movement.Reshape1(special_zero=False), shape).value
 
 
 def _running_product(ctx: Context, x: Output, at: int, exclusive: bool, reverse: bool) -> Output:
