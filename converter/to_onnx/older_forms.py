@@ -73,6 +73,8 @@ def older_form(
     if op_type == "ScatterElements" and opset < 11 and values.get("reduction", "none") == "none":
         op_type = "Scatter"
         values.pop("reduction", None)
+    if op_type == "Resize" and opset < 11 and len(operands) > 2:
+        op_type = _resize_by_scales(ctx, operands, values)
     if op_type in _AS_ATTRIBUTES and opset < _AS_ATTRIBUTES[op_type][0]:
         _inputs_as_attributes(ctx, op_type, operands, values)
     scale = operands[1] if op_type in ("QuantizeLinear", "DequantizeLinear") else None
@@ -124,20 +126,44 @@ def _replace(ctx: Context, op_type: str, inputs: list[Value | None], values: dic
             moved = ctx.emit("Transpose", x, perm=order)
             moved.type = type(x.type)(x.element_type, type(x.shape)([x.shape[place] for place in order]))
             raise Replaced(ctx.emit("Transpose", ctx.emit(op_type, moved, axis=rank - 1), perm=order))
-    if op_type == "Resize" and opset < 11:
-        is_asymmetric = values.get("coordinate_transformation_mode") == "asymmetric"
-        is_floor = values.get("mode") != "nearest" or values.get("nearest_mode") == "floor"
-        scales = inputs[2] if len(inputs) == 3 else None
-        if scales is None or not is_asymmetric or not is_floor or values.get("mode") == "cubic":
-            raise OpsetTooLow(11, "Resize of this mode")
-        constant = ctx.constant_values(scales)
-        name = "Resize" if opset >= 10 else "Upsample"
-        if name == "Upsample" and (constant is None or (constant < 1).any()):
-            raise OpsetTooLow(10, "Resize to smaller dimensions")
-        attributes = {"mode": values["mode"]}
-        if opset < 9:
-            raise Replaced(ctx.emit(name, x, scales=[float(scale) for scale in constant], **attributes))  # type: ignore[union-attr]
-        raise Replaced(ctx.emit(name, x, scales, **attributes))
+
+
+def _resize_by_scales(ctx: Context, inputs: list[Value | None], values: dict[str, Any]) -> str:
+    """Give Resize its form before opset 11, by scales alone, and return the operator.
+
+    Places are those of ``asymmetric``; the nearest element lies below them where data grow, and above them where they
+    shrink (``simple``).
+    """
+    x, rounding = inputs[0], values.pop("nearest_mode", "simple")
+    scales = inputs[2] if len(inputs) == 3 else _scales(ctx, x, inputs[3])
+    constant = None if scales is None else ctx.constant_values(scales)
+    is_rounded_so = rounding == "simple" or (
+        constant is not None and bool((constant >= 1 if rounding == "floor" else constant <= 1).all())
+    )
+    is_asymmetric = values.pop("coordinate_transformation_mode", None) == "asymmetric"
+    is_known = rounding in ("simple", "floor", "ceil") and values["mode"] != "cubic"
+    if scales is None or not is_asymmetric or not is_rounded_so or not is_known:
+        raise OpsetTooLow(11, "Resize of this mode")
+    inputs[1:] = [scales]
+    if ctx.opset >= 10:
+        return "Resize"
+    if constant is None or (constant < 1).any():
+        raise OpsetTooLow(10, "Resize to smaller dimensions")
+    if ctx.opset < 9:
+        values["scales"] = [float(scale) for scale in constant]
+        inputs[1:] = []
+    return "Upsample"
+
+
+def _scales(ctx: Context, x: Value | None, sizes: Value | None) -> Value | None:
+    """The scales that give the sizes; None where they are not known or no float32 does."""
+    counts = None if sizes is None else ctx.constant_values(sizes)
+    if x is None or counts is None or not x.shape.is_static or 0 in x.shape.static():
+        return None
+    dims = np.array(x.shape.static(), np.float32)
+    scales = counts.astype(np.float32) / dims
+    scales = np.where(np.floor(scales * dims) < counts, np.nextafter(scales, np.float32(np.inf)), scales)
+    return ctx.constant(scales) if (np.floor(scales * dims) == counts).all() else None
 
 
 def _inputs_as_attributes(ctx: Context, op_type: str, inputs: list[Value | None], values: dict[str, Any]) -> None:

@@ -58,6 +58,48 @@ def test_an_operator_in_an_opset(name: str, opset: int) -> None:
         assert_equal(value, expected[key])
 
 
+SCALES = {
+    "Upsample-7": [[1, 1, 2, 2], [1, 1, 1.5, 2.5]],
+    "Upsample-9": [[1, 1, 2, 2], [1, 1, 1.5, 2.5]],
+    "Resize-10": [[1, 1, 1.5, 2.5], [1, 1, 0.6, 1.7]],
+    "Resize-10, computed": [[1, 1, 2, 2], [1, 1, 0.6, 1.7]],
+    "Resize-13": [[1, 1, 2, 2], [1, 1, 0.5, 1.7]],
+}
+
+
+@pytest.mark.parametrize("opset", [7, 9, 10, 11, 19])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize(("source", "scales"), [(source, scales) for source in SCALES for scales in SCALES[source]])
+@pytest.mark.parametrize("dims", ["1,2,6,8", "n,2,h,w"])
+def test_a_resize_by_scales(source: str, scales: list[float], mode: str, dims: str, opset: int) -> None:
+    shrinks, name = min(scales) < 1, source.split("-")[0]
+    nodes = f'y = {name}<mode = "{mode}">(x, s)'
+    if source == "Upsample-7":
+        nodes = f'y = Upsample<mode = "{mode}", scales = [{",".join(str(float(scale)) for scale in scales)}]>(x)'
+    if source == "Resize-13":
+        how = f'mode = "{mode}", nearest_mode = "floor", coordinate_transformation_mode = "asymmetric"'
+        nodes = f"y = Resize<{how}>(x, , s)"
+    version = int(source.split("-")[1].split(",")[0])
+    inputs, weights = f"float[{dims}] x", {"s": np.float32(scales)}
+    if "computed" in source:
+        inputs, weights = f"{inputs}, float[4] s", {}
+    model = parse(f"g ({inputs}) => (float[a,b,c,d] y) {{ {nodes} }}", opset=version, **weights)
+    feeds = {"x": floats(1, 2, 6, 8)} | ({} if weights else {"s": np.float32(scales)})
+    first = 7
+    if not weights:
+        first = 10
+    elif source == "Resize-13" and shrinks and mode == "nearest":
+        first = 11  # floor where data shrink
+    elif shrinks:
+        first = 10
+    if opset < first:
+        with pytest.raises(UnsupportedModelError, match=f"cannot be expressed in opset {opset}"):
+            converter.optimize(model, opset=opset)
+        return
+    found = converter.optimize(model, opset=opset).to_onnx()
+    assert_equal(run(found, feeds)["y"], run(model, feeds)["y"])
+
+
 @pytest.mark.parametrize("opset", [11, 13, 17, 21, 24])
 @pytest.mark.parametrize("block", range(3))
 def test_random_graphs(block: int, opset: int) -> None:

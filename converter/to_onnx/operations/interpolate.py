@@ -48,7 +48,7 @@ def _resized(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, target: V
         x = with_shape(ctx.emit("Pad", x, ctx.constant([*begin, *end])), dims)
     if _is_matrix(op):
         return _by_products(ctx, op, x, target, chosen)
-    if op.mode == "nearest" and op.nearest_mode == "simple":
+    if op.mode == "nearest" and op.nearest_mode == "simple" and ctx.opset >= 11:
         return _simple(ctx, op, x, target, chosen)
     return _resize(ctx, op, x, target, chosen, op.nearest_mode)
 
@@ -58,7 +58,14 @@ def _simple(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, target: Va
     constant, sizes = ctx.constant_values(target), [x.shape[axis] for axis in axes]
     in_sizes = op.shape_calculation_mode == "sizes"
     if constant is None or (in_sizes and not all(size.is_static for size in sizes)):
-        ctx.fail("with nearest_mode='simple' it must be known which dimensions shrink")
+        unit = concat(ctx, [dimension(ctx, x, axis) for axis in axes], 0) if in_sizes else ctx.like(1, target)
+        if in_sizes:
+            target = int64_list(ctx, target)
+        # A Resize by 1, or to the size of the data, moves nothing.
+        grown = _resize(ctx, op, x, ctx.emit("Max", target, unit), axes, "floor")
+        dims = [None if axis in axes else dim for axis, dim in enumerate(x.shape.dims)]
+        last = target if in_sizes else ctx.emit("Min", target, unit)
+        return _resize(ctx, op, with_shape(grown, dims), last, axes, "ceil")
     numbers = constant.reshape(-1)
     shrinks = [bool(number < (size.low if in_sizes else 1)) for number, size in zip(numbers, sizes)]
     for rounding, is_smaller in (("ceil", True), ("floor", False)):
