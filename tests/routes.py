@@ -44,7 +44,7 @@ _INEXACT = {
 """Rows whose numbers a route through onnxruntime's types cannot hold."""
 _ONNX_LACKS = {
     "must be known": "ONNX needs dimensions in attributes",
-    "takes neither": "neither ONNX nor onnxruntime has the operator for the type",
+    "takes neither|onnxruntime has no kernel": "neither ONNX nor onnxruntime has the operator for the type",
     "bilinear_interpolation_pad": "ONNX interpolates with zeros around the data",
     "rounding_type='ceil_torch'": "windows may start behind the data",
     r"Identity\(25\)": "onnxruntime has no kernel that hands on types of 2, 4 and 8 bits",

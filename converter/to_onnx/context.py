@@ -181,21 +181,18 @@ class Context:
         ``has_body`` keep their types, which are those of the body's inputs.
         """
 
+        def names_of(types: Mapping[str, ElementType]) -> dict[str, str | None]:
+            return {variable: spelling(bound_type) for variable, bound_type in {**types, **changed_types}.items()}
+
+        def is_allowed(types: Mapping[str, ElementType], of: schema_table.Schema) -> bool:
+            names = names_of(types)
+            return all(name is not None and name in of.allowed[variable] for variable, name in names.items())
+
         def is_known(types: Mapping[str, ElementType], of: schema_table.Schema) -> bool:
-            names_by_variable = {
-                variable: spelling(bound_type) for variable, bound_type in {**types, **changed_types}.items()
-            }
-            if any(
-                type_name is None or type_name not in of.allowed[variable]
-                for variable, type_name in names_by_variable.items()
-            ):
+            if not is_allowed(types, of):
                 return False
-            return has_body or has_kernel(
-                of.name,
-                of.domain,
-                of.since_version,
-                {key: type_name for key, type_name in names_by_variable.items() if type_name is not None},
-            )
+            names = {key: name for key, name in names_of(types).items() if name is not None}
+            return has_body or has_kernel(of.name, of.domain, of.since_version, names)
 
         if not bound or is_known(bound, schema):
             return {}
@@ -213,8 +210,13 @@ class Context:
                 return {
                     variable: type_name for variable, type_name in chosen.items() if type_name is not bound[variable]
                 }
-        type_names = ", ".join(sorted({str(bound_type) for bound_type in bound.values()}))
         operator = f"{schema.name} of opset {self.opset}"
+        if not has_body and is_allowed(bound, schema):
+            type_names = " and ".join(sorted({str(known) for known in (*bound.values(), *changed_types.values())}))
+            raise UnsupportedModelError(
+                f"onnxruntime has no kernel of {operator} for {type_names}, nor for wider types"
+            )
+        type_names = ", ".join(sorted({str(bound_type) for bound_type in bound.values()}))
         raise UnsupportedModelError(
             f"{operator} takes no {type_names}"
             if has_body

@@ -133,6 +133,15 @@ def test_everything_that_an_opset_does_not_express_is_listed_at_once() -> None:
     assert "needs opset 19, but opset 17 is asked for" in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ["f32", "f16", "i64"])
+def test_a_conversion_without_a_kernel_is_refused_with_that_reason(kind: str) -> None:
+    four_bits = element_types.element_type("f4e2m1")
+    x = layer(op("Convert", 1, destination_type=four_bits), parameter("x", 3, kind=kind), name="narrow")
+    back = layer(op("Convert", 1, destination_type=element_types.f32), x, name="back")
+    with pytest.raises(UnsupportedModelError, match=r"'narrow'.* onnxruntime has no kernel of Cast .*f4e2m1"):
+        converter.export_model(model([x.node.inputs[0]], {"y": back}), opset=23)
+
+
 def test_an_input_of_a_type_that_onnx_does_not_have() -> None:
     x = parameter("x", 3, kind="u1")
     ir = model([x], {"y": layer(op("Convert", destination_type="f32"), x, name="convert")})
