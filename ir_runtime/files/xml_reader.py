@@ -310,7 +310,11 @@ class _Reader:
         offset = _integer(data, "offset", layer.where)
         size = _integer(data, "size", layer.where)
         if element_type.is_dynamic:
-            raise FormatError(f"{layer.where}: a constant cannot have a dynamic type")
+            # OpenVINO's importer writes such constants for inputs that are left out, of operations outside all opsets.
+            raise FormatError(
+                f"{layer.where}: a constant cannot have a dynamic type, unless it stands for an input that is left out "
+                "of an operation that no opset has; convert the ONNX model itself"
+            )
         if len(shape) > MOST_DIMENSIONS:
             raise FormatError(f"{layer.where}: {len(shape)} dimensions are too many; {MOST_DIMENSIONS} are possible")
         count = 1
