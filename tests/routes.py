@@ -46,7 +46,6 @@ _ONNX_LACKS = {
     "must be known": "ONNX needs dimensions in attributes",
     "takes neither|onnxruntime has no kernel": "neither ONNX nor onnxruntime has the operator for the type",
     "bilinear_interpolation_pad": "ONNX interpolates with zeros around the data",
-    "rounding_type='ceil_torch'": "windows may start behind the data",
     r"Identity\(25\)": "onnxruntime has no kernel that hands on types of 2, 4 and 8 bits",
     "running Reshape node": "onnxruntime refuses -1 beside dimensions of 0",
 }

@@ -11,7 +11,10 @@ import onnx
 import pytest
 
 from converter import UnsupportedModelError, export_model
+from ir_runtime import compile_model
 from tests.ir_runtime.calls.base import Call, calls, ints, normal, one, uniform, whole
+from tests.to_onnx.graphs import layer, op, parameter
+from tests.to_onnx.graphs import model as one_layer
 from tests.to_onnx.single_layers import model_of, model_of_branches
 from tests.to_onnx.test_operations import _compare, _run
 
@@ -164,6 +167,41 @@ def test_inside_a_body(row: Row) -> None:
     exported = export_model(model, opset=row.opset)
     onnx.checker.check_model(exported, full_check=True)
     _compare(row.call, _run(exported, feeds))
+
+
+@pytest.mark.parametrize("rounding", ["ceil", "ceil_torch"])
+@pytest.mark.parametrize("height", [None, 7])
+@pytest.mark.parametrize(
+    ("name", "opset", "options"),
+    [
+        ("MaxPool", 14, {"kernel": (2, 3), "strides": (3, 2), "pads_end": (1, 2)}),
+        ("MaxPool", 14, {"kernel": (2, 2), "strides": (1, 2), "pads_begin": (1, 0), "dilations": (2, 1)}),
+        ("AvgPool", 14, {"kernel": (3, 2), "strides": (2, 2), "pads_end": (2, 1), "exclude_pad": True}),
+        ("AvgPool", 14, {"kernel": (2, 2), "strides": (2, 3), "pads_begin": (1, 1), "exclude_pad": True}),
+    ],
+    ids=str,
+)
+def test_windows_that_are_rounded_up_along_dynamic_dimensions(
+    name: str, opset: int, options: dict[str, Any], height: int | None, rounding: str
+) -> None:
+    axes = {"pads_begin": (0, 0), "pads_end": (0, 0), "rounding_type": rounding}
+    x = parameter("x", None, 2, height, None)
+    ir = one_layer([x], {"y": layer(op(name, opset, **{**axes, **options}), x, name="pool")})
+    exported = export_model(ir)
+    onnx.checker.check_model(exported, full_check=True)
+    for width in range(4, 10):
+        feeds = {"x": np.random.default_rng(0).standard_normal((1, 2, height or width - 1, width)).astype(np.float32)}
+        np.testing.assert_allclose(_run(exported, feeds)["y"], compile_model(ir)(feeds)["y"], rtol=1e-5)
+
+
+def test_a_window_that_is_left_out_along_a_known_dimension_is_refused_beside_a_dynamic_one() -> None:
+    """onnx infers three windows along the height, and onnxruntime computes two."""
+    x = parameter("x", 1, 2, 6, None)
+    ceil = op(
+        "MaxPool", 14, kernel=(2, 2), strides=(3, 3), pads_begin=(0, 0), pads_end=(1, 1), rounding_type="ceil_torch"
+    )
+    with pytest.raises(UnsupportedModelError, match="needs data whose dimensions are all known"):
+        export_model(one_layer([x], {"y": layer(ceil, x, name="pool")}))
 
 
 def test_bytes_that_are_no_text() -> None:

@@ -28,25 +28,28 @@ class _Windows:
 def _windows(ctx: Context, op: ir.Pooling, x: Value) -> _Windows:
     """Return the windows in a form that every release reads in the same way.
 
-    onnxruntime takes no pads as large as the kernel. Windows that are rounded up follow from pads, where the dimensions
-    are known, as releases of onnx and onnxruntime count them differently.
+    onnxruntime takes no pads as large as the kernel. Windows that are rounded up follow from pads along dimensions that
+    are known, as releases of onnx and onnxruntime count them differently. Along others onnxruntime (1.32) leaves out
+    those that start behind the data, as ``ceil_torch`` does.
     """
     rank = len(op.kernel)
     sizes = spatial(x.shape.dims if x.shape.has_rank else (), rank)
     dilations = dilations_of(op, rank)
     padding_attributes = padding(ctx, op, [Dimension(taps, taps) for taps in op.kernel], sizes)
     counts = spatial(ctx.node.outputs[0].shape.dims if ctx.node.outputs[0].shape.has_rank else (), rank)
-    is_up = op.rounding_type != "floor" and "pads" in padding_attributes
-    if is_up and all(dimension.is_static for dimension in (*sizes, *counts)):
-        begins = padding_attributes["pads"][:rank]
-        rows = zip(sizes, counts, begins, padding_attributes["pads"][rank:], op.kernel, op.strides, dilations)
-        ends = [
-            max((count.value - 1) * stride + (taps - 1) * dilation + 1 - size.value - begin, min(end, 0))
-            for size, count, begin, end, taps, stride, dilation in rows
-        ]
-        padding_attributes, is_up = {"pads": [*begins, *ends]}, False
-    elif op.rounding_type == "ceil_torch" and _may_start_behind(op):
-        ctx.fail("rounding_type='ceil_torch' needs data of known dimensions: windows may start behind them")
+    is_up = is_dropped = False
+    if op.rounding_type != "floor" and "pads" in padding_attributes:
+        begins, ends = padding_attributes["pads"][:rank], padding_attributes["pads"][rank:]
+        for axis, (size, count) in enumerate(zip(sizes, counts)):
+            if size.is_static and count.is_static:
+                reach = (count.value - 1) * op.strides[axis] + (op.kernel[axis] - 1) * dilations[axis] + 1
+                is_dropped |= reach < size.value + begins[axis]
+                ends[axis] = max(reach - size.value - begins[axis], min(ends[axis], 0))
+            elif op.rounding_type == "ceil" and _may_start_behind(op):
+                ends[axis] += op.strides[axis] - 1  # rounded down, they are as many
+            else:
+                is_up = True
+        padding_attributes = {"pads": [*begins, *ends]}
     attributes = {
         "kernel_shape": list(op.kernel),
         "strides": list(op.strides),
@@ -55,7 +58,11 @@ def _windows(ctx: Context, op: ir.Pooling, x: Value) -> _Windows:
         **padding_attributes,
     }
     pads = padding_attributes.get("pads", ())
-    if all(0 <= pad < taps for pad, taps in zip(pads, [*op.kernel, *op.kernel])):
+    is_inner = all(0 <= pad < taps for pad, taps in zip(pads, [*op.kernel, *op.kernel]))
+    if is_up and (is_dropped or (not is_inner and _may_start_behind(op))):
+        # Where a window is left out along a dimension that is known, onnx's inference contradicts onnxruntime.
+        ctx.fail(f"rounding_type='{op.rounding_type}' with these windows needs data whose dimensions are all known")
+    if is_inner:
         return _Windows(attributes, ())
     return _Windows({**attributes, "pads": [0] * (2 * rank)}, pads)
 
@@ -90,7 +97,7 @@ def average_pool(ctx: Context, op: ir.AvgPool, x: Value) -> Value:
 def _maxima(ctx: Context, op: ir.Pooling, x: Value, count: int) -> list[Value]:
     windows = _windows(ctx, op, x)
     if windows.outer:
-        if count > 1 and len(ctx.node.outputs) > 1:
+        if count > 1 and ctx.node.outputs[1].is_used:
             ctx.fail("indices of a pooling need pads that are smaller than the kernel")
         element_type = x.element_type
         x = _pad(ctx, x, windows.outer, -math.inf if element_type.is_real else element_type.limits[0])
