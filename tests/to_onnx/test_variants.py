@@ -13,7 +13,7 @@ import pytest
 from converter import UnsupportedModelError, export_model
 from ir_runtime import compile_model
 from tests.ir_runtime.calls.base import Call, calls, ints, normal, one, uniform, whole
-from tests.to_onnx.graphs import layer, op, parameter
+from tests.to_onnx.graphs import constant, layer, op, parameter
 from tests.to_onnx.graphs import model as one_layer
 from tests.to_onnx.single_layers import model_of, model_of_branches
 from tests.to_onnx.test_operations import _compare, _run
@@ -202,6 +202,40 @@ def test_a_window_that_is_left_out_along_a_known_dimension_is_refused_beside_a_d
     )
     with pytest.raises(UnsupportedModelError, match="needs data whose dimensions are all known"):
         export_model(one_layer([x], {"y": layer(ceil, x, name="pool")}))
+
+
+@pytest.mark.parametrize("dilations", [(1, 1), (2, 1)])
+@pytest.mark.parametrize("auto_pad", ["explicit", "same_upper", "same_lower"])
+@pytest.mark.parametrize("target", ["constant", "computed", "as many as strides"])
+@pytest.mark.parametrize(("groups", "strides"), [(1, (2, 3)), (1, (2, 2)), (2, (2, 2))])
+def test_transposed_convolutions_of_dynamic_data_to_a_shape(
+    groups: int, strides: tuple[int, int], target: str, auto_pad: str, dilations: tuple[int, int]
+) -> None:
+    x, random = parameter("x", None, 4, None, None), np.random.default_rng(0)
+    weights = constant(random.standard_normal((2, 2, 3, 3, 2) if groups > 1 else (4, 3, 3, 2)))
+    inputs, shape = [x], constant([7, 4], "i64")
+    if target == "computed":
+        shape = parameter("shape", 2, kind="i64")
+        inputs.append(shape)
+    elif target != "constant":
+        sizes = layer(op("ShapeOf", 3, output_type="i64"), x, name="sizes")
+        spatial = layer(op("Gather", 8), sizes, constant([2, 3], "i64"), constant(0, "i64"), name="spatial")
+        shape = layer(op("Multiply", 1), spatial, constant(strides, "i64"), name="target")
+    begins = (1, 0) if auto_pad == "explicit" else (0, 0)
+    pads = {"auto_pad": auto_pad, "pads_begin": begins, "pads_end": (0, 0)}
+    name = "GroupConvolutionBackpropData" if groups > 1 else "ConvolutionBackpropData"
+    transposed = op(name, 1, strides=strides, dilations=dilations, output_padding=(0, 0), **pads)
+    ir = one_layer(inputs, {"y": layer(transposed, x, weights, shape, name="deconvolution")})
+    exported = export_model(ir)
+    onnx.checker.check_model(exported, full_check=True)
+    is_one = auto_pad != "explicit" and target != "computed" and not (target != "constant" and strides == (2, 3))
+    assert ([node.op_type for node in exported.graph.node].count("Slice") == 0) == is_one
+    # onnxruntime refuses an output_shape that the windows do not reach; the layers that cut at run time pad with zeros.
+    for height, width in ((3, 2), (4, 3)) if target == "constant" and auto_pad != "explicit" else ((3, 2), (2, 1)):
+        feeds = {"x": random.standard_normal((1, 4, height, width)).astype(np.float32)}
+        if target == "computed":
+            feeds["shape"] = np.array([2 * height + 1, 5])
+        np.testing.assert_allclose(_run(exported, feeds)["y"], compile_model(ir)(feeds)["y"], rtol=1e-4, atol=1e-5)
 
 
 def test_bytes_that_are_no_text() -> None:

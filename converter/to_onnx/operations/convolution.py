@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Union
 
 from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.integer_operands import IntegerOperand, integer_operand
-from converter.to_onnx.layers import concat, dimension, known_list, rank_of, reshape
+from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, reshape, shape_of
 from converter.to_onnx.windows import dilations_of, padding, spatial
-from ir_runtime.graph import Operation, PartialShape, element_types
+from ir_runtime.analysis.polynomials import Polynomial
+from ir_runtime.graph import Dimension, Operation, PartialShape, element_types
 from ir_runtime.operations import convolution as ir
 from ir_runtime.operations.elementwise import Add1
 from ir_runtime.operations.movement import Reshape1
@@ -124,7 +126,7 @@ def convolution_transposed(ctx: Context, op: _Backprop, x: Value, weights: Value
         output_sizes = known_list(ctx, shape)
         sizes = x.shape.dims[2:] if x.shape.has_rank else ()
         if output_sizes is None or not all(extent.is_static for extent in (*sizes, *kernel)) or not sizes:
-            ctx.fail("where an input gives the output's shape, that shape and those of data and kernel must be known")
+            return _to_shape(ctx, op, x, weights, shape, kernel, begins, attributes)
         whole = op.whole_sizes([size.value for size in sizes], [taps.value for taps in kernel])
         begins = list(op.cuts_in_front(whole, output_sizes))
         ends = [size - target - begin for size, target, begin in zip(whole, output_sizes, begins)]
@@ -137,6 +139,44 @@ def convolution_transposed(ctx: Context, op: _Backprop, x: Value, weights: Value
             zeros = [0] * (rank + 4) + padded
             return ctx.emit("Pad", unpadded, ctx.constant(zeros, element_types.i64))
     return ctx.emit("ConvTranspose", x, weights, pads=[*begins, *ends], **attributes)
+
+
+def _to_shape(
+    ctx: Context,
+    op: _Backprop,
+    x: Value,
+    weights: Value,
+    shape: Value,
+    kernel: Sequence[Dimension],
+    begins: list[int],
+    attributes: dict[str, Any],
+) -> Value:
+    """Write a transposed convolution to a shape, where what is cut off follows from dimensions at run time."""
+    # ONNX cuts more off the front for SAME_LOWER, and where there is no auto_pad.
+    same = {"same_upper": "SAME_LOWER", "same_lower": "SAME_UPPER"}.get(op.auto_pad)
+    constant, rank = known_list(ctx, shape), len(begins)
+    if same and constant is not None:
+        auto_pad = same if same == "SAME_UPPER" else None
+        return ctx.emit("ConvTranspose", x, weights, output_shape=constant, auto_pad=auto_pad, **attributes)
+    dims, targets, strides = ctx.dims(ctx.node.inputs[0]), ctx.elements(ctx.node.inputs[2]), attributes["strides"]
+    # Where strides are longer than windows, onnxruntime (1.32) returns fewer elements than auto_pad asks for.
+    reaches = [(taps.low - 1) * dilation + 1 for taps, dilation in zip(kernel, attributes["dilations"])]
+    is_covered = len(reaches) == rank and all(reach >= stride for reach, stride in zip(reaches, strides))
+    if same and is_covered and dims and targets == [n * Polynomial.constant(s) for n, s in zip(dims[2:], strides)]:
+        return ctx.emit("ConvTranspose", x, weights, auto_pad=same, **attributes)
+    whole = ctx.emit("ConvTranspose", x, weights, **attributes)
+    target, zero = int64_list(ctx, shape), ctx.constant(0)
+    sizes = ctx.emit("Slice", shape_of(ctx, whole), ctx.constant([2]), ctx.constant([2 + rank]))
+    start = ctx.constant(begins)
+    if same:
+        total = ctx.emit("Max", ctx.emit("Sub", sizes, target), zero)
+        half = ctx.emit("Div", total, ctx.constant(2))
+        start = half if same == "SAME_UPPER" else ctx.emit("Sub", total, half)
+    end = ctx.emit("Add", start, target)
+    # Where the output is longer than what the windows reach, zeros follow.
+    missing = ctx.emit("Max", ctx.emit("Sub", end, sizes), zero)
+    padded = ctx.emit("Pad", whole, concat(ctx, [ctx.constant([0] * (rank + 4)), missing], 0))
+    return ctx.emit("Slice", padded, start, end, ctx.constant(list(range(2, 2 + rank))))
 
 
 @ir_op(ir.DeformableConvolution1, ir.DeformableConvolution8)
