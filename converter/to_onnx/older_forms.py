@@ -113,6 +113,11 @@ def _replace(ctx: Context, op_type: str, inputs: list[Value | None], values: dic
     if op_type in ("LessOrEqual", "GreaterOrEqual") and opset < 12:
         strict = ctx.emit(op_type.removesuffix("OrEqual"), *inputs)
         raise Replaced(ctx.emit("Or", strict, ctx.emit("Equal", *inputs)))
+    if op_type == "Expand" and opset < 8 and x is not None and inputs[1] is not None:
+        counts = [operand.shape.element_count() for operand in (x, inputs[1])]
+        if all(count.is_static for count in counts) and counts[0].value == 1 and x.shape.rank <= counts[1].value:
+            single = ctx.emit("Reshape", x, ctx.constant([1] * counts[1].value))
+            raise Replaced(ctx.emit("Tile", single, inputs[1]))
     if op_type in ("Softmax", "LogSoftmax") and x is not None:
         # Before opset 13 the dimensions behind the axis are normalized together with it.
         if not x.shape.has_rank:

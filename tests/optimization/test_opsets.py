@@ -58,6 +58,17 @@ def test_an_operator_in_an_opset(name: str, opset: int) -> None:
         assert_equal(value, expected[key])
 
 
+@pytest.mark.parametrize("opset", [7, 8, 10, 13])
+@pytest.mark.parametrize("dims", ["2,3", "n,3", "n,m"])
+def test_the_mask_of_dropout(dims: str, opset: int) -> None:
+    model = parse(f"g (float[{dims}] x) => (float[{dims}] y, bool[{dims}] mask) {{ y, mask = Dropout(x) }}")
+    found = converter.optimize(model, opset=opset).to_onnx()
+    assert_valid(found, model)
+    expected = run(model, {"x": floats(2, 3)})
+    for key, value in run(found, {"x": floats(2, 3)}).items():
+        assert_equal(value, expected[key])
+
+
 SCALES = {
     "Upsample-7": [[1, 1, 2, 2], [1, 1, 1.5, 2.5]],
     "Upsample-9": [[1, 1, 2, 2], [1, 1, 1.5, 2.5]],
