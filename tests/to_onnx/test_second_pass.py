@@ -1,4 +1,4 @@
-"""What came back from ONNX once goes there and back without a change: every case of ONNX's node suite."""
+"""Every case of ONNX's node suite as an IR and back: onnxruntime computes it, and the second pass changes nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import converter
-from tests.suite.node_suite import Case, node_cases
+from tests.engines import output_names, run_onnxruntime
+from tests.suite.node_suite import Case, as_array, difference, node_cases
 from tests.to_onnx.graphs import second_pass
 
 KNOWN: dict[str, list[str]] = json.loads((Path(__file__).parent / "second_pass.json").read_text())
@@ -17,6 +18,36 @@ KNOWN: dict[str, list[str]] = json.loads((Path(__file__).parent / "second_pass.j
 
 def _known(case: Case) -> str | None:
     return next((reason for reason, parts in KNOWN.items() if any(part in case.name for part in parts)), None)
+
+
+@pytest.mark.parametrize("case", node_cases(), ids=lambda case: case.name)
+def test_onnxruntime_computes_the_stored_outputs(case: Case) -> None:
+    """Among them cases that it computes otherwise itself: MaxUnpool with output_shape, scores of Attention."""
+    inputs, outputs = case.data_sets[0]
+    feeds = {value.name: as_array(array) for value, array in zip(case.model.graph.input, inputs)}
+    try:
+        exported = converter.export_model(converter.convert_model(case.model, target="any"))
+    except converter.InternalError:
+        raise
+    except converter.ConversionError as error:
+        pytest.skip(str(error))
+    try:
+        results = dict(zip(output_names(exported), run_onnxruntime(exported, feeds)))
+    except Exception as error:  # onnxruntime's errors share no base class of their own
+        with pytest.raises(type(error)):
+            run_onnxruntime(case.model, feeds)
+        pytest.skip(f"onnxruntime does not run the case: {error}")
+    stored = {value.name: as_array(array) for value, array in zip(case.model.graph.output, outputs)}
+    if any(difference(results[name], array) for name, array in stored.items()):
+        # onnxruntime may differ from what is stored; then the export gives what the case itself gives.
+        try:
+            expected = dict(zip(output_names(case.model), run_onnxruntime(case.model, feeds)))
+        except Exception as error:
+            pytest.skip(f"the case is random or of bfloat16, and onnxruntime does not run it: {error}")
+        differences = {name: difference(results[name], expected[name]) for name in stored}
+        if case.name.startswith("test_dft_irfft"):
+            pytest.xfail("onnxruntime's DFT differs from the definition by 4e-5, as with the case itself")
+        assert not any(differences.values()), differences
 
 
 @pytest.mark.parametrize("case", node_cases(), ids=lambda case: case.name)
