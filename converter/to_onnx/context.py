@@ -212,7 +212,9 @@ class Context:
                 }
         operator = f"{schema.name} of opset {self.opset}"
         if not has_body and is_allowed(bound, schema):
-            type_names = " and ".join(sorted({str(known) for known in (*bound.values(), *changed_types.values())}))
+            type_names = " and ".join(
+                sorted({str(element_type) for element_type in (*bound.values(), *changed_types.values())})
+            )
             raise UnsupportedModelError(
                 f"onnxruntime has no kernel of {operator} for {type_names}, nor for wider types"
             )

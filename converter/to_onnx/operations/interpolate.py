@@ -63,7 +63,7 @@ def _simple(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, target: Va
             target = int64_list(ctx, target)
         # A Resize by 1, or to the size of the data, moves nothing.
         grown = _resize(ctx, op, x, ctx.emit("Max", target, unit), axes, "floor")
-        dims = [None if axis in axes else dim for axis, dim in enumerate(x.shape.dims)]
+        dims = [Dimension() if axis in axes else dim for axis, dim in enumerate(x.shape.dims)]
         last = target if in_sizes else ctx.emit("Min", target, unit)
         return _resize(ctx, op, with_shape(grown, dims), last, axes, "ceil")
     numbers = constant.reshape(-1)
