@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .graphs import Graph, Idiom, NearMiss
+from .graphs import WIDE, Graph, Idiom, NearMiss
 
 IMAGE = {"x": (2, 4, 5, 6)}
 FILTERS = 6
@@ -123,14 +123,22 @@ IDIOMS = {
         build=scaled_normalization, inputs={"x": (2, FILTERS, 3, 4)}, becomes=["BatchNormInference"]
     ),
     "a convolution with its sign changed": Idiom(
-        build=lambda g, c: g("Neg", convolution(g, c)), inputs=IMAGE, becomes=["Convolution"]
+        dtypes_of_model=WIDE, build=lambda g, c: g("Neg", convolution(g, c)), inputs=IMAGE, becomes=["Convolution"]
     ),
     "a convolution and a shift with their signs changed": Idiom(
-        build=lambda g, c: g("Neg", shift(g, c, convolution(g, c))), inputs=IMAGE, becomes=["Convolution", "Add"]
+        dtypes_of_model=WIDE,
+        build=lambda g, c: g("Neg", shift(g, c, convolution(g, c))),
+        inputs=IMAGE,
+        becomes=["Convolution", "Add"],
     ),
-    "a factor in front of a convolution": Idiom(build=scaled_first, inputs=IMAGE, becomes=["Abs", "Convolution"]),
+    "a factor in front of a convolution": Idiom(
+        dtypes_of_model=WIDE, build=scaled_first, inputs=IMAGE, becomes=["Abs", "Convolution"]
+    ),
     "a factor in front of a grouped convolution": Idiom(
-        build=lambda g, c: scaled_first(g, c, group=2), inputs=IMAGE, becomes=["Abs", "GroupConvolution"]
+        dtypes_of_model=WIDE,
+        build=lambda g, c: scaled_first(g, c, group=2),
+        inputs=IMAGE,
+        becomes=["Abs", "GroupConvolution"],
     ),
     "pads in front of a convolution": Idiom(
         build=lambda g, c: convolution(g, c, padded(g, c, fill=0)),
@@ -153,24 +161,34 @@ IDIOMS = {
         becomes=["MaxPool"],
     ),
     "scales behind a convolution": Idiom(
-        build=lambda g, c: scaled(g, c, convolution(g, c)), inputs=IMAGE, becomes=["Convolution"]
+        dtypes_of_model=WIDE, build=lambda g, c: scaled(g, c, convolution(g, c)), inputs=IMAGE, becomes=["Convolution"]
     ),
     "scales behind a grouped convolution": Idiom(
-        build=lambda g, c: scaled(g, c, convolution(g, c, group=2)), inputs=IMAGE, becomes=["GroupConvolution"]
+        dtypes_of_model=WIDE,
+        build=lambda g, c: scaled(g, c, convolution(g, c, group=2)),
+        inputs=IMAGE,
+        becomes=["GroupConvolution"],
     ),
     "scales behind a transposed convolution": Idiom(
-        build=lambda g, c: scaled(g, c, transposed_convolution(g, c)), inputs=IMAGE, becomes=["ConvolutionBackpropData"]
+        dtypes_of_model=WIDE,
+        build=lambda g, c: scaled(g, c, transposed_convolution(g, c)),
+        inputs=IMAGE,
+        becomes=["ConvolutionBackpropData"],
     ),
     "scales behind a grouped transposed convolution": Idiom(
+        dtypes_of_model=[np.float32],  # onnx's evaluator fails for groups of float64
         build=lambda g, c: scaled(g, c, transposed_convolution(g, c, 2)),
         inputs=IMAGE,
         becomes=["GroupConvolutionBackpropData"],
-        dtypes_of_model=[np.float32, np.float16],  # onnx's evaluator fails for groups
     ),
     "scales behind a convolution with bias": Idiom(
-        build=lambda g, c: scaled_with_bias(g, c, convolution(g, c)), inputs=IMAGE, becomes=["Convolution", "Add"]
+        dtypes_of_model=WIDE,
+        build=lambda g, c: scaled_with_bias(g, c, convolution(g, c)),
+        inputs=IMAGE,
+        becomes=["Convolution", "Add"],
     ),
     "a scale and a batch normalisation behind a convolution": Idiom(
+        dtypes_of_model=WIDE,
         build=lambda g, c: normalized(g, c, scale(g, c, convolution(g, c))),
         inputs=IMAGE,
         becomes=["Convolution", "Add"],

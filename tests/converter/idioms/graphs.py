@@ -131,6 +131,10 @@ class Idiom(Row):
     """Relative and absolute, for floats of 32 and 64 bits; 16 bits have 4e-3."""
 
 
+WIDE = (np.float32, np.float64)
+"""The types of weights that take factors: those of float16 would be rounded a second time."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NearMiss(Row):
     """What looks like an idiom and means something else: there is no layer ``absent``, or there are ``count`` layers."""

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from .convolutions import FILTERS, IMAGE, convolution, factors, scale, shift, weights
-from .graphs import Graph, Idiom, NearMiss
+from .graphs import WIDE, Graph, Idiom, NearMiss
 
 WIDTH = 5
 
@@ -108,14 +108,15 @@ IDIOMS = {
     "a product of rows": Idiom(build=flattened, becomes=["MatMul", "MatMul", "Add", "Tanh"]),
     "a product of heads": Idiom(build=flattened_heads, becomes=["MatMul", "Reshape", "Transpose", "Reshape", "MatMul"]),
     "scales behind transposed products": Idiom(
-        build=scaled_behind_transposes, becomes=["MatMul", "Transpose", "Transpose"]
+        dtypes_of_model=WIDE, build=scaled_behind_transposes, becomes=["MatMul", "Transpose", "Transpose"]
     ),
     "scales behind transposed products with bias": Idiom(
+        dtypes_of_model=WIDE,
         build=lambda g, c: scaled_behind_transposes(g, c, bias=True),
         becomes=["MatMul", "Add", "Transpose", "Transpose"],
     ),
     "scales behind an image with its channels last": Idiom(
-        build=image_as_rows, inputs=IMAGE, becomes=["Convolution", "Add", "Transpose"]
+        dtypes_of_model=WIDE, build=image_as_rows, inputs=IMAGE, becomes=["Convolution", "Add", "Transpose"]
     ),
     "a product of a transposed value": Idiom(build=transposed, becomes=["Abs", "Negative", "MatMul"]),
     "a product of two transposed matrices": Idiom(
@@ -124,10 +125,16 @@ IDIOMS = {
         may_be_dynamic=False,
         becomes=["Abs", "Negative", "MatMul"],
     ),
-    "scales behind a product": Idiom(build=lambda g, c: scaled(g, c, product(g, c)), becomes=["MatMul"]),
-    "scales behind a product from the left": Idiom(build=product_from_the_left, becomes=["MatMul"]),
+    "scales behind a product": Idiom(
+        dtypes_of_model=WIDE, build=lambda g, c: scaled(g, c, product(g, c)), becomes=["MatMul"]
+    ),
+    "scales behind a product from the left": Idiom(
+        dtypes_of_model=WIDE, build=product_from_the_left, becomes=["MatMul"]
+    ),
     "scales behind a product with bias": Idiom(
-        build=lambda g, c: scaled(g, c, shift(g, c, product(g, c), (WIDTH,))), becomes=["MatMul", "Add"]
+        dtypes_of_model=WIDE,
+        build=lambda g, c: scaled(g, c, shift(g, c, product(g, c), (WIDTH,))),
+        becomes=["MatMul", "Add"],
     ),
 }
 
