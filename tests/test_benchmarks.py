@@ -57,7 +57,7 @@ IN_SHORT = {
 
 
 def test_every_script_has_its_short_form() -> None:
-    imported = {"processes"}
+    imported = {"processes", "quiet_peers"}
     assert {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - imported == set(IN_SHORT)
 
 

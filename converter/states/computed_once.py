@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from converter.errors import ConversionError
-from ir_runtime.graph import Model, Output, make_node
+from ir_runtime.graph import Model, Output, PartialShape, make_node
 from ir_runtime.graph.invariants import JOINED
 from ir_runtime.operations.inputs_outputs import Assign6, ReadValue6
 from ir_runtime.records import record
@@ -54,7 +54,9 @@ def keep_computed(model: Model, once: ComputedOnce) -> int:
         past_output, value = pasts[past].outputs[0], values[present]
         if past_output.element_type is not value.element_type or past_output.shape.merge(value.shape) is None:
             raise ConversionError(f"'{present}' {value.type} cannot be the value of input '{past}' {past_output.type}")
-        operation = ReadValue6(variable_id=past, variable_type=value.element_type, variable_shape=value.shape)
+        # OpenVINO infers no bounds of dimensions, which a variable must not be narrower than.
+        dims = [dim if dim.is_static else None for dim in value.shape]
+        operation = ReadValue6(variable_id=past, variable_type=value.element_type, variable_shape=PartialShape(dims))
         read = make_node(operation, [value], unique(f"{past}/ReadValue"))
         model.sinks = (*model.sinks, make_node(Assign6(variable_id=past), read.outputs, unique(f"{past}/Assign")))
         replaced[past_output] = read.outputs[0]

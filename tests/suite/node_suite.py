@@ -40,7 +40,7 @@ def node_cases() -> tuple[Case, ...]:
     """All cases of the installed onnx, in its order; computed once for each release, as that takes seconds."""
     target = CACHE / f"node-suite-{onnx.__version__}-{np.__version__}.pickle"
     if target.exists():
-        cases = pickle.loads(target.read_bytes())
+        cases = [(name, model, _with_own_types(data)) for name, model, data in pickle.loads(target.read_bytes())]
     else:
         from onnx.backend.test.case.node import collect_testcases
 
@@ -52,6 +52,15 @@ def node_cases() -> tuple[Case, ...]:
         partial.write_bytes(pickle.dumps(cases))
         partial.replace(target)
     return tuple(Case(*case) for case in cases)
+
+
+def _with_own_types(value: Any) -> Any:
+    """Return arrays with NumPy's own types, of which pickle makes copies that are not known as such."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_with_own_types, value))
+    if isinstance(value, np.ndarray) and value.dtype.isbuiltin == 0 and value.dtype.char in np.typecodes["All"]:
+        return value.view(np.dtype(value.dtype.char)) if value.dtype.kind in "biufc" else value.astype(value.dtype.char)
+    return value
 
 
 def stored_cases(folder: str) -> Iterator[Case]:
