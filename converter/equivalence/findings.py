@@ -81,6 +81,7 @@ class Findings:
         sides.notes += [
             f"output '{name}' {why}: it proves nothing about the layers before it" for name, why in proofless.items()
         ]
+        sides.notes += sides.reference.notes
         wide = [output.name for output in runs[0].outputs if output.element_type == "float64"]
         if wide and sides.engine.precision and sides.default_tolerance:
             sides.notes.append(

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from converter.equivalence import ort_values
+from converter.equivalence.deviations import deviation_of, with_specified_results
 from converter.equivalence.onnx_graph import OnnxGraph, embedded
 from converter.equivalence.unsigned_operands import with_unsigned_operands
 from converter.errors import VerificationError
@@ -117,6 +118,8 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
         options.graph_optimization_level = levels.ORT_DISABLE_ALL
     if graph.folder is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.folder))
+    if any(map(deviation_of, graph.nodes)):
+        model = with_specified_results(model or graph.whole({}))
     if plain:
         model = with_unsigned_operands(model or graph.whole({}))
     source: Any

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from converter.equivalence.deviations import deviation_of
 from converter.equivalence.dimensions import ShapeCandidates
 from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.input_values import Values, values_of
@@ -104,6 +105,11 @@ class Reference(ABC):
     def values(self) -> Mapping[str, Values]:
         """What the inputs are filled with, by name, where the graph shows it."""
         return {}
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Remarks on what runs the reference."""
+        return ()
 
     def candidates(
         self, ports: Sequence[Port], names: Mapping[str, str], masks: Collection[str]
@@ -205,6 +211,11 @@ class OnnxReference(Reference):
     def float32_outputs(self) -> Collection[str]:
         outputs = self.graph.proto.graph.output
         return [value.name for value in outputs if value.type.tensor_type.elem_type == TensorProto.FLOAT]
+
+    @property
+    def notes(self) -> Sequence[str]:
+        is_onnxruntime = self.name.startswith("onnxruntime")
+        return list(filter(None, map(deviation_of, self.graph.nodes))) if is_onnxruntime else ()
 
     def values(self) -> Mapping[str, Values]:
         return values_of(self.graph)

@@ -1,0 +1,76 @@
+"""Give onnxruntime models in which it computes what ONNX specifies, where it is known to compute something else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+from onnx import NodeProto, helper
+
+from converter.onnx_file.messages import NodeProto as ReadNode
+from ir_runtime.records import record
+
+
+@record
+class _Deviation:
+    """An attribute of an operator that onnxruntime ignores, and operators that compute its values from the result.
+
+    ``neutral`` is the attribute's value without effect; where the attribute ``unless`` has a value other than 1, the
+    kernel follows the specification.
+    """
+
+    attribute: str
+    neutral: str | int
+    operators: Mapping[str | int, str]
+    unless: str
+    issue: str
+
+
+_DEVIATIONS = {
+    "TreeEnsembleRegressor": _Deviation(
+        "post_transform", "NONE", {"LOGISTIC": "Sigmoid", "SOFTMAX": "Softmax"}, "n_targets", "onnxruntime#26596"
+    ),
+    "TreeEnsemble": _Deviation("post_transform", 0, {2: "Sigmoid", 1: "Softmax"}, "n_targets", "onnxruntime#26596"),
+}
+
+
+def deviation_of(node: NodeProto | ReadNode) -> str:
+    """Return in a sentence what onnxruntime ignores of ``node``; empty for nothing."""
+    deviation, operator = _deviation(node)
+    if deviation is None:
+        return ""
+    return (
+        f"onnxruntime ignores {deviation.attribute} of {node.op_type} ({deviation.issue}): {operator} was applied to "
+        f"its result '{node.output[0]}'"
+    )
+
+
+def with_specified_results(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model whose nodes compute in onnxruntime what ONNX specifies; ``model`` itself if all of them do."""
+    if not any(map(deviation_of, model.graph.node)):
+        return model
+    changed = onnx.ModelProto()
+    changed.CopyFrom(model)
+    del changed.graph.node[:]
+    for node in model.graph.node:
+        changed.graph.node.append(node)
+        deviation, operator = _deviation(node)
+        if deviation is not None:
+            raw = changed.graph.node[-1]
+            raw.output[0] = f"{node.output[0]}/ignored_{deviation.attribute}"
+            kept = [attribute for attribute in node.attribute if attribute.name != deviation.attribute]
+            del raw.attribute[:]
+            raw.attribute.extend([*kept, helper.make_attribute(deviation.attribute, deviation.neutral)])
+            changed.graph.node.append(helper.make_node(operator, [raw.output[0]], [node.output[0]]))
+    if not any(entry.domain in ("", "ai.onnx") for entry in changed.opset_import):
+        changed.opset_import.append(helper.make_opsetid("", 13))
+    return changed
+
+
+def _deviation(node: NodeProto | ReadNode) -> tuple[_Deviation | None, str]:
+    deviation = _DEVIATIONS.get(node.op_type) if node.domain == "ai.onnx.ml" else None
+    if deviation is None:
+        return None, ""
+    values = {attribute.name: attribute.s.decode() or attribute.i for attribute in node.attribute}
+    operator = deviation.operators.get(values.get(deviation.attribute, deviation.neutral), "")
+    return (deviation, operator) if operator and values.get(deviation.unless, 1) == 1 else (None, "")
