@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -141,6 +141,10 @@ _DIMENSIONS = {
     "Pad": 1,
 }
 """Operators and the input that has the dimensions of their output."""
+_LOWER_BOUNDS = {"Greater": 1, "GreaterOrEqual": 1, "Less": 0, "LessOrEqual": 0}
+"""Comparisons and the operand that is a lower bound of the other one, where this is a table."""
+_RATIOS = {"Dropout": 1}
+"""Operators and the input that is a ratio, which is below 1."""
 _LENGTHS = {"LSTM": 4, "GRU": 4, "RNN": 4}
 _CHANNELS = (1, 3, 4)
 
@@ -157,7 +161,7 @@ def values_of(graph: OnnxGraph) -> dict[str, Values]:
         uses = _uses_of(graph, readers, name)
         shape = [dim.dim_value if dim.has("dim_value") else None for dim in tensor.shape.dim]
         is_whole = tensor.elem_type in _INTEGERS
-        chosen = _integers(uses, name, shape) if is_whole else _reals(name, tensor.elem_type, shape)
+        chosen = _integers(uses, name, shape) if is_whole else _reals(uses, name, tensor.elem_type, shape)
         if chosen is not None:
             values_by_name[name] = chosen
     return values_by_name
@@ -176,6 +180,12 @@ class _Uses:
     is_dimension: bool = False
     is_length: bool = False
     is_mask: bool = False
+    is_ratio: bool = False
+    equal_to: list[Array] = field(default_factory=list)
+    """Constants that it is compared with for equality."""
+    bounded: Array | None = None
+    """The table of which it is a bound, as the lowest and the highest pitch are of the pitches of a network."""
+    is_lower_bound: bool = False
 
 
 def _uses_of(graph: OnnxGraph, readers: Mapping[str, Sequence[NodeProto]], name: str) -> _Uses:
@@ -197,6 +207,9 @@ def _uses_of(graph: OnnxGraph, readers: Mapping[str, Sequence[NodeProto]], name:
                     uses.is_looked_up, uses.rows = True, int(depth.reshape(-1)[0])
             uses.is_dimension |= _reads_at(inputs, current, _DIMENSIONS.get(node.op_type))
             uses.is_length |= _reads_at(inputs, current, _LENGTHS.get(node.op_type))
+            uses.is_ratio |= _reads_at(inputs, current, _RATIOS.get(node.op_type))
+            if node.op_type == "Equal" or node.op_type in _LOWER_BOUNDS:
+                _compare_with_constant(uses, graph, node, inputs.index(current))
             uses.is_mask |= node.op_type == "Cast" and _casts_to(node) in (*_REALS, TensorProto.BOOL)
             uses.is_mask |= node.op_type == "EmbedLayerNormalization" and _reads_at(inputs, current, 7)
             if node.op_type in _PASSING and inputs[0] == current:
@@ -204,6 +217,16 @@ def _uses_of(graph: OnnxGraph, readers: Mapping[str, Sequence[NodeProto]], name:
                 visited.update(new)
                 pending.extend(new)
     return uses
+
+
+def _compare_with_constant(uses: _Uses, graph: OnnxGraph, node: NodeProto, position: int) -> None:
+    constant = _constant(graph, node.input[1 - position])
+    if constant is None or not constant.size:
+        return
+    if node.op_type == "Equal":
+        uses.equal_to.append(constant)
+    elif constant.size > 1:
+        uses.bounded, uses.is_lower_bound = constant, _LOWER_BOUNDS[node.op_type] == position
 
 
 def _reads_at(inputs: Sequence[str], name: str, position: int | None) -> bool:
@@ -243,12 +266,24 @@ def _integers(uses: _Uses, name: str, shape: Sequence[int | None]) -> Values | N
         return MASK
     if uses.is_length or uses.is_dimension:
         return whole_numbers(1, 2)
+    if uses.equal_to and not shape:  # a switch; elements of tensors differ
+        return _one_of(np.concatenate([constant.reshape(-1) for constant in uses.equal_to]))
     return None
 
 
-def _reals(name: str, element_number: int, shape: Sequence[int | None]) -> Values | None:
+def _one_of(numbers: Array) -> Values:
+    meaning = " or ".join(str(number) for number in numbers)
+    return Values(meaning, lambda generator, shape: generator.choice(numbers, shape))
+
+
+def _reals(uses: _Uses, name: str, element_number: int, shape: Sequence[int | None]) -> Values | None:
     if element_number in _REALS and "mask" in name.lower():
         return MASK
+    if uses.is_ratio:
+        return uniform(0.0, 0.9)
+    if uses.bounded is not None and not shape:
+        low, middle, high = np.quantile(uses.bounded, [0.0, 0.5, 1.0])
+        return uniform(low, middle) if uses.is_lower_bound else uniform(middle, high)
     if len(shape) not in (4, 3):
         return None
     # Three dimensions with one channel are a sequence more often than an image without a batch.

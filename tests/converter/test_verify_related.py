@@ -73,6 +73,58 @@ def test_values_are_those_that_operations_require(name: str) -> None:
     assert not [note for note in report.notes if "does not take" in note]
 
 
+SCALAR: list[int] = []
+RATES = {"rate": np.int64(16000), "pitches": np.linspace(40, 2000, 95, dtype=np.float32)}
+
+
+def dropout() -> onnx.ModelProto:
+    return model([node("Dropout", "x ratio", "y")], {}, {"x": (F32, ["n", 3]), "ratio": (F32, SCALAR)})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_ratio_of_a_dropout_is_below_1(seed: int) -> None:
+    proto = dropout()
+    assert converter.verify(proto, converter.convert_model(proto), seed=seed).passed
+
+
+@pytest.mark.parametrize("cast", [False, True])
+def test_a_switch_has_the_value_that_the_graph_compares_it_with(cast: bool) -> None:
+    """As silero's sampling rate: with another one all elements of the output would be the same."""
+    nodes = [
+        node("Cast" if cast else "Identity", "sr", "switch", **({"to": I64} if cast else {})),
+        node("Equal", "switch rate", "is_rate"),
+        node("Where", "is_rate x nothing", "y"),
+    ]
+    inputs = {"x": (F32, ["n", 3]), "sr": (onnx.TensorProto.INT32 if cast else I64, SCALAR)}
+    proto = model(nodes, {**RATES, "nothing": np.float32(0)}, inputs)
+    report = converter.verify(proto, converter.convert_model(proto))
+    assert report.passed, report.reason
+    assert not report.shown_by_layers
+
+
+@pytest.mark.parametrize("is_swapped", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_leave_elements_of_the_table_between_them(is_swapped: bool, seed: int) -> None:
+    """As the pitches of a network, the mean of which is NaN where none lies between the bounds."""
+    above = node("LessOrEqual", "low pitches", "above") if is_swapped else node("Greater", "pitches low", "above")
+    below = node("Greater", "high pitches", "below") if is_swapped else node("LessOrEqual", "pitches high", "below")
+    nodes = [
+        above,
+        below,
+        node("And", "above below", "between"),
+        node("Cast", "between", "weights", to=F32),
+        node("Mul", "x weights", "weighted"),
+        node("ReduceSum", "weighted", "sum"),
+        node("ReduceSum", "weights", "count"),
+        node("Div", "sum count", "y"),
+    ]
+    inputs = {"x": (F32, ["n", 95]), "low": (F32, SCALAR), "high": (F32, SCALAR)}
+    proto = model(nodes, RATES, inputs)
+    report = converter.verify(proto, converter.convert_model(proto), seed=seed)
+    assert report.passed, report.reason
+    assert not report.shown_by_layers
+
+
 @pytest.mark.parametrize("heads", [3, 5, 6, 7])
 def test_a_width_that_heads_divide(heads: int) -> None:
     proto = model(
