@@ -140,6 +140,7 @@ class Findings:
             derivation=self._derivation,
             against=others,
             refused=sides.refused,
+            limits=tuple(compared.limits),
             notes=tuple(dict.fromkeys(sides.notes)),
             unproven=tuple(name for name in proofless if name not in names_by_layers),
             shown_by_layers=names_by_layers,

@@ -56,6 +56,7 @@ class Compared:
     and shapes was compared; layers behind them have the reference's numbers. ``defined`` are tensors that the reference
     computes otherwise than ONNX defines them, and the IR as onnx's own evaluator. ``chosen`` are indices of keys that
     agree within rounding, in another order than the reference's: the whole run goes on with those of the reference.
+    ``limits`` are layers that differ in the engine by one of its known limits alone, and how.
     """
 
     layers: list[LayerDifference] = field(default_factory=list)
@@ -66,6 +67,7 @@ class Compared:
     drawn: list[str] = field(default_factory=list)
     defined: list[str] = field(default_factory=list)
     chosen: list[str] = field(default_factory=list)
+    limits: list[str] = field(default_factory=list)
 
 
 def worst_of(first: Compared, second: Compared) -> Compared:
@@ -74,7 +76,7 @@ def worst_of(first: Compared, second: Compared) -> Compared:
     layers = [max(layer, others.pop(layer.comparison.name, layer), key=_badness) for layer in first.layers]
     texts = (
         list(dict.fromkeys([*getattr(first, name), *getattr(second, name)]))
-        for name in ("problems", "in_numpy", "drawn", "defined", "chosen")
+        for name in ("problems", "in_numpy", "drawn", "defined", "chosen", "limits")
     )
     return Compared([*layers, *others.values()], first.absent or second.absent, first.bodies, *texts)
 
@@ -319,7 +321,10 @@ class _Walk:
         layer, operation = output.node.name, output.node.op.type
         if output in self._right:
             local = self._local(name, expected, output, part)
-            wrong = None if local.passed else self._wrong_in_engine(expected, output, part)
+            wrong, limits = (None, []) if local.passed else self._wrong_in_engine(expected, output, part)
+            if wrong is None and limits:
+                self._compared.limits += limits
+                local = replace(local, passed=True, reason="")
             layer, operation = wrong or (layer, operation)
         # Rounded weights differ from those of the ONNX nodes by more than the tolerance of a single layer.
         is_rounded = any(self._rounded.holds(node) for node in part)
@@ -400,15 +405,20 @@ class _Walk:
         spread = Spread(part, self._right, self.run, self._names, self._rounded).of(output, plain)
         wide = Tolerance(strict.relative, strict.absolute, strict.of_largest, spread)
         comparison = compare(name, expected, actual, wide)
-        if comparison.passed or by_engine is not None or expected.dtype != np.float32:
+        if comparison.passed or expected.dtype != np.float32:
             return comparison
-        errors = self._exact_errors(name, expected, output, part)
+        errors = self._exact_errors(name, expected, output, part, by_engine)
         if errors is None or not errors.are_alike:
             return comparison
         return replace(comparison, passed=True, reason="", errors=errors)
 
-    def _exact_errors(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Errors | None:
-        """Return the errors of these layers in float64 and of the reference in float32; None if unknown."""
+    def _exact_errors(
+        self, name: str, expected: Array, output: Output, part: Sequence[Node], by_engine: Array | None
+    ) -> Errors | None:
+        """Return the errors of these layers and of the reference in float32; None if unknown.
+
+        The layers are computed in float64, or ``by_engine``.
+        """
         exact_sources = {
             **self._inputs,
             **{shown: self._expected[shown] for shown in self._shown if shown in self._expected},
@@ -416,11 +426,13 @@ class _Walk:
         exact, sources = exact_tensor(self._graph, name, exact_sources), _sources(part)
         if exact is None or not sources:
             return None
+        actual = [by_engine]
         try:
-            wide = in_float64(extract(self._model, sources, {output: "output"}))
-            actual = engine_for("numpy", wide).run(
-                {port: _as_float64(self._right[source]) for source, port in sources.items()}
-            )
+            if by_engine is None:
+                wide = in_float64(extract(self._model, sources, {output: "output"}))
+                actual = engine_for("numpy", wide).run(
+                    {port: _as_float64(self._right[source]) for source, port in sources.items()}
+                )
         except ModelError:
             return None
         errors = errors_of(exact, actual[0], [expected])
@@ -471,17 +483,21 @@ class _Walk:
         data = source.node.op.data
         return data is not None and np.array_equal(data.array(), self._right.get(source, ()))
 
-    def _wrong_in_engine(self, expected: Array, output: Output, part: Sequence[Node]) -> tuple[str, str] | None:
+    def _wrong_in_engine(
+        self, expected: Array, output: Output, part: Sequence[Node]
+    ) -> tuple[tuple[str, str] | None, list[str]]:
         """The first of these layers that the engine alone computes wrongly, by its path and type; None for none.
 
+        Layers that are wrong by a known limit of the engine alone are listed instead.
         ``part`` is right in NumPy, whose values inside it are those to compare with.
         """
         if (
             self._compile_part is None
             or not compare("", expected, self._right[output], self._tolerance(expected)).passed
         ):
-            return None
-        return WrongLayer(self._compile_part, self._tolerance, self.run).of(self._model, part, self._right)
+            return None, []
+        search = WrongLayer(self._compile_part, self._tolerance, self.run)
+        return search.of(self._model, part, self._right), search.limits
 
     def _terms(self, expected: Array, part: Sequence[Node]) -> int:
         """Return the number of values that the reductions among these layers combine into one."""

@@ -163,6 +163,8 @@ class Report(Printed):
     """The comparisons with another IR."""
     refused: str = ""
     """The shapes that one side refuses although its declaration allows them, in a sentence; empty for none."""
+    limits: tuple[str, ...] = ()
+    """The layers that differ in the engine by one of its known limits alone, and how."""
     notes: tuple[str, ...] = ()
     """Further notes for the reader."""
     minimised: str = ""
@@ -271,6 +273,11 @@ class Report(Printed):
             return (
                 "outputs differ, but no single layer is wrong: the rounding of layers adds up; real inputs (--inputs) "
                 "show whether that matters"
+            )
+        if self._no_layer_is_wrong and self.limits:
+            return (
+                f"outputs differ in {self.engine} by a known limit of OpenVINO's CPU plug-in (docs/limits.md): "
+                f"{self.limits[0]}; no other layer is wrong from right inputs"
             )
         if self._no_layer_is_wrong:
             return (

@@ -187,6 +187,11 @@ class Sides:
                 f"{self.reference.name} computes {_first(comparison.defined)} otherwise than ONNX defines it: "
                 "the IR agrees with onnx's own evaluator"
             )
+        if comparison.limits:
+            self.notes.append(
+                f"{len(comparison.limits)} layers differ by known limits of OpenVINO's CPU plug-in (docs/limits.md): "
+                f"{comparison.limits[0]}"
+            )
         if comparison.bodies:
             self.notes.append(f"the bodies of {len(comparison.bodies)} layers were compared as a whole")
         more = " ..." if len(comparison.problems) > _PROBLEMS_SHOWN else ""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
+import converter
 from tests.engines import assert_close, converted, node_model, run_numpy, run_onnxruntime, run_openvino
 
 X = {"x": np.array([np.nan, -3, 0.5, 7], np.float32)}
@@ -33,3 +35,58 @@ def test_what_limits_lists(name: str, shape: list[Any], engine: str, request: py
     model = node_model(op_type, feeds, opset=13, constants=constants, attributes=attributes, shapes={"x": shape})
     run = run_numpy if engine == "numpy" else run_openvino
     assert_close(run(converted(model), feeds)[0], run_onnxruntime(model, feeds)[0])
+
+
+VERIFIED = {
+    # the operator before, which makes values that reach the limit, and the layer
+    "NaN in ReLU": ("Log", "Relu", "loses NaN"),
+    "NaN in Clamp": ("Log", "Clip", "loses NaN"),
+    "NaN in Maximum": ("Log", "Max", "loses NaN"),
+    "floats beyond int32 as int64": ("Exp", "Cast", "turns floats beyond int32 into -2^31"),
+}
+
+
+@pytest.mark.parametrize("name", VERIFIED)
+@pytest.mark.parametrize("shape", [[64], ["n"]], ids=["static", "dynamic"])
+@pytest.mark.parametrize("is_faulty", [False, True])
+def test_verify_tells_limits_from_faults(
+    name: str, shape: list[Any], is_faulty: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, op_type, text = VERIFIED[name]
+    _, _, constants, attributes = ROWS[name]
+    element = onnx.TensorProto.INT64 if op_type == "Cast" else onnx.TensorProto.FLOAT
+    nodes = [
+        onnx.helper.make_node(before, ["x"], ["l"]),
+        onnx.helper.make_node(op_type, ["l", *constants], ["y"], **attributes),
+    ]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
+        [onnx.helper.make_tensor_value_info("y", element, shape)],
+        [onnx.numpy_helper.from_array(value, key) for key, value in constants.items()],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=9)
+    values = np.linspace(-4, 40, 64, dtype=np.float32)
+    if is_faulty:  # the plug-in seems to return other numbers, too
+        _add_one_in(monkeypatch)
+    report = converter.verify(model, converter.convert_model(model), engine="openvino", inputs={"x": values})
+    assert report.verdict == "different"
+    if is_faulty:
+        assert "although its inputs are right" in report.reason
+    else:
+        assert report.limits
+        assert text in report.reason
+        assert report.first_fault is None
+
+
+def _add_one_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    from converter.equivalence import engines
+
+    openvino = engines._openvino
+
+    def wrong(*arguments: Any) -> Any:
+        engine = openvino(*arguments)
+        return replace(engine, run=lambda feeds: [value + value.dtype.type(1) for value in engine.run(feeds)])
+
+    monkeypatch.setattr(engines, "_openvino", wrong)
