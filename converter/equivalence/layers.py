@@ -426,7 +426,7 @@ class _Walk:
         exact, sources = exact_tensor(self._graph, name, exact_sources), _sources(part)
         if exact is None or not sources:
             return None
-        actual = [by_engine]
+        actual = [] if by_engine is None else [by_engine]
         try:
             if by_engine is None:
                 wide = in_float64(extract(self._model, sources, {output: "output"}))
