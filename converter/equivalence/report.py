@@ -246,8 +246,25 @@ class Report(Printed):
         return f"outputs agree, and {self.derivation.reason}"
 
     @property
+    def is_of_another_model(self) -> bool:
+        """True if the IR has nothing of the model: none of its values, and no output or layer that computes alike."""
+        has_values = self.account is not None and sum(self.account.values.values()) > 0
+        return (
+            has_values
+            and self.account is not None
+            and self.account.share == 0
+            and not any(comparison.passed for comparison in self.outputs)
+            and not any(layer.local.passed for layer in self.layers)
+        )
+
+    @property
     def _difference(self) -> str:
         """The reason why the sides differ; empty if they do not."""
+        if self.is_of_another_model:
+            return (
+                "the IR is of another model: it has none of the values of the file's weights, and no output or inner "
+                "tensor agrees"
+            )
         fault = self.first_fault
         wrong = [check for check in self.weights if not check.passed]
         outputs = any(not comparison.passed for comparison in self.outputs)

@@ -51,6 +51,9 @@ def draw_report(report: Report, console: Console) -> None:
     for row in (*report.outputs, *report.against):
         if row.errors is not None:
             console.print(f"errors of '{escape(row.name)}' against the result in float64: {row.errors.to_text()}")
+    if report.is_of_another_model:
+        _print_end(console, report)
+        return
     if report.weights:
         counts = ", ".join(f"{times} {name}" for name, times in report.weight_states.items())
         console.print(f"weights: {counts}")
@@ -64,6 +67,11 @@ def draw_report(report: Report, console: Console) -> None:
     _print_layers(console, report)
     for note in report.notes:
         console.print(f"note: {escape(note)}")
+    _print_end(console, report)
+
+
+def _print_end(console: Console, report: Report) -> None:
+    """Print the statement, the written part and the verdict of a report."""
     if report.attestation is not None:
         console.print("[red]the statement does not hold[/]:" if report.attestation else "the statement holds")
         for mismatch in report.attestation:

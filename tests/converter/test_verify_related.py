@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 
 import converter
 from converter.equivalence.required_values import RequiredValues
@@ -257,3 +258,34 @@ def test_the_caller_decides_what_indices_are() -> None:
     assert report.passed
     with pytest.raises(converter.VerificationError, match=r"indices|outside|bounds"):
         converter.verify(proto, converter.convert_model(proto), values={"indices": "90..99"})
+
+
+def layers_in_a_row(seed: int, count: int, operator: str, dims: str) -> onnx.ModelProto:
+    """Products with random weights, each before an activation."""
+    names = [f"{operator}{number}" for number in range(count)]
+    nodes = [
+        f"p{name} = MatMul ({before}, w{name})  {name} = {operator} (p{name})"
+        for before, name in zip(["x", *names], names)
+    ]
+    text = f"g (float[{dims}] x) => (float[{dims}] y) {{ {' '.join(nodes)} y = Identity ({names[-1]}) }}"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
+    rng = np.random.default_rng(seed)
+    weights = [(f"w{name}", rng.standard_normal((8, 8)).astype(np.float32)) for name in names]
+    model.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in weights)
+    return model
+
+
+@pytest.mark.parametrize("dims", ["n,8", "2,8"])
+def test_an_ir_of_another_model_gets_one_sentence(dims: str) -> None:
+    model, other = layers_in_a_row(1, 12, "Relu", dims), layers_in_a_row(2, 9, "Tanh", dims)
+    text = converter.verify(model, converter.convert_model(other)).to_text()
+    assert "different: the IR is of another model" in text
+    assert "folded" not in text
+    assert "first layer" not in text
+    # One weight in common is something in common.
+    other.graph.initializer[0].CopyFrom(
+        numpy_helper.from_array(numpy_helper.to_array(model.graph.initializer[0]), "wTanh0")
+    )
+    related = converter.verify(model, converter.convert_model(other))
+    assert related.verdict == "different"
+    assert not related.is_of_another_model
