@@ -74,8 +74,6 @@ def test_what_onnx_defines_decides_where_onnxruntime_differs(engine: str, tmp_pa
     path, xml = saved(tmp_path, [node], [20, 6], ones=np.ones(6), zeros=np.zeros(6))
     found = converter.verify(path, xml, engine=engine)
     assert found.verdict == "derived"
-    if engine == "openvino":  # of NumPy's layers the errors in float64 are compared before
-        assert any("computes 'y' otherwise than ONNX defines it" in note for note in found.notes)
     text = xml.read_text()
     assert text.count('eps="') == 1
     (tmp_path / "edited.xml").write_text(re.sub('eps="[^"]*"', 'eps="0.1"', text))
@@ -90,4 +88,3 @@ def test_the_definition_decides_for_each_of_the_inputs(tmp_path: Path) -> None:
     path, xml = saved(tmp_path, [node], [20, 6], ones=np.ones(6), bias=np.arange(6), zeros=np.zeros(6))
     report = converter.verify(path, xml, engine="openvino", stress=True)
     assert report.passed, report
-    assert any("computes 'y' otherwise than ONNX defines it" in note for note in report.notes)
