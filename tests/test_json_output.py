@@ -46,6 +46,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = a_model()
     onnx.save(model, folder / "model.onnx")
     onnx.save(model, folder / "other.onnx")
+    (folder / "out").mkdir()
     (folder / "cut.onnx").write_bytes(b"nothing of ONNX")
     bad = copy.deepcopy(model)
     bad.graph.node[0].op_type, bad.graph.node[1].op_type = "Nope", "Never"

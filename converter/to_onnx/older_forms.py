@@ -118,7 +118,7 @@ def _replace(ctx: Context, op_type: str, inputs: list[Value | None], values: dic
         if all(count.is_static for count in counts) and counts[0].value == 1 and x.shape.rank <= counts[1].value:
             single = ctx.emit("Reshape", x, ctx.constant([1] * counts[1].value))
             raise Replaced(ctx.emit("Tile", single, inputs[1]))
-    if op_type in ("Softmax", "LogSoftmax") and x is not None:
+    if op_type in ("Softmax", "LogSoftmax", "Hardmax") and x is not None:
         # Before opset 13 the dimensions behind the axis are normalized together with it.
         if not x.shape.has_rank:
             raise OpsetTooLow(13, f"{op_type} of data of unknown rank")

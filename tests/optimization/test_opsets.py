@@ -169,3 +169,19 @@ def test_a_branch_that_the_ir_cannot_carry(opset: int) -> None:
 def test_opsets_that_are_not_written(opset: object) -> None:
     with pytest.raises(ConversionError, match=f"a number from 7 to 28, but is {opset!r}"):
         converter.optimize(parse("g (float[2] x) => (float[2] y) { y = Relu(x) }"), opset=opset)
+
+
+@pytest.mark.parametrize("opset", [8, 11, 13])
+@pytest.mark.parametrize("source", [8, 11, 13])
+@pytest.mark.parametrize("axis", [0, 1, None])
+@pytest.mark.parametrize("dims", ["2,3,4", "a,b,c", "a,3,c"])
+def test_hardmax(dims: str, axis: int | None, source: int, opset: int) -> None:
+    """Along one dimension, or before opset 13 over all from the axis on; equal elements count as the first one."""
+    attribute = "" if axis is None else f"<axis = {axis}>"
+    text = f"g (float[{dims}] x) => (float[p,q,r] y) {{ y = Hardmax {attribute} (x) }}"
+    model = parse(text, source)
+    feeds = {"x": np.random.default_rng(0).integers(0, 3, (2, 3, 4)).astype(np.float32)}
+    result = converter.optimize(model, opset=opset).to_onnx()
+    assert "Hardmax" in operators(result.graph)
+    assert "Where" not in operators(result.graph)
+    np.testing.assert_array_equal(run(result, feeds)["y"], run(model, feeds)["y"])

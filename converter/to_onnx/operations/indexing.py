@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Union
 
-from converter.to_onnx import Context, Value, ir_op
+from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.compressed_weights import CompressedWeights, compressed_weights
 from converter.to_onnx.layers import concat, list_of, rank_of, reshape, scalar, squeeze, transpose, unsqueeze
 from converter.to_onnx.operator_rows import writes
 from converter.to_onnx.undone import before_wrap, pair_of
-from ir_runtime.graph import element_types
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import indexing as ir
+from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
+from ir_runtime.operations.movement import Squeeze1
+from ir_runtime.operations.sorting import TopK11
 
 _Gather = Union[ir.Gather1, ir.Gather7, ir.Gather8]
 
@@ -69,6 +72,42 @@ def gather_nd_5(ctx: Context, op: ir.GatherND5, x: Value, indices: Value) -> Val
         return gathered
     tail = ctx.emit("Slice", ctx.emit("Shape", gathered), ctx.constant([op.batch_dims]), ctx.constant([1 << 30]))
     return ctx.emit("Reshape", gathered, concat(ctx, [ctx.constant([-1]), tail], 0))
+
+
+@ir_idiom(ir.OneHot1)
+def hardmax(ctx: Context, op: ir.OneHot1) -> Value | None:
+    """Hardmax, where the index is that of the first greatest element and the depth the dimension that it is of"""
+    index, depth, on, off = ctx.node.inputs
+    best = index.node.inputs[0] if isinstance(index.node.op, Squeeze1) else index
+    top_k = best.node.op
+    if not isinstance(top_k, TopK11) or best.index != 1 or index is best:
+        return None
+    x, count = best.node.inputs
+    values = [value.type.constant for value in (count, on, off)]
+    if not x.shape.has_rank or any(value is None for value in values) or on.element_type is not x.element_type:
+        return None
+    axis = top_k.axis % x.shape.rank
+    is_first = top_k.mode == "max" and top_k.stable and [float(value.reshape(-1)[0]) for value in values] == [1, 1, 0]  # type: ignore[union-attr]
+    is_along = op.axis % x.shape.rank == axis and index.shape.has_rank and index.shape.rank == x.shape.rank - 1
+    return (
+        ctx.emit("Hardmax", ctx.value(x), axis=axis) if is_first and is_along and _is_length(depth, x, axis) else None
+    )
+
+
+def _is_length(value: Output, x: Output, axis: int) -> bool:
+    """True if a value is the dimension of ``x`` along the axis."""
+    constant = value.type.constant
+    if constant is not None:
+        return x.shape[axis].is_static and int(constant.reshape(-1)[0]) == x.shape[axis].value
+    if not isinstance(value.node.op, (ir.Gather1, ir.Gather7, ir.Gather8)):
+        return False
+    shape, position = value.node.inputs[0].node, value.node.inputs[1].type.constant
+    return (
+        isinstance(shape.op, (ShapeOf1, ShapeOf3))
+        and shape.inputs[0] is x
+        and position is not None
+        and int(position.reshape(-1)[0]) % x.shape.rank == axis
+    )
 
 
 @ir_op(ir.OneHot1, ir.OneHot16)
