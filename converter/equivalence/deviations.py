@@ -30,7 +30,6 @@ _DEVIATIONS = {
     "TreeEnsembleRegressor": _Deviation(
         "post_transform", "NONE", {"LOGISTIC": "Sigmoid", "SOFTMAX": "Softmax"}, "n_targets", "onnxruntime#26596"
     ),
-    "TreeEnsemble": _Deviation("post_transform", 0, {2: "Sigmoid", 1: "Softmax"}, "n_targets", "onnxruntime#26596"),
 }
 
 
