@@ -19,9 +19,12 @@ from converter.equivalence.exact import ExactModel
 from ir_runtime.execution.wide_floats import in_float64
 from ir_runtime.graph.model import Model
 from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.elementwise import Add1
 from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.rewriting import Builder, UniqueNames
 from tests.converter.test_command_options import onnx2ir
 from tests.engines import run_onnxruntime
+from tests.optimization.models import parse
 from tests.test_json_output import check
 
 F32 = np.float32
@@ -381,3 +384,32 @@ def test_sizes_are_not_rounded_at_random() -> None:
     exact = ExactModel(proto, {})
     feeds = {"x": np.random.default_rng(0).uniform(0, 1, (2, 3, 48, 64)).astype(F32)}
     assert [exact.run_with_rounding(feeds, seed)["y"].shape for seed in range(4)] == [(2, 20, 6)] * 4
+
+
+RESIZE = """r (uint8[1,3,60,70] x) => (uint8[a,b,c,d] y) <float[4] s = {1.0, 1.0, 1.7, 2.2}> {
+    y = Resize <mode="linear"> (x, , s) }"""
+HALVES = """h (float[n] x) => (int32[n] y) <float ten = {10.0}, float half = {0.5}> {
+    t = Mul (x, ten) r = Round (t) p = Mul (r, half) y = Cast <to = 6> (p) }"""
+
+
+@pytest.mark.parametrize(
+    "text, shift, verdict",
+    [
+        (RESIZE, None, "derived"),
+        (RESIZE, -1.0, "different"),
+        (RESIZE, -1e-3, "different"),
+        (HALVES, None, "derived"),
+        (HALVES, -1e-6, "different"),
+    ],
+)
+@pytest.mark.parametrize("engine", ["numpy", "openvino"])
+def test_real_numbers_at_ties_become_either_integer(text: str, shift: float | None, verdict: str, engine: str) -> None:
+    """187.99999 and 188 become different integers; halves are exact in float32, so that theirs may not."""
+    source = parse(text)
+    model = converter.convert_model(source)
+    (convert,) = (n for n in model.nodes() if n.op.type == "Convert" and n.outputs[0].element_type.is_integral)
+    if shift is not None:
+        builder = Builder(UniqueNames(model))
+        moved = builder.emit(Add1(), convert.inputs[0], builder.constant(np.float32(shift), "f32"))
+        convert.replace_inputs([moved])
+    assert converter.verify(source, model, engine=engine).verdict == verdict
