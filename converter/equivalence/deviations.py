@@ -31,6 +31,13 @@ _DEVIATIONS = {
         "post_transform", "NONE", {"LOGISTIC": "Sigmoid", "SOFTMAX": "Softmax"}, "n_targets", "onnxruntime#26596"
     ),
 }
+_REFUSALS = ("batch_size must be 1 when sequence_length > 1 and past context is given",)
+"""Errors of onnxruntime's kernels about inputs that the operators allow: GroupQueryAttention."""
+
+
+def is_known_refusal(error: str) -> bool:
+    """True if onnxruntime refuses inputs that the operator's specification allows."""
+    return any(refusal in error for refusal in _REFUSALS)
 
 
 def deviation_of(node: NodeProto | ReadNode) -> str:

@@ -147,6 +147,19 @@ _RATIOS = {"Dropout": 1}
 """Operators and the input that is a ratio, which is below 1."""
 _LENGTHS = {"LSTM": 4, "GRU": 4, "RNN": 4}
 _CHANNELS = (1, 3, 4)
+_TOTALS = {"GroupQueryAttention": ({5: -1, 6: 0}, [(3, 2), (0, 1)])}
+"""Operators with inputs that are a sum of dimensions: what is added to it by position of the input, then input and axis
+of each dimension."""
+
+
+def totals_of(graph: OnnxGraph) -> dict[str, tuple[int, list[tuple[str, int]]]]:
+    """Return the inputs that must be a sum of dimensions by name: what is added to it, tensors and axes."""
+    totals: dict[str, tuple[int, list[tuple[str, int]]]] = {}
+    for node in graph.nodes:
+        added, dimensions = _TOTALS.get(node.op_type, ({}, []))
+        tensors = [(node.input[position], axis) for position, axis in dimensions if node.input[position]]
+        totals.update((node.input[position], (number, tensors)) for position, number in added.items())
+    return totals
 
 
 def values_of(graph: OnnxGraph) -> dict[str, Values]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from converter.equivalence.deviations import deviation_of
+from converter.equivalence.deviations import deviation_of, is_known_refusal
 from converter.equivalence.dimensions import ShapeCandidates
 from converter.equivalence.engines import Engine, engine_for
-from converter.equivalence.input_values import Values, values_of
+from converter.equivalence.input_values import Values, totals_of, values_of
 from converter.equivalence.layers import Compared, compare_layers
 from converter.equivalence.minimise import minimise
 from converter.equivalence.onnx_graph import OnnxGraph, typed
@@ -105,6 +105,14 @@ class Reference(ABC):
     def values(self) -> Mapping[str, Values]:
         """What the inputs are filled with, by name, where the graph shows it."""
         return {}
+
+    def totals(self) -> Mapping[str, tuple[int, list[tuple[str, int]]]]:
+        """Return the inputs that must be a sum of dimensions: what is added to it, tensors and axes."""
+        return {}
+
+    def is_limited(self, refusal: str) -> bool:
+        """True if what runs the reference refuses sizes that its operators specify."""
+        return False
 
     @property
     def notes(self) -> Sequence[str]:
@@ -219,6 +227,12 @@ class OnnxReference(Reference):
 
     def values(self) -> Mapping[str, Values]:
         return values_of(self.graph)
+
+    def totals(self) -> Mapping[str, tuple[int, list[tuple[str, int]]]]:
+        return totals_of(self.graph)
+
+    def is_limited(self, refusal: str) -> bool:
+        return is_known_refusal(refusal)
 
     def candidates(self, ports: Sequence[Port], names: Mapping[str, str], masks: Collection[str]) -> ShapeCandidates:
         return ShapeCandidates(ports, self.graph, names, masks)

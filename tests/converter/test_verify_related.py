@@ -11,6 +11,7 @@ import converter
 from converter.equivalence.required_values import RequiredValues
 from ir_runtime.graph.operation import Required
 from tests.converter.test_verify_inputs import F32, I64, model, node
+from tests.optimization.models import parse
 
 ROWS = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
 
@@ -289,3 +290,24 @@ def test_an_ir_of_another_model_gets_one_sentence(dims: str) -> None:
     related = converter.verify(model, converter.convert_model(other))
     assert related.verdict == "different"
     assert not related.is_of_another_model
+
+
+GQA = """g (float[{b},{s},64] q, float[{b},{s},32] k, float[{b},{s},32] v, float[{b},2,{p},16] pk, float[{b},2,{p},16] pv,
+    int32[{b}] lengths, int32 total, float[16,8] cos, float[16,8] sin)
+    => (float[a1,a2,a3] y, float[b1,b2,b3,b4] ok, float[c1,c2,c3,c4] ov) {{
+    i = Mul (k, k)
+    y, ok, ov = com.microsoft.GroupQueryAttention <kv_num_heads = 2, num_heads = 4, do_rotary = {rotary}>
+        (q, i, v, pk, pv, lengths, total{tables}) }}"""
+
+
+@pytest.mark.parametrize("b, s, p", [("b", "s", "p"), (1, 3, 4), (2, 1, "p"), ("b", 1, 5)])
+@pytest.mark.parametrize("rotary", [0, 1])
+def test_lengths_of_a_cache_are_sums_of_dimensions(b: object, s: object, p: object, rotary: int) -> None:
+    """onnxruntime refuses several sequences of several tokens beside a cache, which is no difference."""
+    tables = ", cos, sin" if rotary else ""
+    proto = parse(GQA.format(b=b, s=s, p=p, rotary=rotary, tables=tables), header=', "com.microsoft" : 1')
+    if not rotary:
+        del proto.graph.input[7:]
+    report = converter.verify(proto, converter.convert_model(proto), samples=3)
+    assert report.verdict == "derived", report.reason
+    assert report.inputs["pk"][2] > 0
