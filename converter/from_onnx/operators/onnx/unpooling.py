@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-
-import numpy as np
 
 from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import movement, padding, patches, scatter, slicing
-from ir_runtime.operations.windows import Window
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
-from ir_runtime.rewriting.shape_layers import as_i64, as_list, concat_lists, dim_of, part_of, shape_of
+from ir_runtime.rewriting.shape_layers import arange, as_i64, as_list, concat_lists, dim_of, part_of, shape_of
 
 
 def _listed(ctx: Context, name: str, values: Sequence[int] | None, count: int, default: int, least: int) -> list[int]:
@@ -118,36 +114,35 @@ def col2im(
 def _many_dimensions(
     ctx: Context, data: Output, image: Output, block: Output, steps: list[int], gaps: list[int], cuts: list[int]
 ) -> Output:
-    """Every element added to its place in the padded, flattened image."""
-    dimensions_ = [int(n) for n in ctx.known(image, "the dimensions of an image of more than two dimensions")]
-    kernel = [int(n) for n in ctx.known(block, "the dimensions of a block of more than two dimensions")]
-    spatial = len(dimensions_)
+    """Every element added to its index in the padded, flattened image."""
+    spatial, channels = len(steps), data.shape[1]
+    if block.node.op.data is not None and channels.is_static and channels.value % block.node.op.data.array().prod():
+        raise ctx.invalid(f"data of the shape {data.shape} are no blocks of {block.node.op.data.array().tolist()}")
     begin, end = cuts[:spatial], cuts[spatial:]
-    windows = [Window(k, s, d, b, e) for k, s, d, b, e in zip(kernel, steps, gaps, begin, end)]
-    counts = [window.count(n) for window, n in zip(windows, dimensions_)]
-    padded = [n + b + e for n, b, e in zip(dimensions_, begin, end)]
-    places = np.zeros([1] * (2 * spatial), np.int64)
-    for i, window in enumerate(windows):
-        line = np.arange(kernel[i])[:, None] * window.dilation + np.arange(counts[i]) * window.stride
-        shape = [1] * (2 * spatial)
-        shape[i], shape[spatial + i] = line.shape
-        places = places + (line * math.prod(padded[i + 1 :])).reshape(shape)
-    rows, columns = math.prod(kernel), math.prod(counts)
-    declared, batch = ctx.declared(data).shape, dim_of(ctx, data, 0)
-    channels = declared[1]
-    if channels.is_static and (channels.value % rows or not declared[2].contains(columns)):
-        raise ctx.invalid(f"data of the shape {declared} are no blocks of {kernel} of an image of {dimensions_}")
-    flat = ctx.emit(movement.Reshape1(special_zero=False), data, ctx.constant([-1, rows * columns]))
-    several = dim_of(ctx, flat, 0)
-    indices = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(places.reshape(1, -1)), shape_of(ctx, flat))
-    blank = concat_lists(ctx, [several, ctx.constant(math.prod(padded))])
+    padded = layers.add(ctx, image, ctx.constant([b + e for b, e in zip(begin, end)]))
+    indices, volume, block_size = ctx.constant(0), ctx.constant(1), ctx.constant(1)
+    for i in reversed(range(spatial)):
+        size, kernel = layers.take(ctx, padded, i, 0), layers.take(ctx, block, i, 0)
+        reach = layers.multiply(ctx, layers.subtract(ctx, kernel, ctx.constant(1)), ctx.constant(gaps[i]))
+        room = layers.subtract(ctx, layers.subtract(ctx, size, reach), ctx.constant(1))
+        count = layers.add(ctx, layers.truncated_quotient(ctx, room, ctx.constant(steps[i])), ctx.constant(1))
+        for length, step, axis in ((kernel, gaps[i], i), (count, steps[i], spatial + i)):
+            line = layers.multiply(ctx, arange(ctx, length), layers.multiply(ctx, volume, ctx.constant(step)))
+            indices = layers.add(ctx, indices, layers.unsqueeze(ctx, line, *(set(range(2 * spatial)) - {axis})))
+            block_size = layers.multiply(ctx, block_size, length)
+        volume = layers.multiply(ctx, volume, size)
+    by_block = concat_lists(ctx, [ctx.constant(-1), block_size])
+    flat = ctx.emit(movement.Reshape1(special_zero=False), data, by_block)
+    row = ctx.emit(movement.Reshape1(special_zero=False), indices, ctx.constant([1, -1]))
+    targets = ctx.emit(movement.Broadcast3(mode="numpy"), row, shape_of(ctx, flat))
+    blank = concat_lists(ctx, [dim_of(ctx, flat, 0), volume])
     zeros = ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(0, data), blank)
     op = scatter.ScatterElementsUpdate12(reduction="sum", use_init_val=True)
-    summed = ctx.emit(op, zeros, indices, flat, ctx.constant(1))
-    whole = concat_lists(ctx, [batch, ctx.constant([-1, *padded])])
+    summed = ctx.emit(op, zeros, targets, flat, ctx.constant(1))
+    whole = concat_lists(ctx, [dim_of(ctx, data, 0), ctx.constant(-1), padded])
     reshaped = ctx.emit(movement.Reshape1(special_zero=False), summed, whole)
     if not any(cuts):
         return reshaped
-    axes = ctx.constant(list(range(2, 2 + spatial)))
-    stops = ctx.constant([b + n for b, n in zip(begin, dimensions_)])
-    return ctx.emit(slicing.Slice8(), reshaped, ctx.constant(begin), stops, ctx.constant([1] * spatial), axes)
+    axes, starts = ctx.constant(list(range(2, 2 + spatial))), ctx.constant(begin)
+    stops = layers.add(ctx, image, starts)
+    return ctx.emit(slicing.Slice8(), reshaped, starts, stops, ctx.constant([1] * spatial), axes)
