@@ -24,7 +24,7 @@ from ir_runtime.graph.node import Edits
 from ir_runtime.lazy import import_modules_of
 from ir_runtime.rewriting.checks import Checks
 from tests import random_data, routes, selection
-from tests.runtimes import check
+from tests.runtimes import batches, check
 
 os.environ["CI"] = "true"  # OpenVINO sends no telemetry then: seven processes for each convert_model
 
@@ -131,6 +131,10 @@ def _chosen(items: list[pytest.Item]) -> set[pytest.Item]:
         elif not rows[0].get_closest_marker("full"):
             chosen.update(selection.choose(rows, seconds.get(name, selection.USUAL)))
     return chosen
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    batches.plan(session.items)
 
 
 @pytest.hookimpl(optionalhook=True)

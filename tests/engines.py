@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,16 @@ from ir_runtime.graph.element_types import (
 )
 
 ENGINES = ("numpy", "openvino")
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Log nothing: the warnings of a conversion were shown by the first one."""
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def node_model(
@@ -243,11 +254,8 @@ def check_node(
     names = output_names(model)[: len(wanted)]
     ir = converted(model)
     runs = [(engine, engine, ir) for engine in engines]
-    logging.disable()  # the warnings were shown before
-    try:
+    with silence():
         plain = converted(model, "any") if "numpy" in engines else ir
-    finally:
-        logging.disable(logging.NOTSET)
     if plain != ir:
         runs.append(("numpy, plain", "numpy", plain))
 

@@ -393,7 +393,7 @@ HALVES = """h (float[n] x) => (int32[n] y) <float ten = {10.0}, float half = {0.
 
 
 @pytest.mark.parametrize(
-    "text, shift, verdict",
+    ("text", "shift", "verdict"),
     [
         (RESIZE, None, "derived"),
         (RESIZE, -1.0, "different"),

@@ -300,7 +300,7 @@ GQA = """g (float[{b},{s},64] q, float[{b},{s},32] k, float[{b},{s},32] v, float
         (q, i, v, pk, pv, lengths, total{tables}) }}"""
 
 
-@pytest.mark.parametrize("b, s, p", [("b", "s", "p"), (1, 3, 4), (2, 1, "p"), ("b", 1, 5)])
+@pytest.mark.parametrize(("b", "s", "p"), [("b", "s", "p"), (1, 3, 4), (2, 1, "p"), ("b", 1, 5)])
 @pytest.mark.parametrize("rotary", [0, 1])
 def test_lengths_of_a_cache_are_sums_of_dimensions(b: object, s: object, p: object, rotary: int) -> None:
     """onnxruntime refuses several sequences of several tokens beside a cache, which is no difference."""

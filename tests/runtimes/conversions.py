@@ -8,7 +8,6 @@ import numpy as np
 
 import converter
 import ir_runtime
-from tests.engines import run
 from tests.runtimes.work import Outputs, Work, in_numpy
 
 
@@ -24,12 +23,12 @@ def plain(work: Work) -> Outputs:
 
 def openvino(work: Work) -> Outputs:
     """The IR in the CPU plug-in."""
-    return dict(zip(work.names, run("openvino", work.ir, work.feeds, work.names)))
+    return work.in_openvino("ir")
 
 
 def openvino_of_open_dimensions(work: Work) -> Outputs:
     """The IR of the model with open dimensions in the CPU plug-in."""
-    return dict(zip(work.names, run("openvino", work.opened_ir, work.feeds, work.names)))
+    return work.in_openvino("opened_ir")
 
 
 def opened(work: Work) -> Outputs:
