@@ -27,23 +27,36 @@ class Run:
     ir: tuple[bytes, bytes]
     feeds: Mapping[str, Any]
     names: Sequence[str]
+    shapes: Mapping[str, Sequence[int]] | None = None
+    """Shapes that the inputs get first."""
+
+    def model(self) -> openvino.Model:
+        xml, weights = self.ir
+        model = core().read_model(xml, weights) if weights else core().read_model(xml)
+        if self.shapes is not None:
+            model.reshape({name: openvino.PartialShape(list(shape)) for name, shape in self.shapes.items()})
+        return model
 
 
 class Batches:
     """What the plug-in computes for rows, by the ids of their items.
 
-    ``prepare`` returns the runs of a row by a name of the caller's; rows for which it raises are run alone.
+    ``prepare`` returns the runs of a row by names of the caller's, from the values of the test's parameters; rows for
+    which it raises are run alone.
     """
 
-    def __init__(self, prepare: Callable[[str], Mapping[str, Run]]) -> None:
+    def __init__(self, prepare: Callable[..., Mapping[str, Run]]) -> None:
         self._prepare = prepare
+        self._parameters: dict[str, Mapping[str, Any]] = {}
         self._batch_of: dict[str, Sequence[str]] = {}
         self._results: dict[str, dict[str, list[Any]]] = {}
 
-    def plan(self, rows: Sequence[str]) -> None:
-        """Form batches of rows that run in this order."""
-        for start in range(0, len(rows), SIZE):
-            batch = rows[start : start + SIZE]
+    def plan(self, rows: Mapping[str, Mapping[str, Any]]) -> None:
+        """Form batches of rows that run in this order: the values of the test's parameters by the ids of items."""
+        self._parameters.update(rows)
+        names = list(rows)
+        for start in range(0, len(names), SIZE):
+            batch = names[start : start + SIZE]
             self._batch_of.update(dict.fromkeys(batch, batch))
 
     def take(self, row: str) -> dict[str, list[Any]]:
@@ -58,7 +71,8 @@ class Batches:
             del self._batch_of[row]
             try:
                 with silence():
-                    runs.update(((row, name), run) for name, run in self._prepare(row).items())
+                    prepared = self._prepare(**self._parameters.pop(row))
+                runs.update(((row, name), run) for name, run in prepared.items())
             except Exception:  # its own test shows what is wrong with it
                 continue
         for (row, name), outputs in zip(runs, run_together(list(runs.values()))):
@@ -78,7 +92,7 @@ def run_together(runs: Sequence[Run]) -> list[list[Any] | None]:
 
 
 def _merged(runs: Sequence[Run]) -> Iterable[list[Any]]:
-    models = [core().read_model(*run.ir) if run.ir[1] else core().read_model(run.ir[0]) for run in runs]
+    models = [run.model() for run in runs]
     parts = ("get_results", "get_sinks", "get_parameters")
     results, sinks, parameters = ([part for model in models for part in getattr(model, name)()] for name in parts)
     request = core().compile_model(openvino.Model(results, sinks, parameters, "rows"), "CPU", EXACT)
@@ -98,11 +112,12 @@ def _merged(runs: Sequence[Run]) -> Iterable[list[Any]]:
 
 
 def plan(items: Sequence[pytest.Item]) -> None:
-    """Form the batches of tests that are marked ``batches(Batches)``, whose ids are the names of their rows."""
-    rows: dict[int, tuple[Batches, list[str]]] = {}
+    """Form the batches of tests that are marked ``batches(Batches)``."""
+    planned: dict[Batches, dict[str, Mapping[str, Any]]] = {}
     for item in items:
         mark = item.get_closest_marker("batches")
         if mark is not None:
-            rows.setdefault(id(mark.args[0]), (mark.args[0], []))[1].append(item.callspec.id)  # type: ignore[attr-defined]
-    for batches, ids in rows.values():
-        batches.plan(ids)
+            spec = item.callspec  # type: ignore[attr-defined]
+            planned.setdefault(mark.args[0], {})[spec.id] = spec.params
+    for batches, rows in planned.items():
+        batches.plan(rows)

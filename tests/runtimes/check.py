@@ -16,7 +16,6 @@ import converter
 import ir_runtime
 from tests.engines import silence
 from tests.rows.row import Row
-from tests.rows.table import table
 from tests.runtimes import conversions, exports
 from tests.runtimes.batches import Batches, Run
 from tests.runtimes.work import Runtime, Work
@@ -73,20 +72,14 @@ _works: dict[str, Work] = {}
 """The rows of the batch that ran last, until they are checked."""
 
 
-def _prepare(name: str) -> dict[str, Run]:
+def _prepare(row: Row) -> dict[str, Run]:
     """Return the runs of a row in OpenVINO; those that are known to fail are run alone."""
-    row = _rows()[name]
     runtimes = {"ir": "openvino", "opened_ir": "openvino of open dimensions"}
     if row.refused:
         return {}
-    work = _works[name] = Work(row)
-    kept = [attribute for attribute, runtime in runtimes.items() if not reason_of(runtime, name)]
+    work = _works[row.name] = Work(row)
+    kept = [attribute for attribute, runtime in runtimes.items() if not reason_of(runtime, row.name)]
     return {attribute: Run(getattr(work, attribute), work.feeds, work.names) for attribute in kept}
-
-
-@functools.cache
-def _rows() -> Mapping[str, Row]:
-    return {row.name: row for row in table()}
 
 
 BATCHES = Batches(_prepare)

@@ -21,6 +21,7 @@ from onnx.reference import ReferenceEvaluator
 import converter
 import ir_runtime
 from tests.engines import ENGINES, assert_close, check_node, core, output_names, run_compiled, run_onnxruntime
+from tests.runtimes.batches import Run, run_together
 from tests.suite.node_suite import Case, as_array, difference
 
 Shapes = dict[str, list[int]]
@@ -175,13 +176,17 @@ def outcomes(case: Case, *, importer: bool = False) -> Iterator[tuple[Reshaping,
         return
     runs: dict[str, Callable[[Reshaping], list[Any]]] = {}
     refused = ""
+    together: list[list[Any] | None] = [None for _ in found]
     try:
         written = ir_runtime.model_to_bytes(converter.convert_model(case.model))
         runs = {"numpy": partial(in_numpy, written), "openvino": partial(in_openvino, written)}
+        together = run_together([Run(written, one.feeds, one.names or (), one.shapes) for one in found])
     except Exception as error:
         refused = f"not converted: {error}"
     if importer:
         runs["importer"] = partial(of_importer, case.model)
-    for one in found:
-        verdicts = {name: verdict(partial(run, one), one.expected) for name, run in runs.items()}
+    for one, outputs in zip(found, together):
+        is_right = outputs is not None and verdict(partial(list, outputs), one.expected) == "right"
+        known = {"openvino": "right"} if is_right else {}
+        verdicts = {name: known.get(name) or verdict(partial(run, one), one.expected) for name, run in runs.items()}
         yield one, {**(dict.fromkeys(ENGINES, refused) if refused else {}), **verdicts}

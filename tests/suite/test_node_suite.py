@@ -14,6 +14,7 @@ import pytest
 from tests.engines import ENGINES, output_names
 from tests.routes import check_routes
 from tests.suite.node_suite import (
+    BATCHES,
     PROCESSOR_DEPENDENT,
     Case,
     as_array,
@@ -36,6 +37,7 @@ def test_every_known_failure_is_a_case() -> None:
     assert {case for case, _ in [*known_failures(), *PROCESSOR_DEPENDENT]} <= {case.name for case in CASES}
 
 
+@pytest.mark.batches(BATCHES)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_case(case: Case) -> None:
     found = outcome(case)
@@ -45,6 +47,8 @@ def test_case(case: Case) -> None:
         reason = known_failures().get((case.name, engine))
         if reason is None:
             assert found[engine] == "", f"{engine}: {found[engine]}"
+        elif reason.startswith("random numbers"):  # a few of them may be the stored ones
+            assert found[engine] == "" or "values differ" in found[engine], f"{engine}: {found[engine]}"
         else:
             assert found[engine] != "", f"{engine} passes, but is listed as failing: {reason}"
     if (case.name, "numpy") not in known_failures():
