@@ -1,0 +1,175 @@
+"""ONNX's movement operators, against NumPy, the specification's formulas and onnxruntime."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from tests.rows.row import const, each, graphs, rows
+
+X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+ONES = X[:1, :, :1]
+SIX = np.arange(12, dtype=np.float32).reshape(2, 6)
+SPACE = np.arange(2 * 8 * 2 * 3, dtype=np.float32).reshape(2, 8, 2, 3)
+OPEN = {"x": ["a", None, "c"]}
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+
+
+def known_or_not(*values: list[int]) -> Any:
+    """Each list as an initializer, and as an input."""
+    return each(*(kind(ints(*value)) for kind in (const, np.asarray) for value in values))
+
+
+def each_axes(kind: Any, *axes: list[int]) -> Any:
+    return each(*({"axes": kind(item)} for item in axes))
+
+
+def split(opset: int, lengths: list[int] | None, count: int) -> dict[str, Any]:
+    """The arguments by which an opset states how to split."""
+    if lengths is None:
+        return {"num_outputs": count} if opset >= 18 else {}
+    return {"split": lengths if opset < 13 else const(lengths)}
+
+
+def depth_to_space(x: np.ndarray, mode: str = "DCR") -> np.ndarray:
+    """The formula in ONNX's specification for blocks of two."""
+    b, c, h, w = x.shape
+    if mode == "DCR":
+        parts = x.reshape(b, 2, 2, c // 4, h, w).transpose(0, 3, 4, 1, 5, 2)
+    else:
+        parts = x.reshape(b, c // 4, 2, 2, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return parts.reshape(b, c // 4, h * 2, w * 2)
+
+
+def tiled(x: np.ndarray, r: np.ndarray) -> np.ndarray:
+    return np.tile(x, r)
+
+
+def flattened(x: np.ndarray, axis: int = 1) -> np.ndarray:
+    return x.reshape(int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:])))
+
+
+def squeezed(x: np.ndarray, axes: Any = None) -> np.ndarray:
+    return np.squeeze(x, None if axes is None else tuple(axes))
+
+
+def unsqueezed(x: np.ndarray, axes: Any) -> np.ndarray:
+    return np.expand_dims(x, tuple(axes))
+
+
+TILE = "g (float[b, {}] x) => ({}) {{ {} }}"
+POOL = "{} = MaxPool <kernel_shape = {}> ({})  "
+ROWS = [
+    *rows("Reshape", each(5, 13, 14, 19, 21, 23), x=X, s=const(each([4, 6], [-1], [0, -1], [0, 0, 2, 2], [2, 0, 4]))),
+    *rows("Reshape", each(5, 13, 14, 19, 21, 23), x=X[:1, :1, :1], s=const([], np.int64)),
+    *rows("Reshape", each(5, 13, 14, 19, 21, 23), x=X[:0], s=const([0, 12])),
+    *rows("Reshape", 1, x=X, shape=[0, -1, 2], expect=X.reshape(2, 6, 2)),
+    *rows("Reshape", 14, x=X, s=const(each([-1, 4], [6, 4], [0, 0, -1]))),
+    *rows("Reshape", 14, label="allowzero", x=numbers(0, 3, 4), s=const([3, 0, 5]), allowzero=1),
+    *rows("Reshape", 14, label="at_execution", x=X, s=ints(0, -1, 2), dims=each(None, OPEN)),
+    *rows("Flatten", each(1, 9, 11, 13, 21, 25), x=X, axis=each(0, 1, 2, 3), expect=flattened,
+          dims=each(None, {"x": ["a", 3, 4]}, {"x": [2, 3, "c"]})),
+    *rows("Flatten", 13, x=X, axis=each(-1, -3)),
+    *rows("Flatten", 13, label="of_nothing", expect=flattened, x=each(*(numbers(*shape) for shape in (
+        (0, 3), (2, 0, 3), (3, 0), (2, 3, 0, 4), (0, 3, 2, 4), (2, 0, 3, 4), (0, 3, 0, 4))))),
+    *rows("Flatten", 13, label="unknown_rank", x=X, axis=2, dims={"x": None}, expect=flattened),
+    *rows("Transpose", each(1, 13, 21, 24), x=X, expect=lambda x, perm=None: np.transpose(x, perm),
+          also=each({}, {"perm": [2, 0, 1]}, {"perm": [0, 1, 2]})),
+    *rows("Squeeze", each(1, 11), x=ONES, also=each_axes(list, [0], [-1], [0, 2], [2, -3]), expect=squeezed),
+    *rows("Squeeze", each(13, 21, 25), x=ONES, also=each_axes(const, [0], [-1], [0, 2], [2, -3]), expect=squeezed),
+    *rows("Squeeze", each(1, 11, 13, 21, 25), label="everything", x=ONES, expect=squeezed),
+    # An empty list is none to onnxruntime, as an attribute without entries is.
+    *graphs("g (float[1, 3, 1] x) => (y) { y = Squeeze <axes: ints = []> (x) }", x=ONES, opset=each(10, 11),
+            label="Squeeze_everything_by_empty_axes"),
+    *rows("Squeeze", each(13, 21), label="everything_by_empty_axes", x=ONES, axes=const([], np.int64)),
+    *rows("Squeeze", each(13, 21), label="everything_by_empty_axes_at_execution", x=ONES, axes=ints()),
+    *rows("Squeeze", 13, label="at_execution", x=ONES, axes=ints(-1, 0), dims=each(None, OPEN)),
+    # The declared rank of an output tells what is squeezed.
+    *(row for label, inputs, outputs, nodes, feeds in (
+        ("own_output", "float[n, 1, 4] x", "float[a, 4] y", "y = Squeeze (x)", {"x": numbers(3, 1, 4)}),
+        ("what_follows", "float[n, 1, 4] x", "float[a, 4] y", "t = Squeeze (x) y = Relu (t)", {"x": numbers(3, 1, 4)}),
+        ("product", "float[n, 4, 1, 1] x, float[4, 3] w", "float[n, 3] y", "t = Squeeze (x) y = MatMul (t, w)",
+         {"x": numbers(2, 4, 1, 1), "w": numbers(4, 3)}),
+        ("ones", "float[n, 1, 4] x", "float[a] y", "t = Squeeze (x) y = Relu (t)", {"x": numbers(1, 1, 4)}),
+        ("second_reader", "float[n, 1, 4] x", "float[n, 4] y, z", "t = Squeeze (x) y = Relu (t) z = Neg (t)",
+         {"x": numbers(3, 1, 4)}),
+        ("two", "float[n, 1, 4] x", "float[a, 4] y, float[b, 4] z",
+         "t = Squeeze (x) y = Relu (t) s = Squeeze (x) z = Neg (s)", {"x": numbers(3, 1, 4)}),
+    ) for row in graphs(f"g ({inputs}) => ({outputs}) {{ {nodes} }}", label=f"Squeeze_declared_rank_{label}", opset=13,
+                        **feeds)),
+    *rows("Unsqueeze", each(1, 11), x=X, also=each_axes(list, [0], [-1], [1, 3], [0, -1, 2]), expect=unsqueezed),
+    *rows("Unsqueeze", each(13, 21, 25), x=X, also=each_axes(const, [0], [-1], [1, 3], [0, -1, 2]), expect=unsqueezed),
+    # PyTorch's GroupNorm of data without dimensions in space; OpenVINO's reader refuses such a layer.
+    *rows("Unsqueeze", each(13, 25), label="no_axes", x=X, axes=const([], np.int64), expect=X),
+    *rows("Unsqueeze", 13, label="at_execution", x=each(X, np.array(5, "f4")), axes=ints(1, 0), expect=unsqueezed),
+    *rows("Concat", each(1, 4, 11, 13), a=X, b=X[:, :1] + 100, c=X[:, :0], axis=1,
+          expect=lambda a, b, c: np.concatenate([a, b, c], 1)),
+    *rows("Concat", 1, a=X, b=X, expect=np.concatenate([X, X], 1)),
+    *rows("Concat", 13, a=X, b=X, axis=each(0, -1), dims={"a": ["n", None, 4], "b": ["n", 3, "k"]}),
+    *(row for lengths, axis, count in ((None, 1, 3), ([1, 3, 2], 1, 3), ([0, 6], -1, 2), ([2], 0, 1), (None, 0, 2))
+      for opset in (1, 2, 11, 13, 18)
+      for row in rows("Split", opset, x=SIX, axis=axis, outputs=count, **split(opset, lengths, count),
+                      expect=np.split(SIX, count if lengths is None else np.cumsum(lengths)[:-1], axis))),
+    *(row for count in (4, 5)
+      for row in rows("Split", 18, label="uneven", x=numbers(2, 14), axis=1, num_outputs=count, outputs=count)),
+    *(row for count in (1, 3, 1 << 40, -(1 << 40))
+      for row in rows("Split", 18, x=SIX, axis=1, num_outputs=count, outputs=2,
+                      refused=f"num_outputs is {count}, but the node has 2 outputs")),
+    *rows("Split", 13, label="lengths_at_execution", x=SIX, s=ints(1, 4, 1), axis=1, outputs=3,
+          dims=each(None, {"x": ["n", "m"]})),
+    *(row for shape, target in (((3, 1), [2, 3, 4]), ((3, 4), [1]), ((3, 4), [3, 1]), ((3, 1), [0]), ((), [2, 2]),
+                                ((1, 3), [0, 3]), ((1, 4), [2, 0, 1]), ((0, 1), [1, 0]))
+      for label, s, dims in (("of_nothing" if 0 in shape else "", const(target), None),
+                             ("at_execution", ints(*target), {"x": [None] * len(shape)}))
+      for row in rows("Expand", each(8, 13), label=label, x=numbers(*shape), s=s, dims=dims,
+                      expect=numbers(*shape) + np.zeros(target, np.float32))),
+    *rows("Tile", 13, label="partly_known", expect=tiled, also=each(*(
+        {"x": numbers(*shape), "r": const(repeats), "dims": {"x": [None if unknown >> i & 1 else n
+                                                                    for i, n in enumerate(shape)]}}
+        for shape in ((2, 1, 4, 3), (3, 1, 1, 2, 2), (1, 2, 3)) for unknown in (0b1, 0b100, 0b1001, 0b11111)
+        for repeats in itertools.product((1, 2), repeat=len(shape))))),
+    # A layer before it decides in which layout the plug-in stores the data.
+    *(row for rank in (4, 5) for channels in ("1", "c")
+      for dims, kernel in [(", ".join([channels, "d", "e", "f"][: rank - 1]), [1] * (rank - 2))]
+      for label, text in (
+          ("Expand", TILE.format(dims, "y", "s = Shape (x)  same = Expand (x, s)  y = Tile (same, r)")),
+          ("MaxPool", TILE.format(dims, "z", POOL.format("same", kernel, "x") + "y = Tile (same, r)  "
+                                  + POOL.format("z", kernel, "y"))))
+      for row in graphs(text, label=f"one_channel_behind_{label}", x=numbers(2, 1, *(3, 4, 2)[: rank - 2]),
+                        r=const(each(*(ints(*(times if i == axis else 1 for i in range(rank)))
+                                       for axis in range(rank) for times in (2, 3)))))),
+    *rows("Tile", each(6, 13), x=X, r=known_or_not([1, 1, 1], [2, 1, 3], [1, 0, 2]), expect=tiled),
+    *rows("Tile", 1, x=X, tiles=each(const(np.float32(3)), np.array(3, np.float32)), axis=const(np.float32(1)),
+          expect=np.tile(X, (1, 3, 1))),
+    *rows("DepthToSpace", each(1, 11), x=SPACE, blocksize=2, expect=depth_to_space),
+    *rows("DepthToSpace", each(11, 13, 28), x=SPACE, blocksize=2, mode=each("DCR", "CRD"), expect=depth_to_space),
+    *rows("SpaceToDepth", each(1, 13), x=depth_to_space(SPACE), blocksize=2, expect=SPACE),
+    *rows("SpaceToDepth", 28, blocksize=2, expect=SPACE, also=each(*(
+        {"x": depth_to_space(SPACE, mode), "mode": mode} for mode in ("DCR", "CRD")))),
+    *rows("Shape", each(1, 13, 15, 21, 25), x=X, expect=ints(2, 3, 4)),
+    *rows("Size", each(1, 13, 15, 21, 25), x=X, expect=np.int64(24)),
+    *rows("Shape", 15, label="part", x=X, expect=lambda start=0, end=None: ints(2, 3, 4)[start:end], also=each(
+        {"start": 1}, {"end": -1}, {"start": -2, "end": 2}, {"start": -9, "end": 9}, {"start": 2, "end": 1})),
+    *rows("Reshape", 13, x=X, s=const([5, 5]), refused="do not fit"),
+    *rows("Reshape", 13, x=X, s=const([-1, -1]), refused="at most one dimension may be -1"),
+    *rows("Reshape", 14, x=X, s=const([0, -1]), allowzero=1, refused="both 0 and -1"),
+    *rows("Reshape", 1, x=X, refused="'shape' is missing"),
+    *rows("Flatten", 13, x=X, axis=4, refused="axis 4 lies outside"),
+    *rows("Transpose", 13, x=X, perm=[0, 0, 1], refused="is not an order"),
+    *rows("Squeeze", 11, x=X, axes=[1], refused="is not 1"),
+    *rows("Unsqueeze", 11, x=X, axes=[0, 0], refused="twice"),
+    *rows("Split", 13, x=X, s=const([1, 2]), axis=1, refused="2 lengths are given for 1"),
+    *rows("Split", 13, x=X, s=const([2]), axis=1, refused="do not add up"),
+    *rows("Tile", 13, x=X, r=const([2]), refused="repeats are given for"),
+    *rows("Concat", 13, a=numbers(2, 3), b=numbers(4, 3), axis=1, refused=r"node 'node' \(Concat, opset 13\)"),
+    *rows("DepthToSpace", 13, x=X, blocksize=2, refused="must have 4 dimensions"),
+]  # fmt: skip
