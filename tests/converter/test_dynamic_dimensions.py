@@ -17,6 +17,7 @@ from converter import conversion
 from converter.command_line import main
 from ir_runtime import InferenceError
 from tests.engines import core, node_model, run_numpy, run_onnxruntime, run_openvino
+from tests.rows.onnx.slicing import CHAIN
 from tests.suite.reshape import check_reshaped
 
 
@@ -67,7 +68,8 @@ def test_dimensions_stay_dynamic() -> None:
 
 
 def test_static_decides_it_now(tmp_path: Path) -> None:
-    assert layers(converter.convert_model(FLATTENED, static=True)) == ["Reshape"]
+    for model in (FLATTENED, parsed(CHAIN.format("2, 3, 2, 2"), 13)):
+        assert layers(converter.convert_model(model, static=True)) == ["Reshape"]
     onnx.save(FLATTENED, tmp_path / "m.onnx")
     main(["--quiet", "convert", str(tmp_path / "m.onnx"), "--static"], standalone_mode=False)
     assert layers(ir_runtime.read_model(tmp_path / "m.xml")) == ["Reshape"]

@@ -6,10 +6,10 @@
         *graphs("g (float[2,3] x) => (float[p,q] y) { m = Neg (x)  y = Sub (x, m) }", x=X),
     ]
 
-Arrays are inputs of the model, :func:`const` makes initializers, None leaves an input out, and anything else is an
-attribute. :func:`each` stands for several values anywhere: there is a row for each combination; ``also`` takes
-dictionaries of arguments that vary together. Dimensions are those of the arrays, which runtimes open, or ``dims``: a name
-or None for an open one, None for an unknown rank.
+Arrays are inputs of the model, :func:`const` makes initializers, :func:`known_or_not` both, None leaves an input out, and
+anything else is an attribute. :func:`each` stands for several values anywhere: there is a row for each combination;
+``also`` takes dictionaries of arguments that vary together. Dimensions are those of the arrays, which runtimes open, or
+``dims``: a name or None for an open one, None for an unknown rank.
 """
 
 from __future__ import annotations
@@ -70,6 +70,12 @@ def const(value: Any, dtype: Any = None) -> Any:
     if isinstance(value, Each):
         return Each([const(item, dtype) for item in value.values])
     return Const(value if dtype is None else np.asarray(value, dtype))
+
+
+def known_or_not(*values: Any, dtype: Any = None) -> Any:
+    """Stand for each of these values as an initializer, and for each as an input."""
+    arrays = [np.asarray(value, dtype) for value in values]
+    return Each([*map(Const, arrays), *arrays])
 
 
 @dataclass(frozen=True, eq=False)

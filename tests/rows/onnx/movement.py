@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.rows.row import const, each, graphs, rows
+from tests.rows.row import const, each, graphs, known_or_not, rows
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 ONES = X[:1, :, :1]
@@ -22,11 +22,6 @@ def ints(*values: int) -> np.ndarray:
 
 def numbers(*shape: int) -> np.ndarray:
     return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-
-
-def known_or_not(*values: list[int]) -> Any:
-    """Each list as an initializer, and as an input."""
-    return each(*(kind(ints(*value)) for kind in (const, np.asarray) for value in values))
 
 
 def each_axes(kind: Any, *axes: list[int]) -> Any:

@@ -1,0 +1,106 @@
+"""ONNX's Slice and CenterCropPad, against NumPy and onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.rows.row import const, each, graphs, known_or_not, rows
+
+X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+FAR = 2**63 - 1
+OPEN = {"x": ["a", None, "c"]}
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def sliced(starts: Any, ends: Any, axes: Any = None, steps: Any = (1, 1, 1)) -> np.ndarray:
+    """NumPy's slices, whose rules for positions are ONNX's."""
+    parts = [slice(None)] * 3
+    for axis, *numbers in zip(range(3) if axes is None else axes, starts, ends, steps):
+        parts[axis] = slice(*numbers)
+    return X[tuple(parts)]
+
+
+def centred(x: np.ndarray, shape: Any, axes: Any = (0, 1, 2)) -> np.ndarray:
+    """Dimensions cut or padded; the smaller half of an odd surplus is in front."""
+    for axis, dimension in zip(axes, shape):
+        surplus = x.shape[axis] - dimension
+        if surplus >= 0:
+            x = np.take(x, np.arange(surplus // 2, surplus // 2 + dimension), axis)
+        else:
+            pads = [(0, 0)] * x.ndim
+            pads[axis] = (-surplus // 2, -surplus - -surplus // 2)
+            x = np.pad(x, pads)
+    return x
+
+
+CASES: list[dict[str, list[int]]] = [
+    {"starts": [1], "ends": [2]},
+    {"starts": [0, 1], "ends": [2, 3]},
+    {"starts": [1], "ends": [FAR], "axes": [-1]},
+    {"starts": [-2], "ends": [FAR], "axes": [2]},
+    {"starts": [-100], "ends": [-1], "axes": [1]},
+    {"starts": [3], "ends": [1], "axes": [1]},
+    {"starts": [100], "ends": [200], "axes": [1]},
+    {"starts": [0, 1, 0], "ends": [FAR, 3, -2], "axes": [0, 1, 2]},
+    {"starts": [2, 0], "ends": [4, 1], "axes": [2, 0]},
+]
+STEPPED: list[dict[str, list[int]]] = [
+    {"starts": [0], "ends": [FAR], "axes": [1], "steps": [2]},
+    {"starts": [-1], "ends": [-FAR - 1], "axes": [2], "steps": [-1]},
+    {"starts": [FAR], "ends": [-FAR], "axes": [0], "steps": [-1]},
+    {"starts": [3], "ends": [0], "axes": [2], "steps": [-2]},
+    {"starts": [-1], "ends": [-4], "axes": [1], "steps": [-1]},
+    {"starts": [-1], "ends": [-(2**31)], "axes": [1], "steps": [-1]},
+    {"starts": [1, 4], "ends": [2**31 - 1, 0], "axes": [0, 2], "steps": [1, -3]},
+]
+EXECUTED = [CASES[1], CASES[5], *STEPPED]
+CHAIN = """g (float[{}] x) => (y0, y1)
+    <int64[1] zero = {{0}}, int64[1] two = {{2}}, int64 one = {{1}}, int64[1] minus = {{-1}}> {{
+    shape = Shape (x)  lead = Slice (shape, zero, two)  channels = Gather <axis = 0> (shape, one)
+    channel_list = Unsqueeze (channels, zero)  again = Slice (shape, zero, two, zero)
+    target = Concat <axis = 0> (lead, minus)  y0 = Reshape (x, target)
+    doubled = Mul (channel_list, two)  y1 = Concat <axis = 0> (doubled, again)
+}}"""
+"""How exporters write a flattening."""
+LAST = """g (float[2, n] x) => (mean, numel) <int64[1] start = {{{}}}, int64[1] end = {{{}}}, int64[1] axis = {{1}}> {{
+    part = Slice (x, start, end, axis)  mean = ReduceMean <axes = [1], keepdims = 0> (part)  numel = Size (part)
+}}"""
+"""``x[:, k:]``: not an empty tensor, whatever the bound of the dimension."""
+UNKNOWN_RANK = """g (float[n, 4] x, int64[rank] target) => (z) <int64[1] zero = {0}, int64[1] one = {1}> {
+    r = Reshape (x, target)  s = Slice (r, zero, one, zero)  dims = Shape (s)  z = Reshape (s, dims)
+}"""
+"""The rank depends on data, and shapes that follow from it are computed from others."""
+ROWS = [
+    # onnxruntime no longer runs opset 1 everywhere; the meaning is that of opset 13.
+    *rows("Slice", 1, x=X, also=each(*CASES), expect=sliced),
+    *rows("Slice", each(10, 11, 13), x=X, expect=sliced, also=each(*(
+        {name: const(values) for name, values in case.items()} for case in CASES + STEPPED))),
+    *(row for case in EXECUTED for dtype in ("int32", "int64")
+      for far in [dtype == "int64" and min(case["ends"]) < -(2**31)]
+      for row in rows("Slice", 13, label="far_at_execution" if far else "at_execution", x=X, dims=each(None, OPEN),
+                      expect=sliced, **{name: np.clip(values, np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
+                                        for name, values in case.items()})),
+    *rows("Slice", 13, label="known_axes", x=X, starts=ints(1), ends=ints(-1), axes=const([2])),
+    *rows("Slice", 13, x=X, s=const([], np.int64), e=const([], np.int64), expect=X),
+    *(row for dims in ("2, 3, 2, 2", "n, 3, h, w", "n, c, h, w", "n, 3, 2, 2") for row in graphs(
+        CHAIN.format(dims), label="chain_of_shapes", opset=13, x=np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2))),
+    *(row for keep in (-1, -2, -5) for row in graphs(
+        LAST.format(keep, FAR), label=f"last{keep}", opset=13,
+        x=each(*(np.random.default_rng(7).random((2, size), np.float32) for size in (1, 3, 7))))),
+    *graphs(UNKNOWN_RANK, label="unknown_rank", x=X[:, :, 0], target=ints(2, 3, 2),
+            expect=X[:, :, 0].reshape(2, 3, 2)[:1]),
+    *rows("CenterCropPad", 18, x=X, shape=known_or_not([5, 2, 5]), expect=centred),
+    *(row for shape, axes in (([2, 7], [0, -1]), ([4], [1]), ([0], [2]), ([6, 9], [2, 0]))
+      for row in rows("CenterCropPad", 18, x=X, shape=known_or_not(shape), axes=axes, expect=centred)),
+    *rows("Slice", 13, x=X, s=const([0]), e=const([1]), a=const([0]), t=const([0]), refused="must not be 0"),
+    *rows("Slice", 13, x=X, s=const([0]), e=const([1]), a=const([3]), refused="outside the range"),
+    *rows("Slice", 13, x=X, s=const([0, 0]), e=const([1, 1]), a=const([1, 1]), refused="twice"),
+    *rows("Slice", 13, x=X, s=const([0, 0]), e=const([1]), refused="must have one length"),
+    *rows("Slice", 13, x=X, s=const([[0]]), e=const([1]), refused="must be a list"),
+    *rows("Slice", 1, x=X, starts=[0], ends=[1, 2], refused="must have one length"),
+]  # fmt: skip
