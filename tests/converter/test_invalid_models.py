@@ -168,3 +168,15 @@ def test_constants_that_contradict_a_shape_are_the_models_fault(static: bool) ->
         model.graph.initializer.append(numpy_helper.from_array(np.array(values), name))
     with pytest.raises(converter.InvalidModelError, match=r"'windows' of Reshape: the elements of \[\?,70,64,774\]"):
         converter.convert_model(model, static=static)
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [("edge", "Maximum allowed dimension"), ("reflect", "does not fit into memory"), ("wrap", "array is too big")],
+)
+def test_pads_beyond_memory_are_refused(mode: str, message: str) -> None:
+    """Types are inferred without making the positions; what needs them is an error of the model."""
+    x, pads = np.zeros((1, 2), np.float32), np.array([0, 0, 0, 1 << 61])
+    model = node_model("Pad", {"x": x}, opset=19, constants={"p": pads}, attributes={"mode": mode})
+    with pytest.raises(ir_runtime.ModelError, match=message):
+        ir_runtime.compile_model(converter.convert_model(model))({"x": x})
