@@ -217,7 +217,18 @@ def run_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[np
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     serialized = with_unsigned_operands(model).SerializeToString()
     session = onnxruntime.InferenceSession(serialized, options, providers=["CPUExecutionProvider"])
-    return list(ort_values.run(session, {name: np.asarray(array) for name, array in feeds.items()}))
+    return [_dense(value) for value in ort_values.run(session, {n: np.asarray(array) for n, array in feeds.items()})]
+
+
+def _dense(value: Any) -> Any:
+    """Return the array of a sparse tensor, which onnxruntime returns as it is."""
+    if type(value).__name__ != "SparseTensor":
+        return value
+    tensor = onnxruntime.SparseTensor(value)
+    coordinates, values = tensor.as_coo_view().indices().reshape(-1), tensor.values()
+    dense = np.zeros(tensor.dense_shape(), values.dtype)
+    dense.reshape(-1)[coordinates] = values
+    return dense
 
 
 def assert_close(actual: np.ndarray, expected: Any, *, rtol: float = 1e-4, atol: float = 1e-5) -> None:

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 
 import converter
 import ir_runtime
@@ -71,18 +70,7 @@ def _in_numpy(model: ir_runtime.Model, feeds: Arrays) -> Arrays:
 
 
 def _in_onnxruntime(model: onnx.ModelProto, feeds: Arrays) -> Arrays:
-    return {name: _dense(value) for name, value in zip(output_names(model), run_onnxruntime(model, feeds))}
-
-
-def _dense(value: Any) -> Any:
-    """The array of a sparse tensor, which onnxruntime returns as it is."""
-    if type(value).__name__ != "SparseTensor":
-        return value
-    sparse = onnxruntime.SparseTensor(value)
-    coordinates, values = sparse.as_coo_view().indices().reshape(-1), sparse.values()
-    dense = np.zeros(sparse.dense_shape(), values.dtype)
-    dense.reshape(-1)[coordinates] = values
-    return dense
+    return dict(zip(output_names(model), run_onnxruntime(model, feeds)))
 
 
 def _converted(**options: Any) -> Callable[[onnx.ModelProto, Arrays], Arrays]:

@@ -21,6 +21,8 @@ from converter.onnx_file import messages, wire_format
 from converter.onnx_file.messages import MESSAGES, REPEATED, Message
 from converter.onnx_file.reader import open_model
 from converter.onnx_file.skeleton import EMBEDDED, skeleton
+from tests.engines import check_node
+from tests.rows.onnx.constants import SPARSE, dense, sparse
 
 BIG = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
 
@@ -385,3 +387,19 @@ def test_numbers_that_onnx_cannot_hold_are_the_models_fault(number: int) -> None
     node = messages.NodeProto(op_type="NegativeLogLikelihoodLoss", attribute=[attribute])
     with pytest.raises(converter.ConversionError, match="the field 'type' cannot be"):
         messages.to_onnx(node, onnx.NodeProto())
+
+
+@pytest.mark.parametrize(("values", "places", "shape"), SPARSE[:3], ids=range(3))
+@pytest.mark.parametrize("inside", [False, True])
+def test_sparse_initializer(values: Any, places: Any, shape: list[int], inside: bool) -> None:
+    add = "y = Add (x, s)"
+    branches = f"then_branch = a () => (y) {{ {add} }}, else_branch = b () => (y) {{ {add} }}"
+    nodes = f"z = If (c) <{branches}>" if inside else f"{add}  z = Where (c, y, y)"
+    model = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 13]> g (float{shape} x, bool c) => (z) {{ {nodes} }}'
+    )
+    typed = np.asarray(values, np.float32)
+    for graph in [attribute.g for attribute in model.graph.node[0].attribute] if inside else [model.graph]:
+        graph.sparse_initializer.append(sparse(typed, places, shape))
+    x = np.ones(shape, np.float32)
+    check_node(model, {"x": x, "c": np.array(True)}, [x + dense(typed, places, shape)])

@@ -1,0 +1,175 @@
+"""Constant, ConstantOfShape, Identity, Cast and CastLike, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from converter.onnx_file.types import element_type_of
+from tests.engines import schema_types
+from tests.rows.row import Row, const, each, graphs, rows
+
+FLOATS = np.array([[-2.5, -1.0, -0.0], [0.25, 1.0, 3.75]], np.float32)
+
+
+def dtype_of(name: str) -> Any:
+    """The dtype of one of ONNX's types by its name."""
+    return element_type_of(TensorProto.DataType.Value(name)).dtype
+
+
+def sparse(values: Any, places: Any, shape: list[int]) -> onnx.SparseTensorProto:
+    return helper.make_sparse_tensor(
+        numpy_helper.from_array(np.asarray(values), "s"), numpy_helper.from_array(np.asarray(places)), shape
+    )
+
+
+def dense(values: Any, places: Any, shape: list[int]) -> np.ndarray:
+    made, at = np.zeros(shape, np.asarray(values).dtype), np.asarray(places)
+    for value, place in zip(values, at):
+        made[tuple(np.atleast_1d(np.unravel_index(place, shape) if at.ndim == 1 else place))] = value
+    return made
+
+
+SPARSE = [
+    ([1.0, 8.0, 3.0], [[0, 0], [0, 3], [2, 2]], [3, 4]),
+    ([1.0, 8.0, 3.0], [0, 3, 10], [3, 4]),
+    ([5.0], [7], [2, 2, 2]),
+    (np.empty(0), np.empty((0, 2), np.int64), [2, 3]),
+    (np.empty(0), np.empty(0, np.int64), [2, 0]),
+    (np.arange(5000.0), np.arange(5000) * 2, [10000]),
+]
+KINDS = ("float32", "float64", "float16", "int8", "int32", "int64", "uint8", "bool")
+
+
+def number(dtype: Any) -> int:
+    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+
+
+def cast(x: np.ndarray, dtype: Any, opsets: Any, label: str, expected: Any = None, **attributes: Any) -> Iterator[Row]:
+    """Yield casts, by opsets of Cast, and by those of CastLike as negative numbers."""
+    expected = x.astype(dtype) if expected is None else expected
+    for opset in opsets:
+        if opset > 0:
+            yield from rows("Cast", opset, label=label, x=x, to=each(number(dtype)), **attributes, expect=expected)
+        else:
+            like = const(np.zeros(0, dtype))
+            yield from rows("CastLike", -opset, label=label, x=x, like=like, **attributes, expect=expected)
+
+
+NUMBERS = {"f": [-1.5, -0.0, 0.3, 2.7, 100.0], "u": [0, 1, 100, 127, 255], "i": [0, 1, 100, 127, -128], "b": [0, 1]}
+TYPES: list[Any] = [t for t in schema_types("Cast", 13, "T1") if t.kind in "iufb" or t == ml_dtypes.bfloat16]
+
+
+def casts_of(source: Any) -> Iterator[Row]:
+    """Yield casts of a type to each other."""
+    x = np.array(NUMBERS.get(source.kind, NUMBERS["f"])).astype(source)
+    for target in TYPES:
+        value = x
+        if target.kind == "u" and source.kind not in "ub":
+            value = np.abs(x.astype(np.float32)).astype(source)
+        expected = (value.astype(np.float32) if source == ml_dtypes.bfloat16 else value).astype(target)
+        opsets = [
+            19,
+            -15,
+            *([13, 25] if target.kind == "f" else []),
+            *([] if "V" in source.kind + target.kind else [9]),
+        ]
+        yield from cast(value, target, opsets, f"{source}", expected)
+
+
+SMALL_FLOATS = np.array([0.1, 448, 460, 470, 1e6, 57344, 65000, np.inf, -np.inf, np.nan, -1000, 1e-4], np.float32)
+
+
+def casts_to_small_floats(name: str, most: float) -> Iterator[Row]:
+    dtype = dtype_of(name)
+    limited = np.where(np.isnan(SMALL_FLOATS), SMALL_FLOATS, np.clip(SMALL_FLOATS, -most, most))
+    for saturate, values in enumerate((SMALL_FLOATS, limited)):
+        expected = values.astype(dtype)
+        opsets = (19, 23, 28, -19, -25)
+        yield from cast(SMALL_FLOATS, dtype, opsets, f"saturate_{saturate}", expected, saturate=saturate)
+        yield from cast(expected, np.float32, [19], "from_small_floats", expected.astype(np.float32))
+
+
+def casts_of_packed_integers(name: str, bits: int, signed: bool) -> Iterator[Row]:
+    x = np.arange(-20, 20, dtype=np.int32)
+    wrapped = x & ((1 << bits) - 1)
+    if signed:
+        wrapped = np.where(wrapped >= 1 << (bits - 1), wrapped - (1 << bits), wrapped)
+    expected = wrapped.astype(dtype_of(name))
+    yield from cast(x, expected.dtype, [25], "to_packed", expected)
+    for target in (np.int8, np.float32):
+        yield from cast(expected, target, [25], "from_packed", wrapped.astype(target))
+
+
+WIDE, LARGE = np.array([300, -129, 65537, -1, 2**31 - 1], np.int32), np.array([0, 1, -(2**31), 256], np.int32)
+NOT_ZERO = np.array([np.nan, np.inf, -0.0, 0.0, 1e-30, -2], np.float32)
+ROUNDED = np.array([0.0, 0.124, 0.25, 1.1, 2.0, 3.5, np.inf, 1.5, 3.0], np.float32)
+ROWS = [
+    *rows("Constant", each(1, 9, 11, 12, 13, 19, 21, 23, 24, 25), value=numpy_helper.from_array(FLOATS), expect=FLOATS),
+    *rows("Constant", each(12, 13, 25), value_float=1.5, expect=np.float32(1.5)),
+    *rows("Constant", each(12, 13, 25), value_floats=[1.5, -2.0], expect=np.array([1.5, -2.0], np.float32)),
+    *rows("Constant", each(12, 13, 25), value_int=7, expect=np.int64(7)),
+    *rows("Constant", each(12, 13, 25), value_ints=[7, -(2**31)], expect=np.array([7, -(2**31)])),
+    *rows("Constant", 13, label="text", value_string="ä", expect=np.array("ä", object)),
+    *rows("Constant", 13, label="text", value_strings=["a", "b"], expect=np.array(["a", "b"], object)),
+    *(row for name in ("FLOAT16", "BFLOAT16", "DOUBLE", "INT8", "UINT16", "UINT32", "BOOL", "INT4", "UINT4", "FLOAT8E5M2")
+      for value in [np.array([0, 1, 1]).astype(dtype_of(name))]
+      for row in rows("Constant", 25, label=name, value=numpy_helper.from_array(value), expect=value)),
+    *rows("Constant", 13, refused="exactly one attribute"),
+    *rows("Constant", 13, value_int=1, value_float=2.0, refused="exactly one attribute"),
+    *(row for kind in KINDS for values, places, shape in SPARSE for typed in [np.asarray(values).astype(kind)]
+      for row in rows("Constant", each(11, 13, 25), label="sparse", sparse_value=sparse(typed, places, shape),
+                      expect=dense(typed, places, shape))),
+    *(row for values, places, shape, message in (
+        ([1.0], [3], [3], "places outside its shape"), ([1.0], [-1], [3], "places outside its shape"),
+        ([1.0], [[0, 3]], [2, 3], "places outside its shape"), ([1.0, 2.0], [1], [3], "has 2 values, but places"),
+        ([1.0], [[0, 0, 0]], [2, 3], "has 1 values, but places"), ([[1.0]], [[0, 0]], [2, 3], "must be a list"),
+        ([1.0], np.array([1], np.int32), [3], "has 1 values, but places"), ([1.0], [1], [-3], "has the shape"),
+        ([1.0], [1], [1 << 20, 1 << 20], "too large"),
+    ) for row in rows("Constant", 13, sparse_value=sparse(values, places, shape), refused=message)),
+    *(row for value in (np.array([7]), np.array([1.5], np.float32), None) for shape in ([2, 3], [1], [0, 2])
+      for label, s in (("", const(shape)), ("at_execution", np.array(shape)))
+      for row in rows("ConstantOfShape", each(9, 20, 21, 23, 24, 25), label=label, s=s,
+                      **({} if value is None else {"value": numpy_helper.from_array(value)}),
+                      expect=np.full(shape, np.float32(0) if value is None else value[0]))),
+    *rows("ConstantOfShape", 9, s=const([], np.int64), expect=np.float32(0)),
+    *rows("ConstantOfShape", 9, label="at_execution", s=np.array([], np.int64), expect=np.float32(0)),
+    *rows("ConstantOfShape", 9, s=const([1024, 1024]), expect=np.zeros((1024, 1024), np.float32), layers=["Broadcast-3"]),
+    *rows("ConstantOfShape", 9, s=const([2]), value=numpy_helper.from_array(np.ones(2)), refused="must have one element"),
+    *rows("ConstantOfShape", 9, s=const([-1]), refused="negative dimension"),
+    *rows("ConstantOfShape", 9, s=const([[2]]), refused="must be a list"),
+    *rows("Identity", each(1, 13, 14, 16, 19, 21, 23, 24, 25), x=each(FLOATS, const(FLOATS)), expect=FLOATS),
+    *graphs("g (float[2, 3] x) => (a, b, c) { a = Abs (x)  b = Identity (a)  c = Identity (b) }", opset=13, x=FLOATS,
+            label="several_names_of_an_output", expect=[np.abs(FLOATS)] * 3),
+    *(row for source in TYPES for row in casts_of(source)),
+    *(row for name in ("FLOAT", "INT32", "BOOL", "FLOAT16")
+      for row in rows("Cast", 1, x=FLOATS, to=name, expect=FLOATS.astype(dtype_of(name)))),
+    *(row for target in (np.int8, np.uint8, np.int16, np.uint16) for row in cast(WIDE, target, [13], "lowest_bits")),
+    *(row for x in (NOT_ZERO, LARGE) for row in cast(x, np.bool_, [13], "truth", x != 0)),
+    *casts_to_small_floats("FLOAT8E4M3FN", 448.0),
+    *casts_to_small_floats("FLOAT8E5M2", 57344.0),
+    *casts_of_packed_integers("INT4", 4, True),
+    *casts_of_packed_integers("UINT4", 4, False),
+    *casts_of_packed_integers("UINT2", 2, False),
+    *(row for mode, expected in (
+        ("up", [2.0**-127, 0.125, 0.25, 2, 2, 4, 2.0**127, 2, 4]),
+        ("down", [2.0**-127, 0.0625, 0.25, 1, 2, 2, 2.0**127, 1, 2]),
+        ("nearest", [2.0**-127, 0.125, 0.25, 1, 2, 4, 2.0**127, 2, 4]),
+    ) for row in cast(ROUNDED, ml_dtypes.float8_e8m0fnu, [24], f"powers_of_two_{mode}", round_mode=mode,
+                      expected=np.array(expected).astype(ml_dtypes.float8_e8m0fnu))),
+    *rows("Cast", 13, label="texts", c=const(["1.5", "-2e3", "INF", "nan"], object), to=TensorProto.FLOAT,
+          expect=np.array([1.5, -2000, np.inf, np.nan], np.float32)),
+    *rows("Cast", 13, label="texts", c=const(["12", "-7"], object), to=TensorProto.INT64, expect=np.array([12, -7])),
+    *rows("Cast", 13, x=FLOATS, to=TensorProto.STRING, refused="does not convert f32 to string"),
+    *rows("Cast", 13, x=np.array(["1"], object), to=TensorProto.FLOAT, refused="does not convert string to f32"),
+    *rows("Cast", 19, x=FLOATS, to=TensorProto.FLOAT8E4M3FNUZ, refused="no element type for ONNX's FLOAT8E4M3FNUZ"),
+    *rows("Cast", 24, x=FLOATS, to=TensorProto.FLOAT8E8M0, saturate=0, refused="does not saturate"),
+    *rows("Cast", 24, x=FLOATS, to=TensorProto.FLOAT8E8M0, round_mode="off", refused="round_mode must be"),
+    *rows("Cast", 1, x=FLOATS, to="float", refused="not the name of an element type"),
+    *rows("Cast", 13, x=FLOATS, refused="'to' is required"),
+]  # fmt: skip
