@@ -68,8 +68,10 @@ def test_dimensions_stay_dynamic() -> None:
 
 
 def test_static_decides_it_now(tmp_path: Path) -> None:
-    for model in (FLATTENED, parsed(CHAIN.format("2, 3, 2, 2"), 13)):
-        assert layers(converter.convert_model(model, static=True)) == ["Reshape"]
+    before_ones = node_model("Softmax", {"x": np.zeros((2, 3, 1, 1), np.float32)}, opset=9)
+    chain = parsed(CHAIN.format("2, 3, 2, 2"), 13)
+    for model, expected in ((FLATTENED, ["Reshape"]), (chain, ["Reshape"]), (before_ones, ["SoftMax"])):
+        assert layers(converter.convert_model(model, static=True)) == expected
     onnx.save(FLATTENED, tmp_path / "m.onnx")
     main(["--quiet", "convert", str(tmp_path / "m.onnx"), "--static"], standalone_mode=False)
     assert layers(ir_runtime.read_model(tmp_path / "m.xml")) == ["Reshape"]

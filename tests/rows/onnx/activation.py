@@ -1,0 +1,180 @@
+"""ONNX's activations and Dropout without training, against float64 formulas or onnxruntime."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.engines import schema_types
+from tests.rows.onnx.elementwise import truth
+from tests.rows.row import Tolerance, const, each, rows
+
+X = np.array([[-90.0, -3.5, -1.0, -0.0], [0.25, 1.0, 3.75, 90.0]], np.float32)
+FLOATS = np.array([[-2.5, -1.0, -0.0], [0.25, 1.0, 3.75]], np.float32)
+
+
+def of_each(function: Callable[..., float]) -> Callable[..., np.ndarray]:
+    """Return the function of each element and of the attributes, by Python's floats."""
+    return lambda x, **attributes: truth(lambda v: function(v, **attributes))(x)
+
+
+def sigmoid(v: float) -> float:
+    return 1 / (1 + math.exp(-v))
+
+
+def softplus(v: float) -> float:
+    return math.log1p(math.exp(v))
+
+
+def leaky(v: float, alpha: float = 0.01) -> float:
+    return v if v >= 0 else alpha * v
+
+
+def elu(v: float, alpha: float = 1.0) -> float:
+    return v if v > 0 else alpha * math.expm1(v)
+
+
+def celu(v: float, alpha: float = 1.0) -> float:
+    return max(0.0, v) + min(0.0, alpha * math.expm1(v / alpha))
+
+
+def selu(v: float, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805) -> float:
+    return gamma * elu(v, alpha)
+
+
+def gelu(v: float, approximate: str = "none") -> float:
+    if approximate == "none":
+        return v * (1 + math.erf(v / math.sqrt(2))) / 2
+    return 0.5 * v * (1 + math.tanh(math.sqrt(2 / math.pi) * (v + 0.044715 * v**3)))
+
+
+TABLE: list[tuple[str, tuple[int, ...], Callable[..., float], tuple[dict[str, Any], ...]]] = [
+    ("Relu", (1, 6, 13, 14), lambda v: max(v, 0.0), ({},)),
+    ("Sigmoid", (1, 6, 13), sigmoid, ({},)),
+    ("HardSwish", (14, 22), lambda v: v * min(max(v / 6 + 0.5, 0), 1), ({},)),
+    ("Softplus", (1, 22), softplus, ({},)),
+    ("Softsign", (1, 22), lambda v: v / (1 + abs(v)), ({},)),
+    ("Mish", (18, 22), lambda v: v * math.tanh(softplus(v)), ({},)),
+    ("LeakyRelu", (1, 6, 16), leaky, ({}, {"alpha": 0.2})),
+    ("LeakyRelu", (6,), leaky, ({"alpha": -1.5},)),
+    ("Elu", (1, 6, 22), elu, ({}, {"alpha": 2.5})),
+    ("Celu", (12, 28), celu, ({}, {"alpha": 2.5})),
+    ("Celu", (28,), celu, ({"alpha": -40.0},)),
+    ("Selu", (1,), lambda v: selu(v, 1.6732, 1.0507), ({},)),
+    ("Selu", (6, 22), selu, ({},)),
+    ("Selu", (1, 6, 22), selu, ({"alpha": 2.0, "gamma": 3.0},)),
+    ("ThresholdedRelu", (10, 22), lambda v, alpha=1.0: v if v > alpha else 0.0, ({}, {"alpha": -2.0})),
+    ("HardSigmoid", (1, 6, 22), lambda v, alpha=0.2, beta=0.5: min(max(alpha * v + beta, 0), 1),
+     ({}, {"alpha": 0.5, "beta": 0.25})),
+    ("Gelu", (20,), gelu, ({}, {"approximate": "tanh"})),
+    ("Swish", (24,), lambda v, alpha=1.0: v * sigmoid(alpha * v), ({}, {"alpha": 0.7})),
+]  # fmt: skip
+IN_PLACE = ["Relu", "Sigmoid", "LeakyRelu", "Elu", "Selu", "HardSigmoid"]
+
+
+def swiglu(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (truth(lambda v: v * sigmoid(1.5 * v))(a.astype(np.float64)) * b.astype(np.float64)).astype(a.dtype)
+
+
+def shrunk(x: np.ndarray, bias: float, lambd: float) -> np.ndarray:
+    wide = x.astype(np.float64)
+    return np.where(wide < -lambd, wide + bias, np.where(wide > lambd, wide - bias, 0)).astype(x.dtype)
+
+
+def prelu(x: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    return np.where(x < 0, x * slope, x)
+
+
+def normal(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.asarray(np.random.default_rng(seed).standard_normal(shape), np.float32)
+
+
+def along(op_type: str, x: np.ndarray, axis: int) -> np.ndarray:
+    wide = x.astype(np.float64)
+    if op_type == "Hardmax":
+        hot = np.arange(x.shape[axis]) == np.expand_dims(np.argmax(wide, axis=axis), -1)
+        return np.moveaxis(hot, -1, axis).astype(x.dtype)
+    powers = np.exp(wide - wide.max(axis=axis, keepdims=True))
+    shares = powers / powers.sum(axis=axis, keepdims=True)
+    return (shares if op_type == "Softmax" else np.log(shares)).astype(x.dtype)
+
+
+def over_the_rest(op_type: str) -> Callable[..., np.ndarray]:
+    """Return the function of opsets below 13, which takes all dimensions from the axis on as one."""
+    return lambda x, axis=1: along(op_type, x.reshape(int(np.prod(x.shape[: axis % 4])), -1), 1).reshape(x.shape)
+
+
+def axes(*values: int) -> Any:
+    return each({}, *({"axis": value} for value in values))
+
+
+def passed(kind: Any) -> list[np.ndarray]:
+    return [FLOATS, np.ones_like(FLOATS, kind)]
+
+
+SLOPED = [
+    ((2, 3, 4, 5), ()), ((2, 3, 4, 5), (1,)), ((2, 3, 4, 5), (3, 1, 1)), ((2, 3, 4, 5), (1, 3, 1, 1)),
+    ((2, 3, 4, 5), (5,)), ((2, 3, 4, 5), (4, 5)), ((2, 3, 4, 5), (2, 3, 4, 5)), ((2, 3), (3,)), ((3,), (3,)),
+    ((2, 3, 4, 5), (1, 1, 1, 1)), ((), ()),
+]  # fmt: skip
+IMAGE, THREE = normal(2, 3, 4, 5), np.random.default_rng(0).standard_normal((3, 4, 5)) * 3
+FAMILY = ("Softmax", "LogSoftmax", "Hardmax")
+ROWS = [
+    *(row for op_type, opsets, function, attributes in TABLE for opset in opsets
+      for row in rows(op_type, opset, also=each(*attributes), expect=of_each(function), x=each(*(
+          X.astype(t) for t in schema_types(op_type, opset) if t.kind not in "iu")))),
+    *(row for op_type in IN_PLACE for function in [next(row[2] for row in TABLE if row[0] == op_type)]
+      for row in rows(op_type, 1, x=X, consumed_inputs=[0], expect=truth(function))),
+    *rows(each(*IN_PLACE, "Softplus", "Softsign", "ThresholdedRelu", "HardSwish", "Celu"), 16, label="scalar",
+          x=np.array(-0.5, np.float32)),
+    *(row for t in schema_types("Relu", 14) if t.kind == "i" for row in rows(
+        "Relu", 14, label="integers", x=each(np.array([-100, 0, 100, min(np.iinfo(t).max, 2**31 - 1)], t)),
+        expect=lambda x: np.maximum(x, 0))),
+    *(row for t in schema_types("SwiGLU", 28) for row in rows(
+        "SwiGLU", 28, a=X.astype(t), b=X[::-1].astype(t), alpha=1.5, expect=swiglu,
+        tolerance=Tolerance(2e-2 if t.itemsize == 2 else 1e-4))),
+    *rows("Shrink", 9, expect=shrunk, also=each(*(
+        {"bias": bias, "lambd": lambd} for bias, lambd in ((0.0, 0.5), (1.5, 1.5), (-1.0, 2.0)))), x=each(*(
+            np.array([0, 1, 2, 3, 50, *([] if t.kind == "u" else [0, -1, -2, -3, -50])]).astype(t)
+            for t in schema_types("Shrink", 9)))),
+    *rows("PRelu", each(7, 9, 16), expect=prelu, also=each(*(
+        {"x": normal(*shape), "slope": kind(normal(*slope, seed=1))} for kind in (const, np.asarray)
+        for shape, slope in SLOPED))),
+    *(row for opset, old in ((1, {"consumed_inputs": [0, 0]}), (6, {})) for row in (
+        *rows("PRelu", opset, label="channels", x=IMAGE, slope=const(each(normal(1), normal(3), normal(3, 1, 1))),
+              **old, expect=lambda x, slope: prelu(x, slope.reshape(-1, 1, 1))),
+        *rows("PRelu", opset, x=IMAGE.reshape(-1, 3), slope=const(each(normal(1), normal(3))), **old, expect=prelu))),
+    *rows("PRelu", 16, x=normal(2, 3, 4), slope=const(each(normal(2), IMAGE[:1])), refused="cannot be broadcast to x"),
+    *(row for op_type in FAMILY for t in schema_types(op_type, 13) for row in rows(
+        op_type, 13, x=THREE.astype(t), also=axes(0, 1, 2, -1, -2),
+        tolerance=Tolerance(1e-4, 3e-2 if t.itemsize == 2 else 1e-5),
+        expect=lambda x, axis=-1, op_type=op_type: along(op_type, x, axis))),
+    *(row for op_type in FAMILY for opset, also in ((1, axes(0, 1, 2, 3)), (11, axes(0, 1, 2, 3, -1, -3)))
+      for row in rows(op_type, opset, x=normal(2, 3, 4, 1), also=also, expect=over_the_rest(op_type))),
+    # The other shapes that the model may be given later have something behind the channels.
+    *rows("Softmax", 9, x=np.arange(6, dtype=np.float32).reshape(2, 3, 1, 1)),
+    *rows("Hardmax", 13, label="first_of_equals", x=np.array([[3, 1, 3], [2, 2, 2]], np.float32),
+          expect=np.array([[1, 0, 0], [1, 0, 0]], np.float32)),
+    *rows("Softmax", 13, label="infinities", x=np.array([[-np.inf, 0, 1], [1, 2, -np.inf]], np.float32)),
+    *(row for outputs in (1, 2) for opset, kind, attributes in (
+        (1, np.float32, {"is_test": 1, "consumed_inputs": [0]}), (6, np.float32, {"is_test": 1, "ratio": 0.3}),
+        (6, np.float32, {"ratio": 0.0}), (7, np.float32, {"ratio": 0.3}), (10, np.bool_, {}),
+        (12, np.bool_, {"seed": 1}), (13, np.bool_, {}), (22, np.bool_, {}))
+      for row in rows("Dropout", opset, x=FLOATS, outputs=outputs, **attributes, expect=passed(kind)[:outputs])),
+    *rows("Dropout", 13, x=FLOATS, ratio=const(0.5, np.float32), training=const(False)),
+    *rows("Dropout", 13, x=FLOATS, ratio=const(0, np.float32), training=const(True), outputs=2),
+    *rows("Dropout", 13, label="ratio_at_execution", x=FLOATS, ratio=np.array(0, np.float32), training=np.array(True),
+          outputs=2, expect=passed(np.bool_)),
+    *rows("Dropout", 13, x=FLOATS, ratio=const(1, np.float32), training=const(True),
+          refused=r"\(Dropout.*from 0 to below 1, but is 1"),
+    *rows("Dropout", 6, x=FLOATS, refused="asks for training"),
+    *rows("SwiGLU", 28, a=X, b=X[:1], refused="must have one shape"),
+    *rows("Softmax", 13, x=X, axis=2, refused="axis 2 lies outside"),
+    *rows("Softmax", 11, x=X, axis=-3, refused="axis -3 lies outside"),
+    *rows("Gelu", 20, x=X, approximate="erf", refused="approximate must be"),
+    *rows("Celu", 12, x=X, alpha=0.0, refused="must not be 0"),
+    *rows("LeakyRelu", 16, x=X, beta=1.0, refused="no attribute 'beta'"),
+]  # fmt: skip
