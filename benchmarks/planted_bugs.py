@@ -128,7 +128,7 @@ BUGS = [
         "converter/targets/openvino_cpu/integer_products.py",
         "b.shape.dims[2 if isinstance(node.op, GroupConvolution1) else 1 :]",
         "b.shape.dims[2:]",
-        "tests/converter/test_matmul.py tests/targets",
+        "tests/test_rows.py tests/targets",
     ),
     Bug(
         "a rule",

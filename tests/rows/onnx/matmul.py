@@ -1,0 +1,133 @@
+"""MatMul, Gemm, Einsum and the integer products, against NumPy and onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.rows.row import Tolerance, const, each, rows
+
+RNG = np.random.default_rng(7)
+SUMS = Tolerance(1e-3, 1e-4)
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def whole(low: int, high: int, *shape: int, dtype: Any = np.int64) -> np.ndarray:
+    return RNG.integers(low, high, shape, endpoint=True).astype(dtype)
+
+
+def wrapped(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return ((a.astype(object) @ b.astype(object)) % 2 ** (8 * a.itemsize)).astype(np.uint64).astype(a.dtype)
+
+
+def gemm(a: np.ndarray, b: np.ndarray, c: np.ndarray, alpha: float) -> np.ndarray:
+    return (alpha * (a @ b) + c).astype(a.dtype)
+
+
+def summation(equation: str, **arrays: np.ndarray) -> np.ndarray:
+    return np.asarray(np.einsum(equation.replace(" ", ""), *arrays.values()))
+
+
+def large(dtype: str, constant: bool) -> dict[str, Any]:
+    """Return factors whose products wrap in 32 bits, and stay below 2^35 in 64."""
+    is_narrow, low = dtype.endswith("32"), 0 if dtype[0] == "u" else -(2**31)
+    a = whole(low, int(np.iinfo(dtype).max) if is_narrow else 2**31 - 1, 3, 40, dtype=dtype)
+    b = whole(max(low, -77), 77, 40, 2, dtype=dtype)
+    return {"a": a if is_narrow else a // 1000, "b": const(b) if constant else b}
+
+
+def narrow(a_type: Any, b_type: Any, depth: int, zeros: str) -> dict[str, Any]:
+    """Return operands of MatMulInteger: a row and a column of the greatest numbers, the others of any."""
+    a_info, b_info = np.iinfo(a_type), np.iinfo(b_type)
+    a, b = np.full((3, depth), a_info.max, a_type), np.full((depth, 2), b_info.max, b_type)
+    a[1] = whole(a_info.min, a_info.max, depth, dtype=a_type)
+    b[:, 1] = whole(b_info.min, b_info.max, depth, dtype=b_type)
+    result = {"a": a, "b": const(b)}
+    if zeros != "none":
+        result["az"] = const(whole(0, 100, *((3,) if zeros == "rows" else ()), dtype=a_type))
+        result["bz"] = const(whole(0, 100, *((2,) if zeros == "columns" else ()), dtype=b_type))
+    return result
+
+
+def integer_product(a: np.ndarray, b: np.ndarray, az: Any = 0, bz: Any = 0) -> np.ndarray:
+    az = np.asarray(az).astype(np.int64)
+    return ((a.astype(np.int64) - (az[:, None] if az.ndim else az)) @ (b.astype(np.int64) - bz)).astype(np.int32)
+
+
+def integer_convolution(x: np.ndarray, w: np.ndarray, group: int, xz: Any = 0, wz: Any = 0) -> np.ndarray:
+    data = np.pad(x.astype(np.int64) - xz, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    weights = w.astype(np.int64) - np.asarray(wz).astype(np.int64).reshape(-1, 1, 1, 1)
+    windows = np.lib.stride_tricks.sliding_window_view(data, (3, 3), (2, 3)).reshape(1, group, -1, 5, 6, 3, 3)
+    made = np.einsum("ngchwij,gocij->ngohw", windows, weights.reshape(group, 4 // group, -1, 3, 3))
+    return made.reshape(1, 4, 5, 6).astype(np.int32)
+
+
+FACTORS = [((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((2, 1, 2, 3), (4, 3, 4)), ((3,), (3, 4)),
+           ((2, 3), (3,)), ((3,), (3,)), ((5, 2, 3), (3,)), ((3,), (5, 3, 2))]  # fmt: skip
+SUMMATIONS: dict[str, list[tuple[int, ...]]] = {
+    "ij->ji": [(2, 3)],
+    "ii->i": [(3, 3)],
+    "...ii->...i": [(2, 3, 3)],
+    "ij->": [(2, 3)],
+    " i j , j k -> i k ": [(2, 3), (3, 4)],
+    "ij,jk": [(2, 3), (3, 4)],
+    "ba,cb": [(2, 3), (4, 2)],
+    "...ij,...jk->...ik": [(5, 2, 3), (3, 4)],
+    "...ij,...jk": [(5, 2, 3), (5, 3, 4)],
+    "i,j->ij": [(3,), (4,)],
+    "ij,kj,lj->ikl": [(2, 3), (4, 3), (5, 3)],
+    "bqnh,btnh->bnqt": [(2, 3, 4, 5), (2, 6, 4, 5)],
+    "a...b,b...->a...": [(2, 3, 4, 5), (5, 3, 4)],
+    ",ij->ij": [(), (2, 3)],
+    "ij,kl->": [(2, 3), (4, 3)],
+    "Ab,bC->CA": [(2, 3), (3, 4)],
+}
+A, B = normal(2, 3), normal(3, 4)
+ROWS = [
+    *rows("MatMul", each(1, 9, 13), also=each(*({"a": normal(*a), "b": normal(*b)} for a, b in FACTORS))),
+    *rows("MatMul", 13, a=normal(2, 1, 3, 4), b=normal(5, 4, 2), dims={"a": ["n", *[None] * 3], "b": [None, None, 2]}),
+    *rows("MatMul", 13, label="wrapped", expect=wrapped,
+          also=each(*(large(dtype, constant) for dtype in ("int32", "uint32") for constant in (False, True)))),
+    *rows("MatMul", 13, label="beyond_32_bits", expect=wrapped,
+          also=each(*(large(dtype, constant) for dtype in ("int64", "uint64") for constant in (False, True)))),
+    *rows("MatMul", 13, label="beyond_float32", a=whole(-4000, 4000, 3, 40), expect=lambda a, b: a @ b,
+          b=each(whole(-9000, 9000, 40, 2), const(whole(-9000, 9000, 40, 2)))),
+    *rows("Gemm", each(7, 9, 11, 13), also=each(*(
+        {**operands, "c": normal(*shape), **scales} for shape in ((), (1,), (4,), (2, 1), (1, 4), (2, 4))
+        for operands, scales in (({"a": A, "b": B}, {}), ({"a": A, "b": B}, {"alpha": 0.5, "beta": -2.0}),
+                                 ({"a": A, "b": B}, {"beta": 0.0}),
+                                 ({"a": A.T.copy(), "b": B.T.copy()}, {"transA": 1, "transB": 1, "alpha": 3.0}))))),
+    *rows("Gemm", each(11, 13), a=A, b=B, alpha=2.0),
+    *rows("Gemm", each(1, 6), a=A, b=B, alpha=0.5, expect=gemm, also=each(
+        *({"c": normal(*shape), "broadcast": flag} for shape, flag in (((2, 4), 0), ((4,), 1), ((2, 4), 1))))),
+    *rows("Gemm", 13, a=A, b=normal(4, 3), c=normal(4), transB=1, dims={"a": ["n", None], "b": [None] * 2, "c": [None]}),
+    *rows("Gemm", 13, label="integers", alpha=2.0, expect=gemm, also=each(
+        *(dict(zip("abc", (whole(0, 5000, *shape, dtype=dtype) for shape in ((2, 3), (3, 4), (4,)))))
+          for dtype in (np.int32, np.int64, np.uint32)))),
+    *(row for equation, shapes in SUMMATIONS.items() for row in rows(
+        "Einsum", 12, label=equation.replace(" ", "_"), equation=equation, expect=summation, tolerance=SUMS, also=each(
+            *({f"x{i}": (whole(-300, 300, *shape, dtype=kind) if kind[0] == "i" else normal(*shape, dtype=kind))
+               for i, shape in enumerate(shapes)} for kind in ("float32", "float64", "int32", "int64"))))),
+    *(row for depth in (4, 1500, 5000) for zeros in ("none", "scalars", "rows", "columns") for row in rows(
+        "MatMulInteger", 10, label=f"{depth}_{zeros}", expect=integer_product, also=each(
+            *(narrow(a, b, depth, zeros) for a in (np.uint8, np.int8) for b in (np.uint8, np.int8))))),
+    *rows("MatMulInteger", 10, a=whole(0, 255, 2, 3, 70, dtype=np.uint8), b=whole(0, 255, 2, 70, 4, dtype=np.uint8),
+          az=np.array(128, np.uint8), bz=np.array(3, np.uint8)),
+    *(row for kind in (np.uint8, np.int8) for group in (1, 2) for row in rows(
+        "ConvInteger", 10, label=f"group_{group}", x=whole(200, 255, 1, 80, 5, 6, dtype=np.uint8), pads=[1] * 4, group=group,
+        w=const(whole(90, 127, 4, 80 // group, 3, 3, dtype=kind)), expect=integer_convolution,
+        also=each({}, {"xz": const(7, np.uint8)}, {"xz": const(7, np.uint8), "wz": const(4, kind)},
+                  {"xz": const(7, np.uint8), "wz": const([3, 0, 9, 2], kind)}))),
+    *rows("MatMul", 13, a=A, b=normal(4, 5), refused="have no product"),
+    *rows("MatMul", 13, a=normal(), b=normal(4, 5), refused="a scalar has no product"),
+    *rows("Gemm", 13, a=A, b=B, c=B, refused="cannot be"),
+    *rows("Gemm", 13, a=A[..., None], b=B, refused="A must be a matrix"),
+    *rows("Einsum", 13, a=A, b=normal(4, 5), equation="ij,jk->ik", refused="'j' of"),
+    *rows("Einsum", 13, a=A, equation="ij,jk->ik", refused="is of 2 inputs"),
+    *rows("Einsum", 13, a=A, equation="ij->ik", refused="must be letters of its inputs"),
+    *rows("Einsum", 13, a=A, equation="i->>j", refused="is not an Einstein summation"),
+]  # fmt: skip
