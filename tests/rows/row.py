@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from tests.engines import node_model
 
@@ -40,6 +41,10 @@ class Tolerance:
 F32 = Tolerance()
 COARSE = Tolerance(1e-3, 1e-3)
 """For sums of many terms, and what the engines approximate by other formulas."""
+
+
+REFERENCE = object()
+"""As ``expect``: what onnx's evaluator computes of the row's model."""
 
 
 class Each:
@@ -93,7 +98,7 @@ class Row:
     text: str = ""
     """The graph in the text form of onnx, where the row is not one operator."""
     expect: Any = None
-    """Arrays, or a function of the arguments by their names that returns them; None for onnxruntime's."""
+    """Arrays, a function of the arguments by their names that returns them, REFERENCE, or None for onnxruntime's."""
     refused: str = ""
     """A part of the error of a conversion that has to fail."""
     layers: Sequence[str] | None = None
@@ -139,6 +144,8 @@ class Row:
     @functools.cached_property
     def expected(self) -> list[np.ndarray] | None:
         """The expected outputs; None where onnxruntime's are."""
+        if self.expect is REFERENCE:
+            return ReferenceEvaluator(self.model).run(None, self.feeds)
         if not callable(self.expect):
             return None if self.expect is None else _as_list(self.expect)
         values = {name: value.array if isinstance(value, Const) else value for name, value in self.arguments.items()}

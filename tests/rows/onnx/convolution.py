@@ -1,0 +1,110 @@
+"""Conv, ConvTranspose and DeformConv, against onnxruntime or onnx's evaluator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tests.engines import run_onnxruntime
+from tests.rows.row import REFERENCE, Tolerance, const, each, graphs, rows
+
+RNG = np.random.default_rng(3)
+
+
+def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def in_float32(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """What onnxruntime computes, which has kernels for float32 alone."""
+    row = next(rows("Conv", 11, pads=[1] * 4, **{name: v.astype("f4") for name, v in zip("xwb", (x, w, b))}))
+    return run_onnxruntime(row.model, row.feeds)[0].astype(x.dtype)
+
+
+def in_float64(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), (3, 3), (2, 3))
+    return np.einsum("nchwij,ocij->nohw", windows, w.astype(np.float64)).astype(x.dtype)
+
+
+def layer(x: tuple[int, ...], w: tuple[int, ...], filters: int, attributes: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the arguments of a layer without biases, and with one for each filter."""
+    arguments = {"x": normal(*x), "w": const(normal(*w))}
+    return [{**arguments, **attributes}, {**arguments, "b": const(normal(filters)), **attributes}]
+
+
+LAYERS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    ((1, 3, 8, 9), (4, 3, 3, 3), {}),
+    ((2, 3, 8, 9), (4, 3, 3, 2), {"kernel_shape": [3, 2], "pads": [1, 0, 2, 1], "strides": [2, 1]}),
+    ((1, 4, 8, 9), (6, 4, 1, 1), {}),
+    ((2, 4, 8, 9), (6, 4, 1, 1), {"strides": [2, 3], "pads": [1, 1, 0, 0]}),
+    ((1, 4, 9, 9), (6, 2, 3, 3), {"group": 2, "dilations": [2, 1]}),
+    ((2, 4, 9, 9), (4, 1, 3, 3), {"group": 4, "pads": [1, 1, 1, 1]}),
+    ((1, 3, 9, 9), (6, 1, 3, 3), {"group": 3, "strides": [2, 2], "dilations": [1, 2]}),
+    ((2, 3, 11), (4, 3, 3), {"pads": [2, 1], "dilations": [2]}),
+    ((2, 3, 11), (3, 1, 3), {"group": 3}),
+    ((1, 2, 5, 6, 7), (3, 2, 2, 3, 3), {"pads": [1, 0, 1, 0, 1, 1], "strides": [1, 2, 1]}),
+    ((1, 2, 5, 6, 7), (2, 1, 3, 3, 3), {"group": 2, "auto_pad": "SAME_LOWER"}),
+    ((1, 3, 8, 9), (4, 3, 3, 4), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    ((1, 3, 8, 9), (4, 3, 3, 4), {"auto_pad": "SAME_LOWER", "strides": [2, 2]}),
+    ((1, 3, 8, 9), (4, 3, 1, 1), {"auto_pad": "SAME_UPPER", "strides": [3, 3]}),
+    ((1, 3, 8, 9), (4, 3, 3, 4), {"auto_pad": "VALID", "strides": [2, 1]}),
+    ((1, 3, 8, 9), (4, 3, 3, 4), {"auto_pad": "", "pads": [1, 0, 2, 1]}),
+]
+TRANSPOSED: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
+    ((1, 3, 4, 5), (3, 2, 3, 3), {}),
+    ((2, 3, 4, 5), (3, 2, 3, 2), {"strides": [2, 3], "pads": [1, 0, 0, 1]}),
+    ((1, 3, 4, 5), (3, 2, 3, 3), {"strides": [2, 2], "output_padding": [1, 1], "dilations": [2, 1]}),
+    ((1, 4, 4, 5), (4, 1, 3, 3), {"group": 4, "strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 0]}),
+    ((1, 4, 4, 5), (4, 3, 2, 2), {"group": 2, "strides": [2, 2]}),
+    ((1, 3, 4, 5), (3, 2, 3, 3), {"strides": [2, 2], "output_shape": [8, 10]}),
+    ((1, 3, 4, 5), (3, 2, 4, 4), {"strides": [2, 2], "output_shape": [9, 11], "auto_pad": "SAME_UPPER"}),
+    ((1, 3, 4, 5), (3, 2, 4, 4), {"strides": [2, 2], "output_shape": [9, 11], "auto_pad": "SAME_LOWER"}),
+    ((1, 3, 4, 5), (3, 2, 3, 3), {"strides": [2, 2], "auto_pad": "SAME_UPPER"}),
+    ((1, 3, 4, 5), (3, 2, 3, 3), {"strides": [2, 2], "auto_pad": "SAME_LOWER"}),
+    ((1, 3, 4, 5), (3, 2, 3, 3), {"strides": [2, 2], "auto_pad": "VALID"}),
+    ((2, 3, 6), (3, 2, 4), {"strides": [3], "pads": [1, 2]}),
+    ((1, 2, 3, 4, 3), (2, 3, 2, 3, 2), {"strides": [2, 1, 2], "pads": [0, 1, 0, 0, 1, 0]}),
+]
+BLUR = """g (float[1,5,8,8] x) => (float[n,c,h,w] y) {
+    filters = Expand (kernel, shape)  y = Conv <group = 5, pads = [1, 1, 1, 1]> (x, filters)
+}"""
+DATA, FILTERS = normal(1, 3, 8, 8), const(normal(4, 3, 3, 3))
+ROWS = [
+    *rows("Conv", 11, also=each(*(a for x, w, given in LAYERS for a in layer(x, w, w[0], given)))),
+    *rows("Conv", 11, dims={"x": ["n", 4, None, None]},
+          also=each(*layer((1, 4, 9, 9), (4, 1, 3, 3), 4, {"group": 4}), *layer((1, 4, 8, 9), (6, 4, 3, 4), 6, {}))),
+    *rows("Conv", each(1, 11, 22), label="types", kernel_shape=[3, 3], pads=[1] * 4, expect=in_float32,
+          tolerance=Tolerance(2e-3, 2e-3), also=each(
+              *({"x": normal(1, 3, 7, 7, dtype=t), "w": const(normal(4, 3, 3, 3), t), "b": const(normal(4), t)}
+                for t in ("f2", "f4", "f8")))),
+    *rows("Conv", 22, label="bfloat16", x=normal(1, 2, 5, 5, dtype=ml_dtypes.bfloat16),
+          w=const(normal(3, 2, 3, 3), ml_dtypes.bfloat16), expect=in_float64, tolerance=Tolerance(2e-2, 5e-2)),
+    *rows("Conv", 11, label="weights_are_an_input", dims=each(None, {"x": ["n", 4, None, None]}), also=each(
+        *({"x": normal(2, 4, 7, 7), "w": normal(*w), "b": normal(w[0]), "group": group}
+          for group, w in ((1, (4, 4, 3, 3)), (4, (4, 1, 3, 3)), (2, (6, 2, 3, 3)))))),
+    *graphs(BLUR, label="one_filter_for_all_channels", opset=13, x=normal(1, 5, 8, 8), kernel=const(normal(1, 1, 3, 3)),
+            shape=const([5, 1, 3, 3])),
+    *rows("ConvTranspose", 11, also=each(
+        *(a for x, w, given in TRANSPOSED for a in layer(x, w, w[1] * given.get("group", 1), given)))),
+    *rows("ConvTranspose", each(1, 11, 22), x=normal(1, 3, 5, 5), w=const(normal(3, 2, 3, 3)), b=const(normal(2)),
+          kernel_shape=[3, 3], strides=[2, 2]),
+    *rows("ConvTranspose", 11, label="weights_are_an_input", x=normal(1, 4, 5, 5), w=normal(4, 2, 3, 3), group=2),
+    *(row for parts, size, attributes in ((1, (5, 5), {}), (1, (7, 7), {"pads": [1, 1, 1, 1]}),
+                                          (1, (3, 3), {"strides": [2, 1], "dilations": [1, 2]}),
+                                          (2, (5, 5), {"group": 2, "offset_group": 2}))
+      for row in rows("DeformConv", 19, label=f"{parts}_of_{size[0]}", x=normal(2, 4, 6, 7),
+                      w=const(normal(6, 4 // parts, 2, 3)), offset=1.5 * normal(2, parts * 12, *size), b=const(normal(6)),
+                      also=each({}, {"mask": normal(2, parts * 6, *size)}), **attributes, expect=REFERENCE,
+                      tolerance=Tolerance(1e-3, 1e-4))),
+    *rows("Conv", 11, x=each(normal(), normal(3), normal(3, 8, 8)), w=FILTERS, refused="must have 4 dimensions"),
+    *rows("Conv", 11, x=DATA, w=const(normal(4, 2, 3, 3)), refused="do not fit data"),
+    *rows("Conv", 11, x=DATA, w=FILTERS, kernel_shape=[2, 2], refused="kernel_shape is"),
+    *rows("Conv", 11, x=DATA, w=FILTERS, auto_pad="BOTH", refused="auto_pad must be one of"),
+    *rows("Conv", 11, x=DATA, w=FILTERS, pads=[1, 1], refused="pads must be 4 numbers"),
+    *rows("Conv", 11, x=normal(1, 4, 8, 8), w=const(normal(5, 2, 3, 3)), group=2, refused="be split into 2 groups"),
+    *rows("Conv", 11, x=normal(1, 3, 2, 2), w=FILTERS, refused="does not fit into 2"),
+    *rows("Conv", 11, x=DATA, w=FILTERS, strides=[0, 1], refused="strides must be 2 numbers"),
+    *rows("Conv", 11, x=DATA, w=FILTERS, dilations=[1, 0], refused="dilations must be 2 numbers from 1 on"),
+]  # fmt: skip
