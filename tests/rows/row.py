@@ -27,7 +27,7 @@ import onnx
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tests.engines import node_model
+from tests.engines import node_model, run_onnxruntime
 
 
 @dataclass(frozen=True)
@@ -201,6 +201,19 @@ def graphs(
         written, version = values.pop("text"), values.pop("opset")
         name = "-".join([label, *(f"{key}={item}" for key, item in varied.items())])
         yield Row(name, "", version, values, 0, domain, None, written, expect, refused, layers, tolerance, label)
+
+
+def in_float32(op_type: str, opset: int, outputs: int = 1) -> Any:
+    """Return the function that gives what onnxruntime computes in float32, in the type of the first array."""
+
+    def expect(**arguments: Any) -> list[np.ndarray]:
+        arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
+        dtype = next(iter(arrays.values())).dtype
+        wide = {name: value.astype(np.float32) for name, value in arrays.items() if value.dtype == dtype}
+        row = next(rows(op_type, opset, outputs=outputs, **{**arguments, **wide}))
+        return [value.astype(dtype) for value in run_onnxruntime(row.model, row.feeds)]
+
+    return expect
 
 
 def _combinations(choices: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:

@@ -7,20 +7,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tests.engines import run_onnxruntime
-from tests.rows.row import REFERENCE, Tolerance, const, each, graphs, rows
+from tests.rows.row import REFERENCE, Tolerance, const, each, graphs, in_float32, rows
 
 RNG = np.random.default_rng(3)
 
 
 def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:
     return RNG.standard_normal(shape).astype(dtype)
-
-
-def in_float32(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """What onnxruntime computes, which has kernels for float32 alone."""
-    row = next(rows("Conv", 11, pads=[1] * 4, **{name: v.astype("f4") for name, v in zip("xwb", (x, w, b))}))
-    return run_onnxruntime(row.model, row.feeds)[0].astype(x.dtype)
 
 
 def in_float64(x: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -75,7 +68,7 @@ ROWS = [
     *rows("Conv", 11, also=each(*(a for x, w, given in LAYERS for a in layer(x, w, w[0], given)))),
     *rows("Conv", 11, dims={"x": ["n", 4, None, None]},
           also=each(*layer((1, 4, 9, 9), (4, 1, 3, 3), 4, {"group": 4}), *layer((1, 4, 8, 9), (6, 4, 3, 4), 6, {}))),
-    *rows("Conv", each(1, 11, 22), label="types", kernel_shape=[3, 3], pads=[1] * 4, expect=in_float32,
+    *rows("Conv", each(1, 11, 22), label="types", kernel_shape=[3, 3], pads=[1] * 4, expect=in_float32("Conv", 11),
           tolerance=Tolerance(2e-3, 2e-3), also=each(
               *({"x": normal(1, 3, 7, 7, dtype=t), "w": const(normal(4, 3, 3, 3), t), "b": const(normal(4), t)}
                 for t in ("f2", "f4", "f8")))),
@@ -95,8 +88,8 @@ ROWS = [
                                           (1, (3, 3), {"strides": [2, 1], "dilations": [1, 2]}),
                                           (2, (5, 5), {"group": 2, "offset_group": 2}))
       for row in rows("DeformConv", 19, label=f"{parts}_of_{size[0]}", x=normal(2, 4, 6, 7),
-                      w=const(normal(6, 4 // parts, 2, 3)), offset=1.5 * normal(2, parts * 12, *size), b=const(normal(6)),
-                      also=each({}, {"mask": normal(2, parts * 6, *size)}), **attributes, expect=REFERENCE,
+                      w=const(normal(6, 4 // parts, 2, 3)), offset=1.5 * normal(2, parts * 12, *size),
+                      b=const(normal(6)), also=each({}, {"mask": normal(2, parts * 6, *size)}), **attributes, expect=REFERENCE,
                       tolerance=Tolerance(1e-3, 1e-4))),
     *rows("Conv", 11, x=each(normal(), normal(3), normal(3, 8, 8)), w=FILTERS, refused="must have 4 dimensions"),
     *rows("Conv", 11, x=DATA, w=const(normal(4, 2, 3, 3)), refused="do not fit data"),
