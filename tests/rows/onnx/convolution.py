@@ -89,8 +89,8 @@ ROWS = [
                                           (2, (5, 5), {"group": 2, "offset_group": 2}))
       for row in rows("DeformConv", 19, label=f"{parts}_of_{size[0]}", x=normal(2, 4, 6, 7),
                       w=const(normal(6, 4 // parts, 2, 3)), offset=1.5 * normal(2, parts * 12, *size),
-                      b=const(normal(6)), also=each({}, {"mask": normal(2, parts * 6, *size)}), **attributes, expect=REFERENCE,
-                      tolerance=Tolerance(1e-3, 1e-4))),
+                      b=const(normal(6)), also=each({}, {"mask": normal(2, parts * 6, *size)}), **attributes,
+                      expect=REFERENCE, tolerance=Tolerance(1e-3, 1e-4))),
     *rows("Conv", 11, x=each(normal(), normal(3), normal(3, 8, 8)), w=FILTERS, refused="must have 4 dimensions"),
     *rows("Conv", 11, x=DATA, w=const(normal(4, 2, 3, 3)), refused="do not fit data"),
     *rows("Conv", 11, x=DATA, w=FILTERS, kernel_shape=[2, 2], refused="kernel_shape is"),
