@@ -174,7 +174,7 @@ BUGS = [
         "converter/from_onnx/operators/microsoft/packed_weights.py",
         "np.full((1, 1, 1), 8, np.float32)",
         "np.zeros((1, 1, 1), np.float32)",
-        "--full tests/converter/test_microsoft_fused.py",
+        "--full tests/test_rows.py -k microsoft/fused",
     ),
     Bug(
         "a translator",
