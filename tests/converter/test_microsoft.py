@@ -1,15 +1,28 @@
-"""How conversions hold weights of onnxruntime's operators."""
+"""Conversions of onnxruntime's operators: how they hold weights, and their other dimensions."""
 
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
+import pytest
 
 import converter
+import ir_runtime
 from tests.engines import converted, node_model
+from tests.suite.reshape import Reshaping, check_reshaped, in_numpy, in_openvino
 
 microsoft = functools.partial(node_model, opset=1, domain="com.microsoft")
+R = np.random.default_rng(11)
+
+
+def f(*shape: int) -> np.ndarray:
+    return R.standard_normal(shape).astype(np.float32)
+
+
+def i(*values: Any) -> np.ndarray:
+    return np.array(values, np.int32)
 
 
 def test_packed_weights_stay_packed() -> None:
@@ -29,3 +42,37 @@ def test_numbers_of_nf4_stay_packed() -> None:
     model = converter.convert_model(microsoft("MatMulBnb4", {"a": a}, constants=constants, attributes=attributes))
     stored = [node.op.data for node in model.nodes() if node.op.data is not None]
     assert [tensor.byte_size for tensor in stored if tensor.element_type.name == "nf4"] == [1 << 15]
+
+
+X, PROJECTED, HEADS = f(2, 3, 8), {"w": f(8, 24), "b": f(24)}, {"q": f(2, 3, 8), "k": f(2, 5, 8), "v": f(2, 5, 8)}
+OTHER = {"q": f(3, 2, 8), "k": f(3, 6, 8), "v": f(3, 6, 8)}
+
+
+@pytest.mark.parametrize(
+    ("op_type", "inputs", "constants", "attributes", "other", "layers"),
+    [
+        ("Attention", {"x": X}, PROJECTED, {"unidirectional": 1}, {"x": f(3, 5, 8)}, 12),
+        ("Attention", {"x": X, **PROJECTED, "m": i(2, 3)}, {}, {}, {"x": f(3, 4, 8), "m": i(4, 1, 3)}, 22),
+        ("Attention", {"x": X, **PROJECTED, "m": i(3, 2, 1, 0)}, {}, {}, {"x": f(1, 4, 8), "m": i(3, 1)}, 28),
+        ("MultiHeadAttention", HEADS, {"b": f(24)}, {}, OTHER, 12),
+    ],
+    ids=["causal", "lengths", "ends-starts", "bias"],
+)
+def test_other_dimensions_than_declared(
+    op_type: str, inputs: Any, constants: Any, attributes: Any, other: Any, layers: int
+) -> None:
+    model = microsoft(op_type, inputs, attributes={"num_heads": 2, **attributes}, constants=constants)
+    check_reshaped(model, inputs, {**inputs, **other})
+    assert len([node for node in converter.convert_model(model).nodes() if not node.op.role]) == layers
+
+
+def test_a_list_of_lengths_is_not_taken_for_ends_and_starts() -> None:
+    """One row's length, declared, and then two numbers: they would be its end and its start."""
+    feeds = {"x": f(1, 3, 8), **PROJECTED, "m": i(2)}
+    written = converted(microsoft("Attention", feeds, attributes={"num_heads": 2}))
+    data = {**feeds, "m": i(3, 1)}
+    case = Reshaping("ends and starts", {name: list(value.shape) for name, value in data.items()}, data, [])
+    with pytest.raises(ir_runtime.ModelError):
+        in_numpy(written, case)
+    with pytest.raises(RuntimeError):
+        in_openvino(written, case)

@@ -98,7 +98,10 @@ class Row:
     text: str = ""
     """The graph in the text form of onnx, where the row is not one operator."""
     expect: Any = None
-    """Arrays, a function of the arguments by their names that returns them, REFERENCE, or None for onnxruntime's."""
+    """Arrays, a function of the arguments by their names that returns them, REFERENCE, or None for onnxruntime's.
+
+    Elements that are masked (``np.ma``) are not defined.
+    """
     refused: str = ""
     """A part of the error of a conversion that has to fail."""
     layers: Sequence[str] | None = None

@@ -91,8 +91,11 @@ class Work:
         """Raise AssertionError unless the outputs are the expected ones."""
         tolerance = self.row.tolerance
         for name, expected in zip(self.names, self.expected, strict=True):
+            value = outputs[name]
+            if isinstance(expected, np.ma.MaskedArray):
+                value, expected = (np.ma.array(each, mask=expected.mask).filled(0) for each in (value, expected))
             try:
-                assert_close(outputs[name], expected, rtol=tolerance.relative, atol=tolerance.absolute)
+                assert_close(value, expected, rtol=tolerance.relative, atol=tolerance.absolute)
             except AssertionError as error:
                 raise AssertionError(f"output '{name}': {error}") from error
 
