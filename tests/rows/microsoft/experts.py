@@ -92,7 +92,7 @@ def quantized(bits: int = 4, block: int | None = 16, zero_points: bool = False) 
 
 
 def in_float32(w1: Any, s1: Any, b1: Any, w2: Any, s2: Any, z1: Any, z2: Any, **options: Any) -> Any:
-    """MoE with the weights of 8 bits in blocks of 16 as numbers: onnxruntime's QMoE rounds the data to 8 bits as well."""
+    """MoE with weights of 8 bits in blocks of 16 as numbers: onnxruntime's QMoE rounds the data to 8 bits as well."""
     weights = [
         ((w - (np.float32(128) if z is None else np.repeat(z, 16, 2).astype("f4"))) * np.repeat(s, 16, 2)).astype("f4")
         for w, s, z in ((w1, s1, z1), (w2, s2, z2))
@@ -120,7 +120,8 @@ ROWS = [
     *mixture(**TWO, **SWIGLU, activation_alpha=1.7, activation_beta=0.5, swiglu_limit=0.8, also=CHOSEN),
     *mixture(label="flat", x=f(TOKENS, HIDDEN), w1=ONE["w1"], b1=None, w2=ONE["w2"], k=2),
     *mixture(label="halves", **{**TWO, **APART}, **SWIGLU | {"swiglu_fusion": 2}, k=2, expect=by_neighbours),
-    *mixture(label="two_weights", **{**TWO, **GATES}, w3=LINEAR["w1"], **SWIGLU | {"swiglu_fusion": 0}, k=2, expect=by_neighbours),
+    *mixture(label="two_weights", **{**TWO, **GATES}, w3=LINEAR["w1"], **SWIGLU | {"swiglu_fusion": 0}, k=2,
+             expect=by_neighbours),
     *(row for weights, options, activated in ACTIVATIONS for row in mixture(
         label="one_expert", x=f(TOKENS, HIDDEN) * 3, scores=np.tile(np.eye(EXPERTS, dtype="f4")[0] * 5, (TOKENS, 1)),
         **weights, **options, k=1, normalize_routing_weights=1, expect=one_expert(activated))),
@@ -131,8 +132,8 @@ ROWS = [
     *mixture(**ONE, w3=const(f(EXPERTS, INNER, HIDDEN)), activation_type="silu", refused="not supported with the act"),
     *convolution(activation=each("none", "silu", "swish"), also=convolutions()),
     *rows("CausalConvWithState", 27, x=f(2, 5, 6), w=const(f(5, 1, 4)), b=const(f(5)), activation="silu", outputs=2,
-          layers=["ShapeOf-3", "Gather-8", "Concat-1", "Broadcast-3", "Concat-1", "GroupConvolution-1", "Add-1", "Swish-4",
-                  "Slice-8"]),
+          layers=["ShapeOf-3", "Gather-8", "Concat-1", "Broadcast-3", "Concat-1", "GroupConvolution-1", "Add-1",
+                  "Swish-4", "Slice-8"]),
     *rows("CausalConvWithState", 27, x=f(2, 5, 6), w=const(f(5, 1, 4)), b=const(f(5)), past=f(2, 5, 3), outputs=2,
           activation="silu", layers=["Concat-1", "GroupConvolution-1", "Add-1", "Swish-4", "Slice-8"]),
     *convolution(**PLAIN, state_length=7, refused="states of another length than"),
@@ -141,7 +142,8 @@ ROWS = [
     *convolution(**PLAIN, state_channels_last=1, refused="another layout"),
     *convolution(**PLAIN, state_window=3, refused="states of another length than"),
     *(row for dilation in (1, 2) for starts in ([0, 2, 7], [0, 3, 4, 7]) for count, options in (
-        (None, {"outputs": 2}), (np.arange(1, len(starts)).astype(np.int32), {"outputs": 3, "state_update_capacity": 3}))
+        (None, {"outputs": 2}),
+        (np.arange(1, len(starts)).astype(np.int32), {"outputs": 3, "state_update_capacity": 3}))
       for row in microsoft("VarlenCausalConvWithState", **packed(starts, dilation), count=count, **options,
                            activation=each("none", "silu"))),
     *(row for way in STORED for row in stored(
