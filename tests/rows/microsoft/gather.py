@@ -1,0 +1,91 @@
+"""GatherBlockQuantized and GatherPacked, against onnxruntime, and NumPy where it refuses or reads other numbers."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tests.rows.row import const, each, rows
+
+R = np.random.default_rng(17)
+blocks_of = functools.partial(rows, "GatherBlockQuantized", 1, domain="com.microsoft", block_size=16)
+packed = functools.partial(rows, "GatherPacked", 1, domain="com.microsoft")
+
+
+def unpacked(values: np.ndarray, bits: int) -> np.ndarray:
+    """The numbers in bytes, the first in the lowest bits."""
+    parts = [(values >> shift) & ((1 << bits) - 1) for shift in range(0, 8, bits)]
+    return np.stack(parts, -1).reshape(*values.shape[:-1], -1)
+
+
+def table(
+    data: Any, indices: Any, scales: Any, zero: Any = None, gather_axis: int = 0, quantize_axis: int = 1, bits: int = 4
+) -> np.ndarray:
+    middle = 0
+    if data.dtype == np.uint8:
+        data, middle = unpacked(data, bits), 1 << (bits - 1)
+        zero = None if zero is None else unpacked(zero, bits)[..., : scales.shape[-1]]
+    blocks = np.arange(data.shape[quantize_axis]) // 16
+    zeros = middle if zero is None else np.take(zero.astype(np.float32), blocks, quantize_axis)
+    real = (data.astype(np.float32) - zeros) * np.take(scales.astype(np.float32), blocks, quantize_axis)
+    return np.take(real, indices, gather_axis).astype(scales.dtype)
+
+
+def whole(kind: Any, low: int, high: int) -> Any:
+    data, zero = (const(R.integers(low, high, shape).astype(kind)) for shape in ((6, 48), (6, 3)))
+    return {"data": data, "indices": np.array([[1, 5], [-2, 0]]), "scales": None, "zero": each(None, zero),
+            "bits": 8 if kind is np.uint8 else 4}  # fmt: skip
+
+
+def scales(*shape: int, dtype: Any = np.float32) -> Any:
+    return const(R.uniform(0.1, 1, shape), dtype)
+
+
+BYTES = {0: 128, 1: 64, 30: 64, 2: 18, 6: 22, 8: 34, 20: 18}
+"""Formats of GGML -> the bytes of 32 numbers."""
+
+
+def ggml(packed_type: int, blocks: int) -> Any:
+    """Five rows of numbers in one of the formats."""
+    if packed_type in (0, 1, 30):
+        dtype = {0: np.dtype("<f4"), 1: np.dtype("<f2"), 30: np.dtype(ml_dtypes.bfloat16)}[packed_type]
+        return const(R.standard_normal((5, 32 * blocks)).astype(dtype).view(np.uint8))
+    data = R.integers(0, 256, (5, blocks, BYTES[packed_type])).astype(np.uint8)
+    data[..., :2] = R.uniform(0.01, 1, (5, blocks)).astype("<f2").view(np.uint8).reshape(5, blocks, 2)
+    return const(data.reshape(5, -1))
+
+
+KINDS = [(ml_dtypes.int4, -8, 8), (ml_dtypes.uint4, 0, 16), (np.uint8, 0, 256)]
+AXES = [((20, 5), 1, 0, (2, 5)), ((3, 32, 4), -1, 1, (3, 2, 4)), ((5, 32, 3), 0, -2, (5, 2, 3)),
+((16, 2, 7), 2, 0, (1, 2, 7))]  # fmt: skip
+"""Shapes, the axis that is gathered and the one of blocks, and the shapes of scales."""
+ROWS = [
+    *(row for kind in KINDS for row in blocks_of(
+        **whole(*kind) | {"scales": each(*(scales(6, 3, dtype=t) for t in (np.float32, np.float16,
+        ml_dtypes.bfloat16)))}, dims=each(None, {"indices": ["n", None]}), expect=table)),
+    *(row for expect in (None, table) for bits in (2, 4) for row in blocks_of(
+        label="packed", data=const(R.integers(0, 256, (6, 6 * bits)), np.uint8), indices=np.array([4, -1, 0], np.int32),
+        scales=scales(6, 3), zero=each(None, const(R.integers(0, 256, (6, -(-3 * bits // 8))), np.uint8)), bits=bits,
+        expect=expect)),
+    *(row for expect in (None, table) for shape, gathered, quantized, blocks in AXES for row in blocks_of(
+        label="axes", data=const(R.integers(-8, 8, shape).astype(ml_dtypes.int4)),
+        indices=each(np.array(1), np.array([0, -1]), np.array([[1], [0]])), scales=scales(*blocks),
+        gather_axis=gathered, quantize_axis=quantized, expect=expect)),
+    *blocks_of(label="real", data=const(R.standard_normal((6, 32)), ml_dtypes.float8_e4m3fn),
+               indices=np.array([[2, 5]]),
+               scales=each(scales(6, 2), scales(1, 2)), expect=table),
+    *(row for options, refused in (({"gather_axis": 1}, "must differ"),
+    ({"block_size": 0}, "block_size must be positive"), ({"block_size": 32}, r"scales must have the shape \[6, 1\]"))
+      for row in blocks_of(data=const(np.zeros((6, 32), ml_dtypes.int4)), indices=np.array([0]), scales=scales(6, 2),
+                           **options, refused=refused)),
+    *(row for packed_type, blocks in itertools.product(BYTES, (1, 3)) for row in packed(
+        data=ggml(packed_type, blocks), indices=np.array([[0, 4, 2], [7, -1, -9]]), packed_type=packed_type,
+        K=32 * blocks, output_dtype=each(1, 10, 16))),
+    *packed(data=ggml(2, 1), indices=np.zeros(2, np.int64), packed_type=12, K=32, refused="but is 12"),
+    *packed(data=ggml(2, 1), indices=np.zeros(2, np.int64), packed_type=2, K=64,
+            refused=r"of K = 64 .* the shape \(5, 18\)"),
+]  # fmt: skip
