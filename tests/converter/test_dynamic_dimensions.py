@@ -35,15 +35,15 @@ FLATTENED = parsed("""g (float[2, 3, 4] x) => (float[2, 12] y) <int64[1] zero = 
 """How exporters write a flatten."""
 SQUEEZED = parsed("""g (float[2, 1, 4] x) => (y) <int64[1] one = {1}> {
     s = Shape (x)  n = Gather (s, one)  single = Equal (n, one)
-    z = If (single) <then_branch = then () => (float t) { t = Squeeze (x, one) },
-                     else_branch = otherwise () => (float e) { e = Identity (x) }>
+    z = If (single) <then_branch = then () => (float[] t) { t = Squeeze (x, one) },
+                     else_branch = otherwise () => (float[] e) { e = Identity (x) }>
     y = Transpose <perm = [1, 0]> (z)
 }""")
 """How an exporter writes ``x.squeeze(1)``."""
 BY_LENGTH = """
     sN = Shape (xN)  nN = Constant <value_ints = [N]> ()  bN = Equal (sN, nN)
-    zN = If (bN) <then_branch = thenN () => (float tN) { tN = Unsqueeze (xN, zero) },
-                  else_branch = elseN () => (float eN) { eN = Identity (xN) }>
+    zN = If (bN) <then_branch = thenN () => (float[] tN) { tN = Unsqueeze (xN, zero) },
+                  else_branch = elseN () => (float[] eN) { eN = Identity (xN) }>
     yN = Transpose <perm = [1, 0]> (zN)
 """
 

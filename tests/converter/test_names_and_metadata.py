@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 import converter
 import ir_runtime
 from tests.engines import converted, core, run_numpy, run_openvino
+from tests.rows.onnx import functions
 
 
 def model(nodes: list[onnx.NodeProto], inputs: list[str], outputs: list[str]) -> onnx.ModelProto:
@@ -86,3 +87,9 @@ def test_unnamed_and_equally_named_nodes_get_layers_of_their_own() -> None:
     ]
     names = [node.name for node in converter.convert_model(model(nodes, ["x"], ["y"])).nodes()]
     assert names == ["x", "a", "n", "n_1", "y/result"]
+
+
+def test_layers_in_functions_are_named_by_the_calls() -> None:
+    proto = next(row.model for row in functions.ROWS if row.name == "nested")
+    names = {node.name for node in converter.convert_model(proto).nodes()}
+    assert {"call/first/inner", "call/second/inner"} <= names
