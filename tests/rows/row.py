@@ -105,10 +105,13 @@ class Row:
     refused: str = ""
     """A part of the error of a conversion that has to fail."""
     layers: Sequence[str] | None = None
-    """Types and revisions (``AvgPool-14``) of the IR's layers for the CPU plug-in, without inputs, outputs and constants."""
+    """Types and revisions (``AvgPool-14``) of the IR's layers for the CPU plug-in without inputs, outputs and constants,
+    then those of its bodies."""
     tolerance: Tolerance = F32
     group: str = field(default="", compare=False)
     """The file and the label of the row: rows of a group are chosen together."""
+    warns: str = ""
+    """A part of the only warning of the conversion."""
 
     @functools.cached_property
     def feeds(self) -> dict[str, np.ndarray]:
@@ -172,6 +175,7 @@ def rows(
     expect: Any = None,
     refused: str = "",
     layers: Any = None,
+    warns: str = "",
     dims: Any = None,
     tolerance: Tolerance = F32,
     **arguments: Any,
@@ -182,9 +186,8 @@ def rows(
         op, version, declared = values.pop("op_type"), values.pop("opset"), values.pop("dims")
         varied = {name: text for name, text in varied.items() if name not in ("op_type", "opset")}
         name = "-".join([op, str(version), *filter(None, [label]), *(f"{key}={text}" for key, text in varied.items())])
-        yield Row(
-            name, op, version, values, outputs, domain, declared, "", expect, refused, layers, tolerance, label or op
-        )
+        looks = (declared, "", expect, refused, layers, tolerance, label or op, warns)
+        yield Row(name, op, version, values, outputs, domain, *looks)
 
 
 def graphs(
@@ -196,6 +199,7 @@ def graphs(
     expect: Any = None,
     refused: str = "",
     layers: Any = None,
+    warns: str = "",
     tolerance: Tolerance = F32,
     **arguments: Any,
 ) -> Iterator[Row]:
@@ -203,7 +207,8 @@ def graphs(
     for values, varied in _combinations({"text": text, "opset": opset, **arguments}):
         written, version = values.pop("text"), values.pop("opset")
         name = "-".join([label, *(f"{key}={item}" for key, item in varied.items())])
-        yield Row(name, "", version, values, 0, domain, None, written, expect, refused, layers, tolerance, label)
+        looks = (written, expect, refused, layers, tolerance, label, warns)
+        yield Row(name, "", version, values, 0, domain, None, *looks)
 
 
 def in_float32(op_type: str, opset: int, outputs: int = 1) -> Any:

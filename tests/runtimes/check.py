@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from unittest import TestCase
 
 import pytest
 import tomllib
@@ -77,7 +78,7 @@ _works: dict[str, Work] = {}
 def _prepare(row: Row) -> dict[str, Run]:
     """Return the runs of a row in OpenVINO; those that are known to fail are run alone."""
     runtimes = {"ir": "openvino", "opened_ir": "openvino of open dimensions"}
-    if row.refused:
+    if row.refused or row.warns:
         return {}
     work = _works[row.name] = Work(row)
     kept = [attribute for attribute, runtime in runtimes.items() if not reason_of(runtime, row.name)]
@@ -97,8 +98,13 @@ def check(row: Row) -> None:
     together = BATCHES.take(row.name)
     work, faults = _works.pop(row.name, None) or Work(row), []
     work.together = together
+    if row.warns:
+        with TestCase().assertLogs("converter", "WARNING") as logged:
+            assert work.ir
+        assert len(logged.output) == 1, logged.output
+        assert row.warns in logged.output[0]
     if row.layers is not None:
-        nodes = ir_runtime.read_model(*work.ir).nodes()
+        nodes = [node for part in ir_runtime.read_model(*work.ir).all_models() for node in part.nodes()]
         assert [f"{n.op.type}-{n.op.opset}" for n in nodes if not n.op.role] == list(row.layers)
     for name, runtime in runtimes_of(row).items():
         reason = reason_of(name, row.name)
