@@ -261,3 +261,18 @@ def test_an_extension_that_fails(tmp_path: Path) -> None:
 def test_the_oracle_agrees_with_the_test_model() -> None:
     x = np.ones((2, 4), np.float32)
     assert run_onnxruntime(model(), {"x": x, "s": np.float32(1)})[0] == 16
+
+
+def test_a_map_at_the_end_can_be_cut_off() -> None:
+    """How scikit-learn's converter ends its classifiers."""
+    ends_in_map = onnx.parser.parse_model(
+        """<ir_version: 10, opset_import: ["" : 17, "ai.onnx.ml" : 3]> g (float[2,3] x) => (maps) {
+            p = ai.onnx.ml.Normalizer <norm="L1"> (x)
+            [zip] maps = ai.onnx.ml.ZipMap <classlabels_int64s=[0, 1, 2]> (p)
+        }"""
+    )
+    with pytest.raises(converter.ConversionError, match=r"'zip' \(ai.onnx.ml.ZipMap.*the option 'output' can ask"):
+        converter.convert_model(ends_in_map)
+    compiled = ir_runtime.compile_model(converter.convert_model(ends_in_map, output=["p"]))
+    x = np.array([[1, 2, 5], [3, 0, 1]], np.float32)
+    np.testing.assert_allclose(compiled({"x": x})[0], x / x.sum(axis=1, keepdims=True))
