@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import openvino
 import openvino.opset13 as ops
 import pytest
@@ -20,11 +19,10 @@ import converter
 from converter.equivalence import layers
 from converter.equivalence.engines import engine_for
 from tests.converter.test_command_options import onnx2ir
-from tests.converter.test_control_flow import B, F, graph, node, normal, value
-from tests.converter.test_control_flow import model as onnx_model
-from tests.converter.test_loop_states import handing_on
 from tests.converter.test_verify_layers import deep, saved
 from tests.language_models.decoders import Decoder
+from tests.rows.onnx.loop_states import UNCHANGED, X
+from tests.rows.row import graphs
 
 __all__ = ["deep"]  # a fixture
 
@@ -129,12 +127,8 @@ def test_a_layer_with_wrong_outputs_is_named(tmp_path: Path, faulty: FaultyDevic
 
 @pytest.mark.parametrize("body", ["Loop", "If"])
 def test_a_layer_in_a_body_is_named(tmp_path: Path, faulty: FaultyDevice, body: str) -> None:
-    proto = handing_on() if body == "Loop" else branching()
-    feeds = (
-        {"n": np.array(3), "x": normal(2, 3), "w0": normal(3)}
-        if body == "Loop"
-        else {"c": np.array(True), "x": normal(2, 3)}
-    )
+    row = UNCHANGED[0] if body == "Loop" else next(graphs(BRANCHING, label="if", c=np.array(True), x=X))
+    proto, feeds = row.model, row.feeds
     model = converter.convert_model(proto)
     (outer,) = [node for node in model.nodes() if node.op.type == body]
     inner = next(node for node in outer.op.subgraphs[0].body.nodes() if node.op.type == "Add")
@@ -146,11 +140,10 @@ def test_a_layer_in_a_body_is_named(tmp_path: Path, faulty: FaultyDevice, body: 
     assert (fault.layer, fault.type) == (f"{outer.name}/{inner.name}", "Add")
 
 
-def branching() -> onnx.ModelProto:
-    then = graph([node("Tanh", "x", "t"), node("Add", "t x", "u")], [value("u")], [])
-    other = graph([node("Neg", "x", "v")], [value("v")], [])
-    nodes = [node("If", "c", "y", then_branch=then, else_branch=other)]
-    return onnx_model(nodes, [value("c", B, []), value("x", F, [2, 3])], [value("y")])
+BRANCHING = """g (bool c, float[2,3] x) => (float[] y) {
+    y = If (c) <then_branch = g1 () => (float[] u) { t = Tanh (x)  u = Add (t, x) },
+                else_branch = g2 () => (float[] v) { v = Neg (x) }>
+}"""
 
 
 def test_segments_hold_their_own_tensors_alone(deep: Path, monkeypatch: pytest.MonkeyPatch) -> None:

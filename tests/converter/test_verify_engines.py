@@ -22,6 +22,7 @@ from tests import engines
 from tests.converter.test_command_options import onnx2ir
 from tests.converter.test_verify_inputs import image
 from tests.engines import ENGINES, node_model
+from tests.rows.onnx.loop_states import UNCHANGED
 
 __all__ = ["image"]  # a fixture
 
@@ -126,10 +127,7 @@ def test_diff_of_weights_that_are_stored_in_other_ways(shape: tuple[int, int], t
 
 
 def test_diff_of_bodies(tmp_path: Path) -> None:
-    from tests.converter.test_loop_states import handing_on
-
-    proto = handing_on()
-    first, second = (converter.convert_model(proto) for _ in range(2))
+    first, second = (converter.convert_model(UNCHANGED[0].model) for _ in range(2))
     assert compare_models(first, second).same
     loop = next(node for node in second.nodes() if node.op.subgraphs)
     inner = next(n for n in loop.op.subgraphs[0].body.nodes() if n.op.type == "Add")

@@ -121,7 +121,8 @@ PRIOR_DEFAULTS: dict[str, Any] = {"min_size": [], "max_size": [], "aspect_ratio"
 PRIORS: list[dict[str, Any]] = [
     {"min_size": [35.84], "max_size": [76.8], "aspect_ratio": [1.0], "flip": True, "step": 8.0, "offset": 0.5},
     {"min_size": [4.0, 6.0], "aspect_ratio": [2.0, 3.0], "clip": True, "variance": [0.1, 0.1, 0.2, 0.2]},
-    {"fixed_size": [8.0], "density": [2.0], "fixed_ratio": [1.0, 2.0], "aspect_ratio": [2.0], "offset": 0.5, "step": 4.},
+    {"fixed_size": [8.0], "density": [2.0], "fixed_ratio": [1.0, 2.0], "aspect_ratio": [2.0], "step": 4.0,
+     "offset": 0.5},
     {"min_size": [4.0, 5.0], "aspect_ratio": [2.0], "scale_all_sizes": False, "offset": 0.5, "step": 0.2},
     {"label": "other_order", "min_size": [4.0], "max_size": [9.0], "aspect_ratio": [2.0], "offset": 0.5,
      "min_max_aspect_ratios_order": False},
@@ -181,7 +182,8 @@ ROWS = [
     *proposals(nms_thresh=0.3, pre_nms_topN=20, min_size=4.0),
     *detectron("GenerateProposalsSingleImage", [
         np.array([40, 50, 1], np.float32), (GRID + ANCHORS).reshape(-1, 4).astype("f4"),
-        f(12, 3, 4, low=-0.3, high=0.3), f(3, 3, 4, low=0, high=1)], ONE_IMAGE, outputs=2, **ONE_IMAGE, tolerance=BOXES_TOLERANCE),
+        f(12, 3, 4, low=-0.3, high=0.3), f(3, 3, 4, low=0, high=1)], ONE_IMAGE, outputs=2, **ONE_IMAGE,
+        tolerance=BOXES_TOLERANCE),
     *(row for given, full in (({"stride_x": 4.0, "stride_y": 4.0}, {"flatten": True, "h": 0, "w": 0}),
                               ({"flatten": 0, "h": 3, "w": 4}, {"flatten": False, "stride_x": 0.0, "stride_y": 0.0}))
       for row in detectron("PriorGridGenerator", [ANCHORS, f(1, 2, 3, 4), f(1, 3, 24, 32)], given | full, **given)),

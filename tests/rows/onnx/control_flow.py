@@ -1,0 +1,219 @@
+"""If, Loop and Scan, against onnxruntime."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tests.rows.row import Row, const, each, graphs
+
+RNG = np.random.default_rng(11)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+TRUTH = each(np.array(True), np.array(False))
+CHOICE = """g ({}float[{}] x) => (float[] y) {{
+    y = If (c) <then_branch = g1 () => (float[] t) {{ t = Neg (x) }}, else_branch = g2 () => (float[] e) {{ e = Exp (x) }}>
+}}"""
+SQUEEZED = """g (float[{dims}] x, float[n] v) => (float[a,b] y{outputs}) <int64[1] last = {{-1}}, int64 one = {{1}}> {{
+    s = Shape (x)  d = Gather (s, last)  is_one = Equal (d, one)
+    q = If (is_one) <then_branch = g1 () => (t) {{ t = Squeeze (x, last) }},
+                     else_branch = g2 () => (e) {{ e = Identity (x) }}>
+    {nodes}
+}}"""
+UNSQUEEZED = """r = Shape (q)  size = Size (r)  is_flat = Equal (size, one)
+    u = If (is_flat) <then_branch = g3 () => (t2) { t2 = Unsqueeze (q, last) },
+                      else_branch = g4 () => (e2) { e2 = Identity (q) }>
+    """
+"""What PyTorch's squeeze of a dimension becomes, and what reads the rank of its result."""
+COLUMN = "column = Constant <value = int64[2] {-1, 1}> ()  "
+READERS = {
+    "rank": (UNSQUEEZED + "y = Relu (u)", ""),
+    "second_reader": (UNSQUEEZED + "w = Neg (q)  z = ReduceSum <keepdims = 0> (w)  y = Add (u, z)", ""),
+    "two_outputs": (UNSQUEEZED + "y = Relu (u)  z = ReduceMax <keepdims = 0> (q)", ", float z"),
+    "node_between": (UNSQUEEZED + "p = Exp (v) k = Size (q) l = Add (k, k) f = Cast <to = 1> (l) y = Mul (u, f)", ""),
+    "reshape": (COLUMN + "a = Neg (q)  b = Exp (a)  y = Reshape (b, column)", ""),
+    "other_input": (COLUMN + "p = Abs (x)  a = Mul (q, q)  b = Reshape (a, column)  h = Add (p, p) "
+                    "k = Reshape (h, column)  y = Sub (b, k)", ""),
+    "size": ("y = Identity (x)  z = Size (q)", ", int64 z"),
+}  # fmt: skip
+SETTLED = """g (float[n,{}] x) => (float[] y) <int64 at = {{-1}}, int64 one = {{1}}, int64[1] axes = {{1}}> {{
+    s = Shape (x)  d = Gather (s, at)  c = Equal (d, one)
+    y = If (c) <then_branch = g1 () => (float[] t) {{ t = Squeeze (x, axes) }},
+                else_branch = g2 () => (float[] e) {{ e = Identity (x) }}>
+}}"""
+NESTED = """g (bool c, bool d, float[2,3] x, float[3] w) => (float[] y) <float k = {0.5}> {
+    y = If (c) <
+        then_branch = g1 () => (float[] n) { m = Sub (x, k)  n = If (d) <
+            then_branch = g2 () => (float[] nt) { nt = Add (x, w) },
+            else_branch = g3 () => (float[] ne) { ne = Mul (m, k) }> },
+        else_branch = g4 () => (float[] e) { e = Mul (x, x) }>
+}"""
+DIFFERENT = """g (bool c, float[2,3] a, float[2,2] b) => (float[] y, float[] z) {
+    y, z = If (c) <then_branch = g1 () => (float[] t0, float[] t1) { t0 = Identity (a)  t1 = Neg (b) },
+                   else_branch = g2 () => (float[] e0, float[2,2] k) <float[2,2] k = {1, 1, 1, 1}> {
+                       e0 = Concat <axis = 0> (a, a) }>
+}"""
+MISFIT = """g (bool c, float[2,3] x, float[4] w) => (float[] y) {{
+    y = If (c) <then_branch = g1 () => ({}) {{ {} }}, else_branch = g2 () => ({}) {{ {} }}>
+}}"""
+CONTRADICTORY = """g (bool c, float[{rows},3] x, float[4] w) => ({kind}[] y) {{
+    y = If (c) <{odd} = g1 () => ({kind}[] oc) {{ o = Add (x, w)  oc = Cast <to = {to}> (o) }},
+                {good} = g2 () => ({kind}[] gc) {{ g = Neg (x)  gc = Cast <to = {to}> (g) }}>
+}}"""
+NAMED = ("then_branch", "else_branch")
+HALF_ZERO = np.array([[1, 0, 3], [-4, 5, 6]], np.float32)
+LOOP = """g ({inputs}float[2] x) => (float[] y{outputs}) {{
+    y{results} = Loop ({arguments}, x) <body = b (int64 i, bool{start} go, float[] v)
+        => (bool[] on, float[] v_next{joined}) <float limit = {{{limit}}}, int64[1] axes = {{0}}> {{
+        fi = Cast <to = 1> (i)  vv = Add (v, v)  v_next = Add (vv, fi)
+        sum = ReduceSum <keepdims = 0> (v_next)  on = Less (sum, limit)  {nodes}
+    }}>
+}}"""
+"""The state becomes its double and the number of the iteration, while its sum is below the limit."""
+JOINED = {
+    "outputs": ", float[] a, float[] b, float[] c", "results": ", a, b, c",
+    "joined": ", float[] r0, float[] r1, float[] r2",
+    "nodes": "r0 = ReduceMax <keepdims = 0> (v_next)  r1 = Identity (v_next)  r2 = Unsqueeze (v_next, axes)",
+}  # fmt: skip
+ONE_JOINED = {"outputs": ", float[] a", "results": ", a", "joined": ", float[] r", "nodes": "r = Identity (v_next)"}
+GROWING = """g (int64 n, float[1,2] x, float[2,2] w) => (float[] y) {
+    y = Loop (n, , x) <body = b (int64 i, bool go, float[] v) => (bool[] on, float[] v_next) {
+        on = Identity (go)  v_next = Concat <axis = 0> (v, w) }>
+}"""
+CAPTURES = """g (int64 n, float[2] x, float[2] z, float[4,2] rows) => (float[] p, float[] q, float[] r) {
+    p, q, r = Loop (n, , x, z) <body = b (int64 i, bool go, float[] a, float[] b)
+        => (bool[] on, float[] a_next, float[] b_next, float[] both) <float scale = {0.5}> {
+        on = Identity (go)  row = Gather (rows, i)  a_next = Add (a, row)  b_next = Mul (b, scale)
+        both = Add (a_next, b_next) }>
+}"""
+IF_INSIDE = """g (int64 n, float[2] x, float[2] w) => (float[] y) {
+    y = Loop (n, , x) <body = b (int64 i, bool go, float[2] v) => (bool[] on, float[] v_next) <int64 two = {2}> {
+        on = Identity (go)  rest = Mod (i, two)  odd = Cast <to = 9> (rest)
+        v_next = If (odd) <then_branch = g1 () => (float[] t) { t = Add (v, w) },
+                           else_branch = g2 () => (float[] e) { e = Mul (v, w) }> }>
+}"""
+BODY = """g (int64 n, float[2] x) => (float[] y) {{
+    y = Loop (n, , x) <body = b ({}) => ({}) {{ on = Identity (go) {} }}>
+}}"""
+SCAN = """g (float[{x}] x, float[{p}] p, float[{q}] q) => (float[] y, float[] z) {{
+    y, z = Scan <num_scan_inputs = {count}{attributes}, body = b (float[{d}] s, float[{d}] a, float[{d}] b)
+        => (float[{d}] s_next, float[{d}] out) {{ s_next = Add (s, a)  out = Mul (s_next, b) }}> ({first}x, p, q)
+}}"""
+"""The running sum of slices of p, times the slices of q."""
+STATELESS = """g (float[4,3] p, float[3,2] w) => (float[] y, float[] z) {
+    y, z = Scan <num_scan_inputs = 1, body = b (float[3] a) => (float[2] m, float total) {
+        m = MatMul (a, w)  total = ReduceSum <keepdims = 0> (m) }> (p)
+}"""
+SWAPPED = """g (int64 n, {kind}[2] x, {kind}[2] y) => ({kind}[] p, {kind}[] q, {kind}[] r) {{
+    p, q, r = Loop (n, , x, y) <body = b (int64 i, bool go, {kind}[2] a, {kind}[2] b)
+        => (bool[] on, {kind}[2] a2, {kind}[2] b2, {kind}[2] joined) {{
+        on = Identity (go)  a2 = Identity (b)  b2 = Identity (a)  joined = Identity (a) }}>
+}}"""
+PREVIOUS = """g (float[{n}] x, float[5,4] p) => (float[] y, float[] z) {{
+    y, z = Scan <num_scan_inputs = 1, body = b (float[{n}] x, float[4] p) => (float[{n}] x2, float[{n}] joined)
+        <int64[1] shape = {{4}}> {{ {step}  joined = Identity (x) }}> (x, p)
+}}"""
+
+
+def looped(label: str, arguments: str, inputs: str = "", limit: float = 1e9, start: str = "", opset: Any = 17,
+           expect: Any = None, joined: Any = None, **values: Any) -> Iterator[Row]:  # fmt: skip
+    parts = dict.fromkeys(JOINED, "") | (joined or {})
+    text = LOOP.format(inputs=inputs, arguments=arguments, limit=limit, start=start, **parts)
+    yield from graphs(text, label=label, opset=opset, x=np.array([1, 2], np.float32), **values, expect=expect)
+
+
+def scanned(label: str, attributes: str = "", shapes: Any = ((3,), (4, 3), (4, 3)), opset: Any = 17, count: int = 2,
+            first: str = "", **more: Any) -> Iterator[Row]:  # fmt: skip
+    arrays = dict(zip("xpq", (normal(*shape) for shape in shapes)))
+    sizes = {name: ",".join(map(str, value.shape)) for name, value in arrays.items()}
+    text = SCAN.format(**sizes, d="d", attributes=attributes and f", {attributes}", count=count, first=first)
+    yield from graphs(text, label=label, opset=opset, **arrays, **more)
+
+
+def trips(*counts: int) -> Any:
+    return each(*map(np.array, counts))
+
+
+X = normal(2, 3)
+ROWS = [
+    *(row for opset in (8, 11, 13, 17) for dims in ("2,3", "n,3") for row in graphs(
+        CHOICE.format("bool c, ", dims), label="if", opset=opset, c=TRUTH, x=X)),
+    *graphs(CHOICE.format("bool[1] c, ", "2,3"), label="if_of_rank_1", x=X,
+            c=each(np.array([True]), np.array([False]))),
+    *graphs(CHOICE.format("", "2,3"), label="if_known", x=X, c=const(True), layers=["Negative-1"]),
+    *graphs(CHOICE.format("", "2,3"), label="if_known", x=X, c=const(False), layers=["Exp-1"]),
+    # How exporters write a squeeze of a dimension that may not be 1. onnxruntime refuses the branch not taken as well.
+    *graphs(SETTLED.format(1), label="if_settled", x=normal(2, 1), layers=["VariadicSplit-1", "Squeeze-1"]),
+    *graphs(SETTLED.format(3), label="if_settled", x=X, layers=["VariadicSplit-1"], expect=X),
+    *graphs(SETTLED.format("m"), label="if_settled", x=X,
+            refused="rank 1 in then_branch, but 2 .* 0 and 1 of the input 'x'"),
+    # Readers become part of both branches, in which the rank is known, until one rank is returned.
+    *(row for label, (nodes, outputs) in READERS.items()
+      for dims, *shape in (("n,m", 3, 1), ("n,m", 3, 4), ("n,m", 1, 1), ("n,1", 3, 1), ("3,m", 3, 4), ("3,1", 3, 1))
+      for row in graphs(SQUEEZED.format(dims=dims, nodes=nodes, outputs=outputs), label=f"reader_{label}",
+                        x=normal(*shape), v=normal(shape[0]))),
+    *graphs(SQUEEZED.format(dims="n,m", nodes="y = Identity (x)", outputs=", float q"), label="reader_output", x=X,
+            v=X[:, 0], refused="node 'q' .*rank 1 in then_branch, but 2 in else_branch"),
+    *graphs(NESTED, label="if_nested", c=TRUTH, d=TRUTH, x=X, w=normal(3)),
+    *graphs(DIFFERENT, label="if_of_different_dimensions", c=TRUTH, a=X, b=normal(2, 2)),
+    *(row for branches, message in (
+        (("float[] t", "t = Neg (x)", "int64[] e", "e = Cast <to = 7> (x)"), "f32 in then_branch, but i64"),
+        (("float[] t", "t = ReduceSum <keepdims = 0> (x)", "float[] e", "e = Neg (x)"),
+         "rank 0 in then_branch, but 2 in else_branch.*depends on the value of the input 'c': freeze it"),
+        (("float[] t, float[] u", "t = Neg (x) u = Abs (x)", "float[] e", "e = Neg (x)"),
+         "then_branch has 2 outputs, but else_branch has 1"),
+        (("float[] t", "t = Add (x, w)", "float[] e", "e = Add (w, x)"), "neither branch fits.*"))
+      for row in graphs(MISFIT.format(*branches), label="misfit", x=X, c=np.array(True), w=X[0], refused=message)),
+    # The other branch is at odds with the shapes: onnxruntime does not get past its type inference.
+    *(row for (kind, to, dtype), n, odd in itertools.product(
+        (("float", 1, "f4"), ("int64", 7, "i8"), ("bool", 9, "?")), (2, "n"), (0, 1)) for row in graphs(
+            CONTRADICTORY.format(kind=kind, to=to, rows=n, odd=NAMED[odd], good=NAMED[1 - odd]), label="contradictory",
+            c=np.array(odd == 1), x=HALF_ZERO, w=normal(4), expect=(-HALF_ZERO).astype(dtype))),
+    *(row for opset, limit in itertools.product((11, 13, 17), (30.0, 1e9)) for row in looped(
+        "loop", "n, c", "int64 n, bool c, ", limit, opset=opset, n=trips(0, 1, 4), c=np.array(True))),
+    *looped("loop_by_lists", "n, c", "int64[1] n, bool[1] c, ", start="[1]", n=np.array([3]),
+            c=each(np.array([True]), np.array([False]))),
+    *looped("loop_by_constants", ", c", limit=50, c=const(True)),
+    *looped("loop_by_constants", "n, ", limit=50, n=const(3)),
+    *looped("loop_by_constants", ", ", limit=50),
+    *looped("loop_by_constants", "n, c", limit=50, n=const(each(0, 2**63 - 1)), c=const(True)),
+    *looped("loop_joined", "n, ", n=const(each(1, 3)), joined=JOINED),
+    *looped("loop_joined", "n, ", "int64 n, ", n=trips(1, 3), joined=JOINED),
+    # The shape of no iterations is known; onnxruntime gives [0] where the file declares none.
+    *looped("loop_joined", "n, ", "int64 n, ", n=np.array(0), joined=ONE_JOINED,
+            expect=lambda x: [x, np.zeros((0, 2), np.float32)]),
+    *graphs(GROWING, label="growing", n=trips(0, 1, 3), x=normal(1, 2), w=normal(2, 2)),
+    *graphs(CAPTURES, label="captures", n=np.array(3), x=normal(2), z=normal(2), rows=normal(4, 2)),
+    *graphs(IF_INSIDE, label="if_inside", n=np.array(5), x=normal(2), w=normal(2)),
+    *graphs(BODY.format("int64[] i, bool[] go", "bool[] on", ""), label="misfit", n=np.array(1), x=X[0, :2],
+            refused="does not fit 1"),
+    *graphs(BODY.format("int64[] i, bool[] go, float[] v", "bool[] on, int64[] w", "w = Cast <to = 7> (v)"),
+            label="misfit", n=np.array(1), x=X[0, :2], refused="is f32, but becomes i64"),
+    *(row for attributes, p, q in (
+        ("", (4, 3), (4, 3)), ("scan_input_directions = [1, 0]", (4, 3), (4, 3)),
+        ("scan_output_directions = [1]", (4, 3), (4, 3)),
+        ("scan_input_axes = [1, 0], scan_output_axes = [1]", (3, 4), (4, 3)),
+        ("scan_input_axes = [1, 1], scan_output_axes = [1], scan_input_directions = [0, 1]", (3, 4), (3, 4)),
+        ("scan_input_axes = [-1, -2], scan_output_axes = [-1]", (3, 4), (4, 3)))
+      for opset in ((9, 11, 17) if "-" not in attributes else (17,))
+      for row in scanned("scan", attributes, ((3,), p, q), opset)),
+    *scanned("scan_of_a_batch", "", ((1, 3), (1, 4, 3), (1, 4, 3)), 8, first=", "),
+    *graphs(STATELESS, label="scan_without_states", p=normal(4, 3), w=normal(3, 2)),
+    *scanned("scan", count=4, refused="num_scan_inputs must be from 1 to 3, but is 4"),
+    *scanned("scan", "scan_input_axes = [0]", refused="scan_input_axes must have 2 entries"),
+    *scanned("scan", "scan_input_axes = [0, 2]", refused="scan_input_axes"),
+    *scanned("scan", "scan_output_axes = [2]", refused="scan_output_axes"),
+    *(row for kind, dtype in (("float", "f4"), ("int64", "i8"), ("bool", "?"), ("float16", "f2")) for row in graphs(
+        SWAPPED.format(kind=kind), label=f"swapped_{kind}", n=trips(1, 2, 5), x=np.array([1, 0], dtype),
+        y=np.array([0, 1], dtype))),
+    *(row for n, step in (
+        (4, "x2 = Identity (p)"), (2, "x2, rest = Split <axis = 0> (p)"), (4, "x2 = Reshape (p, shape)"))
+      for row in graphs(PREVIOUS.format(n=n, step=step), label="previous_slice", x=normal(n), p=normal(5, 4))),
+]  # fmt: skip
