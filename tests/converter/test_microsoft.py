@@ -1,4 +1,4 @@
-"""Conversions of onnxruntime's operators: how they hold weights, and their other dimensions."""
+"""Conversions of onnxruntime's operators: how they hold weights, other dimensions, and domains."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 
 import converter
 import ir_runtime
-from tests.engines import converted, node_model
+from converter.from_onnx.support import needed_operators
+from tests.engines import check_node, converted, node_model
 from tests.suite.reshape import Reshaping, check_reshaped, in_numpy, in_openvino
 
 microsoft = functools.partial(node_model, opset=1, domain="com.microsoft")
@@ -76,3 +77,19 @@ def test_a_list_of_lengths_is_not_taken_for_ends_and_starts() -> None:
         in_numpy(written, case)
     with pytest.raises(RuntimeError):
         in_openvino(written, case)
+
+
+@pytest.mark.parametrize("opset", [11, 14, 16])
+def test_layer_normalization_below_version_17_has_no_problem(opset: int) -> None:
+    """onnxruntime's optimizer leaves it so in files of these opsets."""
+    model = node_model("LayerNormalization", {"x": X}, constants={"s": f(8), "b": f(8)}, opset=opset)
+    assert [entry.problem for entry in needed_operators(model)] == [""]
+
+
+def test_a_domain_of_one_version_need_not_be_imported(caplog: pytest.LogCaptureFixture) -> None:
+    inputs = {"a": f(3, 4), "b": f(4, 5)}
+    model = microsoft("TransposeMatMul", inputs)
+    del model.opset_import[1]
+    check_node(model, inputs, [inputs["a"] @ inputs["b"]])
+    assert "does not import the domain 'com.microsoft'; its only version, 1, is taken" in caplog.text
+    assert [(entry.opset, entry.problem) for entry in needed_operators(model)] == [(1, "")]
