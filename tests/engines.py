@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,18 @@ from ir_runtime.graph.element_types import (
 )
 
 ENGINES = ("numpy", "openvino")
+
+
+def _has_avx512() -> bool:
+    """True if oneDNN, of which the CPU plug-in is made, uses AVX-512: the processor has it, and no variable forbids it."""
+    flags = Path("/proc/cpuinfo")
+    words = set(flags.read_text().split()) if flags.exists() else set()
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "") or "DEFAULT"
+    return {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= words and (limit == "DEFAULT" or "512" in limit)
+
+
+HAS_AVX512 = _has_avx512()
+"""Some results of the plug-in depend on it; what is known of them does, too."""
 
 
 @contextmanager

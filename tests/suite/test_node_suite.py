@@ -15,7 +15,6 @@ from tests.engines import ENGINES, output_names
 from tests.routes import check_routes
 from tests.suite.node_suite import (
     BATCHES,
-    PROCESSOR_DEPENDENT,
     Case,
     as_array,
     difference,
@@ -34,7 +33,7 @@ CASES = [
 
 
 def test_every_known_failure_is_a_case() -> None:
-    assert {case for case, _ in [*known_failures(), *PROCESSOR_DEPENDENT]} <= {case.name for case in CASES}
+    assert {case for case, _ in known_failures()} <= {case.name for case in CASES}
 
 
 @pytest.mark.batches(BATCHES)
@@ -42,8 +41,6 @@ def test_every_known_failure_is_a_case() -> None:
 def test_case(case: Case) -> None:
     found = outcome(case)
     for engine in ENGINES:
-        if (case.name, engine) in PROCESSOR_DEPENDENT:
-            continue
         reason = known_failures().get((case.name, engine))
         if reason is None:
             assert found[engine] == "", f"{engine}: {found[engine]}"

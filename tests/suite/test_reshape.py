@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.engines import ENGINES
-from tests.suite.node_suite import PROCESSOR_DEPENDENT, Case, known_failures, node_cases
+from tests.suite.node_suite import Case, known_failures, node_cases
 from tests.suite.reshape import confirmed, outcomes
 
 KNOWN = Path(__file__).parent / "known_reshape_failures.json"
@@ -45,7 +45,7 @@ def test_case(case: Case) -> None:
             if is_wrong or (verdicts[engine] != "right" and confirmed(case.model, one)):
                 found[engine].append(f"{one.label}: {verdicts[engine]}")
     for engine in ENGINES:
-        if (case.name, engine) in known_failures() or (case.name, engine) in PROCESSOR_DEPENDENT:
+        if (case.name, engine) in known_failures():
             continue  # not right as it stands, either
         reason = known_reshape_failures().get((case.name, engine))
         if reason is None:

@@ -18,7 +18,7 @@ import pytest
 import converter
 import ir_runtime
 from converter.conversion import convert
-from tests.engines import assert_close, check_node, output_names, run_numpy, run_onnxruntime, run_openvino
+from tests.engines import HAS_AVX512, assert_close, check_node, output_names, run_numpy, run_onnxruntime, run_openvino
 from tests.targets.installed import NEEDED
 from tests.targets.probes import ALL, CRASHING, REFUSED, WRONG
 from tests.targets.probes.rows import Probe, Row
@@ -88,14 +88,13 @@ def test_the_plug_in_computes_the_plain_layers(row: Row) -> None:
     run_plain(row)
 
 
-DEPENDS_ON_PROCESSOR = {"layers_of_narrow_types: bf16 in groups"}
-"""Layers that the plug-in refuses on processors with AVX-512, where it computes bfloat16 itself, and takes on others."""
+WITH_AVX512 = {"layers_of_narrow_types: bf16 in groups"}
+"""Layers that the plug-in refuses with AVX-512, with which it computes bfloat16 itself."""
 
 
 def _refused(row: Row) -> Any:
-    is_strict = row.name not in DEPENDS_ON_PROCESSOR
-    mark = pytest.mark.xfail(strict=is_strict, raises=RuntimeError, reason=NEEDED_RULE)
-    return pytest.param(row, marks=mark, id=str(row))
+    mark = pytest.mark.xfail(strict=True, raises=RuntimeError, reason=NEEDED_RULE)
+    return pytest.param(row, marks=mark if HAS_AVX512 or row.name not in WITH_AVX512 else (), id=str(row))
 
 
 @pytest.mark.parametrize("row", [_refused(row) for row in needed(REFUSED)])
