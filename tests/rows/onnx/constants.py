@@ -50,15 +50,15 @@ def number(dtype: Any) -> int:
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
-def cast(x: np.ndarray, dtype: Any, opsets: Any, label: str, expected: Any = None, **attributes: Any) -> Iterator[Row]:
+def cast(x: np.ndarray, dtype: Any, opsets: Any, label: str, expected: Any = None, **more: Any) -> Iterator[Row]:
     """Yield casts, by opsets of Cast, and by those of CastLike as negative numbers."""
     expected = x.astype(dtype) if expected is None else expected
     for opset in opsets:
         if opset > 0:
-            yield from rows("Cast", opset, label=label, x=x, to=each(number(dtype)), **attributes, expect=expected)
+            yield from rows("Cast", opset, label=label, x=each(x), to=each(number(dtype)), **more, expect=expected)
         else:
             like = const(np.zeros(0, dtype))
-            yield from rows("CastLike", -opset, label=label, x=x, like=like, **attributes, expect=expected)
+            yield from rows("CastLike", -opset, label=label, x=each(x), like=like, **more, expect=expected)
 
 
 NUMBERS = {"f": [-1.5, -0.0, 0.3, 2.7, 100.0], "u": [0, 1, 100, 127, 255], "i": [0, 1, 100, 127, -128], "b": [0, 1]}
@@ -74,7 +74,7 @@ def casts_of(source: Any) -> Iterator[Row]:
             value = np.abs(x.astype(np.float32)).astype(source)
         expected = (value.astype(np.float32) if source == ml_dtypes.bfloat16 else value).astype(target)
         opsets = [19, -15, *[13, 25] * (target.kind == "f"), *[9] * ("V" not in source.kind + target.kind)]
-        yield from cast(value, target, opsets, f"{source}", expected)
+        yield from cast(value, target, opsets, "numbers", expected)
 
 
 SMALL_FLOATS = np.array([0.1, 448, 460, 470, 1e6, 57344, 65000, np.inf, -np.inf, np.nan, -1000, 1e-4], np.float32)

@@ -82,10 +82,10 @@ ROWS = [
     *rows("GridSample", 22, x=VOLUME[:, :, :1, :, :1], grid=PLACES, padding_mode=PADDINGS, align_corners=ALIGNED,
           expect=sampled),
     *(row for dtype in schema_types("GridSample", 22, "T1") for x, grid in BOTH for row in rows(
-        "GridSample", 22, label=f"data_{dtype}", x=np.abs(x * 50).astype(dtype), grid=grid, mode="nearest",
+        "GridSample", 22, label="data", x=each(np.abs(x * 50).astype(dtype)), grid=grid, mode="nearest",
         padding_mode="border", expect=sampled)),
     *(row for dtype in schema_types("GridSample", 22, "T2") for x, grid in BOTH for row in rows(
-        "GridSample", 22, label=f"{dtype}", x=x.astype(dtype), grid=grid.astype(dtype), expect=sampled)),
+        "GridSample", 22, label="types", x=each(x.astype(dtype)), grid=grid.astype(dtype), expect=sampled)),
     *(row for theta, size in ((THETA, [2, 3, 5, 6]), (THETA_5, [2, 3, 4, 5, 6]))
       for label, s in (("", const(size)), ("at_execution", np.array(size)))
       for row in rows("AffineGrid", 20, label=label, theta=theta, size=s, align_corners=ALIGNED)),
