@@ -1,9 +1,10 @@
 """Rows of which each value of each parameter occurs by default, everything with ``--full``, the others with ``--rest``.
 
 ``selection.py`` chooses the rows, the same ones each time, and leaves out tests whose rows are long. So does
-``@pytest.mark.full``; ``@pytest.mark.every_row`` keeps all rows, and ``every_value`` as many as the values need, however
-long they take. Properties are tried on 40 examples, with ``--full`` or ``--rest`` on 300: the same ones each time, or
-those of ``--hypothesis-seed``. Tests that are named on the command line run whole.
+``@pytest.mark.full``; ``@pytest.mark.weekly`` waits for ``--weekly``. ``@pytest.mark.every_row`` keeps all rows, and
+``every_value`` as many as the values need, however long they take. Properties are tried on 40 examples, with ``--full``
+or ``--rest`` on 100, with ``--weekly`` on 300: the same ones each time, or those of ``--hypothesis-seed``. Tests that
+are named on the command line run whole. ``--changed`` runs what reaches the lines that were changed: ``changed.py``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ir_runtime.graph import reshaping
 from ir_runtime.graph.node import Edits
 from ir_runtime.lazy import import_modules_of
 from ir_runtime.rewriting.checks import Checks
-from tests import random_data, routes, selection
+from tests import changed, random_data, routes, selection
 from tests.runtimes import batches, check
 
 os.environ["CI"] = "true"  # OpenVINO sends no telemetry then: seven processes for each convert_model
@@ -36,6 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--full", action="store_true", help="every row of every test; those with a value of their own without"
     )
     parser.addoption("--rest", action="store_true", help="the rows that --full runs, and no run without it")
+    parser.addoption("--weekly", action="store_true", help="what --full runs, and tests that take minutes each")
+    parser.addoption("--changed", action="store_true", help="tests that reach the lines that differ since --record")
+    parser.addoption("--record", action="store_true", help="note which functions each test calls, for --changed")
     parser.addoption("--routes", action="store_true", help="each row by all routes")
     parser.addoption(
         "--measure", action="store_true", help="renew tests/row_seconds.json for the tests that run, by processor time"
@@ -45,19 +49,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile(
         "tests",
-        max_examples=300 if _is_full(config) else 40,
+        max_examples=300 if config.getoption("--weekly") else 100 if _is_full(config) else 40,
         deadline=None,
         suppress_health_check=list(HealthCheck),
         derandomize=config.getoption("--hypothesis-seed") is None,
     )
     settings.load_profile("tests")
     routes.takes_all = check.takes_all = config.getoption("--routes")
+    if config.getoption("--record"):
+        config.pluginmanager.register(changed.Recorder(config))
     if config.getoption("--measure"):
         config.pluginmanager.register(selection.Measurement())
 
 
 def _is_full(config: pytest.Config) -> bool:
-    return bool(config.getoption("--full") or config.getoption("--rest"))
+    return any(map(config.getoption, ("--full", "--rest", "--weekly")))
 
 
 @pytest.fixture
@@ -102,11 +108,16 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--full") or any("::" in argument for argument in config.args):
+    if config.getoption("--weekly") or any("::" in argument for argument in config.args):
         return
     chosen = _chosen(items)
-    if config.getoption("--rest"):
+    if config.getoption("--changed"):
+        chosen = changed.choose(config, items, chosen)
+    elif config.getoption("--full"):
+        chosen = {item for item in items if not item.get_closest_marker("weekly")}
+    elif config.getoption("--rest"):
         chosen = {item for item in items if item not in chosen or _tries_more(item)}
+        chosen = {item for item in chosen if not item.get_closest_marker("weekly")}
     left_out = [item for item in items if item not in chosen]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
@@ -128,7 +139,7 @@ def _chosen(items: list[pytest.Item]) -> set[pytest.Item]:
     for name, rows in rows_of.items():
         if rows[0].get_closest_marker("every_row"):
             chosen.update(rows)
-        elif not rows[0].get_closest_marker("full"):
+        elif not rows[0].get_closest_marker("full") and not rows[0].get_closest_marker("weekly"):
             chosen.update(selection.choose(rows, seconds.get(name, selection.USUAL)))
     return chosen
 

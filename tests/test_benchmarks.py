@@ -61,6 +61,7 @@ def test_every_script_has_its_short_form() -> None:
     assert {path.stem for path in (ROOT / "benchmarks").glob("*.py")} - imported == set(IN_SHORT)
 
 
+@pytest.mark.weekly
 @pytest.mark.parametrize("name", IN_SHORT)
 def test_a_script_runs(name: str, tmp_path: Path) -> None:
     onnx.save(a_model(), tmp_path / "model.onnx")

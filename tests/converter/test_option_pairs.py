@@ -361,7 +361,7 @@ def known(row: Row) -> Any:
     return pytest.param(row, marks=marks, id=row_name(row))
 
 
-@pytest.mark.full
+@pytest.mark.weekly
 @pytest.mark.parametrize("row", [known(row) for row in random_rows(60)])
 def test_options_meet_at_random(row: Row, tmp_path: Path, work: Work) -> None:
     check_row(row, tmp_path, work)

@@ -79,7 +79,7 @@ def test_kills_leave_a_whole_pair_or_nothing(tmp_path: Path) -> None:
     assert kills(tmp_path, 12) <= {"of_1", "of_2", "nothing"}
 
 
-@pytest.mark.full
+@pytest.mark.weekly
 def test_200_kills_leave_a_whole_pair_or_nothing(tmp_path: Path) -> None:
     outcomes = kills(tmp_path, 200)
     assert {"of_1", "of_2"} <= outcomes <= {"of_1", "of_2", "nothing"}
