@@ -65,12 +65,12 @@ ROWS = [
           coordinate_transformation_mode=each("half_pixel", "output_half_pixel"), spatial_scale=each(1.0, 0.4)),
     *(row for dtype in schema_types("RoiAlign", 22, "T1") for opset in (10, 16, 22)
       if opset == 22 or dtype.name != "bfloat16" for row in rows(
-          "RoiAlign", opset, label=f"{dtype}", x=X.astype(dtype), rois=ROIS[:5].round().astype(dtype),
+          "RoiAlign", opset, label="types", x=X.astype(dtype), rois=ROIS[:5].round().astype(dtype),
           batches=BATCHES[:5], output_height=2, output_width=2, sampling_ratio=2,
           expect=in_float32("RoiAlign", min(opset, 16)))),
     *rows("RoiAlign", 16, label="one_bin", **REGIONS),
     *(row for dtype in ("float32", "float64", "float16") for row in rows(
-        "MaxRoiPool", each(1, 22), label=dtype, x=X.astype(dtype), rois=NUMBERED.astype(dtype), pooled_shape=[3, 4],
+        "MaxRoiPool", each(1, 22), label="types", x=X.astype(dtype), rois=NUMBERED.astype(dtype), pooled_shape=[3, 4],
         dims=each(None, {"x": ["n", None, "h", "w"], "rois": ["r", 5]}), spatial_scale=each(1.0, 0.4),
         expect=in_float32("MaxRoiPool", 1))),
     *rows("RoiAlign", 16, **REGIONS, mode="min", refused="mode must be avg or max"),

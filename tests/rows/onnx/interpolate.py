@@ -87,7 +87,7 @@ ROWS = [
             zero=const([0]), two=const([2]), tolerance=COARSE,
             layers=["ShapeOf-3", "Gather-8", "Concat-1", "Gather-8", "Interpolate-11"]),
     *(row for rank, scales in ((1, [2]), (2, [1.5, 2]), (3, [1, 1, 2]), (5, [1, 1, 1, 1.5, 2])) for row in rows(
-        "Resize", 19, label=f"rank_{rank}", x=image(*[1, 2, 4, 5, 3][-rank:]), mode=MODES, also=each(to(scales)),
+        "Resize", 19, label="ranks", x=image(*[1, 2, 4, 5, 3][-rank:]), mode=MODES, also=each(to(scales)),
         expect=REFERENCE, tolerance=COARSE)),
     *(row for label, dtypes in TYPES.items() for row in rows(
         "Resize", 13, label=label, x=each(*map(SMALL.astype, dtypes)), **to(SCALES[0]), **FLOOR, expect=doubled)),
@@ -107,7 +107,7 @@ ROWS = [
         ("i2", -1000, 1001, {"mode": "linear"}), ("i8", -1000, 1001, {"mode": "linear", "antialias": 1}),
         ("u2", 0, 1001, {"mode": "cubic"}), ("u1", 0, 256, {"mode": "cubic"}),
         ("i1", -128, 128, {"mode": "cubic", "exclude_outside": 1}), ("i4", -1000, 1001, {"mode": "cubic"}))
-      for row in rows("Resize", 18, label=f"rounded_{dtype}", x=integers(low, high, 1, 2, 11, 9, dtype=dtype),
+      for row in rows("Resize", 18, label="rounded", x=integers(low, high, 1, 2, 11, 9, dtype=dtype),
                       **to([1, 1, 0.63, 1.7]), **options, expect=REFERENCE)),
     *rows("Resize", 18, label="antialias", x=X, mode=each("linear", "cubic"), antialias=1, exclude_outside=each(0, 1),
           also=each(to([1, 1, 0.6, 0.4]), to(sizes=[1, 2, 3, 9]), to(sizes=[1, 2, 2, 5])), expect=REFERENCE,
@@ -131,7 +131,7 @@ ROWS = [
       for row in rows("Resize", 19, label="symmetric", x=X, mode="linear", **to(scales), layers=layers,
                       expect=REFERENCE, coordinate_transformation_mode="half_pixel_symmetric", tolerance=COARSE)),
     *(row for mode in MODES.values for options in BEYOND_INTERPOLATE[:6 if mode == "nearest" else None]
-      for row in rows("Resize", 19, label=f"beyond_{mode}", x=X, mode=mode, **options, expect=REFERENCE,
+      for row in rows("Resize", 19, label="beyond", x=X, mode=mode, **options, expect=REFERENCE,
                       tolerance=COARSE)),
     *rows("Resize", 13, x=X, refused="either scales or sizes"),
     *rows("Resize", 13, x=X, **to([1, 1, 2, 2], [1, 2, 3, 4]), refused="either scales or sizes"),

@@ -109,11 +109,11 @@ ROWS = [
         *(dict(zip("abc", (whole(0, 5000, *shape, dtype=dtype) for shape in ((2, 3), (3, 4), (4,)))))
           for dtype in (np.int32, np.int64, np.uint32)))),
     *(row for equation, shapes in SUMMATIONS.items() for row in rows(
-        "Einsum", 12, label=equation.replace(" ", "_"), equation=equation, expect=summation, tolerance=SUMS, also=each(
+        "Einsum", 12, equation=equation, expect=summation, tolerance=SUMS, also=each(
             *({f"x{i}": (whole(-300, 300, *shape, dtype=kind) if kind[0] == "i" else normal(*shape, dtype=kind))
                for i, shape in enumerate(shapes)} for kind in ("float32", "float64", "int32", "int64"))))),
     *(row for depth in (4, 1500, 5000) for zeros in ("none", "scalars", "rows", "columns") for row in rows(
-        "MatMulInteger", 10, label=f"{depth}_{zeros}", expect=integer_product, also=each(
+        "MatMulInteger", 10, expect=integer_product, also=each(
             *(narrow(a, b, depth, zeros) for a in (np.uint8, np.int8) for b in (np.uint8, np.int8))))),
     *rows("MatMulInteger", 10, a=whole(0, 255, 2, 3, 70, dtype=np.uint8), b=whole(0, 255, 2, 70, 4, dtype=np.uint8),
           az=np.array(128, np.uint8), bz=np.array(3, np.uint8)),

@@ -99,7 +99,7 @@ ROWS = [
         "QuantizeLinear", 13, x=CUBE, scale=const(np.linspace(0.01, 0.03, n), np.float32),
         zero=const(np.arange(n) + 100, np.uint8), axis=axis)),
     *(row for dtype in INTEGERS for source in (np.float32, np.float16, ml_dtypes.bfloat16, np.int32) for row in rows(
-        "QuantizeLinear", 21, label=f"{np.dtype(source)}_to_{np.dtype(dtype)}", x=EXTREMES.astype(source),
+        "QuantizeLinear", 21, label="to_integers", x=EXTREMES.astype(source),
         scale=const(2, source), zero=const(3, dtype), expect=quantized)),
     *rows("QuantizeLinear", 21, x=np.array([np.inf, -np.inf], np.float16), scale=const(2, np.float16),
           zero=const(3, np.int8), expect=quantized),
@@ -108,10 +108,10 @@ ROWS = [
     *rows("QuantizeLinear", 21, x=np.array([-3.0, 0.5, 200.0], np.float32), scale=const(1, np.float32), output_dtype=3,
           expect=np.array([-3, 0, 127], np.int8)),
     *(row for dtype, zeros in ((np.uint8, (None, 0, 100)), (np.int8, (None, 0, 100)), (np.int32, (None, 0)))
-      for row in rows("DequantizeLinear", OPSETS, label=dtype.__name__, x=RNG.integers(0, 100, (3, 4)).astype(dtype),
+      for row in rows("DequantizeLinear", OPSETS, x=RNG.integers(0, 100, (3, 4)).astype(dtype),
                       also=parameters(0.3, *(None if zero is None else dtype(zero) for zero in zeros)))),
     *(row for dtype in (*INTEGERS, *SMALL_FLOATS) for target in (np.float32, np.float16, ml_dtypes.bfloat16)
-      for row in rows("DequantizeLinear", 21, label=f"weights_{np.dtype(dtype)}_to_{np.dtype(target)}", also=each(
+      for row in rows("DequantizeLinear", 21, label="of_weights", also=each(
           *({"x": const(any_of(dtype, 4, 6, below=1000)), "scale": const(np.full(count, 0.25), target),
              "zero": const(np.full(count, int(dtype in INTEGERS)), dtype), **attributes}
             for count, attributes in (((), {}), (4, {"axis": 0}), (6, {"axis": 1})))), expect=dequantized)),

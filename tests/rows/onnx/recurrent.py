@@ -92,13 +92,13 @@ MIXED = ["Sigmoid", "Tanh", "Softsign", "HardSigmoid", "Relu", "Tanh"]
 ROWS = [
     *(row for op_type, direction in itertools.product(GATES, DIRECTIONS) for row in (
         *(row for lengths in (*SOME, [5, 5, 5]) for row in network(
-            op_type, label=direction, direction=direction, lengths=lengths, dims="partly")),
+            op_type, label="directions", direction=direction, lengths=lengths, dims="partly")),
         # States of a known batch beside data of any batch.
         *(row for lengths in SOME for row in network(
-            op_type, label=f"states_{direction}", direction=direction, lengths=lengths, stored="wrbphc", dims="partly")),
+            op_type, label="states", direction=direction, lengths=lengths, stored="wrbphc", dims="partly")),
         # The specification leaves the last states of empty sequences open; onnxruntime returns 0 whatever the first.
         *(row for lengths in ([0, 2, 5], [0, 0, 0]) for row in network(
-            op_type, label=f"empty_{direction}", direction=direction, lengths=lengths, dims="partly")))),
+            op_type, label="empty", direction=direction, lengths=lengths, dims="partly")))),
     *(row for op_type, biases, initial in itertools.product(GATES, (False, True), (False, True)) for row in network(
         op_type, label="optional", biases=biases, initial=initial, direction="bidirectional", dims="partly")),
     *(row for op_type, opset in itertools.product(GATES, (7, 14, 22)) for row in network(op_type, opset)),
@@ -130,7 +130,7 @@ ROWS = [
       for row in network(op_type, label="by_inputs", direction=direction, biases=biases,
                          lengths=lengths, stored="")),
     *(row for op_type, dtype in itertools.product(GATES, ("float16", "float64")) for row in network(
-        op_type, label=dtype, dtype=dtype, expect=in_float32(op_type, 14, 2 + (op_type == "LSTM")), tolerance=NARROW,
+        op_type, label="types", dtype=dtype, expect=in_float32(op_type, 14, 2 + (op_type == "LSTM")), tolerance=NARROW,
         also=each({}, {"activations": SPELLED[op_type]}))),
     *network("RNN", direction="sideways", refused="direction must be"),
     *network("LSTM", activations=["Tanh"], refused="3 activations are needed"),

@@ -48,7 +48,7 @@ ROWS = [
                     for axes, keep in (([2, 3], 1), ([2, 3], 0), ([1], 0), ([-2], 0))))),
     *rows("ReduceMean", 18, x=PAGE[:1, :2], noop_with_empty_axes=1, expect=lambda x: x),
     *(row for opset in (13, 18) for op_type in MEMBERS.split() for row in reductions(
-        op_type, opset, label=f"{op_type}_types", tolerance=SUMS, x=each(
+        op_type, opset, label="types", tolerance=SUMS, x=each(
             *(np.array([[1, 2, 3], [4, 3, 2]]).astype(t) for t in schema_types(op_type, opset) if t != np.bool_)),
         axes=const([1]) if opset == 18 or op_type == "ReduceSum" else [1])),
     *(row for op_type, last in (("ReduceMax", True), ("ReduceMin", False)) for row in rows(

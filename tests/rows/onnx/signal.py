@@ -61,7 +61,7 @@ ROWS = [
     *rows("DFT", 17, x=COMPLEX, expect=lambda x: dft(x, axis=1)),
     *rows("DFT", 20, x=COMPLEX, expect=dft),
     *(row for dtype in schema_types("DFT", 20, "T1") if dtype.name != "float64" for row in rows(
-        "DFT", 20, label=f"{dtype}", x=COMPLEX.astype(dtype), expect=dft, tolerance=precise(dtype))),
+        "DFT", 20, label="types", x=COMPLEX.astype(dtype), expect=dft, tolerance=precise(dtype))),
     *(row for x, onesided in SIDES for wrap in (const, np.asarray) for step in (1, 3, 50) for row in (
         *rows("STFT", 17, x=x, step=wrap(np.array(step)), also=each(
             {"window": wrap(WINDOW)}, {"window": None, "length": wrap(np.array(8))},
@@ -72,7 +72,7 @@ ROWS = [
               tolerance=Tolerance(1e-4, 5e-4)))),
     *rows("STFT", 17, label="onnxruntime", x=each(SIGNAL, SIGNAL[..., 0]), step=const(5), window=const(WINDOW)),
     *(row for dtype in schema_types("STFT", 17, "T1") for n in (0, 1) if n or dtype.name != "float64" for row in rows(
-        "STFT", 17, label=f"{dtype}", x=SIGNAL.astype(dtype), step=const(3), window=const(WINDOW, dtype), onesided=n,
+        "STFT", 17, label="types", x=SIGNAL.astype(dtype), step=const(3), window=const(WINDOW, dtype), onesided=n,
         expect=stft, tolerance=precise(dtype))),
     *rows("DFT", 17, x=REAL, axis=3, refused="holds the parts of complex numbers"),
     *rows("DFT", 17, x=REAL, axis=5, refused="axis 5 lies outside"),

@@ -28,7 +28,7 @@ def random_pool(seed: int) -> Iterator[Row]:
     grams = [np.unique(rng.integers(0, 5, (rng.integers(0, 9), n)), axis=0) for n in (1, 2, 3)]
     total, least = sum(map(len, grams)) or 1, int(rng.integers(1, 4))
     yield from vectorizer(
-        rng.integers(0, 6, (3, 20)).astype([np.int32, np.int64][seed % 2]), f"random_{seed}",
+        rng.integers(0, 6, (3, 20)).astype([np.int32, np.int64][seed % 2]), "random",
         pool_int64s=np.concatenate([rng.permutation(g).reshape(-1) for g in grams]).tolist(),
         ngram_counts=[0, *np.cumsum([g.size for g in grams])[:-1].tolist()],
         ngram_indexes=rng.permutation(total + 3)[:total].tolist(), weights=rng.standard_normal(total).tolist(),
