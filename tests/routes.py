@@ -37,14 +37,11 @@ _NEEDS_DIMENSIONS = {
 _PLUG_IN_LACKS = {"does not compare strings": "the plug-in has no strings; the target 'any' writes the layers"}
 _INEXACT = {
     "test_dft_irfft": "onnxruntime's DFT differs from the definition by 4e-5, as with the case itself",
-    r"test_conv_integer\[1-filters": "ConvInteger of onnxruntime has no zero point for each filter, float32 rounds",
-    r"test_64_bits_are_exact_in_numpy\[ReduceMean-int64": "onnxruntime has no kernel for int64, float64 rounds",
 }
 """Rows whose numbers a route through onnxruntime's types cannot hold."""
 _ONNX_LACKS = {
     "must be known": "ONNX needs dimensions in attributes",
     "takes neither|onnxruntime has no kernel": "neither ONNX nor onnxruntime has the operator for the type",
-    "bilinear_interpolation_pad": "ONNX interpolates with zeros around the data",
     r"Identity\(25\)": "onnxruntime has no kernel that hands on types of 2, 4 and 8 bits",
     "running Reshape node": "onnxruntime refuses -1 beside dimensions of 0",
 }
