@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -102,6 +103,8 @@ def aligned_empty(shape: Sequence[int], dtype: Any = np.float32) -> np.ndarray[A
     """
     dtype = np.dtype(dtype)
     size = math.prod(shape) * dtype.itemsize
+    if size > sys.maxsize - _ALIGNMENT:  # of which NumPy makes a ValueError
+        raise MemoryError(f"{size} bytes are more than an array can have")
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.__array_interface__["data"][0] % _ALIGNMENT
     return memory[start : start + size].view(dtype).reshape(shape)
