@@ -20,7 +20,7 @@ import onnx
 from onnx import numpy_helper
 
 import converter
-from tests.test_documented_commands import a_model
+from tests.commands import a_model
 
 IMAGES = Path(__file__).parent / "images"
 SIZE = "1280,1180"

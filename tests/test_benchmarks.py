@@ -11,9 +11,9 @@ import onnx
 import pytest
 
 import converter
+from tests.commands import a_model
 from tests.language_models.decoders import Decoder
 from tests.language_models.folders import write_folder
-from tests.test_documented_commands import a_model
 
 ROOT = Path(__file__).parent.parent
 IN_SHORT = {

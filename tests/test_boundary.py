@@ -18,7 +18,7 @@ import ir_runtime
 from converter import errors
 from ir_runtime.boundary import boundary
 from ir_runtime.execution.session import Session, States
-from tests.converter.test_command_options import two_inputs
+from tests.commands import two_inputs
 from tests.ir_runtime.test_sessions import counter
 
 DECORATORS = {

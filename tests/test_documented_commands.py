@@ -14,14 +14,13 @@ import numpy as np
 import onnx
 import openvino
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 from openvino import opset13 as ops
 
 import converter
 import ir_runtime
 from converter.command_line import main
 from converter.command_line.former_options import FORMER_OPTIONS
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import a_model, onnx2ir
 from tests.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
 from tests.language_models.decoders import Decoder
 from tests.language_models.encoder_decoders import EncoderDecoder
@@ -49,29 +48,6 @@ def shown_in_pages() -> list[str]:
 def shown_in_help() -> list[str]:
     commands: list[click.Command] = [main, *main.commands.values()]  # type: ignore[attr-defined]
     return [line.strip() for command in commands for line in (command.help or "").splitlines() if "onnx2ir " in line]
-
-
-def a_model() -> onnx.ModelProto:
-    """logits = means over the image of a convolution (hidden), times the rate; a product makes two numbers of them."""
-    nodes = [
-        helper.make_node("Conv", ["image", "k"], ["hidden"], name="conv"),
-        helper.make_node("ReduceMean", ["hidden"], ["means"], axes=[2, 3], keepdims=0),
-        helper.make_node("MatMul", ["means", "w"], ["scores"]),
-        helper.make_node("Cast", ["rate"], ["factor"], to=TensorProto.FLOAT),
-        helper.make_node("Mul", ["scores", "factor"], ["logits"]),
-    ]
-    rng = np.random.default_rng(0)
-    weights = [
-        numpy_helper.from_array(rng.standard_normal((64, 3, 1, 1)).astype(np.float32), "k"),
-        numpy_helper.from_array(rng.standard_normal((64, 64)).astype(np.float32), "w"),
-    ]
-    inputs = [
-        helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, "h", "w"]),
-        helper.make_tensor_value_info("rate", TensorProto.INT64, []),
-    ]
-    outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, None)]
-    graph = helper.make_graph(nodes, "net", inputs, outputs, weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
 def _write_stateful_models(folder: Path) -> None:

@@ -20,11 +20,10 @@ from click.testing import CliRunner
 import converter
 import ir_runtime
 from converter.command_line import main
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import a_model, onnx2ir
 from tests.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
 from tests.language_models.decoders import Decoder
 from tests.language_models.folders import write_folder
-from tests.test_documented_commands import a_model
 
 SCHEMA: dict[str, Any] = json.loads((Path(__file__).parent.parent / "docs" / "json_output.schema.json").read_text())
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import converter
 import ir_runtime
-from tests.converter.test_command_options import two_inputs
+from tests.commands import two_inputs
 from tests.ir_runtime.test_sessions import counter
 from tests.language_models.decoders import Decoder
 

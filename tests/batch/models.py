@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import converter
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 
 __all__ = ["EXTENSION", "dense", "extension", "onnx2ir", "own", "rows_of", "wrong"]
 

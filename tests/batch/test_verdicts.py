@@ -15,8 +15,8 @@ import converter
 from converter.batch import rows as verdicts
 from converter.batch.process import run_job
 from tests.batch.models import dense, extension, onnx2ir, own, rows_of, wrong
+from tests.commands import a_model
 from tests.engines import core
-from tests.test_documented_commands import a_model
 
 FATES = {
     "Abort": (verdicts.CRASHED, "signal 6 (SIGABRT)"),

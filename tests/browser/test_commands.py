@@ -28,7 +28,7 @@ from converter.export_options import ExportOptions
 from converter.optimization_options import OptimizationOptions
 from converter.options import ConversionOptions, SavingOptions, on_command_line, parameter_of
 from converter.verification_options import VerificationOptions
-from tests.test_documented_commands import a_model
+from tests.commands import a_model
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import converter
 from tests.browser import models
 from tests.browser.assembled import HERE, NODE
-from tests.test_documented_commands import a_model
+from tests.commands import a_model
 
 pytestmark = pytest.mark.full
 

@@ -11,21 +11,13 @@ from pathlib import Path
 import click
 import onnx
 import pytest
-from click.testing import CliRunner
 from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
 from converter.command_line import main
 from converter.command_line.option_groups import GROUPS
-
-
-def two_inputs() -> onnx.ModelProto:
-    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3]) for name in "xy"]
-    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "zw"]
-    nodes = [helper.make_node("Add", ["x", "y"], ["z"]), helper.make_node("Relu", ["z"], ["w"])]
-    graph = helper.make_graph(nodes, "g", inputs, outputs)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+from tests.commands import onnx2ir, two_inputs
 
 
 @pytest.fixture
@@ -33,12 +25,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     onnx.save(two_inputs(), tmp_path / "m.onnx")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def onnx2ir(*arguments: str) -> tuple[int, str, str]:
-    """The command within this process: exit code, stdout, stderr."""
-    done = CliRunner().invoke(main, arguments, prog_name="onnx2ir")
-    return done.exit_code, done.stdout, done.stderr
 
 
 def written(folder: Path) -> list[str]:

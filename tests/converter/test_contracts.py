@@ -38,10 +38,10 @@ from ir_runtime.graph.model import SubGraph
 from ir_runtime.graph.operation import Runner
 from ir_runtime.rewriting.contracts import EXACT, FUSED, IN_RANGE, Contract
 from ir_runtime.rewriting.pipeline import Pass
+from tests.commands import onnx2ir
 from tests.converter.idioms import rows
 from tests.converter.idioms.graphs import Graph, Idiom, NearMiss
 from tests.converter.option_models import MODELS, feeds_for
-from tests.converter.test_command_options import onnx2ir
 from tests.converter.test_shared_weights import tied
 from tests.fuzz.test_pass_orders import translated
 from tests.ir_runtime.calls import CALLS, Call

@@ -22,7 +22,7 @@ from converter.derivation import Derivation, Step
 from ir_runtime.graph.model import Model, RuntimeInfo
 from ir_runtime.graph.model_difference import compare_models
 from ir_runtime.graph.provenance import Computed
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.engines import core
 from tests.language_models.decoders import Decoder
 

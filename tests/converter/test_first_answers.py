@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import converter
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 
 
 def chain(count: int, batch: int = 1) -> onnx.ModelProto:

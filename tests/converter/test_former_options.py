@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 import ir_runtime
 from converter.command_line import State, main
 from converter.command_line.former_options import FORMER_OPTIONS
-from tests.converter.test_command_options import onnx2ir, two_inputs
+from tests.commands import onnx2ir, two_inputs
 
 CONVERT = main.commands["convert"]  # type: ignore[attr-defined]
 HERE = {option for parameter in CONVERT.params for option in parameter.opts}

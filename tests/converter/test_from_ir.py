@@ -13,9 +13,8 @@ import pytest
 import converter
 from converter import ConversionError, UnsupportedModelError
 from ir_runtime import Model, compile_model, read_model
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import a_model, onnx2ir
 from tests.engines import node_model
-from tests.test_documented_commands import a_model
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import converter
 import ir_runtime
 from converter.from_onnx.input_forms import OptionError
 from ir_runtime.graph.shapes import Dimension, PartialShape
-from tests.converter.test_command_options import two_inputs
+from tests.commands import two_inputs
 
 Inputs = list[tuple[str, str]]
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from converter.command_line.preprocessing import PreprocessingOptions
 from converter.equivalence import rederivation
 from converter.export_options import ExternalData
 from converter.options import SWITCH, json_schema, on_command_line, parameter_of, summary
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 
 CLASSES = (converter.ConversionOptions, converter.SavingOptions)
 EXPORT = (converter.ExportOptions, ExternalData)

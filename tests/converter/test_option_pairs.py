@@ -28,6 +28,7 @@ from ir_runtime.graph.model import Model, Node
 from ir_runtime.graph.reshaping import infer_again
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
+from tests.commands import onnx2ir
 from tests.converter.option_models import (
     MODELS,
     SMALL,
@@ -39,7 +40,6 @@ from tests.converter.option_models import (
     small_inputs,
     takes_a_batch,
 )
-from tests.converter.test_command_options import onnx2ir
 
 Row = dict[str, str]
 _SKIPPED = "shape_arithmetic,equal_layers,folded_scales,attentions"

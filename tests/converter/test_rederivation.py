@@ -15,8 +15,8 @@ from onnx import numpy_helper
 import converter
 import ir_runtime
 from converter.derivation import Derivation
+from tests.commands import onnx2ir
 from tests.converter.option_models import encoder
-from tests.converter.test_command_options import onnx2ir
 from tests.converter.test_derivation import ROWS, converted, network, product
 from tests.language_models.decoders import Decoder
 

@@ -13,7 +13,7 @@ import pytest
 
 import converter
 from converter.report.conversions import write_conversion
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.converter.test_verify_inputs import image
 from tests.converter.test_verify_layers import deep, layer
 from tests.report.browser import data_of

@@ -16,7 +16,7 @@ import ir_runtime
 from converter import ConversionOptions
 from converter.conversion import convert
 from converter.passes.registry import passes
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.engines import run_onnxruntime
 
 

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 
 import converter
 from converter.stages import about, inform, silent, stage, timed, warn
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 
 DECLARES = "the model declares 'h' as [3], but its shape is [2]"
 

@@ -14,7 +14,7 @@ from onnx import helper
 
 import converter
 from converter.equivalence.statement import PREDICATE_TYPE
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.converter.test_verify_layers import overwrite, saved
 
 

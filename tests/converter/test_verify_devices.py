@@ -18,7 +18,7 @@ from onnx import helper
 import converter
 from converter.equivalence import layers
 from converter.equivalence.engines import engine_for
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.converter.test_verify_layers import deep, saved
 from tests.language_models.decoders import Decoder
 from tests.rows.onnx.loop_states import UNCHANGED, X

@@ -19,7 +19,7 @@ from ir_runtime.graph.model_difference import compare_models
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1
 from tests import engines
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.converter.test_verify_inputs import image
 from tests.engines import ENGINES, node_model
 from tests.rows.onnx.loop_states import UNCHANGED

@@ -14,7 +14,7 @@ import converter
 from converter.derivation import Derivation, Step
 from ir_runtime.graph.model import Model
 from ir_runtime.operations.interpolate import Interpolate11
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 
 F32 = np.float32
 

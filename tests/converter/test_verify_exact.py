@@ -22,7 +22,7 @@ from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.elementwise import Add1
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewriting import Builder, UniqueNames
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.engines import run_onnxruntime
 from tests.optimization.models import parse
 from tests.test_json_output import check

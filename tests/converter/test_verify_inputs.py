@@ -15,7 +15,7 @@ import converter
 from converter.equivalence.dimensions import ShapeCandidates
 from converter.equivalence.input_values import MASK, parse_values, values_of
 from converter.equivalence.onnx_graph import OnnxGraph
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 
 I64, F32 = TensorProto.INT64, TensorProto.FLOAT
 

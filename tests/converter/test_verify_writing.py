@@ -12,7 +12,7 @@ import converter
 import ir_runtime
 from converter.equivalence import references, runs
 from converter.report.page import Page
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.converter.test_verify_engines import damaged
 from tests.converter.test_verify_inputs import image
 

@@ -13,7 +13,7 @@ from converter import ConversionOptions, SavingOptions, VerificationOptions, wor
 from converter.batch.jobs import Job, Settings
 from converter.batch.worker import convert_one
 from converter.workflow import Work
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 import converter
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.editing.models import W, branches, classifier
 from tests.optimization.models import parse
 from tests.peak_memory import PEAK

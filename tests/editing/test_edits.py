@@ -13,7 +13,7 @@ from onnx import numpy_helper
 
 import converter
 import ir_runtime
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.editing.models import (
     BRANCHES,
     DETECTOR,

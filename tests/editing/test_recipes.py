@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 import ir_runtime
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.editing.models import IMAGE, classifier, ends, floats, shape_of, weight, write_files
 from tests.optimization.models import run
 

@@ -18,7 +18,7 @@ import pytest
 import converter
 import ir_runtime
 from ir_runtime.files.file_kinds import kind_of_bytes
-from tests.converter.test_command_options import onnx2ir, two_inputs
+from tests.commands import onnx2ir, two_inputs
 
 
 class Trap:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.optimization.models import operators, opset_of
 from tests.optimization.test_what_is_kept import layer_norm
 

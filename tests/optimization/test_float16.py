@@ -14,7 +14,7 @@ from onnx import TensorProto
 
 import converter
 from converter import ConversionError
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.optimization.models import assert_valid, floats, operators, parse, run
 
 HALF, SINGLE = TensorProto.FLOAT16, TensorProto.FLOAT

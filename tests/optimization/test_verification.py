@@ -10,7 +10,7 @@ import pytest
 
 import converter
 from converter import VerificationError
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.optimization.models import floats, parse
 
 

@@ -23,7 +23,7 @@ from converter.report.graph_data import CHANGED, EQUAL, WRONG
 from converter.report.markup import Table, text_of
 from converter.report.page import style
 from ir_runtime.graph.model_difference import compare_models
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.converter.test_verify_inputs import image
 from tests.converter.test_verify_layers import deep, layer, overwrite
 from tests.report.browser import data_of

@@ -19,7 +19,7 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shape_inference import make_node
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.to_onnx.graphs import check, constant, layer, model, op, operators, parameter, run
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)

@@ -14,7 +14,7 @@ import converter
 from converter import ConversionError
 from ir_runtime import Model, compile_model, read_model
 from ir_runtime.graph.model import Output
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.to_onnx.graphs import check, constant, layer, model, op, operators, parameter, run
 from tests.to_onnx.test_export import network
 

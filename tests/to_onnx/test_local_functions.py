@@ -11,7 +11,7 @@ import openvino
 import converter
 from ir_runtime import compile_model, read_model
 from ir_runtime.graph.model import Output
-from tests.converter.test_command_options import onnx2ir
+from tests.commands import onnx2ir
 from tests.ir_runtime.calls import CALLS
 from tests.to_onnx.graphs import check, constant, layer, model, op, operators, parameter, run
 from tests.to_onnx.single_layers import model_of_branches
