@@ -34,7 +34,7 @@ def types_of(source: Source) -> Mapping[str, ValueInfoProto]:
         del model.graph.value_info[:]
     try:
         graph_proto = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    except onnx.shape_inference.InferenceError:
+    except (onnx.shape_inference.InferenceError, ValueError):  # ValueError: onnx counts on a Loop's two inputs
         graph_proto = model.graph  # what the file declares is left
     declared = [*graph_proto.value_info, *graph_proto.input, *graph_proto.output]
     types = {

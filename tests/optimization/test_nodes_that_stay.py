@@ -246,3 +246,10 @@ def test_functions_stay_where_their_operators_are_those_of_the_opset(opset: int,
     }"""
     result = check(onnx.parser.parse_model(text), {"x": floats(2, 3, 8)}, opset=opset)
     assert bool(result.functions) == is_kept
+
+
+def test_a_loop_of_too_few_inputs_stays() -> None:
+    """onnx's inference raises ValueError for it."""
+    model = parse("""g (int64 n) => (float[] y) { y = Loop (n) <body = b (int64 i, bool go) => (bool[] on, float[] r)
+        { on = Identity (go) r = Cast <to = 1> (i) }> }""")
+    assert converter.optimize(model).kept == {"y": "takes 2 to 2147483647 inputs, but got 1"}
