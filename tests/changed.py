@@ -80,7 +80,7 @@ def choose(config: pytest.Config, items: Iterable[pytest.Item], default: set[pyt
     if recorded is None:
         raise pytest.UsageError("what tests reach is not known: run pytest with --record once")
     lines = changed_lines(_git("diff", "-U0", recorded["commit"], "--", *PACKAGES))
-    names = tests_of(recorded["functions"], lines)
+    names = reaching(recorded["functions"], lines)
     files = set(_git("diff", "--name-only", "HEAD", "--", "tests").split())
     return {item for item in items if item.nodeid in names or (item in default and item.nodeid.split("::")[0] in files)}
 
@@ -98,7 +98,7 @@ def changed_lines(diff: str) -> dict[str, list[tuple[int, int]]]:
     return ranges
 
 
-def tests_of(reached: Reached, lines: Mapping[str, Iterable[tuple[int, int]]]) -> set[str]:
+def reaching(reached: Reached, lines: Mapping[str, Iterable[tuple[int, int]]]) -> set[str]:
     """Return the quickest tests of the innermost functions around these lines, as many as :data:`SECONDS` allow."""
     queues = []
     for path, ranges in lines.items():

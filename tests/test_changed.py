@@ -35,5 +35,5 @@ def test_the_quickest_tests_of_changed_functions_run() -> None:
             (50, 60, [(0.1, "elsewhere")]),
         ]
     }
-    assert changed.tests_of(reached, {"converter/cost.py": [(12, 12)], "ir_runtime/a.py": [(1, 1)]}) == {"one", "slow"}
-    assert changed.tests_of(reached, {"converter/cost.py": [(12, 12), (30, 30)]}) == {"one", "three", "slow"}
+    assert changed.reaching(reached, {"converter/cost.py": [(12, 12)], "ir_runtime/a.py": [(1, 1)]}) == {"one", "slow"}
+    assert changed.reaching(reached, {"converter/cost.py": [(12, 12), (30, 30)]}) == {"one", "three", "slow"}

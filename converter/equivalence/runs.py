@@ -147,12 +147,12 @@ class Runs:
         values = {self.sides.ports[position].name: fitting(of_input) for position, of_input in required.items()}
         totals = self.sides.reference.totals()
         types = types or (self._types_in(shapes) if totals else None) or {}
-        shapes_by_name = {name: known.shape for output, known in types.items() for name in output.names}
+        shapes_by_name = {name: of_value.shape for value, of_value in types.items() for name in value.names}
         for port, name in self.sides.names.items():
             number, added = totals.get(name, (0, []))
-            known = [shapes_by_name[tensor][axis] for tensor, axis in added if tensor in shapes_by_name]
-            if known and len(known) == len(added) and all(dimension.is_static for dimension in known):
-                total = number + sum(dimension.value for dimension in known)
+            sizes = [shapes_by_name[tensor][axis] for tensor, axis in added if tensor in shapes_by_name]
+            if sizes and len(sizes) == len(added) and all(dimension.is_static for dimension in sizes):
+                total = number + sum(dimension.value for dimension in sizes)
                 values[port] = whole_numbers(total, total)
         return values
 

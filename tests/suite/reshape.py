@@ -187,6 +187,6 @@ def outcomes(case: Case, *, importer: bool = False) -> Iterator[tuple[Reshaping,
         runs["importer"] = partial(of_importer, case.model)
     for one, outputs in zip(found, together):
         is_right = outputs is not None and verdict(partial(list, outputs), one.expected) == "right"
-        known = {"openvino": "right"} if is_right else {}
-        verdicts = {name: known.get(name) or verdict(partial(run, one), one.expected) for name, run in runs.items()}
+        at_once = {"openvino": "right"} if is_right else {}
+        verdicts = {name: at_once.get(name) or verdict(partial(run, one), one.expected) for name, run in runs.items()}
         yield one, {**(dict.fromkeys(ENGINES, refused) if refused else {}), **verdicts}

@@ -24,7 +24,7 @@ def grown(trees: int, depth: int, modes: tuple[str, ...] = ALL[:1], tracks: bool
     """Random trees, as lists of nodes; their leaves are those whose mode is LEAF."""
     nodes: list[tuple[Any, ...]] = []
     for tree in range(trees):
-        waiting, known = [(0, 0)], 1
+        waiting, count = [(0, 0)], 1
         while waiting:
             number, level = waiting.pop()
             missing = int(R.random() < 0.5)
@@ -32,9 +32,9 @@ def grown(trees: int, depth: int, modes: tuple[str, ...] = ALL[:1], tracks: bool
                 nodes.append((tree, number, "LEAF", 0, 0.0, 0, 0, missing))
                 continue
             mode, value = str(R.choice(list(modes))), float(np.float32(R.standard_normal() / 2))
-            nodes.append((tree, number, mode, int(R.integers(4)), value, known, known + 1, missing))
-            waiting += [(known, level + 1), (known + 1, level + 1)]
-            known += 2
+            nodes.append((tree, number, mode, int(R.integers(4)), value, count, count + 1, missing))
+            waiting += [(count, level + 1), (count + 1, level + 1)]
+            count += 2
     return {f"nodes_{name}": list(column) for name, column in zip(NODES.split()[: 7 + tracks], zip(*nodes))}
 
 
