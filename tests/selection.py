@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-LEAST, SHARE, MOST = 0.25, 0.04, 4.0
+LEAST, SHARE, MOST = 0.4, 0.06, 6.0
 """Minimum seconds of a test, share of the time of all of its rows, maximum seconds."""
-LONG = 1.2
+LONG = 2.0
 """Seconds of a row above which a test runs with ``--full`` alone."""
 USUAL = (0.04, 0.0)
 """Seconds of a row, and of the first one beside that, of a test that ``row_seconds.json`` does not have."""
