@@ -56,7 +56,8 @@ class Compared:
     and shapes was compared; layers behind them have the reference's numbers. ``defined`` are tensors that the reference
     computes otherwise than ONNX defines them, and the IR as onnx's own evaluator. ``chosen`` are indices of keys that
     agree within rounding, in another order than the reference's: the whole run goes on with those of the reference.
-    ``limits`` are layers that differ in the engine by one of its known limits alone, and how.
+    ``limits`` are layers that differ in the engine by one of its known limits alone, and how. ``ties`` are integers
+    made of real numbers that rounding in float32 sends to either of two.
     """
 
     layers: list[LayerDifference] = field(default_factory=list)
@@ -68,6 +69,7 @@ class Compared:
     defined: list[str] = field(default_factory=list)
     chosen: list[str] = field(default_factory=list)
     limits: list[str] = field(default_factory=list)
+    ties: list[str] = field(default_factory=list)
 
 
 def worst_of(first: Compared, second: Compared) -> Compared:
@@ -76,7 +78,7 @@ def worst_of(first: Compared, second: Compared) -> Compared:
     layers = [max(layer, others.pop(layer.comparison.name, layer), key=_badness) for layer in first.layers]
     texts = (
         list(dict.fromkeys([*getattr(first, name), *getattr(second, name)]))
-        for name in ("problems", "in_numpy", "drawn", "defined", "chosen", "limits")
+        for name in ("problems", "in_numpy", "drawn", "defined", "chosen", "limits", "ties")
     )
     return Compared([*layers, *others.values()], first.absent or second.absent, first.bodies, *texts)
 
@@ -398,8 +400,10 @@ class _Walk:
             return comparison
         if expected.dtype.kind in "iu" and expected.shape == actual.shape and expected.dtype == actual.dtype:
             near = Spread(part, self._right, self.run, self._names, self._rounded).neighbours(output, plain)
-            for low, high in filter(None, (near, self._around_ties(output, part))):
+            ties = self._around_ties(output, part)
+            for low, high in filter(None, (near, ties)):
                 if all(np.array_equal(side, np.clip(side, low, high)) for side in (expected, actual)):
+                    self._compared.ties += [name] if ties is not None else []
                     return replace(comparison, passed=True, reason="")
         if comparison.max_ulps is None:
             return comparison

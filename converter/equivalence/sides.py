@@ -187,6 +187,10 @@ class Sides:
                 f"{self.reference.name} computes {_first(comparison.defined)} otherwise than ONNX defines it: "
                 "the IR agrees with onnx's own evaluator"
             )
+        if comparison.ties:
+            self.notes.append(
+                f"{_first(comparison.ties)} differ by one where rounding in float32 decides between two integers"
+            )
         if comparison.limits:
             self.notes.append(
                 f"{len(comparison.limits)} layers differ by known limits of OpenVINO's CPU plug-in (docs/limits.md): "

@@ -412,4 +412,7 @@ def test_real_numbers_at_ties_become_either_integer(text: str, shift: float | No
         builder = Builder(UniqueNames(model))
         moved = builder.emit(Add1(), convert.inputs[0], builder.constant(np.float32(shift), "f32"))
         convert.replace_inputs([moved])
-    assert converter.verify(source, model, engine=engine).verdict == verdict
+    report = converter.verify(source, model, engine=engine)
+    assert report.verdict == verdict
+    is_noted = "'y' differ by one where rounding in float32 decides between two integers" in report.notes
+    assert shift is not None or is_noted == (text is RESIZE)
