@@ -34,7 +34,7 @@ from ..graph import (
 )
 from ..graph.element_types import from_precision
 from ..graph.mapped_file import MappedFile, bytes_of
-from ..graph.operation import Operation, find_operation
+from ..graph.operation import OUTSIDE_OPSETS, Operation, find_operation
 from ..graph.tensor import MOST_DIMENSIONS
 from .file_kinds import IR, XML, kind_of_bytes, kind_of_folder
 from .tensor_names import split_names
@@ -283,11 +283,11 @@ class _Reader:
         return node
 
     def _operation(self, layer: _Layer, inputs: list[Output], depth: int) -> Operation:
-        matched = re.fullmatch(r"opset(\d{1,4})", layer.version)
+        matched = re.fullmatch(r"opset(\d{1,4})|extension", layer.version)
         if matched is None:
             raise UnsupportedError(f"{layer.where}: the opset '{layer.version}' is not known")
         try:
-            cls = find_operation(layer.type, int(matched[1]))
+            cls = find_operation(layer.type, int(matched[1] or OUTSIDE_OPSETS))
             if cls.role == "constant":
                 return cls(value=self._constant(layer))
             values = _attributes(cls, layer)
@@ -311,10 +311,11 @@ class _Reader:
         size = _integer(data, "size", layer.where)
         if element_type.is_dynamic:
             # OpenVINO's importer writes such constants for inputs that are left out, of operations outside all opsets.
-            raise FormatError(
-                f"{layer.where}: a constant cannot have a dynamic type, unless it stands for an input that is left out "
-                "of an operation that no opset has; convert the ONNX model itself"
-            )
+            if shape != (0,):
+                raise FormatError(
+                    f"{layer.where}: a constant of the dynamic type must have shape [0], not {list(shape)}"
+                )
+            return Tensor.from_array(np.empty(shape, np.object_), element_type)
         if len(shape) > MOST_DIMENSIONS:
             raise FormatError(f"{layer.where}: {len(shape)} dimensions are too many; {MOST_DIMENSIONS} are possible")
         count = 1

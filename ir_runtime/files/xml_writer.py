@@ -14,6 +14,7 @@ from ..boundary import boundary
 from ..errors import ModelError
 from ..graph import Model, Node, Output, RuntimeInfo, SubGraph, Tensor
 from ..graph.model import PortMap
+from ..graph.operation import OUTSIDE_OPSETS
 from .tensor_names import join_names
 from .weights import Progress, WeightsLayout
 from .whole_files import check_target, write_pair
@@ -274,7 +275,7 @@ def _add_layer(document: _Document, node: Node, number: int, layout: WeightsLayo
 
 @functools.cache
 def _type(type: str, opset: int) -> str:
-    return _attributes({"type": type, "version": f"opset{opset}"})
+    return _attributes({"type": type, "version": "extension" if opset == OUTSIDE_OPSETS else f"opset{opset}"})
 
 
 def _add_port(document: _Document, number: int, output: Output, owner: str, named: bool) -> None:

@@ -397,6 +397,9 @@ class Operation:
 
 T = TypeVar("T", bound=type[Operation])
 
+OUTSIDE_OPSETS = 0
+"""The opset of operations that no opset has; ``version`` is ``extension`` in the XML."""
+
 _REVISIONS: dict[str, dict[int, type[Operation]]] = {}
 _XML_NAMES: dict[str, str] = {}
 _LAST_OPSET: dict[str, int] = {}
@@ -448,7 +451,7 @@ def find_operation(name: str, opset: int) -> type[Operation]:
     _register_all()
     type_name = _XML_NAMES.get(name.lower())
     revisions = _REVISIONS.get(type_name or "", {})
-    candidates = [version for version in revisions if version <= opset]
+    candidates = [version for version in revisions if version <= opset and (version or not opset)]
     if type_name is None or not candidates:
         raise UnsupportedError(f"operation {name} of opset{opset} is not known")
     if opset > _LAST_OPSET.get(type_name, opset):

@@ -152,7 +152,7 @@ WITHOUT_A_RANGE = {
     **dict.fromkeys(("I420toBGR-8", "I420toRGB-8", "NV12toBGR-8", "NV12toRGB-8", "BGRtoNV12-17", "RGBtoNV12-17"), SUMS),
     **dict.fromkeys(("BitwiseLeftShift-15", "BitwiseOr-13", "BitwiseXor-13"), "carries bits of the type's width"),
     **dict.fromkeys(("GRUCell-3", "GRUSequence-5", "LSTMCell-1", "LSTMCell-4", "LSTMSequence-5"), SUMS),
-    **dict.fromkeys(("RNNCell-1", "RNNSequence-5"), SUMS),
+    **dict.fromkeys(("RNNCell-1", "RNNSequence-5", "GroupQueryAttention-0"), SUMS),
     **dict.fromkeys(("DetectionOutput-1", "DetectionOutput-8", "ExperimentalDetectronDetectionOutput-6"), COORDINATES),
     **dict.fromkeys(("ExperimentalDetectronGenerateProposalsSingleImage-6", "GenerateProposals-9"), COORDINATES),
     **dict.fromkeys(("ExperimentalDetectronPriorGridGenerator-6", "ExperimentalDetectronTopKROIs-6"), COORDINATES),

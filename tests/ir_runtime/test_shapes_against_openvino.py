@@ -46,7 +46,7 @@ WITHOUT_SHAPES = {"Assign", "Const", "ReadValue", "Result"}
 def _chosen() -> dict[str, list[Call]]:
     of_each: dict[str, list[Call]] = defaultdict(list)
     for call in CALLS:
-        if call.op.type not in WITHOUT_SHAPES and not call.op.subgraphs and call.arrays:
+        if call.op.type not in WITHOUT_SHAPES and call.op.opset and not call.op.subgraphs and call.arrays:
             of_each[f"{call.op.type}-{call.op.opset}"].append(call)
     return {name: calls[:: -(-len(calls) // CALLS_OF_EACH)] for name, calls in of_each.items()}
 

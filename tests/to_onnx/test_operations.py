@@ -59,7 +59,8 @@ REFUSED = {
 
 
 def _written() -> list[Call]:
-    return [call for call in CALLS if not isinstance(find_exporter(type(call.op)), str)]
+    """Return the calls of operations with an exporter; those outside all opsets need operators of com.microsoft."""
+    return [call for call in CALLS if call.op.opset and not isinstance(find_exporter(type(call.op)), str)]
 
 
 def _reason(call: Call, table: Mapping[str, T]) -> T | None:

@@ -7,13 +7,13 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from converter.onnx_file.domains import MICROSOFT
-from converter.to_onnx import Call, Context, Value, ir_idiom
+from converter.to_onnx import Call, Context, Value, ir_idiom, ir_op
 from converter.to_onnx.attention_masks import is_broadcast_to_scores
 from converter.to_onnx.heads import without_repetition
 from converter.to_onnx.layers import concat, known_number, reshape, transpose, unsqueeze
 from converter.to_onnx.names import bodies_of
 from ir_runtime.graph import ElementType, Node, Output, element_types
-from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.operations.attention import GroupQueryAttention, ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.movement import Concat1
 
@@ -182,3 +182,29 @@ def _depends_on(value: Value, others: list[Value]) -> bool:
         if bodies_of(dependency.made_by):
             return True  # what bodies read is not looked for
     return False
+
+
+@ir_op(GroupQueryAttention)
+def group_query_attention_of_the_importer(ctx: Context, op: GroupQueryAttention, *inputs: Value) -> list[Value]:
+    """GroupQueryAttention, where contrib operators may be used"""
+    if not ctx.contrib:
+        ctx.fail("only the operator of com.microsoft computes it, which needs --contrib")
+    flat = [
+        reshape(ctx, transpose(ctx, value, [0, 2, 1, 3]), [0, 0, -1]) if place < 3 else value
+        for place, value in enumerate(inputs)
+    ]
+    return ctx.emit_many(
+        "GroupQueryAttention",
+        *(None if source.element_type.is_dynamic else value for source, value in zip(ctx.node.inputs, flat)),
+        count=3,
+        domain=MICROSOFT,
+        types=[inputs[0].element_type] * 3,
+        causal=None if op.causal else 0,
+        do_rotary=int(op.do_rotary) or None,
+        kv_num_heads=op.kv_num_heads,
+        local_window_size=op.local_window_size,
+        num_heads=op.num_heads,
+        rotary_interleaved=int(op.rotary_interleaved) or None,
+        scale=op.scale or None,
+        smooth_softmax=int(op.smooth_softmax) or None,
+    )

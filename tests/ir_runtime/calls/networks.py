@@ -126,6 +126,8 @@ def _products() -> list[Call]:
     found += calls("ScaledDotProductAttention", 13, *sdpa, normal(), normal(1), normal(1, 4, 1, 1))
     found += calls("ScaledDotProductAttention", 13, normal(2, 1, 5, 6), normal(3, 7, 6), normal(1, 3, 7, 3))
     found += calls("ScaledDotProductAttention", 13, normal(5, 6), normal(7, 6), normal(7, 3))
+    cache = [normal(2, 4, 3, 8), *(normal(2, 2, n, 8) for n in (3, 3, 5, 5)), ints(7, 7, dtype=np.int32), ints(8)]
+    found += calls("GroupQueryAttention", 0, *cache, num_heads=4, kv_num_heads=2)
     return found
 
 
