@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -88,14 +87,24 @@ ALLOWED = {**RUNTIME, **CONVERTER}
 """Room -> the rooms that it may import; `ir_runtime` stands for all of that package."""
 
 
-def modules() -> Iterator[tuple[str, Path]]:
-    """Every module by its dotted name."""
-    for package in ("converter", "ir_runtime"):
-        for path in sorted((ROOT / package).rglob("*.py")):
-            yield ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"), path
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for package in ("converter", "ir_runtime")
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+"""Every module by its dotted name."""
 
 
-NAMES = {name for name, _ in modules()}
+@functools.cache
+def imports_in(path: Path) -> list[tuple[ast.AST, bool]]:
+    """What imports in a file, wherever it stands, and whether it is for type checkers alone."""
+    tree = ast.parse(path.read_bytes())
+    blocks = [
+        node for node in ast.walk(tree) if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+    ]
+    for_types = {node for block in blocks for statement in block.body for node in ast.walk(statement)}
+    imports = (ast.Import, ast.ImportFrom, ast.Call)
+    return [(node, node in for_types) for node in ast.walk(tree) if isinstance(node, imports)]
 
 
 @functools.cache
@@ -107,18 +116,14 @@ def imported_by(name: str, path: Path, *, runs: bool = False) -> set[str]:
     """
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found: set[str] = set()
-    tree = ast.parse(path.read_bytes())
-    for node in ast.walk(tree) if runs else ():
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            node.body = [ast.Pass()]
-    for node in ast.walk(tree):
+    for node in [node for node, is_for_types in imports_in(path) if not (runs and is_for_types)]:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
-            found |= {full if (full := f"{base}.{alias.name}") in NAMES else base for alias in node.names}
-        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func) and node.args:
+            found |= {full if (full := f"{base}.{alias.name}") in MODULES else base for alias in node.names}
+        elif getattr(node.func, "attr", "") == "import_module" and node.args:
             first = node.args[0]
             found |= {first.value} if isinstance(first, ast.Constant) and isinstance(first.value, str) else set()
     return {target for target in found if target.split(".")[0] in ("converter", "ir_runtime")}
@@ -132,7 +137,7 @@ def room_of(module: str) -> str:
 def arrows() -> dict[tuple[str, str], list[str]]:
     """(room, room that it imports) -> the modules that do."""
     found: dict[tuple[str, str], list[str]] = {}
-    for name, path in modules():
+    for name, path in MODULES.items():
         for target in imported_by(name, path):
             if room_of(target) != room_of(name):
                 found.setdefault((room_of(name), room_of(target)), []).append(f"{name} imports {target}")
@@ -145,7 +150,7 @@ def is_allowed(room: str, target: str) -> bool:
 
 
 def test_every_room_is_listed() -> None:
-    assert {room_of(name) for name in NAMES} == set(ALLOWED)
+    assert {room_of(name) for name in MODULES} == set(ALLOWED)
 
 
 def test_imports_go_down() -> None:
@@ -155,7 +160,7 @@ def test_imports_go_down() -> None:
 
 def test_there_are_no_circles_of_files() -> None:
     """Imports that run count, in functions as well: those for type checkers alone make no circle, but count above."""
-    assert circles_in({name: imported_by(name, path, runs=True) for name, path in modules()}) == []
+    assert circles_in({name: imported_by(name, path, runs=True) for name, path in MODULES.items()}) == []
 
 
 def circles_in(graph: dict[str, set[str]]) -> list[list[str]]:
@@ -196,8 +201,8 @@ def test_nothing_displays_but_reports() -> None:
     display = {"rich", "html"}
     drawing = {
         name
-        for name, path in modules()
-        for node in ast.walk(ast.parse(path.read_bytes()))
+        for name, path in MODULES.items()
+        for node, _ in imports_in(path)
         if (isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in display and not node.level)
         or (isinstance(node, ast.Import) and display & {alias.name.split(".")[0] for alias in node.names})
     }
@@ -212,7 +217,7 @@ def test_imports_go_down_within_from_onnx() -> None:
     floors = {f"converter.from_onnx.{name}": place for place, name in enumerate(FLOORS_OF_FROM_ONNX)}
     wrong = [
         f"{name} imports {target}"
-        for name, path in modules()
+        for name, path in MODULES.items()
         for target in imported_by(name, path)
         if floors.get(_floor_of(target), 0) > floors.get(_floor_of(name), len(floors))
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Union
@@ -28,10 +29,10 @@ from ir_runtime.records import record
 _MORE_SEEDS = 2
 _MOST_JUDGED = 4
 """Refused shapes for which it is found out whether they are a difference of both sides."""
-ValuesOf = Mapping[str, Union[str, Values]]
-
-
+_MANY_ELEMENTS = 1 << 22
+"""Shapes of inputs with more elements are tried last where the cost of a run does not follow from them."""
 _SHAPES_OF_GRIDS = 2
+ValuesOf = Mapping[str, Union[str, Values]]
 
 
 @record
@@ -214,17 +215,21 @@ class Runs:
             yield {}
             return
         left: list[tuple[Cost, Shapes]] = []
+        large: list[Shapes] = []
         count = 0
         for shapes in candidates.usual():
             count += 1
             cost = self._cost(shapes)
-            if cost is None or cost.is_small:
+            if cost is None and sum(map(math.prod, shapes.values())) > _MANY_ELEMENTS:
+                large.append(shapes)  # mostly refused by inference, and costly to draw
+            elif cost is None or cost.is_small:
                 yield shapes
             else:
                 left.append((cost, shapes))
         left.sort(key=lambda candidate: (candidate[0].operations, candidate[0].peak))
         yield from (shapes for cost, shapes in left if cost.fits)
         yield from self._rarer_shapes(ports, candidates)
+        yield from large
         if len(left) == count and not any(cost.fits for cost, _ in left):
             cost, shapes = left[0]
             raise VerificationError(
