@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import onnx
 
+from tests.graphs import Value
+
 from .graphs import HIDDEN, Graph
 from .texts import VOCABULARY, encode, write_json, write_pair_tokenizer
 
@@ -20,21 +22,26 @@ CONDITION = 8
 def text_encoder(*, pooled: str = "pooler_output", layers: bool = False, seed: int = 0) -> onnx.ModelProto:
     """``layers`` returns the states behind each layer, too; ``text_embeds`` is the first output where it is pooled."""
     graph, dims = Graph(seed), ["batch_size", "sequence_length"]
-    x = graph("Gather", graph.weight(VOCABULARY, HIDDEN, depth=1), "input_ids")
-    x = graph("Add", x, graph.weight(LENGTH, HIDDEN, depth=1))
+    x = graph.embedded(VOCABULARY, "input_ids") + graph.weight(LENGTH, HIDDEN, depth=1)
     states = [x]
     for _ in range(2):
         x = graph.layer(x, graph.causal_mask(LENGTH))
         states.append(x)
-    first = (
-        pooled,
-        (graph.linear(graph("Gather", x, graph.constant(0, np.int64), axis=1), HIDDEN, HIDDEN), ["b", HIDDEN]),
-    )
+    first = (pooled, (graph.linear(x.Gather(0, axis=1), HIDDEN, HIDDEN), ["b", HIDDEN]))
     last = ("last_hidden_state", (graph.normalized(x), [*dims, HIDDEN]))
-    ends = dict([first, last] if pooled == "text_embeds" else [last, first])
+    outputs = dict([first, last] if pooled == "text_embeds" else [last, first])
     if layers:
-        ends |= {f"hidden_states.{index}": (value, [*dims, HIDDEN]) for index, value in enumerate(states)}
-    return graph.model({"input_ids": (np.int32 if layers else np.int64, dims)}, ends)
+        outputs |= {f"hidden_states.{index}": (value, [*dims, HIDDEN]) for index, value in enumerate(states)}
+    return graph.model({"input_ids": (np.int32 if layers else np.int64, dims)}, outputs)
+
+
+def _waves(graph: Graph, axis: int) -> Value:
+    return (graph("Unsqueeze", "timestep", [axis]) * np.geomspace(1, 1e-3, HIDDEN)).Cos()
+
+
+def _flat(x: Value) -> Value:
+    """``[b, c, h, w]`` as rows of pixels ``[b, h * w, c]``."""
+    return x.Reshape([0, 0, -1]).Transpose(perm=[0, 2, 1])
 
 
 def denoiser(kind: str) -> onnx.ModelProto:
@@ -46,87 +53,73 @@ def denoiser(kind: str) -> onnx.ModelProto:
         "timestep": (np.float32, []),
         "encoder_hidden_states": (np.float32, ["batch_size", "sequence_length", depth]),
     }
-    waves = graph(
-        "Mul", graph("Unsqueeze", "timestep", graph.integers(0)), graph.constant(np.geomspace(1, 1e-3, HIDDEN))
-    )
-    condition = graph.linear(graph("Cos", waves), HIDDEN, HIDDEN)
+    condition = graph.linear(_waves(graph, 0), HIDDEN, HIDDEN)
     if kind == "lcm":
         inputs["timestep_cond"] = (np.float32, ["batch_size", CONDITION])
-        condition = graph("Add", condition, graph.linear("timestep_cond", CONDITION, HIDDEN))
+        condition = condition + graph.linear(graph["timestep_cond"], CONDITION, HIDDEN)
     if large:
         inputs["text_embeds"] = (np.float32, ["batch_size", HIDDEN])
         inputs["time_ids"] = (np.float32, ["batch_size", 6])
-        sizes = graph("Sin", graph.linear("time_ids", 6, HIDDEN))
-        condition = graph("Add", condition, graph("Add", sizes, graph.linear("text_embeds", HIDDEN, HIDDEN)))
+        sizes = graph.linear(graph["time_ids"], 6, HIDDEN).Sin()
+        condition = condition + (sizes + graph.linear(graph["text_embeds"], HIDDEN, HIDDEN))
     x = graph.convolution("sample", CHANNELS, HIDDEN)
-    shape = graph("Shape", x)
-    flat = graph("Transpose", graph("Reshape", x, graph.integers(0, 0, -1)), perm=[0, 2, 1])
-    flat = graph("Add", flat, graph("Unsqueeze", condition, graph.integers(-2)))
-    flat = graph("Add", flat, graph.attention(graph.normalized(flat), "encoder_hidden_states", depth=depth))
-    x = graph("Reshape", graph("Transpose", flat, perm=[0, 2, 1]), shape)
-    noise = graph.convolution(graph("Mul", x, graph("Sigmoid", x)), HIDDEN, CHANNELS)
+    shape = x.Shape()
+    flat = _flat(x) + condition.Unsqueeze([-2])
+    flat = flat + graph.attention(graph.normalized(flat), graph["encoder_hidden_states"], depth=depth)
+    x = flat.Transpose(perm=[0, 2, 1]).Reshape(shape)
+    noise = graph.convolution(x * x.Sigmoid(), HIDDEN, CHANNELS)
     return graph.model(inputs, {"out_sample": (noise, ["batch_size", CHANNELS, "height", "width"])})
 
 
 def transformer(kind: str) -> onnx.ModelProto:
     """The denoiser of Stable Diffusion 3 (``sd3``) and Flux: attention of the image to itself, the texts and the time."""
     graph, is_flux = Graph(seed=17), kind == "flux"
+    width, dims = HIDDEN if is_flux else 2 * HIDDEN, ["b", "n", 4 * CHANNELS] if is_flux else ["b", CHANNELS, "h", "w"]
     inputs: dict[str, tuple[Any, list[int | str]]] = {
-        "hidden_states": (np.float32, ["b", "n", 4 * CHANNELS] if is_flux else ["b", CHANNELS, "h", "w"]),
+        "hidden_states": (np.float32, dims),
         "encoder_hidden_states": (np.float32, ["b", "s", 2 * HIDDEN]),
-        "pooled_projections": (np.float32, ["b", HIDDEN if is_flux else 2 * HIDDEN]),
+        "pooled_projections": (np.float32, ["b", width]),
         "timestep": (np.float32, ["step"]),
     }
-    time = graph(
-        "Mul", graph("Unsqueeze", "timestep", graph.integers(1)), graph.constant(np.geomspace(1, 1e-3, HIDDEN))
-    )
-    width = HIDDEN if is_flux else 2 * HIDDEN
-    condition = graph("Add", graph("Cos", time), graph.linear("pooled_projections", width, HIDDEN))
+    condition = _waves(graph, 1) + graph.linear(graph["pooled_projections"], width, HIDDEN)
     if is_flux:
         inputs |= {"img_ids": (np.int64, ["n", 3]), "txt_ids": (np.int64, ["s", 3]), "guidance": (np.float32, ["b"])}
-        places = graph("Cast", "img_ids", to=onnx.TensorProto.FLOAT)
-        x = graph.linear("hidden_states", 4 * CHANNELS, HIDDEN)
-        x = graph("Add", x, graph("Sin", graph.linear(places, 3, HIDDEN)))
-        condition = graph("Add", condition, graph("Unsqueeze", graph("Sin", "guidance"), graph.integers(1)))
+        x = graph.linear(graph["hidden_states"], 4 * CHANNELS, HIDDEN)
+        x = x + graph.linear(graph["img_ids"].Cast(to=onnx.TensorProto.FLOAT), 3, HIDDEN).Sin()
+        condition = condition + graph["guidance"].Sin().Unsqueeze([1])
     else:
         x = graph.convolution("hidden_states", CHANNELS, HIDDEN)
-        shape = graph("Shape", x)
-        x = graph("Transpose", graph("Reshape", x, graph.integers(0, 0, -1)), perm=[0, 2, 1])
-    x = graph("Add", x, graph("Unsqueeze", condition, graph.integers(1)))
-    x = graph("Add", x, graph.attention(graph.normalized(x), "encoder_hidden_states", depth=2 * HIDDEN))
+        shape = x.Shape()
+        x = _flat(x)
+    x = x + condition.Unsqueeze([1])
+    x = x + graph.attention(graph.normalized(x), graph["encoder_hidden_states"], depth=2 * HIDDEN)
     if is_flux:
-        noise, dims = graph.linear(x, HIDDEN, 4 * CHANNELS), inputs["hidden_states"][1]
+        noise = graph.linear(x, HIDDEN, 4 * CHANNELS)
     else:
-        x = graph("Reshape", graph("Transpose", x, perm=[0, 2, 1]), shape)
-        noise, dims = graph.convolution(x, HIDDEN, CHANNELS), inputs["hidden_states"][1]
+        noise = graph.convolution(x.Transpose(perm=[0, 2, 1]).Reshape(shape), HIDDEN, CHANNELS)
     return graph.model(inputs, {"out_hidden_states": (noise, dims)})
 
 
 def text_states() -> onnx.ModelProto:
     """T5's encoder, for texts of any length."""
     graph, dims = Graph(seed=19), ["batch_size", "sequence_length"]
-    x = graph.layer(graph("Gather", graph.weight(VOCABULARY, HIDDEN, depth=1), "input_ids"))
-    x = graph.linear(x, HIDDEN, 2 * HIDDEN)
+    x = graph.linear(graph.layer(graph.embedded(VOCABULARY, "input_ids")), HIDDEN, 2 * HIDDEN)
     return graph.model({"input_ids": (np.int64, dims)}, {"last_hidden_state": (x, [*dims, 2 * HIDDEN])})
 
 
 def image_decoder() -> onnx.ModelProto:
     graph = Graph(seed=8)
-    x = graph.convolution("latent_sample", CHANNELS, HIDDEN)
-    x = graph("Resize", x, "", graph.constant([1, 1, 2, 2]), mode="nearest")
-    x = graph.convolution(graph("Tanh", x), HIDDEN, 3)
-    return graph.model(
-        {"latent_sample": (np.float32, ["b", CHANNELS, "h", "w"])}, {"sample": (x, ["b", 3, "h * 2", "w * 2"])}
-    )
+    x = graph.convolution("latent_sample", CHANNELS, HIDDEN).Resize("", [1.0, 1, 2, 2], mode="nearest")
+    x = graph.convolution(x.Tanh(), HIDDEN, 3)
+    inputs = {"latent_sample": (np.float32, ["b", CHANNELS, "h", "w"])}
+    return graph.model(inputs, {"sample": (x, ["b", 3, "h * 2", "w * 2"])})
 
 
 def image_encoder() -> onnx.ModelProto:
     graph = Graph(seed=9)
-    x = graph("Tanh", graph.convolution("sample", 3, HIDDEN, stride=2))
-    x = graph.convolution(x, HIDDEN, 2 * CHANNELS)
-    return graph.model(
-        {"sample": (np.float32, ["b", 3, "h", "w"])}, {"latent_parameters": (x, ["b", 8, "h / 2", "w / 2"])}
-    )
+    x = graph.convolution(graph.convolution("sample", 3, HIDDEN, stride=2).Tanh(), HIDDEN, 2 * CHANNELS)
+    inputs = {"sample": (np.float32, ["b", 3, "h", "w"])}
+    return graph.model(inputs, {"latent_parameters": (x, ["b", 8, "h / 2", "w / 2"])})
 
 
 CLASSES = {

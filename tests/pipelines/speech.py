@@ -22,16 +22,11 @@ _PAST, _PRESENT = "past_key_values.0.", "present.0."
 def encoder() -> onnx.ModelProto:
     """The states of characters, and a mask without padding."""
     graph, dims = Graph(seed=21), [1, "encoder_sequence_length"]
-    x = graph.layer(graph("Gather", graph.weight(VOCABULARY, HIDDEN, depth=1), "input_ids"))
+    x = graph.layer(graph.embedded(VOCABULARY, "input_ids"))
     one = onnx.numpy_helper.from_array(np.ones(1, np.int64))
     mask = graph("ConstantOfShape", graph("Shape", "input_ids"), value=one)
-    ends: dict[str, tuple[str, list[Any]]] = {
-        "encoder_outputs": (x, [*dims, HIDDEN]),
-        "encoder_attention_mask": (mask, dims),
-    }
-    model = graph.model({"input_ids": (np.int64, dims)}, ends)
-    model.graph.output[1].type.tensor_type.elem_type = TensorProto.INT64
-    return model
+    outputs = {"encoder_outputs": (x, [*dims, HIDDEN]), "encoder_attention_mask": (mask, dims, np.int64)}
+    return graph.model({"input_ids": (np.int64, dims)}, outputs)
 
 
 def decoder(*, with_past: bool) -> onnx.ModelProto:
@@ -47,55 +42,40 @@ def decoder(*, with_past: bool) -> onnx.ModelProto:
         inputs |= {f"{_PAST}{part}": (np.float32, dims) for part in _PARTS}
     else:
         inputs["encoder_hidden_states"] = (np.float32, [1, "encoder_sequence_length", HIDDEN])
-    last = graph("Gather", "output_sequence", graph.integers(-1), axis=1)
-    length = graph("Gather", graph("Shape", "output_sequence"), graph.constant(1, np.int64))
-    place = graph("Mul", graph("Cast", length, to=TensorProto.FLOAT), graph.constant(np.geomspace(1, 0.01, HIDDEN)))
-    x = graph("Add", graph("Relu", graph.linear(last, BANDS, HIDDEN, scale=2)), graph("Cos", place))
-    speaker = graph("Tanh", graph.linear("speaker_embeddings", SPEAKER, HIDDEN))
-    x = graph("Add", x, graph("Unsqueeze", speaker, graph.integers(1)))
+    rows = graph["output_sequence"]
+    place = graph.size(rows, 1).Cast(to=TensorProto.FLOAT) * np.geomspace(1, 0.01, HIDDEN)
+    x = graph.linear(rows.Gather([-1], axis=1), BANDS, HIDDEN, scale=2).Relu() + place.Cos()
+    x = x + graph.linear(graph["speaker_embeddings"], SPEAKER, HIDDEN).Tanh().Unsqueeze([1])
     own = [graph.heads(graph.linear(x, HIDDEN, HIDDEN, scale=2)) for _ in range(3)]
     weights = [(graph.weight(HIDDEN, HIDDEN, scale=2), graph.weight(HIDDEN)) for _ in range(2)]
     if with_past:
         keys, values = (graph("Concat", f"{_PAST}{part}", new, axis=2) for part, new in zip(_PARTS, own[1:]))
-        others = [f"{_PAST}{part}" for part in _PARTS[2:]]
+        others = [graph[f"{_PAST}{part}"] for part in _PARTS[2:]]
     else:
         keys, values = own[1:]
-        others = [graph.heads(graph("Add", graph("MatMul", "encoder_hidden_states", a), b)) for a, b in weights]
-    x = graph("Add", x, _attend(graph, own[0], keys, values, None))
+        others = [graph.heads(graph["encoder_hidden_states"] @ a + b) for a, b in weights]
+    x = x + graph.attend(own[0], keys, values)
     query = graph.heads(graph.linear(graph.normalized(x), HIDDEN, HIDDEN, scale=2))
-    x = graph("Add", x, _attend(graph, query, *others, graph.padding_mask("encoder_attention_mask")))
-    x = graph("Reshape", x, graph.integers(1, HIDDEN))
-    spectrum = graph("Reshape", graph.linear(x, HIDDEN, ROWS * BANDS), graph.integers(ROWS, BANDS))
-    prob = graph("Reshape", graph("Sigmoid", graph.linear(x, HIDDEN, ROWS)), graph.integers(ROWS))
-    row = graph("Reshape", graph("Gather", spectrum, graph.integers(ROWS - 1)), graph.integers(1, 1, BANDS))
-    ends: dict[str, tuple[str, list[Any]]] = {
-        "output_sequence_out": (
-            graph("Concat", "output_sequence", row, axis=1),
-            [1, "decoder_sequence_length + 1", BANDS],
-        ),
+    x = x + graph.attend(query, *others, graph.padding_mask("encoder_attention_mask"))
+    x = x.Reshape([1, HIDDEN])
+    spectrum = graph.linear(x, HIDDEN, ROWS * BANDS).Reshape([ROWS, BANDS])
+    row = spectrum.Gather([ROWS - 1]).Reshape([1, 1, BANDS])
+    outputs = {
+        "output_sequence_out": (rows.Concat(row, axis=1), [1, "decoder_sequence_length + 1", BANDS]),
         "spectrum": (spectrum, [ROWS, BANDS]),
-        "prob": (prob, [ROWS]),
+        "prob": (graph.linear(x, HIDDEN, ROWS).Sigmoid().Reshape([ROWS]), [ROWS]),
     }
     returned = [keys, values] if with_past else [keys, values, *others]
-    ends |= {f"{_PRESENT}{part}": (value, [1, HEADS, "length", SIZE]) for part, value in zip(_PARTS, returned)}
-    return graph.model(inputs, ends)
-
-
-def _attend(graph: Graph, query: str, keys: str, values: str, mask: str | None) -> str:
-    scores = graph("MatMul", query, graph("Transpose", keys, perm=[0, 1, 3, 2]))
-    scores = graph("Mul", scores, graph.constant(SIZE**-0.5))
-    scores = scores if mask is None else graph("Add", scores, mask)
-    output = graph("MatMul", graph("Softmax", scores, axis=-1), values)
-    return graph("Reshape", graph("Transpose", output, perm=[0, 2, 1, 3]), graph.integers(0, 0, HIDDEN))
+    outputs |= {f"{_PRESENT}{part}": (value, [1, HEADS, "length", SIZE]) for part, value in zip(_PARTS, returned)}
+    return graph.model(inputs, outputs)
 
 
 def vocoder() -> onnx.ModelProto:
     """Rows that see their neighbours, and 16 samples of each."""
     graph = Graph(seed=24)
-    x = graph("Unsqueeze", graph("Transpose", "spectrogram", perm=[1, 0]), graph.integers(0))
-    x = graph("Tanh", graph("Conv", x, graph.weight(HIDDEN, BANDS, 3, depth=BANDS), pads=[1, 1]))
-    x = graph("Transpose", graph("Squeeze", x, graph.integers(0)), perm=[1, 0])
-    wave = graph("Reshape", graph("Tanh", graph.linear(x, HIDDEN, 16)), graph.integers(-1))
+    x = graph["spectrogram"].Transpose(perm=[1, 0]).Unsqueeze([0])
+    x = x.Conv(graph.weight(HIDDEN, BANDS, 3, depth=BANDS), pads=[1, 1]).Tanh().Squeeze([0]).Transpose(perm=[1, 0])
+    wave = graph.linear(x, HIDDEN, 16).Tanh().Reshape([-1])
     return graph.model({"spectrogram": (np.float32, ["rows", BANDS])}, {"waveform": (wave, ["samples"])})
 
 

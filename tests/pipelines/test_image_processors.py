@@ -41,7 +41,7 @@ def write_image_folder(folder: Path, settings: Mapping[str, Any], *, name: str =
     """A model that returns images as they are, of any size, with settings of images."""
     folder.mkdir(parents=True, exist_ok=True)
     graph, dims = Graph(), ["b", "c", "h", "w"]
-    value = graph("Mul", "pixel_values", graph.constant(1.5))
+    value = graph["pixel_values"] * 1.5
     onnx.save(
         graph.model({"pixel_values": (np.float32, dims)}, {"last_hidden_state": (value, dims)}), folder / "model.onnx"
     )

@@ -33,7 +33,7 @@ def run(*arguments: object) -> tuple[int, str]:
 def image_model(**outputs: Sequence[int | str]) -> onnx.ModelProto:
     """A model of images whose outputs have these shapes."""
     graph = Graph()
-    mean = graph("ReduceMean", "pixel_values", graph.integers(1, 2, 3), keepdims=0)
+    mean = graph("ReduceMean", "pixel_values", [1, 2, 3], keepdims=0)
     return graph.model(
         {"pixel_values": (np.float32, ["b", 3, 8, 8])}, {name: (mean, dims) for name, dims in outputs.items()}
     )
@@ -78,8 +78,7 @@ def _sound(folder: Path) -> None:
     """The inputs and the output of Kokoro."""
     folder.mkdir()
     graph = Graph()
-    scaled = graph("Mul", graph("Cast", "input_ids", to=onnx.TensorProto.FLOAT), "speed")
-    wave = graph("Mul", scaled, graph("ReduceMean", "style", axes=[1], keepdims=1))
+    wave = graph["input_ids"].Cast(to=onnx.TensorProto.FLOAT) * "speed" * graph("ReduceMean", "style", [1], keepdims=1)
     inputs = {"input_ids": (np.int64, [1, "n"]), "style": (np.float32, [1, 256]), "speed": (np.float32, [1])}
     onnx.save(graph.model(inputs, {"waveform": (wave, [1, "n"])}), folder / "model.onnx")
 

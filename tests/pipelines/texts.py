@@ -25,17 +25,14 @@ def text_encoder(
     ``extra`` are more inputs, without use.
     """
     graph = Graph(seed=labels)
-    x = graph("Gather", graph.weight(VOCABULARY, HIDDEN, depth=1), "input_ids")
+    x = graph.embedded(VOCABULARY, "input_ids")
     if segments:
-        x = graph("Add", x, graph("Gather", graph.weight(2, HIDDEN, depth=1), "token_type_ids"))
-    length = graph("Gather", graph("Shape", "input_ids"), graph.constant(1, np.int64))
-    places = graph("Range", graph.constant(0, np.int64), length, graph.constant(1, np.int64))
-    x = graph("Add", x, graph("Gather", graph.weight(POSITIONS, HIDDEN, depth=1), places))
+        x = x + graph.embedded(2, "token_type_ids")
+    x = x + graph.embedded(POSITIONS, graph("Range", 0, graph.size("input_ids", 1), 1))
     mask = graph.padding_mask()
     for _ in range(2):
         x = graph.layer(x, mask)
-    first = graph("Gather", graph.normalized(x), graph.constant(0, np.int64), axis=1)
-    pooled = graph("Tanh", graph.linear(first, HIDDEN, HIDDEN))
+    pooled = graph.linear(graph.normalized(x).Gather(0, axis=1), HIDDEN, HIDDEN).Tanh()
     inputs = ["input_ids", "attention_mask", *(["token_type_ids"] if segments else []), *extra]
     ends: dict[str, tuple[str, list[Any]]]
     if labels:

@@ -14,13 +14,14 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer
 
+from tests.graphs import Value
 from tests.language_models.decoders import HIDDEN, SHARED, SIZE, VOCABULARY, Decoder
 from tests.language_models.decoders import LAYERS as DECODER_LAYERS
 from tests.language_models.folders import write_tokenizer
 
 from .graphs import HIDDEN as WIDTH
+from .graphs import LOWEST, Graph
 from .graphs import SIZE as HEAD
-from .graphs import Graph
 from .texts import write_json
 
 SIDE, PATCH = 16, 8
@@ -33,15 +34,14 @@ MEAN, DEVIATION = (0.5, 0.4, 0.3), (0.3, 0.25, 0.2)
 def vision_encoder(*, rank: int = 3, inputs: Sequence[str] = ("pixel_values",)) -> onnx.ModelProto:
     """Patches, a layer of a transformer, and a projection to the width of the decoder."""
     graph = Graph(seed=11)
-    patches = graph(
-        "Conv", "pixel_values", graph.weight(WIDTH, 3, PATCH, PATCH, depth=3 * PATCH**2), strides=[PATCH] * 2
-    )
-    x = graph("Transpose", graph("Reshape", patches, graph.integers(0, 0, -1)), perm=[0, 2, 1])
-    x = graph("Add", x, graph.weight((SIDE // PATCH) ** 2, WIDTH, depth=1))
+    weight = graph.weight(WIDTH, 3, PATCH, PATCH, depth=3 * PATCH**2)
+    patches = graph("Conv", "pixel_values", weight, strides=[PATCH] * 2)
+    x = patches.Reshape([0, 0, -1]).Transpose(perm=[0, 2, 1])
+    x = x + graph.weight((SIDE // PATCH) ** 2, WIDTH, depth=1)
     x = graph.linear(graph.layer(x), WIDTH, HIDDEN)
     dims = ["images", (SIDE // PATCH) ** 2, HIDDEN]
     if rank == 2:
-        x, dims = graph("Reshape", x, graph.integers(-1, HIDDEN)), ["tokens", HIDDEN]
+        x, dims = x.Reshape([-1, HIDDEN]), ["tokens", HIDDEN]
     kinds = dict.fromkeys(inputs, (np.float32, ["images", 3, SIDE, SIDE]))
     return graph.model(kinds, {"image_features": (x, dims)})
 
@@ -66,113 +66,90 @@ def patch_encoder(
     states of the embeddings, too. ``interpolation`` says how the table is interpolated.
     """
     graph = Graph(seed=13)
-    row = graph("Gather", "image_grid_thw", graph.constant(0, np.int64))
-    time, height, width = (graph("Gather", row, graph.constant(index, np.int64)) for index in range(3))
-    zero, one, side = (graph.constant(value, np.int64) for value in (0, 1, MERGE))
-    sides = [graph("Unsqueeze", value, graph.integers(0)) for value in (height, width)]
-    squares = [graph("Unsqueeze", graph("Div", value, side), graph.integers(0)) for value in (height, width)]
-    length = graph.integers(MERGE)
-    tiles = graph("Concat", squares[0], length, squares[1], length, axis=0)
+    row = graph("Gather", "image_grid_thw", 0)
+    time, height, width = (row.Gather(index) for index in range(3))
+    sides = [value.Unsqueeze([0]) for value in (height, width)]
+    squares = [(value / MERGE).Unsqueeze([0]) for value in (height, width)]
+    tiles = squares[0].Concat([MERGE], squares[1], [MERGE], axis=0)
     places = []
     for count, axis in ((height, 1), (width, 0)):
-        numbers = graph("Unsqueeze", graph("Range", zero, count, one), graph.integers(axis))
-        square = graph("Reshape", graph("Expand", numbers, graph("Concat", *sides, axis=0)), tiles)
-        flat = graph("Reshape", graph("Transpose", square, perm=[0, 2, 1, 3]), graph.integers(-1))
-        places.append(graph("Unsqueeze", flat, graph.integers(1)))
-    repeats = graph("Concat", graph("Unsqueeze", time, graph.integers(0)), graph.integers(1), axis=0)
-    numbers = graph("Tile", graph("Concat", *places, axis=1), repeats)
-    largest = graph("Cast", graph("Range", zero, graph("Max", height, width), one), to=TensorProto.FLOAT)
-    speeds = graph.constant(10000.0 ** (-np.arange(0, WAVES, 2) / WAVES)[None])
-    table = graph("MatMul", graph("Unsqueeze", largest, graph.integers(1)), speeds)
-    angles = graph("Reshape", graph("Gather", table, numbers), graph.integers(-1, WAVES))
-    x = graph("MatMul", "pixel_values", graph.weight(PATCH_NUMBERS, WIDTH))
+        numbers = graph("Range", 0, count, 1).Unsqueeze([axis])
+        square = numbers.Expand(graph("Concat", *sides, axis=0)).Reshape(tiles)
+        places.append(square.Transpose(perm=[0, 2, 1, 3]).Reshape([-1]).Unsqueeze([1]))
+    numbers = graph("Concat", *places, axis=1).Tile(time.Unsqueeze([0]).Concat([1], axis=0))
+    largest = graph("Range", 0, height.Max(width), 1).Cast(to=TensorProto.FLOAT)
+    table = largest.Unsqueeze([1]) @ 10000.0 ** (-np.arange(0, WAVES, 2) / WAVES)[None]
+    angles = table.Gather(numbers).Reshape([-1, WAVES])
+    x = graph["pixel_values"] @ graph.weight(PATCH_NUMBERS, WIDTH)
     if has_table:
-        x = graph("Add", x, _positions_of_table(graph, sides, tiles, interpolation))
+        x = x + _positions_of_table(graph, sides, tiles, interpolation)
     embedded = x
-    masks, reverse = [], ""
+    masks, reverse = [], None
     if window is not None:
         order, reverse, mask = _windows(graph, squares, window)
         x, angles = (
-            graph(
-                "Reshape",
-                graph("Gather", graph("Reshape", value, graph.integers(-1, MERGE**2, width)), order),
-                graph.integers(-1, width),
-            )
+            value.Reshape([-1, MERGE**2, width]).Gather(order).Reshape([-1, width])
             for value, width in ((x, WIDTH), (angles, WAVES))
         )
         masks.append(mask)
     if has_table:
         all_angles = np.arange(64)[:, None] * 10000.0 ** (-np.arange(0, WAVES, 2) / WAVES)
-        tables = (graph("Gather", graph.constant(wave(all_angles)), numbers) for wave in (np.cos, np.sin))
-        halves = [graph("Reshape", table, graph.integers(-1, WAVES)) for table in tables]
-        waves = [graph("Concat", half, half, axis=-1) for half in halves]
+        halves = [graph("Gather", wave(all_angles), numbers).Reshape([-1, WAVES]) for wave in (np.cos, np.sin)]
+        waves = [half.Concat(half, axis=-1) for half in halves]
     else:
-        angles = graph("Concat", angles, angles, axis=-1)
-        waves = [graph(name, angles) for name in ("Cos", "Sin")]
-    end = graph("Mul", time, graph("Mul", height, width))
-    count = graph("Gather", graph("Shape", "pixel_values"), zero)
-    seen = graph("Less", graph("Range", zero, count, one), end)
-    masks.append(graph("Where", seen, graph.constant(0), graph.constant(np.finfo(np.float32).min)))
+        angles = angles.Concat(angles, axis=-1)
+        waves = [angles.Cos(), angles.Sin()]
+    seen = graph("Range", 0, graph.size("pixel_values", 0), 1).Less(time * (height * width))
+    masks.append(seen.Where(0.0, LOWEST))
 
-    x = graph("Unsqueeze", x, graph.integers(0))
+    x = x.Unsqueeze([0])
     for mask in masks:
         parts = [graph.heads(graph.linear(graph.normalized(x), WIDTH, WIDTH, scale=2)) for _ in range(3)]
-        q, k = (_turned(graph, part, waves) for part in parts[:2])
-        scores = graph("Mul", graph("MatMul", q, graph("Transpose", k, perm=[0, 1, 3, 2])), graph.constant(HEAD**-0.5))
-        output = graph("MatMul", graph("Softmax", graph("Add", scores, mask), axis=-1), parts[2])
-        output = graph("Reshape", graph("Transpose", output, perm=[0, 2, 1, 3]), graph.integers(0, 0, WIDTH))
-        x = graph("Add", x, graph.linear(output, WIDTH, WIDTH))
-    merged = graph("Reshape", x, graph.integers(-1, MERGE**2 * WIDTH))
-    states = graph.linear(merged, MERGE**2 * WIDTH, HIDDEN)
-    states = graph("Gather", states, reverse) if reverse else states
+        q, k = (_turned(part, waves) for part in parts[:2])
+        x = x + graph.linear(graph.attend(q, k, parts[2], mask), WIDTH, WIDTH)
+    states = graph.linear(x.Reshape([-1, MERGE**2 * WIDTH]), MERGE**2 * WIDTH, HIDDEN)
+    states = states.Gather(reverse) if reverse else states
     inputs: dict[str, tuple[Any, list[int | str]]] = {
         "pixel_values": (np.float32, ["patches", PATCH_NUMBERS]),
         "image_grid_thw": (np.int64, ["images", 3]),
     }
-    ends: dict[str, tuple[str, list[Any]]] = {"image_features": (states, ["tokens", HIDDEN])}
+    outputs: dict[str, tuple[str, list[Any]]] = {"image_features": (states, ["tokens", HIDDEN])}
     if has_table:
-        squares = graph("Tanh", graph("Reshape", embedded, graph.integers(-1, MERGE**2 * WIDTH)))
-        stacked = graph("Unsqueeze", graph.linear(squares, MERGE**2 * WIDTH, HIDDEN), graph.integers(0))
-        ends["deepstack_features"] = (stacked, [1, "tokens", HIDDEN])
-    return graph.model(inputs, ends)
+        merged = embedded.Reshape([-1, MERGE**2 * WIDTH]).Tanh()
+        stacked = graph.linear(merged, MERGE**2 * WIDTH, HIDDEN).Unsqueeze([0])
+        outputs["deepstack_features"] = (stacked, [1, "tokens", HIDDEN])
+    return graph.model(inputs, outputs)
 
 
-def _positions_of_table(graph: Graph, sides: Sequence[str], tiles: str, places: str) -> str:
+def _positions_of_table(graph: Graph, sides: Sequence[Value], tiles: Value, places: str) -> Value:
     """Embeddings of positions ``[patches, width]``, squares of patches first, between those of a table."""
     table = graph.weight(1, WIDTH, SIDE_OF_TABLE, SIDE_OF_TABLE, depth=1)
-    sizes = graph("Concat", graph.integers(1, WIDTH), *sides, axis=0)
-    image = graph("Resize", table, "", "", sizes, mode="linear", coordinate_transformation_mode=places)
-    squares = graph("Reshape", image, graph("Concat", graph.integers(WIDTH), tiles, axis=0))
-    return graph("Reshape", graph("Transpose", squares, perm=[1, 3, 2, 4, 0]), graph.integers(-1, WIDTH))
+    sizes = graph("Concat", [1, WIDTH], *sides, axis=0)
+    image = table.Resize("", "", sizes, mode="linear", coordinate_transformation_mode=places)
+    squares = image.Reshape(graph("Concat", [WIDTH], tiles, axis=0))
+    return squares.Transpose(perm=[1, 3, 2, 4, 0]).Reshape([-1, WIDTH])
 
 
-def _windows(graph: Graph, sides: Sequence[str], window: int) -> tuple[str, str, str]:
+def _windows(graph: Graph, sides: Sequence[Value], window: int) -> tuple[Value, Value, Value]:
     """The order of tokens by windows, the order back, and the mask of patches; ``sides`` are ``[rows]``, ``[columns]``."""
-    columns, length = sides[1], graph.constant(window, np.int64)
-    count = graph("Squeeze", graph("Mul", *sides))
-    zero, one = (graph.constant(value, np.int64) for value in (0, 1))
-    numbers = graph("Range", zero, count, one)
-    row = graph("Div", numbers, columns)
-    column = graph("Sub", numbers, graph("Mul", row, columns))
-    windows = graph("Add", graph("Mul", graph("Div", row, length), columns), graph("Div", column, length))
-    keys = graph("Add", graph("Mul", windows, count), numbers)
-    below = graph("Less", graph("Unsqueeze", keys, graph.integers(0)), graph("Unsqueeze", keys, graph.integers(1)))
-    ranks = graph("ReduceSum", graph("Cast", below, to=TensorProto.INT64), graph.integers(1), keepdims=0)
-    order = graph("ScatterElements", numbers, ranks, numbers)
-    tokens = graph("Unsqueeze", graph("Gather", windows, order), graph.integers(1))
-    patches = graph("Reshape", graph("Tile", tokens, graph.integers(1, MERGE**2)), graph.integers(-1))
-    both = (graph("Unsqueeze", patches, graph.integers(axis)) for axis in (0, 1))
-    mask = graph("Where", graph("Equal", *both), graph.constant(0), graph.constant(-np.inf))
-    own = graph("Range", zero, graph("Squeeze", graph("Shape", order)), one)
-    return order, graph("ScatterElements", own, order, own), mask
+    columns = sides[1]
+    count = (sides[0] * columns).Squeeze()
+    numbers = graph("Range", 0, count, 1)
+    row = numbers / columns
+    windows = row / window * columns + (numbers - row * columns) / window
+    keys = windows * count + numbers
+    below = keys.Unsqueeze([0]).Less(keys.Unsqueeze([1]))
+    ranks = below.Cast(to=TensorProto.INT64).ReduceSum([1], keepdims=0)
+    order = numbers.ScatterElements(ranks, numbers)
+    patches = windows.Gather(order).Unsqueeze([1]).Tile([1, MERGE**2]).Reshape([-1])
+    mask = patches.Unsqueeze([0]).Equal(patches.Unsqueeze([1])).Where(0.0, -np.inf)
+    positions = graph("Range", 0, order.Shape().Squeeze(), 1)
+    return order, positions.ScatterElements(order, positions), mask
 
 
-def _turned(graph: Graph, x: str, waves: Sequence[str]) -> str:
-    first, second = (
-        graph("Slice", x, graph.integers(at), graph.integers(at + WAVES), graph.integers(3)) for at in (0, WAVES)
-    )
-    other = graph("Concat", graph("Neg", second), first, axis=-1)
-    return graph("Add", graph("Mul", x, waves[0]), graph("Mul", other, waves[1]))
+def _turned(x: Value, waves: Sequence[Value]) -> Value:
+    first, second = (x.Slice([at], [at + WAVES], [3]) for at in (0, WAVES))
+    return x * waves[0] + (-second).Concat(first, axis=-1) * waves[1]
 
 
 def with_three_positions(decoder: onnx.ModelProto) -> onnx.ModelProto:
