@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+from tests.graphs import Graph, Value
 
 LAYERS, VOCABULARY, HEADS, SHARED, SIZE = 2, 260, 4, 2, 16
 """Layers, tokens, heads of queries, heads of keys and values, numbers a head."""
@@ -46,7 +48,7 @@ class Decoder:
 
     def build(self, seed: int = 0) -> onnx.ModelProto:
         """The model, with ``input_ids``, ``attention_mask``, caches, and ``position_ids`` where it is not grouped."""
-        return _Writer(self, seed).model()
+        return _Writer(self, seed).decode()
 
     @property
     def caches(self) -> Sequence[str]:
@@ -62,275 +64,197 @@ class Decoder:
         return {name: np.zeros((batch, self.shared, 0, SIZE), self.kind) for name in self.caches}
 
 
-class _Writer:
+class _Writer(Graph):
     def __init__(self, decoder: Decoder, seed: int) -> None:
+        super().__init__(seed, dtype=decoder.kind, opset=23)
         self.decoder = decoder
-        self.random = np.random.default_rng(seed)
-        self.nodes: list[onnx.NodeProto] = []
-        self.constants: list[onnx.TensorProto] = []
 
-    # --- formulas ---
+    def product(self, x: Value, width: int, inner: int = HIDDEN, scale: float = 1.0) -> Value:
+        return x @ self.weight(inner, width, scale=scale)
 
-    def __call__(self, op_type: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
-        return self.several(op_type, 1, *inputs, domain=domain, **attributes)[0]
-
-    def several(self, op_type: str, count: int, *inputs: str, domain: str = "", **attributes: Any) -> list[str]:
-        name = f"{op_type}_{len(self.nodes)}"
-        outputs = [name] if count == 1 else [f"{name}.{index}" for index in range(count)]
-        self.nodes.append(helper.make_node(op_type, inputs, outputs, name, domain=domain, **attributes))
-        return outputs
-
-    def constant(self, value: Any, kind: Any = None) -> str:
-        name = f"constant_{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.asarray(value, kind or self.decoder.kind), name))
-        return name
-
-    def integers(self, *values: int) -> str:
-        return self.constant(values, np.int64)
-
-    def weight(self, *shape: int, scale: float = 1.0) -> str:
-        return self.constant(self.random.normal(scale=scale / np.sqrt(shape[0]), size=shape))
-
-    def named(self, name: str, value: str) -> None:
-        self.nodes.append(helper.make_node("Identity", [value], [name]))
-
-    # --- the model ---
-
-    def model(self) -> onnx.ModelProto:
-        x = self("Gather", self.constant(self.random.normal(size=(VOCABULARY, HIDDEN))), "input_ids")
-        attend = {
-            "grouped": self.grouped,
-            "multihead": self.multihead,
-            "onnx": self.onnx_attention,
-            "cached": self.cached_attention,
-            "spelled": self.spelled,
-        }
-        masks = {"grouped": self.lengths, "multihead": list, "cached": self.padding}
-        before = masks.get(self.decoder.attention, self.mask)()
+    def decode(self) -> onnx.ModelProto:
+        x = self("Gather", self.random.normal(size=(VOCABULARY, HIDDEN)), "input_ids")
+        before, attend = {
+            "grouped": (self.lengths, self.grouped),
+            "multihead": (list, self.multihead),
+            "onnx": (self.mask, self.onnx_attention),
+            "cached": (self.padding, self.cached_attention),
+            "spelled": (self.mask, self.spelled),
+        }[self.decoder.attention]
+        masks = before()
         for layer in range(LAYERS):
-            x = self("Add", x, attend[self.decoder.attention](self.normalized(x), layer, before))
-            inner = self("MatMul", self.normalized(x), self.weight(HIDDEN, 2 * HIDDEN, scale=2))
-            inner = self("Mul", inner, self("Sigmoid", inner))
-            x = self("Add", x, self("MatMul", inner, self.weight(2 * HIDDEN, HIDDEN, scale=2)))
-        logits = self("MatMul", self.normalized(x), self.weight(HIDDEN, VOCABULARY, scale=4))
+            x = x + attend(self.normalized(x), layer, masks)
+            inner = self.product(self.normalized(x), 2 * HIDDEN, scale=2)
+            x = x + self.product(inner * inner.Sigmoid(), HIDDEN, 2 * HIDDEN, scale=2)
+        logits = self.product(self.normalized(x), VOCABULARY, scale=4)
         self.nodes[-1].output[0] = "logits"
         assert logits
-        return self.finished()
-
-    def finished(self) -> onnx.ModelProto:
-        kind = helper.np_dtype_to_tensor_dtype(np.dtype(self.decoder.kind))
         shared = self.decoder.shared
         past = ["batch_size", shared, "past_sequence_length", "head_size"]
         present = ["batch_size", shared, "total_sequence_length", "head_size"]
         tokens, keys = ["batch_size", "sequence_length"], ["batch_size", "total_sequence_length"]
-        inputs = [helper.make_tensor_value_info("input_ids", TensorProto.INT64, tokens)]
-        inputs.append(helper.make_tensor_value_info("attention_mask", TensorProto.INT64, keys))
+        inputs: dict[str, tuple[Any, Any]] = {"input_ids": (np.int64, tokens), "attention_mask": (np.int64, keys)}
         if self.decoder.has_positions:
-            inputs.append(helper.make_tensor_value_info("position_ids", TensorProto.INT64, tokens))
-        inputs += [helper.make_tensor_value_info(name, kind, past) for name in self.decoder.caches]
-        logits = helper.make_tensor_value_info("logits", kind, [*tokens, VOCABULARY])
-        presents = [name.replace("past_key_values", "present") for name in self.decoder.caches]
-        outputs = [logits, *(helper.make_tensor_value_info(name, kind, present) for name in presents)]
-        graph = helper.make_graph(self.nodes, "decoder", inputs, outputs, self.constants)
-        opsets = [helper.make_opsetid("", 23), helper.make_opsetid(MICROSOFT, 1)]
-        return helper.make_model(graph, opset_imports=opsets, ir_version=11)
+            inputs["position_ids"] = (np.int64, tokens)
+        inputs |= dict.fromkeys(self.decoder.caches, (self.dtype, past))
+        outputs = {"logits": (self.dtype, [*tokens, VOCABULARY])}
+        outputs |= {name.replace("past_key_values", "present"): (self.dtype, present) for name in self.decoder.caches}
+        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid(MICROSOFT, 1)]
+        return helper.make_model(self.body(inputs, outputs), opset_imports=opsets, ir_version=11)
 
-    def normalized(self, x: str) -> str:
+    def normalized(self, x: Value) -> Value:
         """The root of mean squares as exporters spell it out."""
-        squares = self("ReduceMean", self("Pow", x, self.constant(2)), self.integers(-1))
-        root = self("Sqrt", self("Add", squares, self.constant(1e-5)))
-        return self("Mul", self("Div", x, root), self.constant(self.random.normal(1, 0.1, HIDDEN)))
+        root = (x.Pow(2.0).ReduceMean([-1]) + 1e-5).Sqrt()
+        return x / root * self.random.normal(1, 0.1, HIDDEN)
 
-    def waves(self) -> tuple[str, str]:
+    def waves(self) -> tuple[Value, Value]:
         """Cosines and sines of the angles of each position, ``[positions, size / 2]``."""
         speeds = 100.0 ** (-np.arange(SIZE // 2) / (SIZE // 2))
         angles = np.arange(POSITIONS)[:, None] * speeds
         return self.constant(np.cos(angles)), self.constant(np.sin(angles))
 
-    def parts(self, x: str) -> list[str]:
+    def parts(self, x: Value) -> list[Value]:
         widths = [HIDDEN, SHARED * SIZE, SHARED * SIZE]
         if self.decoder.packed:
-            whole = self("MatMul", x, self.weight(HIDDEN, sum(widths)))
-            return self.several("Split", 3, whole, self.integers(*widths), axis=-1)
-        return [self("MatMul", x, self.weight(HIDDEN, width)) for width in widths]
+            return list(self.product(x, sum(widths)).Split(widths, axis=-1, count=3))
+        return [self.product(x, width) for width in widths]
+
+    def caches(self, layer: int) -> tuple[list[str], list[str]]:
+        """The names of the past and the present keys and values of a layer."""
+        past, present = ([f"{of}.{layer}.{name}" for name in ("key", "value")] for of in ("past_key_values", "present"))
+        return past, present
+
+    def attend(self, op_type: str, layer: int, *inputs: str, **attributes: Any) -> Value:
+        """An operator that returns the present keys and values itself."""
+        node = helper.make_node(op_type, inputs, [f"attention.{layer}", *self.caches(layer)[1]], **attributes)
+        node.name = f"attention {layer}"
+        self.nodes.append(node)
+        return self[node.output[0]]
 
     # --- GroupQueryAttention, as onnxruntime-genai's builder writes it ---
 
-    def lengths(self) -> Sequence[str]:
-        counts = self("ReduceSum", "attention_mask", self.integers(1), keepdims=0)
-        ends = self("Cast", self("Sub", counts, self.integers(1)), to=TensorProto.INT32)
-        width = self("Gather", self("Shape", "attention_mask"), self.constant(1, np.int64))
-        return [ends, self("Cast", width, to=TensorProto.INT32)]
+    def lengths(self) -> Sequence[Value]:
+        counts = self("ReduceSum", "attention_mask", [1], keepdims=0)
+        return [(counts - [1]).Cast(to=TensorProto.INT32), self.size("attention_mask", 1).Cast(to=TensorProto.INT32)]
 
-    def grouped(self, x: str, layer: int, lengths: Sequence[str]) -> str:
-        names = ["past_key_values", "present"]
-        (past_k, k), (past_v, v) = zip(*([f"{name}.{layer}.{part}" for part in ("key", "value")] for name in names))
-        if self.decoder.packed:
-            whole = self("MatMul", x, self.weight(HIDDEN, HIDDEN + 2 * SHARED * SIZE))
-            inputs = [whole, "", ""]
-        else:
-            inputs = self.parts(x)
-        sinks = [self.constant(self.random.normal(size=HEADS))] if self.decoder.sink else []
-        attributes: dict[str, Any] = {"local_window_size": self.decoder.window, "do_rotary": 1}
-        if self.decoder.softcap:
-            attributes["softcap"] = self.decoder.softcap
-        output = f"attention.{layer}"
-        self.nodes.append(
-            helper.make_node(
-                "GroupQueryAttention",
-                [*inputs, past_k, past_v, *lengths, *self.waves(), "", "", *sinks],
-                [output, k, v],
-                f"attention {layer}",
-                domain=MICROSOFT,
-                num_heads=HEADS,
-                kv_num_heads=SHARED,
-                **attributes,
-            )
-        )
-        return self("MatMul", output, self.weight(HIDDEN, HIDDEN))
+    def grouped(self, x: Value, layer: int, lengths: Sequence[Value]) -> Value:
+        decoder = self.decoder
+        inputs = [self.product(x, HIDDEN + 2 * SHARED * SIZE), "", ""] if decoder.packed else self.parts(x)
+        sinks = [self.constant(self.random.normal(size=HEADS))] if decoder.sink else []
+        attributes: dict[str, Any] = {"softcap": decoder.softcap} if decoder.softcap else {}
+        attributes |= {"local_window_size": decoder.window, "do_rotary": 1, "num_heads": HEADS, "kv_num_heads": SHARED}
+        inputs = [*inputs, *self.caches(layer)[0], *lengths, *self.waves(), "", "", *sinks]
+        output = self.attend("GroupQueryAttention", layer, *inputs, domain=MICROSOFT, **attributes)
+        return self.product(output, HIDDEN)
 
     # --- Attention of opset 23, and the same spelled out ---
 
-    def mask(self) -> Sequence[str]:
+    def mask(self) -> Sequence[Value]:
         """``[b, 1, s, t]``: 0, or the lowest number where a key is not seen; as torch's exporters write it."""
-        count = self("Gather", self("Shape", "input_ids"), self.constant(1, np.int64))
-        if self.decoder.positions:
-            total = self("Gather", self("Shape", "attention_mask"), self.constant(1, np.int64))
-        else:
-            total = self("Add", self.past_length(), count)
-        zero, one = self.constant(0, np.int64), self.constant(1, np.int64)
-        keys = self("Unsqueeze", self("Range", zero, total, one), self.integers(0, 1, 2))
-        queries = self("Range", self("Sub", total, count), total, one)
-        queries = self("Unsqueeze", queries, self.integers(0, 1, 3))
-        seen = self("LessOrEqual", keys, queries)
+        count = self.size("input_ids", 1)
+        total = self.size("attention_mask", 1) if self.decoder.positions else self.past_length() + count
+        keys = self("Range", 0, total, 1).Unsqueeze([0, 1, 2])
+        queries = (total - count).Range(total, 1).Unsqueeze([0, 1, 3])
+        seen = keys.LessOrEqual(queries)
         if self.decoder.window > 0:
-            near = self("Greater", keys, self("Sub", queries, self.constant(self.decoder.window, np.int64)))
-            seen = self("And", near, seen)
-        valid = self("Unsqueeze", self("Cast", "attention_mask", to=TensorProto.BOOL), self.integers(1, 2))
+            seen = keys.Greater(queries - self.decoder.window).And(seen)
         lowest = -np.inf if self.decoder.guarded else np.finfo(self.decoder.kind).min
-        return [self("Where", self("And", seen, valid), self.constant(0), self.constant(lowest))]
+        return [seen.And(self.valid()).Where(0.0, float(lowest))]
 
-    def past_length(self) -> str:
-        return self("Gather", self("Shape", "past_key_values.0.key"), self.constant(2, np.int64))
+    def valid(self) -> Value:
+        """``[b, 1, 1, t]``: which keys count."""
+        return self("Cast", "attention_mask", to=TensorProto.BOOL).Unsqueeze([1, 2])
 
-    def places(self) -> str:
+    def past_length(self) -> Value:
+        return self.size("past_key_values.0.key", 2)
+
+    def places(self) -> Value:
         """The positions of the tokens, ``[b, s]`` or ``[1, s]``."""
         if self.decoder.positions:
-            return "position_ids"
-        count = self("Gather", self("Shape", "input_ids"), self.constant(1, np.int64))
+            return self["position_ids"]
         start = self.past_length()
-        row = self("Range", start, self("Add", start, count), self.constant(1, np.int64))
-        row = self("Unsqueeze", row, self.integers(0))
+        row = start.Range(start + self.size("input_ids", 1), 1).Unsqueeze([0])
         if not self.decoder.bound:
             return row
-        bound = self.constant(BOUND, np.int64)
         if self.decoder.bound == "If":
-            is_long = self("Greater", self("Add", start, count), bound)
             branches = {}
-            for name, operator in (("then", "Min"), ("else", "Max")):
-                output = helper.make_tensor_value_info(f"{name} of {is_long}", TensorProto.INT64, [1, None])
-                inputs = [row, bound if operator == "Min" else self.constant(0, np.int64)]
-                node = helper.make_node(operator, inputs, [output.name])
+            for name, operator, bound in (("then", "Min", BOUND), ("else", "Max", 0)):
+                output = helper.make_tensor_value_info(f"{name} of {row}", TensorProto.INT64, [1, None])
+                node = helper.make_node(operator, [row, self.constant(bound)], [output.name])
                 branches[f"{name}_branch"] = helper.make_graph([node], name, [], [output])
-            return self("If", is_long, **branches)
+            return (start + self.size("input_ids", 1)).Greater(BOUND).If(**branches)
         if self.decoder.bound == "Gather":
-            bound = self.constant(np.minimum(np.arange(POSITIONS), BOUND), np.int64)
-            return self("Gather", bound, row)
-        return self(self.decoder.bound, row, bound)
+            return self("Gather", np.minimum(np.arange(POSITIONS), BOUND), row)
+        return self(self.decoder.bound, row, BOUND)
 
-    def heads(self, x: str, count: int) -> str:
-        split = self("Reshape", x, self.integers(0, 0, count, SIZE))
-        return self("Transpose", split, perm=[0, 2, 1, 3])
+    def heads(self, x: Value, count: int) -> Value:
+        return x.Reshape([0, 0, count, SIZE]).Transpose(perm=[0, 2, 1, 3])
 
-    def turned(self, x: str, waves: Sequence[str]) -> str:
+    def flat(self, x: Value) -> Value:
+        """``[b, n, s, h]`` to ``[b, s, n * h]``."""
+        return x.Transpose(perm=[0, 2, 1, 3]).Reshape([0, 0, HIDDEN])
+
+    def turned(self, x: Value, waves: Sequence[Value]) -> Value:
         """Each half of a head against the other, as transformers writes it."""
-        first, second = (
-            self("Slice", x, self.integers(at), self.integers(at + SIZE // 2), self.integers(3))
-            for at in (0, SIZE // 2)
-        )
-        other = self("Concat", self("Neg", second), first, axis=-1)
-        return self("Add", self("Mul", x, waves[0]), self("Mul", other, waves[1]))
+        first, second = (x.Slice([at], [at + SIZE // 2], [3]) for at in (0, SIZE // 2))
+        return x * waves[0] + (-second).Concat(first, axis=-1) * waves[1]
 
-    def padding(self) -> Sequence[str]:
-        """``[b, 1, 1, t]``: which keys count."""
-        valid = self("Unsqueeze", self("Cast", "attention_mask", to=TensorProto.BOOL), self.integers(1, 2))
-        count = self(
-            "Unsqueeze", self("Gather", self("Shape", "input_ids"), self.constant(1, np.int64)), self.integers(0)
-        )
-        one = self.integers(1)
-        return [self("Expand", valid, self("Concat", one, one, count, one, axis=0))]
+    def padding(self) -> Sequence[Value]:
+        """``[b, 1, s, t]``: which keys count."""
+        count = self.size("input_ids", 1).Unsqueeze([0])
+        return [self.valid().Expand(self("Concat", [1], [1], count, [1], axis=0))]
 
-    def multihead(self, x: str, layer: int, _: Sequence[str]) -> str:
+    def multihead(self, x: Value, layer: int, _: Sequence[Value]) -> Value:
         """Each head of keys and values for each of the queries; keys that count are an input of the operator."""
         q, k, v = self.turned_parts(x)
-        wide = []
-        for part in (k, v):
-            repeated = self.repeated(part)
-            wide.append(self("Reshape", self("Transpose", repeated, perm=[0, 2, 1, 3]), self.integers(0, 0, HIDDEN)))
-        flat = self("Reshape", self("Transpose", q, perm=[0, 2, 1, 3]), self.integers(0, 0, HIDDEN))
-        past, present = (
-            [f"{name}.{layer}.{part}" for part in ("key", "value")] for name in ("past_key_values", "present")
-        )
+        wide = [self.flat(self.repeated(part)) for part in (k, v)]
         padding = self("Cast", "attention_mask", to=TensorProto.INT32)
-        inputs = [flat, *wide, "", padding, "", *past]
-        output = f"attention.{layer}"
+        inputs = [self.flat(q), *wide, "", padding, "", *self.caches(layer)[0]]
         attributes = {"num_heads": HEADS, "unidirectional": 1}
-        self.nodes.append(
-            helper.make_node("MultiHeadAttention", inputs, [output, *present], output, domain=MICROSOFT, **attributes)
-        )
-        return self("MatMul", output, self.weight(HIDDEN, HIDDEN))
+        output = self.attend("MultiHeadAttention", layer, *inputs, domain=MICROSOFT, **attributes)
+        return self.product(output, HIDDEN)
 
-    def cached_attention(self, x: str, layer: int, padding: Sequence[str]) -> str:
-        past, present = (
-            [f"{name}.{layer}.{part}" for part in ("key", "value")] for name in ("past_key_values", "present")
-        )
-        output = f"attention.{layer}"
-        inputs = [*self.turned_parts(x), *padding, *past]
-        self.nodes.append(helper.make_node("Attention", inputs, [output, *present], f"node {output}", is_causal=1))
-        return self.merged(output)
+    def cached_attention(self, x: Value, layer: int, padding: Sequence[Value]) -> Value:
+        inputs = [*self.turned_parts(x), *padding, *self.caches(layer)[0]]
+        return self.merged(self.attend("Attention", layer, *inputs, is_causal=1))
 
-    def turned_parts(self, x: str) -> Sequence[str]:
+    def turned_parts(self, x: Value) -> Sequence[Value]:
         """New queries, keys and values, ``[b, n, s, h]``."""
         q, k, v = (self.heads(part, count) for part, count in zip(self.parts(x), (HEADS, SHARED, SHARED)))
-        found = [self("Gather", wave, self.places()) for wave in self.waves()]
-        waves = [self("Unsqueeze", self("Concat", wave, wave, axis=-1), self.integers(1)) for wave in found]
+        found = [wave.Gather(self.places()) for wave in self.waves()]
+        waves = [wave.Concat(wave, axis=-1).Unsqueeze([1]) for wave in found]
         return [self.turned(q, waves), self.turned(k, waves), v]
 
-    def cached(self, x: str, layer: int) -> Sequence[str]:
+    def cached(self, x: Value, layer: int) -> Sequence[Value]:
         """Queries ``[b, n, s, h]``, and keys and values ``[b, g, t, h]`` behind those of the past."""
-        q, k, v = self.turned_parts(x)
-        present = []
-        for part, new in (("key", k), ("value", v)):
-            whole = self("Concat", f"past_key_values.{layer}.{part}", new, axis=2)
-            self.named(f"present.{layer}.{part}", whole)
-            present.append(whole)
-        return [q, *present]
+        q, *new = self.turned_parts(x)
+        wholes = [self("Concat", past, part, axis=2) for past, part in zip(self.caches(layer)[0], new)]
+        for name, whole in zip(self.caches(layer)[1], wholes):
+            self("Identity", whole, name=name)
+        return [q, *wholes]
 
-    def onnx_attention(self, x: str, layer: int, mask: Sequence[str]) -> str:
-        output = self("Attention", *self.cached(x, layer), *mask)
-        return self.merged(output)
+    def onnx_attention(self, x: Value, layer: int, mask: Sequence[Value]) -> Value:
+        return self.merged(self("Attention", *self.cached(x, layer), *mask))
 
-    def spelled(self, x: str, layer: int, mask: Sequence[str]) -> str:
+    def spelled(self, x: Value, layer: int, mask: Sequence[Value]) -> Value:
         q, k, v = self.cached(x, layer)
         k, v = self.repeated(k), self.repeated(v)
-        scores = self("MatMul", q, self("Transpose", k, perm=[0, 1, 3, 2]))
-        scores = self("Mul", scores, self.constant(SIZE**-0.5))
-        shares = self("Softmax", self("Add", scores, *mask), axis=-1)
+        scores = q @ k.Transpose(perm=[0, 1, 3, 2]) * SIZE**-0.5
+        shares = (scores + mask[0]).Softmax(axis=-1)
         if self.decoder.guarded:
-            shares = self("Where", self("IsNaN", shares), self.constant(0), shares)
-        return self.merged(self("MatMul", shares, v))
+            shares = shares.IsNaN().Where(0.0, shares)
+        return self.merged(shares @ v)
 
-    def repeated(self, x: str) -> str:
+    def repeated(self, x: Value) -> Value:
         """Each head twice, as transformers' ``repeat_kv`` is exported."""
-        shape = self("Shape", x)
-        batch, length = (self("Gather", shape, self.integers(axis)) for axis in (0, 2))
-        wide = self("Concat", batch, self.integers(SHARED, HEADS // SHARED), length, self.integers(SIZE), axis=0)
-        merged = self("Concat", batch, self.integers(HEADS), length, self.integers(SIZE), axis=0)
-        return self("Reshape", self("Expand", self("Unsqueeze", x, self.integers(2)), wide), merged)
+        shape = x.Shape()
+        batch, length = shape.Gather([0]), shape.Gather([2])
+        wide = batch.Concat([SHARED, HEADS // SHARED], length, [SIZE], axis=0)
+        merged = batch.Concat([HEADS], length, [SIZE], axis=0)
+        return x.Unsqueeze([2]).Expand(wide).Reshape(merged)
 
-    def merged(self, x: str) -> str:
-        flat = self("Reshape", self("Transpose", x, perm=[0, 2, 1, 3]), self.integers(0, 0, HIDDEN))
-        return self("MatMul", flat, self.weight(HIDDEN, HIDDEN))
+    def merged(self, x: Value) -> Value:
+        return self.product(self.flat(x), HIDDEN)
 
 
 DECODERS = {
