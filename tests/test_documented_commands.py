@@ -32,11 +32,14 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TESTED = {
     "architecture": "tests/test_guides.py",
-    "preprocessing": "tests/preprocessing/test_guide.py",
+    "preprocessing": "tests/converter/preprocessing/test_guide.py",
     "README": "test_the_readme_from_the_top",
 }
 """Pages whose Python another test runs."""
-CLUSTERS = {'Client("scheduler:8786")': "tests/batch/test_runs.py on a local cluster", "ray.remote": "Ray is not here"}
+CLUSTERS = {
+    'Client("scheduler:8786")': "tests/converter/batch/test_runs.py on a local cluster",
+    "ray.remote": "Ray is not here",
+}
 """What needs machines that a test does not have."""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.batch.models import dense, extension, onnx2ir, wrong
+from tests.converter.batch.models import dense, extension, onnx2ir, wrong
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 import converter
 from converter import Preprocess
+from tests.converter.preprocessing.pictures import MEAN, SCALE, both, compiled, executed
 from tests.models.sources import from_wheel, light
-from tests.preprocessing.pictures import MEAN, SCALE, both, compiled, executed
 
 OCR = "rapidocr_onnxruntime/models/"
 

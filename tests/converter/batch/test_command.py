@@ -1,0 +1,274 @@
+"""The command: its table, lines of JSON and page; what a terminal shows; an interrupted run, and what it leaves."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from converter.batch import rows
+from converter.report.batches import page
+from tests.converter.batch.models import dense, extension, is_running, onnx2ir, own
+from tests.converter.report.browser import FLAGS
+from tests.converter.test_terminal import on_terminal
+
+CHROMIUM = shutil.which("chromium")
+
+
+@pytest.fixture
+def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    dense(tmp_path / "zoo" / "a" / "model.onnx")
+    dense(tmp_path / "zoo" / "model.onnx", 1)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "zoo"
+
+
+def lines_of(text: str) -> list[dict]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def written(name: str) -> str:
+    """What a file has; nothing while it is not there."""
+    return Path(name).read_text() if Path(name).exists() else ""
+
+
+def test_a_run_and_a_second_one(zoo: Path) -> None:
+    given = ["batch", "zoo", "-o", "ir", "--verify", "--jobs", "2", "--report", "r.html", "--json", "r.jsonl"]
+    code, printed, messages = onnx2ir(*given)
+    assert code == 0, messages
+    assert [line["name"] for line in lines_of(Path("r.jsonl").read_text())] == ["a/model.onnx", "model.onnx"]
+    assert "2 of 2 models: 2 verified" in printed
+    assert re.search(r"^model\.onnx +verified +5 ", printed, re.M), printed
+    assert "PASSED" in Path("r.html").read_text()
+    assert sorted(path.name for path in Path("ir").rglob("*.xml")) == ["model.xml", "model.xml"]
+    assert re.search(r"^\[2/2\] .*model\.onnx: verified \([\d.]+ s\)$", messages, re.M)
+    code, printed, messages = onnx2ir(*given, "-q")
+    assert code == 0
+    assert "2 of 2 models: 2 verified; 2 of an earlier run" in printed
+    assert messages == ""
+
+
+def test_a_failed_model_is_exit_code_1(zoo: Path) -> None:
+    (zoo / "cut.onnx").write_bytes(b"\x08\x09")
+    code, printed, _ = onnx2ir("batch", "zoo", "-o", "ir", "--json", "-", "-q")
+    assert code == 1
+    assert [line["verdict"] for line in lines_of(printed)] == ["converted", "refused", "converted"]
+    assert [line["passed"] for line in lines_of(printed)] == [True, False, True]
+    code, printed, _ = onnx2ir("batch", "zoo", "-o", "ir", "--report", "r.html")
+    assert code == 1
+    assert re.search(r"^cut\.onnx: .*not an ONNX model", printed, re.M)
+    assert "3 of 3 models: 2 converted, 1 refused" in printed
+    assert "FAILED" in Path("r.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["zoo"], "--output-dir"),
+        (["-o", "ir"], "DIR|LIST|GLOB"),
+        (["nowhere", "-o", "ir"], "no file, folder or pattern"),
+        (["zoo", "-o", "ir", "--time-limit", "soon"], "is not a time such as"),
+        (["zoo", "-o", "ir", "--memory-limit", "4 parsecs"], "is not a size such as"),
+        (["zoo", "-o", "ir", "--memory-limit", "0"], "is not a size such as"),
+        (["zoo", "-o", "ir", "--jobs", "0"], "--jobs"),
+        (["zoo", "-o", "ir", "--input", "x[["], "--input"),
+        (["zoo", "-o", "ir", "--target", "gpu"], "gpu"),
+        (["zoo", "-o", "ir", "--group-size", "64"], "--compress"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str, zoo: Path) -> None:
+    code, printed, messages = onnx2ir("batch", *arguments)
+    assert code == 2, messages
+    assert message in messages
+    assert printed == ""
+    assert not Path("ir").exists()
+
+
+def test_a_page_that_cannot_be_written_is_told_before_the_work(zoo: Path) -> None:
+    Path("file").write_text("no folder")
+    assert onnx2ir("batch", "zoo", "-o", "ir", "--report", "file/r.html")[0] == 1
+    assert onnx2ir("batch", "zoo", "-o", "ir", "--json", "file/r.jsonl")[0] == 1
+    assert not Path("ir").exists()
+
+
+def test_folders_of_pages_are_created(zoo: Path) -> None:
+    onnx2ir("batch", "zoo", "-o", "ir", "--report", "new/folder/r.html", "--json", "other/r.jsonl")
+    assert Path("new/folder/r.html").stat().st_size > 0
+    assert Path("other/r.jsonl").stat().st_size > 0
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("1.5s", 1.5), ("2m", 120), ("2 h", 7200)])
+def test_times(text: str, seconds: float) -> None:
+    from converter.command_line.batch import _seconds
+
+    assert _seconds(None, None, text) == seconds  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("text", "count"), [("1000", 1000), ("2K", 2048), ("800MiB", 800 << 20), ("1.5 gb", 3 << 29)])
+def test_sizes(text: str, count: int) -> None:
+    from converter.command_line.batch import _bytes
+
+    assert _bytes(None, None, text) == count  # type: ignore[arg-type]
+
+
+def test_limits_of_the_command(zoo: Path) -> None:
+    own("Wait", zoo / "slow.onnx")
+    file = extension(zoo.parent)
+    given = ["batch", "zoo/slow.onnx", "-o", "ir", "--extension", str(file), "--time-limit", "2s", "--json", "-"]
+    code, printed, _ = onnx2ir(*given)
+    assert code == 1
+    assert lines_of(printed)[0]["verdict"] == rows.OUT_OF_TIME
+    own("Fill", zoo / "large.onnx")
+    given = ["batch", "zoo/large.onnx", "-o", "ir", "--extension", str(file), "--memory-limit", "4GiB", "--json", "-"]
+    assert lines_of(onnx2ir(*given)[1])[0]["verdict"] == rows.OUT_OF_MEMORY
+
+
+def test_an_interrupted_run_goes_on(zoo: Path) -> None:
+    own("Wait", zoo / "0.onnx")
+    own("Wait", zoo / "z.onnx")
+    file = extension(zoo.parent)
+    command = [sys.executable, "-m", "converter", "batch", "zoo", "-o", "ir", "--extension", str(file), "--jobs", "2"]
+    command += ["--json", "r.jsonl", "--report", "r.html"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # Where the tests run in the background, a shell has them ignore the signal, and so would the command.
+    process = subprocess.Popen(
+        command, **pipes, text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    )
+    deadline = time.monotonic() + 60
+    waiting = ""
+    while written("r.jsonl").count("\n") != 2 or not (waiting := written("waits")):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    waits = int(waiting)
+    assert is_running(waits)
+    process.send_signal(signal.SIGINT)
+    printed, messages = process.communicate(timeout=60)
+    assert process.returncode == 1, messages
+    assert "Traceback" not in messages
+    assert "interrupted: 2 of 4 models are done; the same command goes on with the others" in messages
+    assert "2 of 4 models: 2 converted" in printed
+    assert [line["name"] for line in lines_of(Path("r.jsonl").read_text())] == ["a/model.onnx", "model.onnx"]
+    assert "FAILED" in Path("r.html").read_text()
+    assert not is_running(waits)
+    Path("go").touch()
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    found = {line["name"]: line["reused"] for line in lines_of(Path("r.jsonl").read_text())}
+    assert found == {"0.onnx": False, "a/model.onnx": True, "model.onnx": True, "z.onnx": False}
+
+
+def test_a_terminal_shows_what_runs_and_what_failed(zoo: Path) -> None:
+    own("Wait", zoo / "slow.onnx")
+    (zoo / "cut.onnx").write_bytes(b"\x08\x09")
+    file = extension(zoo.parent)
+    text = on_terminal(
+        zoo.parent, "batch", "zoo", "-o", "ir", "--extension", str(file), "--time-limit", "3", "--jobs", "2"
+    )
+    assert "cut.onnx: refused" in text
+    assert re.search(r"3 of 4\S*?, 1 failed", re.sub(r"\x1b\[[0-9;]*m", "", text))
+    assert re.search(r"[12]\.\d s\s+slow\.onnx", re.sub(r"\x1b\[[0-9;]*m", "", text))
+    # What was drawn is gone at the end, and the table is there.
+    assert "2 converted, 1 refused, 1 out of time" in text
+
+
+def made_up(count: int) -> list[rows.Row]:
+    return [
+        rows.Row(
+            f"zoo/a_very_long_folder_name_that_goes_on/and_on/network_{place:02}_of_a_long_name.onnx", "m", "x",
+            rows.REFUSED if place % 5 == 0 else rows.VERIFIED,
+            "<script>document.title = 'broken'</script> is not supported" if place % 5 == 0 else "",
+            layers=place * 7 % 11, model_bytes=1 << place, xml_bytes=1, bin_bytes=place,
+            convert_seconds=place / 10, verify_seconds=place / 3, max_absolute=None if place % 5 == 0 else 10.0**-place,
+            max_relative=float("inf") if place == 7 else None,
+        )
+        for place in range(count)
+    ]  # fmt: skip
+
+
+SCRIPT = """
+<pre id="result"></pre><script>
+const observed = { errors: [] };
+window.addEventListener("error", (event) => observed.errors.push(event.message));
+const names = () => lines_shown().map((line) => Number(line.cells[0].textContent.match(/network_(\\d+)/)[1]));
+const lines_shown = () => [...document.querySelectorAll(".models tbody tr")].filter((line) => !line.hidden);
+const set = (id, value) => { const e = document.getElementById(id); e.value = value; e.dispatchEvent(new Event("input")); };
+window.addEventListener("load", () => {
+  observed.width = [document.documentElement.scrollWidth, document.documentElement.clientWidth, window.innerWidth];
+  observed.all = names();
+  const heads = [...document.querySelectorAll(".models thead button")];
+  heads[5].click();
+  observed.slowest = names().slice(0, 3);
+  heads[5].click();
+  observed.fastest = names().slice(0, 3);
+  set("order", "8");
+  document.getElementById("turn").click();
+  observed.differences = names();
+  set("verdict", "refused");
+  observed.refused = names().sort((a, b) => a - b);
+  set("verdict", "");
+  set("search", "work_03");
+  observed.found = names();
+  observed.count = document.getElementById("count").textContent;
+  observed.title = document.title;
+  document.getElementById("result").textContent = JSON.stringify(observed);
+});
+</script>
+"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
+    text = page(made_up(12), 12, {"time of this run": "3.0 s", "command": "onnx2ir batch " + "zoo/" * 60})
+    assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:)""", text)
+    path = tmp_path / "page.html"
+    # A window is never as narrow as a telephone: a frame is.
+    path.write_text(text.replace("<script>", SCRIPT + "<script>", 1))
+    frame = tmp_path / "frame.html"
+    frame.write_text(
+        f"<iframe id='frame' src='page.html' style='width:{width}px;height:900px;border:0'></iframe><pre id='out'></pre>"
+        "<script>frame.addEventListener('load', () => { setTimeout(() => { "
+        "out.textContent = frame.contentDocument.getElementById('result').textContent; }, 300); });</script>"
+    )
+    done = subprocess.run(
+        [str(CHROMIUM), *FLAGS, "--allow-file-access-from-files", f"--user-data-dir={tmp_path / 'profile'}",
+         "--window-size=1400,1000", frame.as_uri()],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    found = re.search(r"""<pre id="out">(.*?)</pre>""", done.stdout, re.S)
+    assert found is not None, done.stderr[-500:]
+    observed = json.loads(html.unescape(found[1]))
+    assert observed["errors"] == []
+    assert observed["width"][0] <= observed["width"][1] <= observed["width"][2] == width
+    assert observed["all"] == list(range(12))
+    assert observed["slowest"] == [11, 10, 9]
+    assert observed["fastest"] == [0, 1, 2]
+    assert observed["differences"] == [1, 2, 3, 4, 6, 7, 8, 9, 11, 0, 5, 10]  # those without a number last
+    assert observed["refused"] == [0, 5, 10]
+    assert observed["found"] == [3]
+    assert observed["count"] == "1 of 12 shown"
+    assert observed["title"] == "12 models"
+
+
+def test_preprocessing_is_that_of_convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "zoo").mkdir()
+    picture = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 4, 4])
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, 4, 4])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [picture], [result])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "zoo/m.onnx")
+    steps = ("--input", "x[u8]", "--layout", "nchw->nhwc", "--mean-values", "x[1,2,3]")
+    code, out, messages = onnx2ir("batch", "zoo", "-o", "ir", "--verify", *steps)
+    assert code == 0, out + messages
+    assert onnx2ir("convert", "zoo/m.onnx", "-o", "alone.xml", *steps)[0] == 0
+    assert (tmp_path / "ir" / "m.xml").read_bytes() == (tmp_path / "alone.xml").read_bytes()
+    assert b'shape="1,4,4,3"' in (tmp_path / "alone.xml").read_bytes()

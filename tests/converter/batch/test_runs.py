@@ -1,0 +1,267 @@
+"""Which models a run has, what a second run leaves out, and who runs them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import converter
+from converter.batch import records, rows
+from converter.batch.sources import find_models
+from tests.converter.batch.models import dense, extension, own, rows_of
+
+
+def names(*given: str | Path) -> list[str]:
+    return [source.name for source in find_models(given)]
+
+
+@pytest.fixture
+def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("b.onnx", "a/model.onnx", "a/deep/model.onnx", "c/model.ONNX"):
+        dense(tmp_path / "zoo" / name)
+    (tmp_path / "zoo" / "a" / "notes.txt").write_text("no model")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "zoo"
+
+
+def test_names_of_folders_patterns_lists_and_files(zoo: Path) -> None:
+    assert names(zoo) == ["a/deep/model.onnx", "a/model.onnx", "b.onnx", "c/model.ONNX"]
+    assert names("zoo/a") == ["deep/model.onnx", "model.onnx"]
+    assert names("zoo/**/model.onnx") == ["a/deep/model.onnx", "a/model.onnx"]
+    assert names("zoo/a/*.onnx") == ["model.onnx"]
+    assert names("zoo/b.onnx") == ["b.onnx"]
+    assert names("zoo/c/model.ONNX", "zoo/a/model.onnx") == ["c/model.ONNX", "a/model.onnx"]
+    Path("list.txt").write_text("# two models\nzoo/b.onnx\n\n  zoo/a/model.onnx\nzoo/gone.onnx\n")
+    assert names("list.txt") == ["b.onnx", "a/model.onnx", "gone.onnx"]
+    assert names("zoo/a", "zoo/a/model.onnx") == ["deep/model.onnx", "model.onnx"], "each model once"
+
+
+@pytest.mark.parametrize("given", ["nothing", "zoo/*.tflite", "zoo/empty", "zoo/b.bin"])
+def test_sources_without_models_are_errors(zoo: Path, given: str) -> None:
+    (zoo / "empty").mkdir()
+    (zoo / "b.bin").write_bytes(b"\xff\x00")
+    with pytest.raises(converter.ConversionError):
+        converter.convert_many(zoo.parent / given, "ir")
+
+
+def test_models_that_would_share_an_ir_are_refused(zoo: Path) -> None:
+    with pytest.raises(converter.ConversionError, match="would both become"):
+        converter.convert_many(["zoo/a", "zoo/c"], "ir")
+    converter.save_model(converter.convert_model(zoo / "b.onnx"), zoo / "b.xml")
+    with pytest.raises(converter.ConversionError, match="would overwrite the model"):
+        converter.convert_many([zoo / "b.xml"], zoo)
+    assert not Path("ir").exists()
+
+
+def test_a_model_of_a_list_that_is_gone_is_a_row(zoo: Path) -> None:
+    Path("list.txt").write_text("zoo/gone.onnx\nzoo/b.onnx\n")
+    found = converter.convert_many("list.txt", "ir")
+    assert rows_of(found) == {"gone.onnx": rows.REFUSED, "b.onnx": rows.CONVERTED}
+    assert "No such file" in found[0].reason
+
+
+def test_an_ir_as_a_model(zoo: Path) -> None:
+    converter.save_model(converter.convert_model(zoo / "b.onnx"), zoo / "b.xml")
+    (row,) = converter.convert_many(zoo / "b.xml", "ir", verify=True, compress_to_fp16=True)
+    assert row.verdict == rows.VERIFIED, row
+    assert row.model_bytes == sum((zoo / f"b{ending}").stat().st_size for ending in (".xml", ".bin"))
+
+
+def _other_weights(folder: Path) -> None:
+    dense(folder / "m.onnx", 1, external=True)
+
+
+def _other_external_data(folder: Path) -> None:
+    data = bytearray((folder / "m.onnx.data").read_bytes())
+    data[2] ^= 1
+    (folder / "m.onnx.data").write_bytes(data)
+
+
+def _other_ir(folder: Path) -> None:
+    (folder / "ir" / "m.xml").write_text((folder / "ir" / "m.xml").read_text() + "\n")
+
+
+def _no_weights(folder: Path) -> None:
+    (folder / "ir" / "m.bin").unlink()
+
+
+def _damaged_record(folder: Path) -> None:
+    (folder / "ir" / "m.batch.json").write_text("{")
+
+
+def _other_extension(folder: Path) -> None:
+    (folder / "operators.py").write_text("import converter  # another\n")
+
+
+def _touched(folder: Path) -> None:
+    os.utime(folder / "m.onnx")
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], dict, bool]] = {
+    "nothing": (lambda folder: None, {}, True),
+    "times alone": (_touched, {}, True),
+    "weights": (_other_weights, {}, False),
+    "external data": (_other_external_data, {}, False),
+    "the IR": (_other_ir, {}, False),
+    "the IR's weights": (_no_weights, {}, False),
+    "the record": (_damaged_record, {}, False),
+    "the extension": (_other_extension, {}, False),
+    "an option": (lambda folder: None, {"static": True}, False),
+    "shapes": (lambda folder: None, {"input": {"x": [1, 8]}}, False),
+    "compression": (lambda folder: None, {"compress": "int8"}, False),
+    "verify": (lambda folder: None, {"verify": True}, False),
+    "asked for": (lambda folder: None, {"again": True}, False),
+    "limits": (lambda folder: None, {"time_limit": 600, "memory_limit": 1 << 40}, True),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_unchanged_is_not_done_again(name: str, tmp_path: Path) -> None:
+    change, arguments, reused = CHANGES[name]
+    (tmp_path / "operators.py").write_text("import converter\n")
+    dense(tmp_path / "m.onnx", external=True)
+    options = {"input": "x[2,8]", "extensions": tmp_path / "operators.py"}
+    (first,) = converter.convert_many(tmp_path / "m.onnx", tmp_path / "ir", **options)
+    assert (first.verdict, first.reused) == (rows.CONVERTED, False)
+    change(tmp_path)
+    (second,) = converter.convert_many(tmp_path / "m.onnx", tmp_path / "ir", **{**options, **arguments})
+    assert second.passed
+    assert second.reused == reused
+    (third,) = converter.convert_many(tmp_path / "m.onnx", tmp_path / "ir", **{**options, **arguments, "again": False})
+    assert third.reused, "and what was done again counts from then on"
+
+
+def test_another_version_does_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dense(tmp_path / "m.onnx")
+    converter.convert_many(tmp_path / "m.onnx", tmp_path / "ir")
+    monkeypatch.setattr(records, "__version__", "99")
+    (row,) = converter.convert_many(tmp_path / "m.onnx", tmp_path / "ir")
+    assert not row.reused
+
+
+def test_what_failed_is_tried_again(tmp_path: Path) -> None:
+    own("Wait", tmp_path / "m.onnx")
+    options = {"extensions": extension(tmp_path), "time_limit": 3}
+    (row,) = converter.convert_many(tmp_path / "m.onnx", tmp_path / "ir", **options)
+    assert row.verdict == rows.OUT_OF_TIME
+    (tmp_path / "go").touch()
+    (row,) = converter.convert_many(tmp_path / "m.onnx", tmp_path / "ir", **{**options, "time_limit": 60})
+    assert row.verdict == rows.CONVERTED
+
+
+def test_an_ir_of_before_does_not_stand_for_a_model_that_fails_now(tmp_path: Path) -> None:
+    dense(tmp_path / "m.onnx")
+    converter.convert_many(tmp_path / "m.onnx", tmp_path / "ir")
+    (tmp_path / "m.onnx").write_bytes(b"\x08\x09")
+    for _ in range(2):
+        (row,) = converter.convert_many(tmp_path / "m.onnx", tmp_path / "ir")
+        assert (row.verdict, row.reused) == (rows.REFUSED, False)
+
+
+def test_rows_come_as_they_are_done_and_are_returned_in_order(tmp_path: Path) -> None:
+    own("Wait", tmp_path / "zoo" / "a.onnx")
+    dense(tmp_path / "zoo" / "b.onnx")
+    dense(tmp_path / "zoo" / "c.onnx", 1)
+    seen: list[str] = []
+
+    def each(row: converter.Row) -> None:
+        seen.append(row.name)
+        if len(seen) == 2:
+            (tmp_path / "go").touch()
+
+    found = converter.convert_many(tmp_path / "zoo", tmp_path / "ir", extensions=extension(tmp_path), jobs=2, each=each)
+    assert seen == ["b.onnx", "c.onnx", "a.onnx"]
+    assert rows_of(found) == dict.fromkeys(["a.onnx", "b.onnx", "c.onnx"], rows.CONVERTED)
+
+
+def test_a_pool_whose_worker_is_killed(tmp_path: Path) -> None:
+    """A pool of processes ends with one of them: what was done stays, the rest is told to be lost."""
+    dense(tmp_path / "zoo" / "a.onnx")
+    own("KillWorker", tmp_path / "zoo" / "b.onnx")
+    dense(tmp_path / "zoo" / "c.onnx", 1)
+    file = extension(tmp_path)
+    with ProcessPoolExecutor(1) as executor:
+        found = converter.convert_many(tmp_path / "zoo", tmp_path / "ir", extensions=file, executor=executor)
+    assert rows_of(found) == {"a.onnx": rows.CONVERTED, "b.onnx": rows.LOST, "c.onnx": rows.LOST}
+    assert "BrokenProcessPool" in found[1].reason
+    found = converter.convert_many([tmp_path / "zoo" / "a.onnx", tmp_path / "zoo" / "c.onnx"], tmp_path / "ir",
+                                   extensions=file)  # fmt: skip
+    assert [(row.verdict, row.reused) for row in found] == [(rows.CONVERTED, True), (rows.CONVERTED, False)]
+
+
+class _Forgetful(Executor):
+    """Does the first job, cancels the second, fails at the third, and takes no more."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def submit(self, function, /, *arguments, **named):
+        self.count += 1
+        future: Future = Future()
+        if self.count == 1:
+            future.set_result(function(*arguments, **named))
+        elif self.count == 2:
+            future.cancel()
+            future.set_running_or_notify_cancel()
+        elif self.count == 3:
+            future.set_exception(ValueError("no worker"))
+        else:
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        return future
+
+
+def test_an_executor_that_forgets(tmp_path: Path) -> None:
+    for seed in range(5):
+        dense(tmp_path / "zoo" / f"{seed}.onnx", seed)
+    found = converter.convert_many(tmp_path / "zoo", tmp_path / "ir", executor=_Forgetful())
+    assert [row.verdict for row in found] == [rows.CONVERTED, *[rows.LOST] * 4]
+    assert [row.reason.partition(":")[0] for row in found[1:]] == [
+        "CancelledError",
+        "ValueError",
+        *["RuntimeError"] * 2,
+    ]
+
+
+def test_a_dask_cluster_of_which_a_worker_is_killed(tmp_path: Path) -> None:
+    """Two worker processes; one ends by SIGKILL in the middle of the run, and every model is converted all the same."""
+    distributed = pytest.importorskip("distributed")
+    count = 12
+    for seed in range(count):
+        dense(tmp_path / "zoo" / f"{seed:02}.onnx", seed)
+    own("Wait", tmp_path / "zoo" / "03.onnx")
+    file = extension(tmp_path)
+    killed: list[int] = []
+
+    with (
+        distributed.LocalCluster(2, processes=True, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        workers = client.run(os.getpid)
+        assert len(set(workers.values()) - {os.getpid()}) == 2
+
+        def each(row: converter.Row) -> None:
+            if not killed and (tmp_path / "waits").exists():
+                # The worker in which a model waits for this.
+                process = _parent(int((tmp_path / "waits").read_text()))
+                assert process in workers.values()
+                killed.append(process)
+                os.kill(process, signal.SIGKILL)
+                (tmp_path / "go").touch()
+
+        executor: Executor = client.get_executor()
+        found = converter.convert_many(
+            tmp_path / "zoo", tmp_path / "ir", verify=False, extensions=file, executor=executor, each=each
+        )
+    assert killed
+    assert rows_of(found) == {f"{seed:02}.onnx": rows.CONVERTED for seed in range(count)}
+    others = [row for row in found if row.name != "03.onnx"]
+    assert all(converter.verify(row.model, row.xml).passed for row in others)
+
+
+def _parent(process: int) -> int:
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])

@@ -1,0 +1,257 @@
+"""``diff`` of ONNX models, and of an ONNX model beside an IR; the text form, which git shows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+import converter
+from tests.commands import onnx2ir
+from tests.converter.editing.models import W, branches, classifier
+from tests.optimization.models import parse
+from tests.peak_memory import PEAK
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def compare(first: onnx.ModelProto, second: onnx.ModelProto) -> dict[str, Any]:
+    """Return the JSON of ``diff``, whose exit code says whether they are the same."""
+    onnx.save(first, "a.onnx")
+    onnx.save(second, "b.onnx")
+    code, out, _ = onnx2ir("diff", "a.onnx", "b.onnx", "--json")
+    result: dict[str, Any] = json.loads(out)
+    assert code == (0 if result["same"] else 1)
+    return result
+
+
+def edited(source: Callable[[], onnx.ModelProto], **options: Any) -> onnx.ModelProto:
+    return converter.edit(source(), **options).to_onnx()
+
+
+def reordered() -> onnx.ModelProto:
+    model = classifier()
+    for field in (model.graph.initializer, model.graph.value_info):
+        entries = list(field)[::-1]
+        del field[:]
+        field.extend(entries)
+    return model
+
+
+def with_constant_nodes() -> onnx.ModelProto:
+    model = classifier()
+    tensors = list(model.graph.initializer)
+    del model.graph.initializer[:]
+    for tensor in tensors:
+        model.graph.node.insert(0, onnx.helper.make_node("Constant", [], [tensor.name], value=tensor))
+    return model
+
+
+SAME = {
+    "itself": (classifier, classifier),
+    "in another order": (classifier, reordered),
+    "weights as nodes": (classifier, with_constant_nodes),
+    "other names": (classifier, lambda: edited(classifier, strip="names")),
+    "bodies of other names": (branches, lambda: edited(branches, strip="names")),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_is_the_same(name: str) -> None:
+    first, second = SAME[name]
+    result = compare(first(), second())
+    assert result["same"], result
+    assert result["paired"] > 8
+
+
+def more_in_a_body() -> onnx.ModelProto:
+    model = branches()
+    then = next(one for one in model.graph.node[1].attribute if one.name == "then_branch").g
+    then.node[0].op_type = "Abs"
+    return model
+
+
+def another_axis() -> onnx.ModelProto:
+    model = edited(classifier, strip="names")
+    next(node for node in model.graph.node if node.op_type == "ReduceMax").attribute[0].ints[:] = [0]
+    return model
+
+
+def another_opset() -> onnx.ModelProto:
+    model = classifier()
+    model.opset_import[0].version = 16
+    return model
+
+
+changed_weight = W.copy()
+changed_weight[0, 0] += 1
+DIFFERENT: dict[str, tuple[Callable[[], onnx.ModelProto], Callable[[], onnx.ModelProto], str]] = {
+    "a weight": (
+        classifier,
+        lambda: edited(classifier, replace_weight={"head_weight": changed_weight}),
+        "1 of 320 values differ, by 1 at most",
+    ),
+    "an attribute, names too": (classifier, another_axis, "axes is 1 where the other model has 0"),
+    "a body": (branches, more_in_a_body, "Relu"),
+    "a dimension": (
+        classifier,
+        lambda: edited(classifier, set_dim="image:0=n"),
+        "type is f32[1,3,8,8] where the other model has f32[n,3,8,8]",
+    ),
+    "a property": (
+        classifier,
+        lambda: edited(classifier, metadata="owner=me"),
+        "metadata 'owner' is 'cat,dog' where the other model has 'me'",
+    ),
+    "an input's name": (
+        classifier,
+        lambda: edited(classifier, rename="image=x"),
+        "input 0 is 'image' where the other model has 'x'",
+    ),
+    "the opset": (classifier, another_opset, "opset of ai.onnx is 17 where the other model has 16"),
+    "a node more": (classifier, lambda: edited(classifier, insert_after="logits=Softmax(axis=-1)"), "Softmax"),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_what_differs(name: str) -> None:
+    first, second, text = DIFFERENT[name]
+    result = compare(first(), second())
+    assert not result["same"]
+    assert text in json.dumps(result, ensure_ascii=False)
+    code, out, _ = onnx2ir("diff", "a.onnx", "b.onnx", "--report", "page.html")
+    assert code == 1
+    assert text in out.replace("\n", "")
+    assert Path("page.html").exists()
+
+
+def test_a_function_that_changed() -> None:
+    text = """<ir_version: 8, opset_import: ["" : 17, "own" : 1]> net (float[2] x) => (float[2] y) { y = own.f (x) }
+    <domain: "own", opset_import: ["" : 17]> f (v) => (w) { w = Add (v, v) }"""
+    first, second = onnx.parser.parse_model(text), onnx.parser.parse_model(text.replace("Add", "Mul"))
+    assert compare(first, first)["same"]
+    assert not compare(first, second)["same"]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("options", [{}, {"target": "any", "exact": True, "output": "logits"}, None], ids=str)
+def test_a_model_beside_its_ir(options: dict[str, Any] | None, swapped: bool) -> None:
+    """The recorded options are those of the other side; without a record the default ones."""
+    onnx.save(classifier(), "m.onnx")
+    converter.save_model(converter.convert_model("m.onnx", **(options or {})), "m.xml", record=options is not None)
+    files = ["m.xml", "m.onnx"] if swapped else ["m.onnx", "m.xml"]
+    assert onnx2ir("diff", *files)[0] == 0
+    onnx.save(edited(classifier, replace_weight={"head_weight": changed_weight}), "m.onnx")
+    code, out, _ = onnx2ir("diff", *files)
+    assert code == 1
+    assert "1 of 320 values differ" in out
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "b.onnx is empty"),
+        (b"\x00nothing", "not an ONNX model"),
+        (parse("net (float[2] x) => (float[2] y) { y = Neg (z) }").SerializeToString(), "'z', which node 'y' reads"),
+    ],
+)
+def test_files_that_are_no_models(data: bytes, message: str) -> None:
+    onnx.save(classifier(), "a.onnx")
+    Path("b.onnx").write_bytes(data)
+    code, _, errors = onnx2ir("diff", "a.onnx", "b.onnx")
+    assert code == 1
+    assert message in errors
+
+
+def test_the_text_of_a_model() -> None:
+    onnx.save(branches(), "m.onnx")
+    code, out, _ = onnx2ir("inspect", "m.onnx", "--nodes")
+    assert code == 0
+    lines = [line.strip() for line in out.splitlines()]
+    assert "input x type=f32[n,4]" in lines
+    assert "a = Mul(x, w)" in lines
+    assert "inner = Relu(a)" in lines
+    assert lines[-1] == "output y = y type=f32[n,4]"
+    assert onnx2ir("inspect", "m.onnx", "--nodes", "--json")[0] == 2
+
+
+def test_the_text_without_external_data(folder: Path) -> None:
+    onnx.save(classifier(), "m.onnx", save_as_external_data=True, size_threshold=0, location="data")
+    Path("data").unlink()
+    code, out, errors = onnx2ir("inspect", "m.onnx", "--nodes")
+    assert code == 0, errors
+    assert "data=not here" in out
+
+
+def test_git_shows_the_difference(folder: Path) -> None:
+    """With the lines of docs/editing.md."""
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    command = f"'{sys.executable}' -c 'from converter.command_line import main; main()' -q inspect --nodes"
+    lines = (ROOT / "docs" / "editing.md").read_text()
+    assert 'git config diff.onnx.textconv "onnx2ir -q inspect --nodes"' in lines
+    assert "*.onnx diff=onnx" in lines
+
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b.c"]
+        environment = {"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin:/usr/local/bin", "HOME": str(folder)}
+        done = subprocess.run(["git", *who, *words], capture_output=True, text=True, check=True, env=environment)
+        return done.stdout
+
+    git("init", "-q")
+    Path(".gitattributes").write_text("*.onnx diff=onnx\n")
+    onnx.save(classifier(), "m.onnx")
+    git("add", ".")
+    git("commit", "-qm", "first")
+    git("config", "diff.onnx.textconv", command)
+    onnx.save(edited(classifier, insert_after="logits=Softmax(axis=-1)"), "m.onnx")
+    changes = [line for line in git("diff").splitlines() if line[:1] in "+-" and line[:3] not in ("+++", "---")]
+    assert changes == [
+        "-logits = MatMul(embedding, head_weight)",
+        "+logits/before_Softmax = MatMul(embedding, head_weight)",
+        "+logits = Softmax(logits/before_Softmax) axis=-1",
+    ]
+
+
+def test_memory_does_not_grow_with_the_weights(folder: Path) -> None:
+    """A sparse file of 256 MiB is cut to half of it."""
+    count, size = 4, 1 << 26
+    with open("w.data", "wb") as file:
+        file.truncate(count * size)
+    nodes = [onnx.helper.make_node("MatMul", [f"h{n}", f"w{n}"], [f"h{n + 1}"]) for n in range(count)]
+    weights = []
+    for number in range(count):
+        tensor = onnx.TensorProto(name=f"w{number}", data_type=1, dims=[4096, 4096], data_location=1)
+        for key, value in (("location", "w.data"), ("offset", number * size), ("length", size)):
+            tensor.external_data.add(key=key, value=str(value))
+        weights.append(tensor)
+    ends = [onnx.helper.make_tensor_value_info(name, 1, [1, 4096]) for name in ("h0", f"h{count}")]
+    graph = onnx.helper.make_graph(nodes, "g", ends[:1], ends[1:], weights)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=9), "m.onnx")
+    code = f"""{PEAK}
+import sys, converter
+from converter.editing import edit, onnx_edits
+before = peak()
+converter.edit("m.onnx", cut=":h2").save("n.onnx", external_data=eval(sys.argv[1]))
+print(peak() - before)
+"""
+    for external in (True, False):
+        words = [sys.executable, "-c", code, str(external)]
+        done = subprocess.run(words, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}, check=True)
+        assert int(done.stdout) < 48 << 10  # KiB
+        assert sum(path.stat().st_size for path in Path().glob("n.onnx*")) > 2 * size
+        for path in Path().glob("n.onnx*"):
+            path.unlink()

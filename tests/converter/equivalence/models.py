@@ -1,0 +1,289 @@
+"""Models whose comparison is told of by :mod:`verdicts`: small, deep, of random rounding, with tensors of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+import converter
+from tests.optimization.models import parse
+
+F32, I64 = TensorProto.FLOAT, TensorProto.INT64
+WIDTH = 48
+
+
+def saved(model: onnx.ModelProto, folder: Path, name: str = "m.onnx") -> Path:
+    onnx.save(model, folder / name)
+    return folder / name
+
+
+def pair(model: onnx.ModelProto, folder: Path, saving: dict[str, Any] | None = None, **options: Any) -> list[Path]:
+    """Write ``m.onnx`` and ``m.xml``."""
+    path = saved(model, folder)
+    converter.save_model(converter.convert_model(path, **options), folder / "m.xml", **(saving or {}))
+    return [path, folder / "m.xml"]
+
+
+def real(*shape: int, seed: int = 0, scale: float = 1.0) -> np.ndarray:
+    return (np.random.default_rng(seed).standard_normal(shape) * scale).astype(np.float32)
+
+
+def f32(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def node(op: str, inputs: str, outputs: str, **attributes: Any) -> str:
+    """Return a node in onnx's text form; ``_`` is an input that is left out."""
+    given = ", ".join(f"{name} = {_text(value)}" for name, value in attributes.items())
+    return f"{outputs.replace(' ', ', ')} = {op} {f'<{given}>' if given else ''} ({inputs.replace(' ', ', ')})"
+
+
+def _text(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def three_layers() -> onnx.ModelProto:
+    """y = mean(|x * w| + 1), in three layers."""
+    nodes = (
+        "[scale] scaled = Mul (x, w) [shift] shifted = Add (scaled, one) [norm] y = ReduceL1 <keepdims = 0> (shifted)"
+    )
+    return parse(f"g (float[n,4] x) => (float y) {{ {nodes} }}", 18, w=f32(1, 2, 3, 4), one=np.float32(1))
+
+
+def deep() -> onnx.ModelProto:
+    """Twelve products with activations, the last one by zeros: the output is 0 whatever comes before."""
+    random = np.random.default_rng(0)
+    weights = {f"w{at}": (random.standard_normal((16, 16)) / 4).astype(np.float32) for at in range(12)}
+    layers = " ".join(
+        f"[product{at}] p{at} = MatMul ({f't{at - 1}' if at else 'x'}, w{at}) [tanh{at}] t{at} = Tanh (p{at})"
+        for at in range(12)
+    )
+    ends = "[head] y = MatMul (t11, zeros) [mean] m = ReduceMean <keepdims = 0> (t11)"
+    return parse(f"g (float[n,16] x) => (y) {{ {layers} {ends} }}", 18, **weights, zeros=np.zeros((16, 4), np.float32))
+
+
+def image() -> onnx.ModelProto:
+    """A static classifier of 32 x 32 with an inner activation and a rate that is an input."""
+    nodes = """[conv] c = Conv <pads = [1, 1, 1, 1]> (x, k)  r = Relu (c)  g = GlobalAveragePool (r)  f = Flatten (g)
+               y = Mul (f, rate)"""
+    return parse(f"g (float[1,3,32,32] x, float rate) => (float[a,b] y) {{ {nodes} }}", k=real(8, 3, 3, 3))
+
+
+def small_network(gain: float = 1.0) -> onnx.ModelProto:
+    """Convolutions with normalizations, whose values shrink by ``gain`` from one to the next."""
+    random = np.random.default_rng(0)
+    nodes, weights = [], {}
+    for at in range(5):
+        weights[f"w{at}"] = random.standard_normal((8, 8 if at else 3, 3, 3)) * gain / 8
+        weights |= {f"s{at}": random.random(8) + 0.5, f"b{at}": np.zeros(8), f"m{at}": np.zeros(8)}
+        weights[f"v{at}"] = random.random(8) + 0.5
+        nodes.append(f"[c{at}] c{at} = Conv <pads = [1, 1, 1, 1]> ({f'a{at - 1}' if at else 'x'}, w{at})")
+        nodes.append(
+            f"[n{at}] n{at} = BatchNormalization (c{at}, s{at}, b{at}, m{at}, v{at}) [a{at}] a{at} = Relu (n{at})"
+        )
+    nodes.append("[pool] y = GlobalAveragePool (a4)")
+    if gain == 1:  # otherwise the output is as small as the values before it
+        nodes[-1] = "[pool] pooled = GlobalAveragePool (a4)"
+        nodes.append("[norm] y = LayerNormalization <axis = 1, epsilon = 0.000001> (pooled, g)")
+        weights["g"] = random.standard_normal((8, 1, 1))
+    typed = {name: value.astype(np.float32) for name, value in weights.items()}
+    return parse(f"g (float[1,3,12,12] x) => (y) {{ {' '.join(nodes)} }}", **typed)
+
+
+def tiny_network() -> onnx.ModelProto:
+    return small_network(0.03)
+
+
+def detector(bias: float = -4.0, stride: int = 4, dims: str = "n,3,h,w") -> onnx.ModelProto:
+    """An image is averaged to one of ``1 / stride``, made larger again, and gives probabilities of ``exp(bias)``."""
+    window = f"kernel_shape = [{stride}, {stride}], strides = [{stride}, {stride}]"
+    nearest = 'mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"'
+    nodes = f"""[pool] small = AveragePool <{window}> (x)  [resize] large = Resize <{nearest}> (small, , scales)
+                [shift] logits = Add (large, bias)  [sigmoid] y = Sigmoid (logits)"""
+    return parse(f"g (float[{dims}] x) => (y) {{ {nodes} }}", 18, scales=f32(1, 1, 2, 2), bias=np.float32(bias))
+
+
+def times_tiny(more: str = "y = Sin (scaled)") -> onnx.ModelProto:
+    return parse(f"g (float[n,4] x) => (y) {{ scaled = Mul (x, tiny) {more} }}", 18, tiny=np.float32(1e-12))
+
+
+def scaled_by(value: float) -> onnx.ModelProto:
+    return parse("g (float[n,4] x) => (y) { sum = Add (x, c) y = Mul (sum, f) }", c=np.float32(1), f=np.float32(value))
+
+
+def chaotic() -> onnx.ModelProto:
+    """Products and sines in a row, each of which enlarges differences by about three."""
+    random = np.random.default_rng(1)
+    nodes, weights, last = [], {}, "x"
+    for at in range(10):
+        weights[f"w{at}"] = (random.standard_normal((WIDTH, WIDTH)) * 4 / np.sqrt(WIDTH)).astype(np.float32)
+        nodes.append(f"[product{at}] product{at} = MatMul ({last}, w{at}) [sine{at}] sine{at} = Sin (product{at})")
+        last = f"sine{at}"
+    text = f"g (float[n,{WIDTH}] x) => (float[n,{WIDTH}] y) {{ {' '.join(nodes)} y = Identity ({last}) }}"
+    return parse(text, 19, **weights)
+
+
+def quantized() -> onnx.ModelProto:
+    """Products of codes in a row; every second value lies in the middle between two steps before it is rounded."""
+    random = np.random.default_rng(2)
+    weights: dict[str, Any] = {"s": np.float32(1 / 7), "z": np.uint8(128), "wz": np.int8(0), "ws": np.float32(0.15)}
+    nodes = ["[quantize] codes0 = QuantizeLinear (x, s, z)"]
+    for at in range(12):
+        weights[f"w{at}"] = random.integers(-3, 4, (WIDTH, WIDTH)).astype(np.int8)
+        nodes.append(f"[product{at}] codes{at + 1} = QLinearMatMul (codes{at}, s, z, w{at}, ws, wz, s, z)")
+        nodes.append(f"[real{at}] real{at} = DequantizeLinear (codes{at + 1}, s, z)")
+    text = f"g (float[n,{WIDTH}] x) => (float[n,{WIDTH}] y) {{ {' '.join(nodes)} y = Identity (real11) }}"
+    return parse(text, 19, **weights)
+
+
+def equal_terms() -> onnx.ModelProto:
+    """A convolution that adds 1,152 equal terms, whose partial sums are all rounded in one direction."""
+    text = "g (float[1,128,28,28] x) => (y) { [conv] c = Conv <pads = [1, 1, 1, 1]> (x, w) [relu] y = Relu (c) }"
+    return parse(text, w=np.full((32, 128, 3, 3), 0.000315, np.float32))
+
+
+def best_boxes(rows_of_scores: int = 8) -> onnx.ModelProto:
+    """A head without suppression: the best 20 boxes of a map, then the best 20 of their scores, as rows."""
+    text = """g (float[batch, 3, height, width] x) => (float[batch, n, 6] y) {
+        half = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, filters)
+        gate = Sigmoid (half)
+        map = Mul (half, gate)
+        flat = Reshape (map, columns)
+        rows = Transpose <perm = [0, 2, 1]> (flat)
+        raw, logits = Split <axis = 2> (rows, parts)
+        shape = Shape (map)
+        last = Gather (shape, minus_one)
+        end = Cast <to = 1> (last)
+        line = Range (zero, end, one)
+        height_of_map = Gather (shape, minus_two)
+        count = Unsqueeze (height_of_map, first)
+        anchors = Tile (line, count)
+        column = Unsqueeze (anchors, minus_one_list)
+        boxes = Add (raw, column)
+        scores = Sigmoid (logits)
+        best = ReduceMax <axes = [-1], keepdims = 0> (scores)
+        v1, i1 = TopK <axis = 1> (best, most)
+        i1u = Unsqueeze (i1, minus_one_list)
+        i4 = Tile (i1u, by_four)
+        ic = Tile (i1u, by_classes)
+        boxes1 = GatherElements <axis = 1> (boxes, i4)
+        scores1 = GatherElements <axis = 1> (scores, ic)
+        line1 = Flatten (scores1)
+        v2, i2 = TopK <axis = 1> (line1, most)
+        row = Div (i2, classes)
+        class = Mod (i2, classes)
+        r4u = Unsqueeze (row, minus_one_list)
+        r4 = Tile (r4u, by_four)
+        boxes2 = GatherElements <axis = 1> (boxes1, r4)
+        score = Unsqueeze (v2, minus_one_list)
+        class_real = Cast <to = 1> (class)
+        class_column = Unsqueeze (class_real, minus_one_list)
+        y = Concat <axis = 2> (boxes2, score, class_column)
+    }"""
+    numbers = {
+        "minus_one": -1,
+        "minus_two": -2,
+        "minus_one_list": [-1],
+        "first": [0],
+        "most": [20],
+        "columns": [0, 12, -1],
+    }
+    numbers |= {"parts": [4, 8], "by_four": [1, 1, 4], "by_classes": [1, 1, 8], "classes": rows_of_scores}
+    return parse(text, filters=real(12, 3, 3, 3, scale=1e-5), zero=np.float32(0), one=np.float32(1), **numbers)
+
+
+def lookup() -> onnx.ModelProto:
+    """A look-up in 1,000 rows of which a run asks for a few, a convolution with bias, a recurrent layer."""
+    nodes = """[look] rows = Gather (table, ids)
+               turned = Transpose <perm = [0, 2, 1]> (rows)
+               [conv] c = Conv <pads = [1, 1]> (turned, k, b)
+               steps = Transpose <perm = [2, 0, 1]> (c)
+               [lstm] all, last = LSTM <hidden_size = 6> (steps, W, R, B)
+               flat = Squeeze (last, axis)
+               [gemm] y = Gemm <transB = 1, alpha = 0.5> (flat, g, h)"""
+    shapes = {
+        "table": (1000, 8),
+        "k": (5, 8, 3),
+        "b": (5,),
+        "W": (1, 24, 5),
+        "R": (1, 24, 6),
+        "B": (1, 48),
+        "g": (3, 6),
+    }
+    shapes |= {"h": (3,), "left": (4,)}
+    weights = {name: real(*shape, seed=sum(shape)) for name, shape in shapes.items()}
+    return parse(f"g (int64[n,s] ids) => (y) {{ {nodes} }}", **weights, axis=[0])
+
+
+def two_results() -> onnx.ModelProto:
+    """``y = x + 1`` and ``z = x + 1 + 1``."""
+    text = "g (float[n,4] x) => (float[n,4] y, float[n,4] z) { y = Add (x, one) z = Add (y, one) }"
+    return parse(text, 18, one=np.ones(4, np.float32))
+
+
+def two_ends() -> onnx.ModelProto:
+    """Two inputs and two outputs of one shape, which another program may call otherwise."""
+    text = """g (float[3,4] x, float[3,4] z) => (float[3,4] first, float[3,4] second) {
+        product = MatMul (x, w)  first = Sub (product, z)  second = Tanh (first) }"""
+    return parse(text, w=real(4, 4))
+
+
+def noise(nodes: str = "change = Mul (noise, spread) y = Add (mean, change)") -> onnx.ModelProto:
+    text = f"g (float[n,5] x) => (y) {{ mean = Tanh (x) noise = RandomNormalLike (mean) {nodes} }}"
+    return parse(text, 15, spread=f32(*[0.5] * 5))
+
+
+def trained_normalization(bias: Sequence[float] = (0,) * 6) -> onnx.ModelProto:
+    """A node of whose result onnxruntime (1.32) writes the new variance over the scale where one tensor is both."""
+    text = """g (float[20,6] x) => (y) {
+        [norm] y, means, variances = BatchNormalization <training_mode = 1> (x, ones, bias, zeros, ones) }"""
+    return parse(text, 15, ones=np.ones(6, np.float32), zeros=np.zeros(6, np.float32), bias=f32(*bias))
+
+
+def product(more: str = "", shape: tuple[int, int] = (64, 48), output: str = "p") -> onnx.ModelProto:
+    text = f"g (float[4,{shape[0]}] x) => ({output}) {{ [product] p = MatMul (x, w) {more} }}"
+    return parse(text, w=real(*shape))
+
+
+def in_16_bits() -> onnx.ModelProto:
+    """Twelve products with what follows them in float16, between inputs and outputs of float32."""
+    random = np.random.default_rng(5)
+    weights = {f"w{at}": (random.standard_normal((48, 48)) / 5).astype(np.float16) for at in range(12)}
+    layers = " ".join(
+        f"p{at} = MatMul (v{at}, w{at}) s{at} = Add (p{at}, v{at}) v{at + 1} = LayerNormalization (s{at}, g)"
+        for at in range(12)
+    )
+    text = f"v0 = Cast <to = 10> (x) {layers} y = Cast <to = 1> (v12)"
+    return parse(f"g (float[30,48] x) => (float[30,48] y) {{ {text} }}", **weights, g=np.ones(48, np.float16))
+
+
+def words(last: str = "gamma", is_initializer: bool = True) -> onnx.ModelProto:
+    constant = helper.make_tensor("words", TensorProto.STRING, [3], ["alpha", "", last])
+    model = parse("g (float[3] x) => (string[1] y) { i = ArgMax <axis = 0> (x) y = Gather (words, i) }", 19)
+    if is_initializer:
+        model.graph.initializer.append(constant)
+    else:
+        model.graph.node.insert(0, helper.make_node("Constant", [], ["words"], value=constant))
+    return model
+
+
+def cast(source: str, target: str, first: str = "w = Identity (x)") -> onnx.ModelProto:
+    """A Cast between two types, and the input as it is."""
+    to = TensorProto.DataType.Value(target.upper())
+    return parse(
+        f"g ({source}[n] x) => ({target}[n] y, {source}[n] z) {{ {first} y = Cast <to = {to}> (w) z = Identity (x) }}",
+        23,
+    )
+
+
+def attending(dims: str = "n,3,h,w") -> onnx.ModelProto:
+    """Scores of 2 x 16384 x 16384 for images of 128 pixels a side: 2 GB, from a graph of a kilobyte."""
+    text = f"""g (float[{dims}] x) => (y) {{ features = Conv <kernel_shape = [1, 1]> (x, w) keys = Reshape (features, to)
+        queries = Transpose <perm = [0, 2, 1]> (keys) scores = MatMul (queries, keys)
+        shares = Softmax <axis = -1> (scores) y = MatMul (shares, queries) }}"""
+    return parse(text, 18, w=real(8, 3, 1, 1), to=[0, 8, -1])

@@ -1,0 +1,337 @@
+"""The comparison of arrays, errors against the result in float64, the account of constants, and what reports say."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import converter
+import ir_runtime
+from benchmarks.injected_faults import KINDS, faults
+from converter.derivation import Derivation, without_record
+from converter.equivalence.compare import Errors, Tolerance, compare, errors_of
+from converter.equivalence.exact import ExactModel
+from converter.equivalence.report import DerivationCheck, LayerDifference, Report, WeightAccount
+from ir_runtime.execution.wide_floats import in_float64
+from ir_runtime.graph.model_difference import LayerChange
+from tests.commands import onnx2ir
+from tests.converter.command_line.schema import check
+from tests.converter.equivalence import models
+from tests.converter.equivalence.edits import array_of, bit, overwrite, scaled
+from tests.converter.equivalence.models import WIDTH, f32, pair, saved
+from tests.engines import run_onnxruntime
+from tests.optimization.models import parse
+
+F32 = np.float32
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "reason"),
+    [
+        ([1.0, 2.0], [1.0, 2.0005], ""),
+        ([1.0, 2.0], [1.0, 2.01], "1 of 2 values are beyond the tolerance"),
+        ([np.nan, 1.0], [np.nan, 1.0], ""),
+        ([np.nan, 1.0], [0.0, 1.0], "1 NaN or infinite values differ"),
+        ([np.inf, 1.0], [-np.inf, 1.0], "1 NaN or infinite values differ"),
+        ([np.inf], [np.inf], ""),
+        ([1000.0, 1e-9], [1000.0, 5e-4], ""),
+        ([1e-9], [5e-4], "1 of 1 values are beyond the tolerance"),
+        ([0.0, 0.0], np.zeros(3, F32), "shape is [3], expected [2]"),
+        ([0.0, 0.0], np.zeros(2), "type is float64, expected float32"),
+        (np.zeros((0, 3), F32), np.zeros((0, 3), F32), ""),
+        (np.array(["a", "b"], np.object_), np.array(["a", "b"], np.object_), ""),
+        (np.array(["a", "b"], np.object_), np.array(["b", "a"], np.object_), "2 of 2 texts differ"),
+        (np.array([2**63 - 1, 5]), np.array([2**63 - 1, 5]), ""),
+        (np.array([2**63 - 1, 5]), np.array([-(2**63), 5]), "1 of 2 values differ"),
+    ],
+)
+def test_arrays(expected: list, actual: list, reason: str) -> None:
+    wanted, found = (value if isinstance(value, np.ndarray) else np.array(value, F32) for value in (expected, actual))
+    result = compare("t", wanted, found)
+    assert (result.passed, result.reason) == (not reason, reason)
+    if wanted.dtype == np.int64 and reason:
+        assert result.max_absolute == float(2**64), "the difference does not overflow"
+
+
+def test_figures() -> None:
+    result = compare("t", f32(1, 2), np.array([np.nextafter(F32(1), F32(2)), 2], F32), Tolerance(0, 0))
+    assert result.max_ulps == 1
+    assert result.max_absolute == pytest.approx(2**-23)
+    assert compare("t", f32(-0.0), f32(0.0)).max_ulps == 0
+    assert compare("t", f32(1, 0), f32(0, 1)).cosine == 0
+
+
+@pytest.mark.parametrize(("engine", "notes"), [("numpy", 1), ("openvino", 0)])
+def test_a_report_says_that_openvino_was_not_asked(engine: str, notes: int, tmp_path: Path) -> None:
+    page, proto = tmp_path / "v.html", models.three_layers()
+    report = converter.verify(proto, converter.convert_model(proto), engine=engine, report=page)
+    assert report.passed
+    assert report.outputs[0].max_ulps <= 4
+    assert report.outputs[0].cosine == pytest.approx(1)
+    assert report.first_divergence is None
+    for text in (report.to_text(), json.dumps(report.to_dict()), page.read_text(encoding="utf-8")):
+        assert text.count("OpenVINO itself was not asked") == notes
+
+
+def test_pages_and_json_show_both_errors(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    code, printed, _ = onnx2ir("verify", *map(str, pair(models.chaotic(), tmp_path)), "--json", "--report", str(page))
+    assert code == 0
+    found = json.loads(printed)
+    check("verify", found)
+    (output,) = found["outputs"]
+    assert output["passed"]
+    text = page.read_text(encoding="utf-8")
+    assert "Errors against the result in float64" in text
+    assert f"{output['errors']['reference']:.3g}" in text
+
+
+def test_errors_alone_show_a_small_fault() -> None:
+    """Weights off by a hundredth change the output by more than rounding does, which is enlarged as well."""
+    proto = models.chaotic()
+    right, wrong = converter.convert_model(proto), converter.convert_model(proto)
+    scaled("w5", 1.01)(wrong)
+    feeds = {"x": np.random.default_rng(3).standard_normal((16, WIDTH)).astype(F32)}
+    exact = ExactModel(proto, {}).run(feeds)["y"]
+    assert exact.dtype == np.float64
+    (expected,) = run_onnxruntime(proto, feeds)
+    for model, is_alike in ((right, True), (wrong, False)):
+        errors = errors_of(exact, ir_runtime.compile_model(model)(feeds)[0], [expected])
+        assert errors is not None
+        assert errors.are_alike is is_alike
+
+
+def test_injected_faults_in_a_model_that_enlarges_rounding() -> None:
+    proto = models.chaotic()
+    for fault, model, layer, _ in faults(converter.convert_model(proto), np.random.default_rng(0), 8):
+        try:
+            report = converter.verify(proto, model)
+        except converter.VerificationError:
+            continue  # the layers cannot be run any more
+        assert not report.passed, (fault, layer)
+
+
+def deciding() -> onnx.ModelProto:
+    """A Round, a comparison and a lookup between products."""
+    random = np.random.default_rng(0)
+    weights = {name: random.standard_normal((24, 24)).astype(F32) for name in ("weight", "table")}
+    text = """g (float[n,24] x, int64[24] indices) => (y) { product = MatMul (x, weight) whole = Round (product)
+        rest = Sub (product, whole) less = Less (rest, product) real = Cast <to = 1> (less)
+        rows = Gather (table, indices) y = MatMul (real, rows) }"""
+    return parse(text, **weights)
+
+
+@pytest.mark.every_row
+@pytest.mark.parametrize("kind", ["another mode", "equal operands", "negative indices"])
+def test_planted_faults_of_values_that_decide(kind: str) -> None:
+    proto = deciding()
+    ir = converter.convert_model(proto)
+    assert converter.verify(proto, ir, layers=True).passed
+    random = np.random.default_rng(0)
+    changed = [node.name for node in ir.nodes() if KINDS[kind](ir, node, random)]
+    assert len(changed) == 1
+    report = converter.verify(proto, ir, layers=True, values={"indices": "0..23"})
+    assert report.first_fault is not None
+    assert changed[0] in report.first_fault.part
+
+
+def test_random_rounding_shows_what_decides_an_output() -> None:
+    """Equal logits of 1e8: the last bit of each decides which of them Softmax chooses. Of small ones it does not."""
+    feeds = {"x": np.abs(np.random.default_rng(2).standard_normal((4, WIDTH))).astype(F32)}
+    for size, least, most in ((1e8, 0.1, 1.0), (1.0, 1e-9, 1e-6)):
+        text = f"g (float[n,{WIDTH}] x) => (float[n,{WIDTH}] y) {{ p = MatMul (x, w) y = Softmax (p) }}"
+        exact = ExactModel(parse(text, w=np.full((WIDTH, WIDTH), size / WIDTH, F32)), {})
+        right = exact.run(feeds)["y"]
+        np.testing.assert_allclose(right, 1 / WIDTH)
+        moved = [np.abs(exact.run_with_rounding(feeds, seed)["y"] - right).max() for seed in range(3)]
+        assert least < min(moved) <= max(moved) <= most, (size, moved)
+        assert np.array_equal(exact.run(feeds)["y"], right)
+
+
+def test_sizes_are_not_rounded_at_random() -> None:
+    """A Range up to a width that was cast to float32 keeps its number of elements."""
+    exact = ExactModel(models.best_boxes(), {})
+    feeds = {"x": np.random.default_rng(0).uniform(0, 1, (2, 3, 48, 64)).astype(F32)}
+    assert [exact.run_with_rounding(feeds, seed)["y"].shape for seed in range(4)] == [(2, 20, 6)] * 4
+
+
+def test_errors_are_not_compared_where_nan_or_shapes_differ() -> None:
+    exact = np.array([1.0, np.nan, np.inf])
+    same = np.array([1.0 + 1e-7, np.nan, np.inf], F32)
+    errors = errors_of(exact, same, [same])
+    assert errors is not None
+    assert errors.are_alike
+    assert errors_of(exact, f32(1, 2, np.inf), [same]) is None
+    assert errors_of(exact, same, [f32(1, np.nan, -np.inf)]) is None
+    assert errors_of(exact, same[:2], [same]) is None
+    assert errors_of(np.array(["a"], np.object_), np.array(["a"], np.object_), []) is None
+    # Where onnxruntime is exact, an IR that is not is different.
+    assert not Errors(1e-3, 1e-3, 0.0, 0.0, 0.0, 0.0, 1.0).are_alike
+    assert Errors(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0).are_alike
+
+
+def test_a_model_in_float64_rounds_nowhere() -> None:
+    """Casts, types of 16 bits and bodies become float64, too; NumPy computes the same by hand."""
+    text = """g (float[n] x) => (float[n] y) { half = Cast <to = 10> (x) product = Mul (half, third)
+        single = Cast <to = 1> (product)
+        y = Loop (times, , single) <body = b (int64 i, bool go, float[n] state) => (bool go_on, float[n] squared) {
+            squared = Mul (state, state) go_on = Identity (go) }> }"""
+    proto = parse(text, 19, third=np.float16(1 / 3), times=np.int64(3))
+    x = f32(1.1, 2.3, 0.7)
+    wide = (x.astype(np.float64) * np.float64(np.float16(1 / 3))) ** 8
+    np.testing.assert_allclose(ExactModel(proto, {}).run({"x": x})["y"], wide, rtol=1e-14)
+    nodes = in_float64(converter.convert_model(proto)).nodes()
+    assert {o.element_type.name for n in nodes for o in n.outputs if n.inputs}.isdisjoint({"f32", "f16"})
+
+
+@pytest.mark.parametrize(("kind", "values", "expected"), [
+    ("bfloat16", [1.0, 257.0], [1.0, 256.0]), ("float8e4m3fn", [1.0625, 400.0], [1.0, 384.0]),
+])  # fmt: skip
+def test_the_oracle_rounds_as_the_type_does(kind: str, values: list[float], expected: list[float]) -> None:
+    """bfloat16 has 8 bits of mantissa, of which 257 needs 9; 1.0625 lies between 1 and 1.125, and goes to the even."""
+    found, _ = run_onnxruntime(models.cast("float", kind), {"x": f32(*values)})
+    assert found.dtype.name == {"float8e4m3fn": "float8_e4m3fn"}.get(kind, kind)
+    assert found.astype(np.float64).tolist() == expected
+
+
+def test_rounding_that_adds_up_is_no_fault(tmp_path: Path) -> None:
+    """A chain that doubles what its rounding costs at each step parts visibly, and every layer is right."""
+    steps = " ".join(
+        f"a{at} = Mul ({f'd{at - 1}' if at else 'x'}, four) b{at} = Sub (one, {f'd{at - 1}' if at else 'x'}) "
+        f"c{at} = Mul (a{at}, b{at}) d{at} = Sin (c{at})"
+        for at in range(40)
+    )
+    proto = parse(f"g (float[64] x) => (d39) {{ {steps} }}", 18, four=f32(3.99), one=f32(1))
+    inputs = {"x": np.linspace(0.1, 0.9, 64, dtype="f4")}
+    report = converter.verify(proto, converter.convert_model(proto), layers=True, samples=1, inputs=inputs)
+    assert (report.first_fault, len(report.layers)) == (None, 160)
+    # Not a pass, for nobody can tell; but no layer is to blame.
+    parted = replace(report, outputs=(replace(report.outputs[0], passed=False),))
+    assert parted.only_adds_up
+    assert (parted.verdict, parted.passed) == ("different", False)
+    assert parted.reason.startswith("outputs differ, but no single layer is wrong")
+    assert parted.to_dict()["only_adds_up"] is True
+    assert not replace(parted, layers=()).only_adds_up  # nobody has looked
+
+
+def test_a_part_of_many_layers_names_a_few() -> None:
+    difference = compare("t", f32(1), f32(2))
+    fault = LayerDifference("layer9", "Add", difference, difference, "node", tuple(f"layer{at}" for at in range(180)))
+    text = Report("oracle", 0, {}, (difference,), (fault,)).to_text()
+    assert "one of layer0, layer1," in text
+    assert "layer7 and 172 more" in text
+    assert "layer8," not in text
+
+
+def test_the_account_never_rounds_up() -> None:
+    account = WeightAccount({"file": 10_000_000, "missing": 1}, ("w",))
+    assert account.to_text().startswith("99.9 % of 10,000,001 values of the IR are accounted for")
+    assert WeightAccount({"file": 3, "conversion": 1}).to_text() == (
+        "100 % of 4 values of the IR are accounted for (3 file, 1 conversion)"
+    )
+    assert WeightAccount({}).to_text() == "100 % of 0 values of the IR are accounted for (none)"
+
+
+def test_sentences_name_a_few_of_many() -> None:
+    changes = tuple(LayerChange(f"l{index}", f"l{index}", "Add", ("it is Add",)) for index in range(5))
+    check = DerivationCheck("different", "the IR is not what its recorded steps give", changes)
+    report = converter.Report("onnxruntime", 0, {}, (), derivation=check)
+    assert report.reason.count("it is Add") == 3
+    assert "and 2 more" in report.reason
+    assert [one.layer for one in check.of_part(["l3", "other"])] == ["l3"]
+    assert check.of_part(["other"]) == changes
+    assert Derivation().steps == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "edit"),
+    [*itertools.product(["table", "k", "b", "W", "R", "g"], [0, 12, 31]), ("b", "halved"), ("b", "scaled")],
+)
+def test_one_bit_is_found_wherever_it_is(name: str, edit: int | str, tmp_path: Path) -> None:
+    """The last row of the table is asked for by no run, and the lowest bits drown in rounding, as a rounded bias does."""
+    path = saved(models.lookup(), tmp_path)
+    model = converter.convert_model(path)
+    good = converter.verify(path, model, samples=1)
+    (layer,) = next(check.layers for check in good.weights if check.name == name)
+    before = array_of(model, layer)
+    if isinstance(edit, int):
+        bit(layer, before.size - 1, edit)(model)
+    else:
+        overwrite(model, layer, before.astype(np.float16).astype(F32) if edit == "halved" else before * F32(1.0001))
+    bad = converter.verify(path, model, samples=1)
+    assert not bad.passed
+    (check,) = (check for check in bad.weights if not check.passed)
+    assert (check.name, check.state) == (name, "changed")
+    if isinstance(edit, int):
+        assert check.layers == (layer,)
+        assert check.reason.startswith("1 of ")
+
+
+def test_codes_are_within_half_a_step(tmp_path: Path) -> None:
+    report = converter.verify(*pair(models.lookup(), tmp_path, {"compress": "int8"}))
+    assert report.passed
+    check = next(check for check in report.weights if check.name == "table")
+    table = models.real(1000, 8, seed=1008)
+    assert check.state == "compressed"
+    assert 0 < check.error <= (table.max(1) - table.min(1)).max() / 255 * 0.51
+
+
+def test_a_name_that_another_program_moved_is_no_fault() -> None:
+    """OpenVINO's importer leaves a convolution its name when it has the scale of a normalization, too."""
+    weights = {"w": models.real(4, 3, 3, 3), "s": f32(0.5, 2, 3, 4), "b": models.real(4), "m": f32(0, 0, 0, 0)}
+    proto = parse("""g (float[1,3,8,8] x) => (y) { [conv] c = Conv (x, w) [norm] n = BatchNormalization (c, s, b, m, v)
+                  [relu] y = Relu (n) }""", 18, **weights, v=f32(1, 1, 1, 1))  # fmt: skip
+    model = without_record(converter.convert_model(proto))
+    conv = next(node for node in model.nodes() if node.op.type == "Convolution")
+    assert not {"c", "n"} & set(conv.outputs[0].names)
+    conv.outputs[0].names = [*conv.outputs[0].names, "c"]
+    report = converter.verify(proto, model, layers=True)
+    assert (report.verdict, [layer.comparison.name for layer in report.layers]) == ("equal", ["n", "y"]), report
+    overwrite(model, [4], lambda array: array[:, ::-1])
+    report = converter.verify(proto, model, layers=True)
+    assert report.verdict == "different"
+    assert report.first_fault is not None
+
+
+def test_a_constant_of_fewer_bits_may_have_the_name_of_the_tensor(tmp_path: Path) -> None:
+    proto = parse(
+        "g (float[4,64] x) => (y) { [exp] e = Exp (w) [product] y = MatMul (x, e) }", 18, w=models.real(64, 16)
+    )
+    path, xml = pair(proto, tmp_path, {"compress_to_fp16": True, "record": False})
+    model = ir_runtime.read_model(xml)
+    convert = next(node for node in model.nodes() if node.op.type == "Convert")
+    convert.inputs[0].names, convert.outputs[0].names = ["e"], []
+    report = converter.verify(path, model, layers=True)
+    assert (report.verdict, [layer.comparison.name for layer in report.layers]) == ("equal", ["y"]), report
+
+
+def test_a_name_stays_only_where_the_value_is_the_same() -> None:
+    """The Expand of a number goes, because Mul broadcasts by itself: no value of the IR has its name any more."""
+    text = "g (float[a,b] x) => (float[a,b] y) { s = Shape (x) wide = Expand (two, s) y = Mul (x, wide) }"
+    ir = converter.convert_model(parse(text, 19, two=F32(2)))
+    assert [node.op.type for node in ir.nodes()] == ["Parameter", "Const", "Multiply", "Result"]
+    assert {name for node in ir.nodes() for output in node.outputs for name in output.names} == {"x", "two", "y"}
+
+
+def test_the_smallest_part_is_written_and_shows_it(deep: Path, tmp_path: Path) -> None:
+    model = converter.convert_model(deep)
+    overwrite(model, "w3", np.eye(16, dtype=np.float32))
+    folder = tmp_path / "fault"
+    report = converter.verify(deep, model, minimise=folder, weights=False)
+    assert "1 layer and 1 ONNX nodes; this part alone shows it" in report.minimised
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "expected.npz", "inputs.npz", "model.bin", "model.onnx", "model.xml",
+    ]  # fmt: skip
+    part = onnx.load(folder / "model.onnx")
+    assert [node.op_type for node in part.graph.node] == ["MatMul"]
+    again = converter.verify(folder / "model.onnx", folder / "model.xml", inputs=folder / "inputs.npz")
+    assert not again.passed
+    with np.load(folder / "inputs.npz") as feeds, np.load(folder / "expected.npz") as expected:
+        weight = onnx.numpy_helper.to_array(part.graph.initializer[0])
+        np.testing.assert_allclose(feeds["t2"] @ weight, expected["p3"], rtol=1e-5, atol=1e-6)

@@ -1,0 +1,298 @@
+"""Preprocessing as options, as a file and in Python; and what else is done with such a model."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import openvino
+import pytest
+from click.testing import CliRunner
+
+import converter
+import ir_runtime
+from converter import Postprocess, Preprocess
+from converter.command_line import main
+from converter.preprocessing.recorded import Recorded
+from tests.converter.preprocessing.pictures import MEAN, SCALE, compiled, model_of_pictures, picture
+
+STEPS = Preprocess(
+    element_type="u8",
+    layout="nhwc",
+    model_layout="nchw",
+    mean=MEAN,
+    scale=SCALE,
+    resize="linear",
+    reverse_channels=True,
+)
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    onnx.save(model_of_pictures(), tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def recorded(path: Path) -> Recorded:
+    return Recorded.of(ir_runtime.read_model(path))
+
+
+COMPLETE = {"element_type": "f32", "layout": "nchw", "model_layout": "nchw"}
+OPTIONS: dict[str, tuple[list[str], Preprocess]] = {
+    "named": (["--mean-values", "image[1,2,3]"], Preprocess(mean=(1, 2, 3), **COMPLETE)),
+    "round": (["--mean_values", "image(1,2,3)"], Preprocess(mean=(1, 2, 3), **COMPLETE)),
+    "in order": (["--mean_values", "[1,2,3]"], Preprocess(mean=(1, 2, 3), **COMPLETE)),
+    "in order, round": (["--mean_values=(1,2,3)"], Preprocess(mean=(1, 2, 3), **COMPLETE)),
+    "one number": (["--scale-values", "image[255]"], Preprocess(scale=255, element_type="f32")),
+    "scale": (["--scale", "2"], Preprocess(scale=2, element_type="f32")),
+    "reversed": (["--reverse_input_channels"], Preprocess(reverse_channels=True, **COMPLETE)),
+    "reversed as mo had it": (["--reverse_input_channels=True"], Preprocess(reverse_channels=True, **COMPLETE)),
+    "layout": (["--layout", "nchw->nhwc"], Preprocess(**{**COMPLETE, "layout": "nhwc"})),
+    "layout in full": (["--layout", "image([n,c,h,w]->[n,h,w,c])"], Preprocess(**{**COMPLETE, "layout": "nhwc"})),
+    "two layouts": (["--source_layout", "nchw", "--target_layout", "image(nhwc)"], Preprocess(**{**COMPLETE, "layout": "nhwc"})),
+    "type": (["--input", "image[u8]"], Preprocess(element_type="u8")),
+    "type and shape": (["--input", "image[2,3,12,16],image[u8]"], Preprocess(element_type="u8")),
+    "resize": (["--resize", "cubic"], Preprocess(resize="cubic", size=(12, 16), **COMPLETE)),
+    "colour": (["--color", "image(nv12->bgr)"], Preprocess(color="nv12", model_color="bgr", element_type="u8", layout="nhwc", model_layout="nchw")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", OPTIONS)
+def test_options_of_mo(row: str, stored: Path) -> None:
+    arguments, wanted = OPTIONS[row]
+    target = stored.with_suffix(".xml")
+    result = run("convert", stored, "-o", target, "--verify", "--json", *arguments)
+    assert result.exit_code == 0, result.output
+    assert recorded(target).inputs == {"image": wanted}
+    openvino.Core().compile_model(str(target), "CPU")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="TOML is read from Python 3.11 on")
+def test_a_file(stored: Path) -> None:
+    file = stored.with_suffix(".toml")
+    file.write_text(
+        '[inputs.image]\nelement_type = "u8"\nlayout = "nhwc"\nmodel_layout = "nchw"\nresize = "linear"\n'
+        'mean = [1, 2, 3]\n[outputs.scores]\nlayout = "nhwc"\nmodel_layout = "nchw"\n'
+    )
+    result = run("convert", stored, "--preprocess", file, "--scale-values", "2", "--verify")
+    assert result.exit_code == 0, result.output
+    found = recorded(stored.with_suffix(".xml"))
+    assert found.inputs["image"].mean == (1, 2, 3)
+    assert found.inputs["image"].scale == (2,)
+    assert found.outputs["scores"].layout == "nhwc"
+    same = converter.convert_model(stored, preprocess=file)
+    assert Recorded.of(same).inputs["image"].mean == (1, 2, 3)
+    shown = run("inspect", stored.with_suffix(".xml"), "--json")
+    assert json.loads(shown.stdout)["preprocessing"]["image"]["resize"] == "linear"
+    assert "preprocessing of image" in run("inspect", stored.with_suffix(".xml")).stdout
+
+
+ERRORS: dict[str, tuple[list[str], str]] = {
+    "number of values": (["--mean-values", "image[1,2]"], "'image': mean has 2 values, but by the layout nchw it has 3"),
+    "unknown input": (["--mean-values", "data[1,2,3]"], "given for 'data', but the model has no such input; its inputs are 'image'"),
+    "too many": (["--mean-values", "[1,2,3],[1,2,3]"], "mean is given for more inputs than the model has: image"),
+    "rank": (["--layout", "nc"], "'image' has 4 dimensions [1,3,12,16], but its layout is nc"),
+    "letters": (["--layout", "nchw->nhwd"], "cannot be brought from the layout nhwd to nchw: the letters differ"),
+    "twice": (["--mean-values", "image[1],image[2]"], "'image' is given mean twice"),
+    "scale twice": (["--scale", "2", "--scale-values", "image[3]"], "'image' is given scale twice"),
+    "no number": (["--mean-values", "image[a]"], "--mean-values must be numbers, but has 'a'"),
+    "brackets": (["--mean-values", "image[1,2"], "has brackets or commas that do not fit"),
+    "zero": (["--scale-values", "0"], "scale divides the input, so that it cannot be 0"),
+    "resize": (["--resize", "area"], "resize must be linear, cubic, nearest, bilinear_pillow or bicubic_pillow, but is 'area'"),
+    "colour": (["--color", "yuv"], "color must be rgb, bgr, nv12 or i420, but is 'yuv'"),
+    "type": (["--input", "image[u9]"], "element_type must be a type such as u8 or f32, but is 'u9'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ERRORS)
+def test_errors_say_what_was_required(row: str, stored: Path) -> None:
+    arguments, message = ERRORS[row]
+    result = run("convert", stored, *arguments)
+    assert result.exit_code == 1, result.output
+    assert message in result.stderr
+    assert not stored.with_suffix(".xml").exists()
+
+
+def of_integers() -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> m (int64[2] x) => (int64[2] y) { y = Neg(x) }'
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"size": 8}, "size is of no use without resize"),
+        ({"crop": (8, 8), "resize": "linear"}, "crop needs size, to which images are resized before"),
+        ({"crop": 8, "resize": "linear", "size": 8}, "crop must be the height and the width that images get, but is 8"),
+        (
+            {"size": (8, 0), "resize": "linear"},
+            r"size must be the height and the width that images get, but is \(8, 0\)",
+        ),
+        ({"crop": (8, 9), "resize": "linear", "size": 8}, r"crop takes the middle .* is \[8, 9\], and size is 8"),
+        ({"size": 12, "resize": "linear"}, "size is that of the shorter side alone: say with crop"),
+        ({"size": 16, "crop": (12, 15), "resize": "linear"}, r"height and width 12, 16, but crop is \[12, 15\]"),
+    ],
+)
+def test_sizes_that_do_not_fit(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(converter.ConversionError, match=message):
+        converter.convert_model(model_of_pictures(), preprocess={"image": Preprocess(model_layout="nchw", **fields)})
+
+
+@pytest.mark.parametrize("resize", ["linear", "bicubic_pillow"])
+@pytest.mark.parametrize("shape", [(31, 23), (29, 53)])
+def test_the_middle_of_images_by_their_shorter_side(resize: str, shape: tuple[int, int], tmp_path: Path) -> None:
+    """The record is read back from the file, and each engine computes the steps of the reference."""
+    steps = Preprocess(element_type="u8", layout="nhwc", model_layout="nchw", resize=resize, size=17, crop=(12, 16))
+    model = model_of_pictures()
+    converter.save_model(converter.convert_model(model, preprocess={"image": steps}), tmp_path / "m.xml")
+    assert recorded(tmp_path / "m.xml").inputs["image"] == steps
+    image = picture(1, *shape, 3)
+    for engine in ("numpy", "openvino"):
+        report = converter.verify(model, tmp_path / "m.xml", inputs={"image": image}, engine=engine)
+        assert report.passed, report.verdict
+
+
+def test_errors_in_python() -> None:
+    model = model_of_pictures()
+    for wrong, message in [
+        ({"picture": STEPS}, "the model has no input 'picture'"),
+        ({"image": "u8"}, "preprocess must map names to Preprocess"),
+        (7, "preprocess must map names of inputs"),
+    ]:
+        with pytest.raises(converter.ConversionError, match=message):
+            converter.convert_model(model, preprocess=wrong)  # type: ignore[arg-type]
+    with pytest.raises(converter.ConversionError, match="the model has no output 'probabilities'"):
+        converter.convert_model(model, postprocess={"probabilities": Postprocess(element_type="f16")})
+    with pytest.raises(converter.ConversionError, match="needs the model's height and width, but one is dynamic"):
+        converter.convert_model(model_of_pictures((1, 3, "h", "w")), preprocess={"image": STEPS})
+    with pytest.raises(converter.ConversionError, match="mean, scale and resize need a model that takes floats"):
+        converter.convert_model(of_integers(), preprocess={"x": Preprocess(mean=1)})
+    with pytest.raises(converter.ConversionError, match="preprocessing is for models without caches"):
+        converter.convert_model(model, preprocess={"image": STEPS}, stateful=True)
+    once = converter.convert_model(model, preprocess={"image": STEPS})
+    with pytest.raises(converter.ConversionError, match="'image' has preprocessing already"):
+        converter.convert_model(once, preprocess={"image": Preprocess(mean=1)})
+
+
+@pytest.mark.parametrize("compress", ["int8", "fp16"])
+def test_compressed(compress: str, stored: Path) -> None:
+    """Mean and scale stay float32."""
+    option = ["--compress-to-fp16"] if compress == "fp16" else ["--compress", "int8"]
+    values = ["--mean-values", "image[123.675,116.28,103.53]", "--reverse-input-channels", "--layout", "nchw->nhwc"]
+    result = run("convert", stored, *option, *values, "--verify")
+    assert result.exit_code == 0, result.output
+    constants = [node.op.data for node in ir_runtime.read_model(stored.with_suffix(".xml")).nodes() if node.op.data]
+    assert any(np.array_equal(data.array().reshape(-1), np.float32(MEAN[::-1])) for data in constants)
+    assert run("verify", stored, stored.with_suffix(".xml"), "--layers").exit_code == 0
+
+
+@pytest.mark.parametrize("target", ["cpu", "cpu@2023.3", "any"])
+@pytest.mark.parametrize("fuse", [True, False])
+def test_an_older_release_and_an_ir_as_source(target: str, fuse: bool, stored: Path, tmp_path: Path) -> None:
+    model = converter.convert_model(stored, preprocess={"image": STEPS}, target=target, fuse=fuse)
+    converter.save_model(model, tmp_path / "first.xml")
+    again = converter.convert_model(tmp_path / "first.xml", input={"image": [1, 30, 40, 3]}, target=target)
+    converter.save_model(again, tmp_path / "second.xml")
+    for name in ("first", "second"):
+        report = converter.verify(stored, tmp_path / f"{name}.xml", layers=True, engine="openvino")
+        assert report.passed, report.verdict
+        assert not report.layers_problem
+    assert converter.verify(tmp_path / "first.xml", tmp_path / "second.xml").passed
+
+
+def test_where_preprocessing_ends(tmp_path: Path) -> None:
+    """Layers and weights are compared behind it; where that place is hidden, the report tells that they are not."""
+    model = model_of_pictures(first="Sub")
+    steps = Preprocess(mean=MEAN, scale=SCALE, reverse_channels=True, model_layout="nchw")
+    converter.save_model(converter.convert_model(model, preprocess={"image": steps}), tmp_path / "first.xml")
+    again = converter.convert_model(tmp_path / "first.xml")
+    converter.save_model(again, tmp_path / "second.xml")
+    report = converter.verify(model, tmp_path / "second.xml", layers=True)
+    assert report.passed, report.verdict
+    assert not report.layers_problem
+    assert report.weights
+    for node in again.nodes():
+        node.name = f"{node.name}/renamed"
+    report = converter.verify(model, again, layers=True)
+    assert report.passed, report.verdict
+    assert "hides where its preprocessing ends" in report.layers_problem
+    assert any("weights were not compared" in note for note in report.notes)
+
+
+def test_other_batches_and_sizes(stored: Path, tmp_path: Path) -> None:
+    """Other dimensions, here and by OpenVINO's ``set_batch``, which needs the layout."""
+    steps = {"image": STEPS}
+    converter.save_model(converter.convert_model(stored, preprocess=steps), tmp_path / "m.xml")
+    read = openvino.Core().read_model(str(tmp_path / "m.xml"))
+    openvino.set_batch(read, 2)
+    given = picture(2, 20, 30, 3)
+    wanted = openvino.compile_model(read, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([given])["scores"]
+    model = ir_runtime.read_model(tmp_path / "m.xml")
+    model.reshape({"image": [2, 20, 30, 3]})
+    np.testing.assert_allclose(ir_runtime.compile_model(model)([given])["scores"], wanted, rtol=1e-4, atol=1e-4)
+    one = converter.convert_model(stored, preprocess=steps, batch=2)
+    np.testing.assert_allclose(ir_runtime.compile_model(one)([given])["scores"], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_dynamic_dimensions() -> None:
+    model = model_of_pictures(("n", 3, "h", "w"))
+    plain = Preprocess(element_type="u8", layout="nhwc", model_layout="nchw", mean=MEAN)
+    assert converter.verify(model, converter.convert_model(model, preprocess={"image": plain})).passed
+    sized = Preprocess(element_type="u8", layout="nhwc", model_layout="nchw", resize="nearest", size=(9, 11))
+    assert converter.verify(model, converter.convert_model(model, preprocess={"image": sized})).passed
+
+
+def two_inputs() -> onnx.ModelProto:
+    return onnx.parser.parse_model(
+        """<ir_version: 9, opset_import: ["" : 17]>
+        two (float[1,3,4,5] left, float[1,3,4,5] right) => (float[1,3,4,5] sum, float[1,3,4,5] left_again)
+        { sum = Add(left, right)  left_again = Identity(left) }"""
+    )
+
+
+def test_two_inputs_and_an_input_that_is_returned() -> None:
+    model = two_inputs()
+    steps = {
+        "left": Preprocess(mean=MEAN, reverse_channels=True, model_layout="nchw"),
+        "right": Preprocess(element_type="u8", layout="nhwc", model_layout="nchw", scale=255),
+    }
+    made = converter.convert_model(model, preprocess=steps, postprocess={"sum": Postprocess(element_type="f16")})
+    report = converter.verify(model, made, layers=True)
+    assert report.passed, report.verdict
+    left, right = picture(1, 3, 4, 5, kind="f32"), picture(1, 4, 5, 3)
+    found = ir_runtime.compile_model(made)({"left": left, "right": right})
+    wanted = left[:, ::-1] - np.float32(MEAN).reshape(1, 3, 1, 1)
+    np.testing.assert_allclose(found["left_again"], wanted, rtol=1e-6)
+    np.testing.assert_allclose(found["sum"], wanted + right.transpose(0, 3, 1, 2) / 255, rtol=2e-3, atol=0.2)
+
+
+def test_exported_and_converted_again(stored: Path, tmp_path: Path) -> None:
+    """The ONNX model does the steps itself, and ``verify`` does not do them a second time."""
+    steps = Preprocess(element_type="u8", layout="nhwc", model_layout="nchw", mean=MEAN, scale=SCALE)
+    behind = {"scores": Postprocess(layout="nhwc", model_layout="nchw")}
+    converter.save_model(
+        converter.convert_model(stored, preprocess={"image": steps}, postprocess=behind), tmp_path / "m.xml"
+    )
+    result = run("export", tmp_path / "m.xml", "-o", tmp_path / "back.onnx", "--verify")
+    assert result.exit_code == 0, result.output
+    again = converter.convert_model(tmp_path / "back.onnx")
+    assert converter.verify(tmp_path / "back.onnx", again).passed
+    assert converter.verify(stored, again).passed
+    assert run("roundtrip", tmp_path / "back.onnx").exit_code == 0
+
+
+def test_openvino_writes_the_record_again(stored: Path, tmp_path: Path) -> None:
+    converter.save_model(converter.convert_model(stored, preprocess={"image": STEPS}), tmp_path / "m.xml")
+    openvino.save_model(openvino.Core().read_model(str(tmp_path / "m.xml")), tmp_path / "t.xml", compress_to_fp16=False)
+    assert recorded(tmp_path / "t.xml").inputs == recorded(tmp_path / "m.xml").inputs
+    assert converter.verify(stored, tmp_path / "t.xml").passed
+    assert compiled(tmp_path / "t.xml").input("image").get_element_type() == openvino.Type.u8

@@ -1,0 +1,379 @@
+"""The graph of a page in a real browser: what it opens on, blocks, the choice of layers and tensors, search, keys; tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import converter
+from converter import conversion
+from converter.report.conversions import write_conversion
+from converter.report.markup import Table
+from converter.report.page import Page
+from tests.converter.equivalence.edits import overwrite
+from tests.converter.equivalence.models import saved
+from tests.converter.report.browser import data_of, needs_browser, observed
+from tests.optimization.models import parse
+
+pytestmark = needs_browser
+
+DESKTOP = ("--window-size=1400,1000",)
+DARK = (*DESKTOP, "--blink-settings=preferredColorScheme=0", "--force-dark-mode")
+PHONE = ("--window-size=500,900",)
+
+
+def encoder(path: Path, count: int, inside: int = 6) -> Path:
+    """A model of ``count`` equal blocks ``/encoder/layer.N/``, each of ``inside`` layers."""
+    random = np.random.default_rng(0)
+    nodes, weights, last = [], [], "x"
+    for name in (f"/encoder/layer.{block}/mlp/{at}" for block in range(count) for at in range(0, inside, 2)):
+        weights.append(numpy_helper.from_array(random.normal(size=(8, 8)).astype(np.float32), f"{name}/w"))
+        nodes.append(helper.make_node("MatMul", [last, f"{name}/w"], [f"{name}/product"], f"{name}/MatMul"))
+        nodes.append(helper.make_node("Tanh", [f"{name}/product"], [f"{name}/tanh"], f"{name}/Tanh"))
+        last = f"{name}/tanh"
+    model = parse("g (float[n,8] x) => (float[n,8] y) { [last] y = Relu (x) }")
+    model.graph.node[0].input[0] = last
+    model.graph.node.extend(nodes)
+    model.graph.initializer.extend(weights)
+    onnx.save(model, path)
+    return path
+
+
+def page_of(path: Path) -> Path:
+    """The page of a conversion."""
+    model = converter.convert_model(path)
+    xml = path.with_suffix(".xml")
+    converter.save_model(model, xml)
+    write_conversion(model, path.name, "cpu", {}, {}, path.with_suffix(".html"), xml)
+    return path.with_suffix(".html")
+
+
+CHOICES = """
+    await later(() => { observed.first = title(); });
+    const canvas = document.getElementById("canvas"), list = document.getElementById("layers");
+    await later(() => { press(list, "Home"); observed.home = title(); });
+    await later(() => { press(list, "ArrowDown"); observed.down = title(); });
+    await later(() => {
+      press(list, "End");
+      observed.end = title();
+      clickAt(canvas, canvas.clientWidth / 2, canvas.clientHeight / 2);
+      observed.clicked = title();
+    });
+    await later(() => {
+      press(document.body, "/");
+      observed.focus = document.activeElement.id;
+      const search = document.getElementById("search");
+      type(search, "wrong");
+      observed.count = document.getElementById("count").textContent;
+      press(search, "Enter");
+      observed.found = title();
+      observed.details = details();
+      observed.bars = document.querySelectorAll("#details svg rect").length;
+    });
+    await later(() => { press(canvas, "ArrowUp"); observed.up = title(); });
+    await later(() => { press(canvas, "ArrowDown"); observed.back = title(); });
+    await later(() => { for (const key of ["+", "-", "0", "Enter"]) press(canvas, key); });
+    await later(() => {
+      document.querySelector(".go").click();
+      observed.gone = title();
+      observed.overflow = document.documentElement.scrollWidth - document.documentElement.clientWidth;
+      observed.dots = document.querySelectorAll("#depth .dot").length;
+    });
+"""
+
+
+@pytest.mark.parametrize("flags", [DESKTOP, DARK, PHONE], ids=["light", "dark", "phone"])
+def test_what_is_wrong_is_chosen_and_keys_and_clicks_choose_others(
+    faulty: Path, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    found = observed(faulty, CHOICES, tmp_path, *flags)
+    assert found["first"] == found["gone"] == "product5"
+    names = [entry["n"] for entry in data_of(faulty)["layers"]]
+    assert (found["home"], found["down"], found["end"]) == (names[0], names[1], names[-1])
+    assert found["clicked"] == names[-1]
+    assert found["focus"] == "search"
+    assert (found["count"], found["found"]) == ("1 layer", "product5")
+    assert (found["up"], found["back"]) == ("tanh4", "product5")
+    assert "from right inputs" in found["details"]
+    assert "verdict" in found["details"]
+    assert found["bars"] == 60 + 30  # the tensor on both sides, and the weight
+    assert found["dots"] == sum("e" in entry for entry in data_of(faulty)["layers"])
+    assert found["overflow"] <= 0
+
+
+def test_blocks_open_and_close_by_clicks(tmp_path: Path) -> None:
+    page = page_of(encoder(tmp_path / "m.onnx", 12))
+    script = """
+    const stack = blocks.find((block) => block.repeats);
+    await later(() => {
+      observed.title = stack.title; observed.open = stack.open; observed.boxes = boxes.length;
+      clickOn(stack);
+    });
+    await later(() => {
+      observed.opened = [stack.open, boxes.length, title()];
+      clickOn(stack.parts[3]);
+      observed.inner = boxes.length;
+    });
+    await later(() => { clickOn(stack); observed.closed = [stack.open, boxes.length]; });
+    await later(() => { document.getElementById("open").click(); observed.all = boxes.length; });
+    await later(() => {
+      document.getElementById("close").click();
+      choose(leaves.find((leaf) => layers[leaf.at].n.includes("layer.7/mlp/2/Tanh")), true);
+      observed.revealed = [title(), stack.open, seenAs(chosen.at) === chosen];
+    });
+    await later(() => { press(canvas, "Enter"); observed.enter = chosen.block && !chosen.open; });
+    """
+    found = observed(page, script, tmp_path, *DESKTOP)
+    assert found["title"] == "encoder layer \N{MULTIPLICATION SIGN} 12"
+    assert (found["open"], found["boxes"]) == (False, 4)  # the input, the stack, the last layer, the output
+    assert found["opened"] == [True, 15, found["title"]]
+    assert found["inner"] == 15 - 1 + 6
+    assert found["closed"] == [False, 4]
+    assert found["all"] == 3 + 12 * 6
+    assert found["revealed"] == ["/encoder/layer.7/mlp/2/Tanh", True, True]
+    assert found["enter"]
+
+
+def test_a_tensor_shows_its_values(faulty: Path, tmp_path: Path) -> None:
+    script = """
+    await later(() => { choose(leaves.find((leaf) => layers[leaf.at].n === "tanh0"), true); });
+    await later(() => {
+      draw();
+      const label = labels.find((one) => layers[one.layer].n === "tanh0");
+      clickAt(canvas, (label.left + label.right) / 2, (label.top + label.bottom) / 2 + 2);
+      observed.tensor = title(); observed.details = details();
+      observed.bars = document.querySelectorAll("#details svg rect").length;
+    });
+    """
+    found = observed(faulty, script, tmp_path, *DESKTOP)
+    tensor = next(entry["names"][0][0] for entry in data_of(faulty)["layers"] if entry["n"] == "tanh0")
+    assert found["tensor"] == tensor
+    assert "made by" in found["details"]
+    assert found["bars"] == 60
+
+
+def test_constants_show_their_values_in_the_page_of_a_conversion(tmp_path: Path) -> None:
+    page = page_of(encoder(tmp_path / "m.onnx", 2))
+    script = """
+    await later(() => {
+      choose(leaves.find((leaf) => layers[leaf.at].t === "MatMul"), true);
+      observed.bars = document.querySelectorAll("#details svg rect").length; observed.details = details();
+    });
+    """
+    found = observed(page, script, tmp_path, *DESKTOP)
+    assert found["bars"] == 30
+    assert "/encoder/layer.0/mlp/0/w" in found["details"]
+    assert "verdict" not in found["details"]
+
+
+def test_a_selected_layer_keeps_the_colour_of_its_verdict(faulty: Path, tmp_path: Path) -> None:
+    script = """
+    await later(() => {
+      draw();
+      const ratio = window.devicePixelRatio || 1, pixel = (x, y) =>
+        [...context.getImageData(Math.round(x * ratio), Math.round(y * ratio), 1, 1).data].slice(0, 3);
+      const x = (chosen.x - WIDTH / 2) * view.scale + view.x, y = (chosen.y + HEIGHT / 2) * view.scale + view.y;
+      const rgb = (name) => { context.fillStyle = colours[name]; context.fillRect(0, 0, 1, 1); return pixel(0, 0); };
+      observed.edge = pixel(x + 3 * view.scale, y); observed.ring = pixel(x - 5, y);
+      observed.bad = rgb("bad"); observed.focus = rgb("focus");
+    });
+    """
+    found = observed(faulty, script, tmp_path, *DESKTOP)
+    assert found["edge"] == found["bad"]
+    assert found["ring"] == found["focus"]
+
+
+def test_texts_have_at_least_eleven_pixels_and_stay_in_their_boxes(tmp_path: Path) -> None:
+    page = page_of(encoder(tmp_path / "m.onnx", 12))
+    script = """
+    await later(() => {
+      document.getElementById("open").click();
+      observed.written = [];
+      const original = context.fillText.bind(context);
+      context.fillText = (text, x, y) => {
+        observed.written.push([parseFloat(context.font.match(/([\\d.]+)px/)[1]), context.measureText(text).width, x]);
+        original(text, x, y);
+      };
+      labels = [];
+      for (const scale of [0.2, 0.4, 0.7, 1, 2]) {
+        view.scale = scale;
+        for (const box of boxes) drawBox(box);
+        for (const [, width, x] of observed.written.splice(0)) {
+          const inside = boxes.some((box) => {
+            const left = (box.x - WIDTH / 2) * view.scale + view.x;
+            return x >= left && x + width <= left + WIDTH * view.scale;
+          });
+          if (!inside) observed.outside = [scale, width, x];
+        }
+      }
+      observed.sizes = [];
+      context.fillText = (text, x, y) => observed.sizes.push(parseFloat(context.font.match(/([\\d.]+)px/)[1]));
+      for (const scale of [0.2, 0.4, 0.7, 1, 2]) { view.scale = scale; draw(); }
+      observed.least = Math.min(...observed.sizes);
+      observed.count = observed.sizes.length;
+    });
+    """
+    found = observed(page, script, tmp_path, *DESKTOP)
+    assert "outside" not in found
+    assert found["least"] >= 11
+    assert found["count"] > 20
+
+
+def test_thousands_of_layers_are_drawn_at_once(tmp_path: Path) -> None:
+    page = page_of(encoder(tmp_path / "m.onnx", 60, 100))
+    script = """
+    let start = performance.now();
+    document.getElementById("open").click();
+    observed.layout = performance.now() - start;
+    observed.boxes = boxes.length;
+    start = performance.now();
+    for (let turn = 0; turn < 20; turn++) { view.y -= 40; draw(); }
+    observed.frame = (performance.now() - start) / 20;
+    fit();
+    start = performance.now();
+    for (let turn = 0; turn < 5; turn++) draw();
+    observed.whole = (performance.now() - start) / 5;
+    """
+    found = observed(page, script, tmp_path, *DESKTOP, timed=True)
+    assert found["boxes"] > 6000
+    assert 0 < found["layout"] < 3000, found
+    assert 0 < found["frame"] < 100, found
+    assert 0 < found["whole"] < 500, found
+
+
+SEARCHES = """
+    const found_by = (text) => { type(search, text); return [...list.querySelectorAll("li")].map((item) => layers[Number(item.id.slice(5))].n); };
+    for (const text of %s) observed[text] = found_by(text);
+"""
+
+
+def test_the_search_finds_verdicts_types_weights_and_words_together(deep: Path, tmp_path: Path) -> None:
+    model = converter.convert_model(deep)
+    overwrite(model, "w3", np.eye(16, dtype=np.float32))
+    wrong = np.zeros((16, 4), np.float32)
+    wrong[0, 0] = np.float32(1e-30)
+    overwrite(model, "zeros", wrong)
+    converter.verify(deep, model, report=tmp_path / "page.html")
+    asked = ["wrong", "changed", "parameter", "w7", "tanh 11", "drifted", "nothing of that"]
+    found = observed(tmp_path / "page.html", SEARCHES % asked, tmp_path, *DESKTOP)
+    # A tensor of nothing but tiny values is compared by its own size.
+    assert found["wrong"] == ["product3", "head"]
+    assert found["changed"] == ["product3", "head"]
+    assert found["parameter"] == ["x"]
+    assert found["w7"] == ["product7"]
+    assert found["tanh 11"][0] == "tanh11"
+    assert "tanh9" in found["drifted"]
+    assert "product3" not in found["drifted"]
+    assert found["nothing of that"] == []
+
+
+def test_a_fused_layer_is_found_by_the_pass_that_made_it_and_what_it_replaced(tmp_path: Path) -> None:
+    saved(parse("g (float[2] x) => (float[2] y) { [gate] s = Sigmoid (x) [product] y = Mul (x, s) }"), tmp_path)
+    made = conversion.convert(tmp_path / "m.onnx")
+    xml, page = tmp_path / "m.xml", tmp_path / "page.html"
+    converter.save_model(made.model, xml)
+    write_conversion(made.model, "m", "cpu", made.passes, made.rules, page, xml, made.trace)
+    more = """
+    document.querySelector(".fusions .go").click();
+    observed.chosen = title();
+    observed.drawn = [...document.querySelectorAll("#details .before span")].map((box) => box.textContent);
+    """
+    found = observed(page, SEARCHES % ["swishes", "gate"] + more, tmp_path, *DESKTOP)
+    assert (found["chosen"], found["drawn"]) == ("product", ["gate", "product", "Swish"])
+    assert found["swishes"] == found["gate"] == ["product"]
+
+
+def test_wide_rows_are_wrapped_and_no_boxes_overlap(tmp_path: Path) -> None:
+    names = [f"past{at}" for at in range(40)]
+    inputs = ", ".join(f"float[2] {name}" for name in names)
+    saved(parse(f"g ({inputs}) => (y) {{ [all] y = Concat <axis = 0> ({', '.join(names)}) }}"), tmp_path)
+    script = """
+    document.getElementById("open").click();
+    const lines = new Map();
+    for (const box of boxes) lines.set(box.y, (lines.get(box.y) || 0) + 1);
+    observed.most = Math.max(...lines.values());
+    observed.boxes = boxes.length;
+    observed.overlaps = boxes.filter((one) => boxes.some((other) => one !== other &&
+      Math.abs(one.x - other.x) < WIDTH && Math.abs(one.y - other.y) < HEIGHT)).length;
+    """
+    found = observed(page_of(tmp_path / "m.onnx"), script, tmp_path, *DESKTOP)
+    assert found["boxes"] == 42
+    assert found["most"] <= 8
+    assert found["overlaps"] == 0
+
+
+def test_the_minimap_moves_the_view(tmp_path: Path) -> None:
+    page = page_of(encoder(tmp_path / "m.onnx", 12))
+    script = """
+    await later(() => { document.getElementById("open").click(); draw(); });
+    await later(() => {
+      observed.hidden = minimap.hidden;
+      const box = minimap.getBoundingClientRect();
+      const at = { clientX: box.left + 75, clientY: box.top + 145, buttons: 1, bubbles: true };
+      minimap.dispatchEvent(new PointerEvent("pointerdown", at));
+      const y = (canvas.clientHeight / 2 - view.y) / view.scale;
+      observed.depth = y / drawing.height;
+    });
+    """
+    found = observed(page, script, tmp_path, *DESKTOP)
+    assert found["hidden"] is False
+    assert 0.9 < found["depth"] <= 1
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    rows = [
+        (f"/net/layer.{place}/MatMul", kind, size)
+        for place, (kind, size) in enumerate(zip("ABCABCAB", ["7", "-", "1,000", "20", "3", "inf", "5", "400"]))
+    ]
+    table = Table("Sizes", ("layer", "kind", "bytes"), rows, is_open=True)
+    Page("sizes", "PASSED", "good", "All is well.", [], [table]).write(tmp_path / "page.html")
+    return tmp_path / "page.html"
+
+
+def test_a_click_on_a_heading_sorts_and_words_filter(page: Path, tmp_path: Path) -> None:
+    script = """
+    const cells = (column) => [...document.querySelectorAll("tbody tr")].filter((row) => !row.hidden).map((row) => row.cells[column].textContent);
+    const heads = document.querySelectorAll("thead button");
+    heads[2].click(); observed.most = cells(2);
+    observed.order = heads[2].parentElement.getAttribute("aria-sort");
+    heads[2].click(); observed.least = cells(2);
+    heads[1].click(); observed.kinds = cells(1).join("");
+    type(document.querySelector(".filter input"), "layer.3");
+    observed.found = cells(0); observed.count = document.querySelector(".filter span").textContent;
+    type(document.querySelector(".filter input"), "");
+    observed.all = cells(0).length;
+    """
+    found = observed(page, script, tmp_path, *DESKTOP)
+    assert found["most"] == ["inf", "1,000", "400", "20", "7", "5", "3", "-"]
+    assert found["least"] == ["3", "5", "7", "20", "400", "1,000", "inf", "-"]
+    assert found["order"] == "descending"
+    assert found["kinds"] == "AAABBBCC"
+    assert (found["found"], found["count"]) == (["/net/layer.3/MatMul"], "1 of 8 shown")
+    assert found["all"] == 8
+
+
+def test_nothing_lies_beside_the_screen_of_a_telephone(faulty: Path, tmp_path: Path) -> None:
+    script = """
+    await later(() => {
+      for (const table of document.querySelectorAll("details")) table.open = true;
+      const width = document.documentElement.clientWidth;
+      observed.width = width;
+      observed.scroll = document.documentElement.scrollWidth;
+      observed.beside = [...document.querySelectorAll("main *")].filter((one) => {
+        const box = one.getBoundingClientRect();
+        return box.width > 0 && (box.right > width + 1 || box.left < -1);
+      }).map((one) => `${one.tagName} ${one.className} ${one.textContent.slice(0, 40)}`);
+      observed.clipped = [...document.querySelectorAll("td, dd, li, h1, h2, h3, h4")].filter((one) =>
+        one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0).map((one) => `${one.tagName} ${one.textContent.slice(0, 40)}`);
+    });
+    """
+    found = observed(faulty, script, tmp_path, *DESKTOP, width=390)
+    assert 370 <= found["width"] <= 390  # a scroll bar may be beside the page
+    assert found["scroll"] <= found["width"]
+    assert found["beside"] == []
+    assert found["clipped"] == []
