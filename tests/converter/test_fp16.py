@@ -15,9 +15,8 @@ from converter.compression.half_precision import misfits, to_half
 from converter.conversion import compressed
 from converter.derivation import without_record
 from ir_runtime import Model
+from tests.commands import onnx2ir
 from tests.engines import core, node_model, run_numpy, run_onnxruntime, run_openvino
-
-from .test_cli import onnx2ir
 
 
 def constants(model: Model) -> dict[str, str]:
@@ -79,9 +78,9 @@ def test_numbers_that_decide_shapes_stay() -> None:
 def test_the_command_line_counts_constants_that_stay_float32(tmp_path: Path) -> None:
     weights = np.array([1, 1e30, 2], np.float32)
     onnx.save(node_model("Add", {"x": np.ones(3, np.float32)}, opset=17, constants={"w": weights}), tmp_path / "m.onnx")
-    done = onnx2ir("convert", tmp_path / "m.onnx", "--compress-to-fp16")
-    assert done.returncode == 0
-    assert "0 constants are float16, but not 1 that have values beyond 65504" in done.stderr
+    code, _, messages = onnx2ir("convert", str(tmp_path / "m.onnx"), "--compress-to-fp16")
+    assert code == 0
+    assert "0 constants are float16, but not 1 that have values beyond 65504" in messages
 
 
 def test_verification_allows_for_what_rounded_weights_cost(tmp_path: Path) -> None:

@@ -71,42 +71,6 @@ def test_a_failed_model_is_exit_code_1(zoo: Path) -> None:
     assert "FAILED" in Path("r.html").read_text()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["zoo"], "--output-dir"),
-        (["-o", "ir"], "DIR|LIST|GLOB"),
-        (["nowhere", "-o", "ir"], "no file, folder or pattern"),
-        (["zoo", "-o", "ir", "--time-limit", "soon"], "is not a time such as"),
-        (["zoo", "-o", "ir", "--memory-limit", "4 parsecs"], "is not a size such as"),
-        (["zoo", "-o", "ir", "--memory-limit", "0"], "is not a size such as"),
-        (["zoo", "-o", "ir", "--jobs", "0"], "--jobs"),
-        (["zoo", "-o", "ir", "--input", "x[["], "--input"),
-        (["zoo", "-o", "ir", "--target", "gpu"], "gpu"),
-        (["zoo", "-o", "ir", "--group-size", "64"], "--compress"),
-    ],
-)
-def test_wrong_usage(arguments: list[str], message: str, zoo: Path) -> None:
-    code, printed, messages = onnx2ir("batch", *arguments)
-    assert code == 2, messages
-    assert message in messages
-    assert printed == ""
-    assert not Path("ir").exists()
-
-
-def test_a_page_that_cannot_be_written_is_told_before_the_work(zoo: Path) -> None:
-    Path("file").write_text("no folder")
-    assert onnx2ir("batch", "zoo", "-o", "ir", "--report", "file/r.html")[0] == 1
-    assert onnx2ir("batch", "zoo", "-o", "ir", "--json", "file/r.jsonl")[0] == 1
-    assert not Path("ir").exists()
-
-
-def test_folders_of_pages_are_created(zoo: Path) -> None:
-    onnx2ir("batch", "zoo", "-o", "ir", "--report", "new/folder/r.html", "--json", "other/r.jsonl")
-    assert Path("new/folder/r.html").stat().st_size > 0
-    assert Path("other/r.jsonl").stat().st_size > 0
-
-
 @pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("1.5s", 1.5), ("2m", 120), ("2 h", 7200)])
 def test_times(text: str, seconds: float) -> None:
     from converter.command_line.batch import _seconds

@@ -18,7 +18,7 @@ from converter.batch.rows import CONVERTED, REFUSED, VERIFIED, Row
 from converter.report.annotations import notes_of, summary
 from tests.converter.batch.models import dense, extension, onnx2ir, wrong
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 (HOOK,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
 BIN = Path(sys.executable).parent
@@ -157,20 +157,6 @@ def test_differences_are_annotated(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )
     assert code == 1
     assert "::error file=w.onnx,title=onnx2ir::differs: " in printed
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--check", "-o", "ir"], "--check keeps no IR"),
-        (["--check", "--annotate", "github", "--json", "-"], "give --json a FILE"),
-        (["--check", "--annotate", "gitlab"], "gitlab"),
-    ],
-)
-def test_wrong_usage(arguments: list[str], message: str, repository: Path) -> None:
-    code, printed, messages = onnx2ir("batch", "models", *arguments)
-    assert (code, printed) == (2, "")
-    assert message in messages
 
 
 def test_a_check_leaves_nothing(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

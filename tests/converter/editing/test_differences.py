@@ -19,7 +19,7 @@ from tests.converter.editing.models import W, branches, classifier
 from tests.optimization.models import parse
 from tests.peak_memory import PEAK
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from converter.equivalence.report import DerivationCheck, LayerDifference, Repor
 from ir_runtime.execution.wide_floats import in_float64
 from ir_runtime.graph.model_difference import LayerChange
 from tests.commands import onnx2ir
-from tests.converter.command_line.schema import check
+from tests.converter.command_line.files import check
 from tests.converter.equivalence import models
 from tests.converter.equivalence.edits import array_of, bit, overwrite, scaled
 from tests.converter.equivalence.models import WIDTH, f32, pair, saved

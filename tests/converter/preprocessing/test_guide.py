@@ -14,7 +14,7 @@ import converter
 from converter.preprocessing.recorded import Recorded
 from tests.converter.preprocessing.pictures import model_of_pictures
 
-PAGE = (Path(__file__).parents[2] / "docs" / "preprocessing.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "preprocessing.md").read_text()
 
 
 def block(language: str) -> str:
