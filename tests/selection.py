@@ -8,7 +8,7 @@ has.
 Processor time bounds what a test may take: :data:`SHARE` of the time of all of its rows, but at least :data:`LEAST` and
 at most :data:`MOST` seconds. Rows with the most values that have not occurred come first, so that a bound leaves out
 the fewest values. Tests with rows of more than :data:`LONG` seconds run with ``--full`` alone, and so do those whose
-first row makes what the others share in more than :data:`MOST`. ``tests/row_seconds.json`` has the time of a row where
+first row makes what the others share in more than twice that. ``tests/row_seconds.json`` has the time of a row where
 it differs much from :data:`USUAL`, and what the first one takes beside that; ``pytest --full --measure`` renews it.
 """
 
@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-LEAST, SHARE, MOST = 0.4, 0.06, 6.0
+LEAST, SHARE, MOST = 0.25, 0.04, 4.0
 """Minimum seconds of a test, share of the time of all of its rows, maximum seconds."""
-LONG = 2.0
+LONG = 1.0
 """Seconds of a row above which a test runs with ``--full`` alone."""
 USUAL = (0.04, 0.0)
 """Seconds of a row, and of the first one beside that, of a test that ``row_seconds.json`` does not have."""
@@ -49,13 +49,13 @@ _WORDS = re.compile(r"[^\W_]+")
 def choose(rows: Sequence[pytest.Item], seconds: tuple[float, float]) -> list[pytest.Item]:
     """Return the rows of one test that run without ``--full``; ``seconds`` is as :data:`USUAL`."""
     each, first = seconds
-    if each > LONG or first > MOST:
+    if each > LONG or first > 2 * LONG:
         return []
     if len(rows) == 1:
         return list(rows)
     each += OVERHEAD
-    budget = min(MOST, max(LEAST, SHARE * (first + each * len(rows))))
-    limit = len(rows) if rows[0].get_closest_marker("every_value") else max(1, int((budget - first) / each))
+    budget = min(MOST, max(LEAST, SHARE * each * len(rows)))
+    limit = len(rows) if rows[0].get_closest_marker("every_value") else max(1, int(budget / each))
     return [rows[index] for index in cover([set(values_of(row)) for row in rows], [row.nodeid for row in rows], limit)]
 
 
