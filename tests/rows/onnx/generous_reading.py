@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.engines import run_onnxruntime
 from tests.rows.row import const, each, graphs, rows
 
 
@@ -34,7 +35,153 @@ def reduced(x: np.ndarray, i: np.ndarray, u: np.ndarray, reduction: str) -> np.n
     return x
 
 
+def in_opset(op_type: str, opset: int, domain: str = "") -> Any:
+    """Return the function that gives what onnxruntime computes by the operator's version of another opset."""
+
+    def expect(**arguments: Any) -> list[np.ndarray]:
+        row = next(rows(op_type, opset, domain=domain, **arguments))
+        return run_onnxruntime(row.model, row.feeds)
+
+    return expect
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape) - 3
+
+
+EARLY: list[tuple[str, int, int, dict[str, Any]]] = [
+    # the operator, the opset, that from which on it exists, arguments
+    ("Sign", 8, 9, {"x": X}),
+    ("Mish", 1, 18, {"x": X}),
+    ("Expand", 1, 8, {"x": X[:, :1], "s": const([2, 5, 4])}),
+    ("GatherND", 7, 11, {"x": X, "i": const([[1], [0]])}),
+    ("ScatterND", 7, 11, {"x": X, "i": const([[1]]), "u": const(X[:1])}),
+    ("BitwiseNot", 16, 18, {"x": I32}),
+    ("DequantizeLinear", 4, 10, {"x": np.arange(5, dtype=np.uint8), "s": const(0.5, np.float32), "z": const(2, np.uint8)}),
+    ("DFT", 13, 17, {"x": X[..., None], "axis": 1}),
+    ("Gelu", 17, 20, {"x": X}),
+    # A function of a schema.
+    ("AffineGrid", 19, 20, {"theta": floats(1, 2, 3), "size": const([1, 1, 2, 2])}),
+]  # fmt: skip
+IMAGES = floats(1, 2, 4, 4)
+GREATEST = IMAGES.max((2, 3), keepdims=True)
+FORMS: list[tuple[str, int, dict[str, Any], Any, int]] = [
+    # the operator, the opset, arguments, what is expected, the opset that the node is read as in
+    ("ReduceSum", 13, {"x": X, "axes": [1], "keepdims": 0}, X.sum(1), 11),
+    ("ReduceMax", 18, {"x": X, "axes": [-1]}, X.max(-1, keepdims=True), 13),
+    ("ReduceMax", 13, {"x": X, "a": const([0]), "keepdims": 0}, X.max(0), 18),
+    ("Unsqueeze", 13, {"x": X, "axes": [0]}, X[None], 11),
+    ("Unsqueeze", 11, {"x": X, "a": const([0])}, X[None], 13),
+    ("Reshape", 1, {"x": X, "s": const([4, 6])}, X.reshape(4, 6), 5),
+    ("Clip", 11, {"x": X, "min": -1.0, "max": 2.0}, X.clip(-1, 2), 6),
+    ("Clip", 6, {"x": X, "low": const(-1, np.float32)}, X.clip(-1, None), 11),
+    ("Pad", 11, {"x": X[0], "pads": [0, 1, 0, 0]}, np.pad(X[0], ((0, 0), (1, 0))), 2),
+    ("Slice", 11, {"x": X, "starts": [1], "ends": [3], "axes": [1]}, X[:, 1:3], 1),
+    ("Split", 13, {"x": X[0], "split": [3], "axis": 0}, X[0], 11),
+    ("Concat", 13, {"x": X, "z": X}, np.concatenate([X, X], 1), 1),
+]  # fmt: skip
+NORMALIZATION = {name: const(value, np.float32) for name, value in (
+    ("scale", [0.5, 2]), ("bias", [1, 4]), ("mean", [1.5, 6]), ("variance", [4, 9]))}  # fmt: skip
+
+
+def normalized(x: np.ndarray, **values: Any) -> np.ndarray:
+    scale, bias, mean, variance = (values[name][None, :, None, None] for name in NORMALIZATION)
+    return (x - mean) / np.sqrt(variance + np.float32(1e-5)) * scale + bias
+
+
+REPEATED: list[tuple[str, int, dict[str, Any]]] = [
+    # ONNX forbids them for Unsqueeze alone, and onnxruntime counts each once.
+    ("Squeeze", 1, {"x": X[:1, :, :1], "axes": [2, 0, 2]}),
+    ("Squeeze", 11, {"x": X[:1, :, :1], "axes": [0, 2, -1]}),
+    ("Squeeze", 13, {"x": X[:1, :, :1], "a": const([2, 0, -3, 2])}),
+    ("ReduceSum", 11, {"x": X, "axes": [1, 1], "keepdims": 0}),
+    ("ReduceSum", 13, {"x": X, "a": const([1, 0, -2]), "keepdims": 0}),
+    ("ReduceMean", 18, {"x": X, "a": const([2, 2])}),
+    ("ReduceL2", 13, {"x": X, "axes": [-1, 2, 0]}),
+]
+BOXES = np.array([[[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3]]], np.float32)
+SUPPRESSED = {"boxes": BOXES, "scores": np.array([[[0.9, 0.8, 0.7]]], np.float32), "most": const([3])}
+NUMBERS = np.array([[0, -1.5, np.inf], [-np.inf, np.nan, 3e38]], np.float32)
+NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+TURNED = np.fft.rfft(X, axis=1)
+BRANCHES = ", ".join(f"{name}_branch = {name} (float[3] x) => (float[3] {name}) {{ {name} = {op} (x) }}"
+                     for name, op in (("then", "Neg"), ("else", "Abs")))  # fmt: skip
+BYTES_3 = np.array([[1, 2, 6], [250, 251, 255]], np.uint8)
+OF_READING = [
+    *(row for op_type, opset, right, arguments in EARLY for row in rows(
+        op_type, opset, **arguments, expect=in_opset(op_type, right), warns=f"exists from opset {right} on")),
+    *rows("BiasGelu", 17, x=X, b=const(X[0, 0]), expect=in_opset("BiasGelu", 1, "com.microsoft"),
+          warns="read as that of the domain 'com.microsoft'"),
+    *(row for op_type, opset, arguments, expect, version in FORMS for row in rows(
+        op_type, opset, **arguments, expect=expect, warns=f"it is read as in opset {version}")),
+    # Attributes outside the schema.
+    *rows("LeakyRelu", 16, x=X, alpha=2, expect=np.where(X < 0, 2 * X, X), warns="'alpha' must be of type FLOAT, but is INT"),
+    *rows("GlobalLpPool", 1, x=IMAGES, p=1, expect=np.abs(IMAGES).sum((2, 3), keepdims=True), warns="must be of type FLOAT"),
+    *rows("Upsample", 7, x=IMAGES, scales=[1, 1, 2, 2], expect=IMAGES.repeat(2, 2).repeat(2, 3), warns="FLOATS, but is INTS"),
+    *rows("ReduceMax", 13, label="one_axis", x=X, axes=1, keepdims=0, expect=X.max(1),
+          warns="'axes' must be of type INTS, but is INT"),
+    *rows("GlobalMaxPool", 7, x=IMAGES, strides=[2, 2], expect=GREATEST, warns="'strides', which means nothing"),
+    *rows("Reshape", 13, label="zero", x=X, s=const([0, -1]), special_zero=1, expect=X.reshape(2, 12),
+          warns="'special_zero', which means nothing"),
+    *rows("Reshape", 13, label="zero", x=X, s=const([0, -1]), special_zero=0, refused="has no attribute 'special_zero'"),
+    *rows("Concat", 13, x=X, axis=1.0, refused="attribute 'axis' must be of type INT, but is FLOAT"),
+    *rows("LeakyRelu", 13, x=X, alpha="1", refused="attribute 'alpha' must be of type FLOAT, but is STRING"),
+    *rows("MaxPool", 13, x=IMAGES, kernel_shape=2, refused="kernel_shape"),
+    *rows("GlobalAveragePool", 13, x=IMAGES, kernel_shape=[2], refused="has no attribute 'kernel_shape'"),
+    # A later form that nothing fits names the first reason.
+    *rows("ReduceSum", 13, x=X, axis=[1], refused="has no attribute 'axis'"),
+    # Integers outside the schema.
+    *rows("MaxPool", 13, x=IMAGES.astype(np.int32), kernel_shape=[2, 2], strides=[2, 2], warns="but is i",
+          expect=IMAGES.reshape(1, 2, 2, 2, 2, 2).max((3, 5)).astype(np.int32)),
+    *rows("MaxPool", 8, x=IMAGES.astype(np.int64), kernel_shape=[4, 4], expect=GREATEST.astype(np.int64), warns="but is i"),
+    *rows("GlobalMaxPool", 1, x=IMAGES.astype(np.int64),
+          expect=GREATEST.astype(np.int64), warns="but is i"),
+    *rows("ReduceMean", 18, x=BYTES_3, a=const([1]), keepdims=0, expect=ints(3, 252, dtype=np.uint8), warns="but is u"),
+    *rows("ReduceProd", 13, x=BYTES_3[:1], axes=[1], keepdims=0, expect=ints(12, dtype=np.uint8), warns="but is u"),
+    *rows("ReduceSum", 11, x=np.array([[-1, 2], [50, 5]], np.int16), axes=[1], keepdims=0,
+          expect=ints(1, 55, dtype=np.int16), warns="but is i"),
+    *rows("Conv", 7, x=np.arange(4).reshape(1, 1, 2, 2), w=const(np.full((1, 1, 2, 2), 3)),
+          expect=np.full((1, 1, 1, 1), 18), warns="but is i"),
+    *rows("AveragePool", 13, x=IMAGES.astype(np.int32), kernel_shape=[2, 2], refused="but is i32"),
+    *rows("BatchNormalization", 1, x=IMAGES, **NORMALIZATION, also=each({}, {"is_test": 0}, {"is_test": 1}), expect=normalized,
+          warns="'consumed_inputs' is required, but missing"),
+    *rows("BatchNormalization", 6, x=IMAGES, **NORMALIZATION, also=each({}, {"is_test": 0}, {"is_test": 1}), expect=normalized),
+    *rows("Resize", 11, x=IMAGES, roi=const([], np.float32), scales=const([1], np.float32), sizes=const([1, 2, 8, 8]),
+          **NEAREST, expect=IMAGES.repeat(2, 2).repeat(2, 3), warns="only the sizes have a number for each"),
+    *rows("Resize", 11, x=IMAGES, roi=const([], np.float32), scales=const([1, 1, 2, 2], np.float32),
+          sizes=const([1, 2, 8, 8]), **NEAREST, refused="either scales or sizes"),
+    *rows("Add", 6, a=X[0], b=X[0, :, :1].copy(), expect=X[0] + X[0, :, :1], warns="without 'broadcast'"),
+    *rows("Add", 6, a=X[0], b=X[0, 0], refused="without 'broadcast'"),
+    *rows("DFT", 17, x=X, axis=1, onesided=1, expect=np.stack([TURNED.real, TURNED.imag], -1).astype(np.float32),
+          warns="real data need a last dimension of 1"),
+    *rows("Softmax", 7, x=np.array(3.5, np.float32), expect=np.float32(1), warns="is a scalar"),
+    *rows("LogSoftmax", 7, x=np.array(3.5, np.float32), expect=np.float32(0), warns="is a scalar"),
+    *(row for op_type, opset, arguments in REPEATED for row in rows(op_type, opset, **arguments, warns="name a dimension twice")),
+    *rows("Unsqueeze", 11, x=X, axes=[1, 1], refused="twice"),
+    # The specification's own example, of a list, which has one axis only.
+    *(row for more, expect in (({}, [1, 3, 6]), ({"exclusive": 1}, [0, 1, 3]), ({"reverse": 1}, [6, 5, 3]),
+                               ({"exclusive": 1, "reverse": 1}, [5, 3, 0]))
+      for row in rows("CumSum", 14, x=np.array([1, 2, 3], np.float32), **more, expect=np.array(expect, np.float32),
+                      warns="takes 2 inputs, but got 1")),
+    *rows("CumSum", 11, x=X, refused="takes 2 inputs, but got 1: the axis is missing"),
+    # The empty name means that there is no input.
+    *rows("Relu", 11, x=X, none=None, expect=np.maximum(X, 0), warns="the last of them empty"),
+    *(row for count in (4, 5) for row in rows(
+        "NonMaxSuppression", 11, label=f"{count}", **SUPPRESSED, **dict.fromkeys([f"none{at}" for at in range(count)]),
+        expect=np.array([[0, 0, 0], [0, 0, 2]]), warns="the last of them empty")),
+    # ONNX has IsInf and IsNaN alone.
+    *rows("IsFinite", 16, x=NUMBERS, expect=np.isfinite(NUMBERS), warns="neither infinite nor NaN"),
+    *rows("IsFinite", 16, x=ints(1), refused="floating-point data, but got i64"),
+    # Read or ignored, it means the same; another order leaves doubt.
+    *rows("Transpose", each(1, 13, 21), x=X, order=list32(2, 1, 0), expect=X.transpose(2, 1, 0), warns="takes 1 inputs, but got 2"),
+    *rows("Transpose", 13, x=X, order=const([0, 2, 1]), refused="takes 1 inputs, but got 2"),
+    *rows("Transpose", 13, x=X, order=ints(2, 1, 0), refused="takes 1 inputs, but got 2"),
+    *rows("Transpose", 13, x=X, order=const([2, 1, 0]), perm=[2, 1, 0], refused="takes 1 inputs, but got 2"),
+    *graphs(f"test (float[3] x) => (y) <bool c = {{1}}> {{ y = If (c) <{BRANCHES}> }}", label="seen", x=X[0, 0, :3],
+            expect=-X[0, 0, :3], warns="test: the graph 'then' declares as inputs what it sees around it: x"),
+]  # fmt: skip
 ROWS = [
+    *OF_READING,
     *rows("ReduceMax", 13, x=X > 3, axes=[1], keepdims=0, expect=(X > 3).any(1),
           warns="but is boolean, which it may be from opset 20 on"),
     *rows("ReduceMin", 18, x=X > 3, axes=const([2]), keepdims=0, expect=(X > 3).all(2), warns="but is boolean"),

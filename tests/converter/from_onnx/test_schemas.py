@@ -157,7 +157,7 @@ def test_every_folder_of_operators_is_a_package() -> None:
 
 
 def test_the_index_of_operators_names_every_module() -> None:
-    script = Path(__file__).parent.parent.parent / "docs" / "index_operators.py"
+    script = Path(__file__).parents[3] / "docs" / "index_operators.py"
     done = subprocess.run([sys.executable, str(script), "--print"], capture_output=True, text=True, check=True)
     assert done.stdout == families.INDEX.read_text(), "run docs/generate.py --page-only"
 

@@ -1,0 +1,355 @@
+"""Which version of its operator a node is read as, whose fault an error is, and what it says of each node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import converter
+import ir_runtime
+from converter.from_onnx.translation import registry
+from converter.from_onnx.translation.registry import onnx_op
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.operation import find_operation
+from ir_runtime.operations import activation, pooling
+from ir_runtime.operations.elementwise import Abs1
+from ir_runtime.rewriting import layers
+from tests.engines import check_node, node_model, run_onnxruntime
+from tests.optimization.models import parse
+from tests.rows.onnx.generous_reading import BRANCHES, X
+
+F32 = np.float32
+
+
+def test_an_operator_that_two_domains_have_is_refused() -> None:
+    for domain in ("test.one", "test.two"):
+        onnx_op("OfTwoDomains", domain=domain, versions=(1,))(lambda ctx, x: x)
+    with pytest.raises(converter.UnsupportedModelError, match="ONNX has no operator of that name"):
+        converter.convert_model(node_model("OfTwoDomains", {"x": X}, opset=17))
+
+
+def test_an_operator_of_an_imported_domain(caplog: pytest.LogCaptureFixture) -> None:
+    arguments = {"inputs": {"x": X}, "constants": {"b": X[0, 0]}}
+    model = node_model("BiasGelu", opset=17, **arguments)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    check_node(
+        model, {"x": X}, run_onnxruntime(node_model("BiasGelu", opset=1, domain="com.microsoft", **arguments), {"x": X})
+    )
+    (message,) = caplog.messages
+    assert "read as that of the domain 'com.microsoft'" in message
+
+
+# --- versions that share a function ---
+
+
+def scaled(ctx: Any, x: Output, offset: Output | None = None, *, factor: float = 2.0) -> Output:
+    y = layers.multiply(ctx, x, ctx.like(factor, x))
+    return y if offset is None else layers.add(ctx, y, offset)
+
+
+@pytest.fixture
+def _two_versions() -> Iterator[None]:
+    onnx_op("Scaled", domain="test.without", versions=(1,), without=("offset", "factor"))(scaled)
+    onnx_op("Scaled", domain="test.without", versions=(2,))(scaled)
+    yield
+    # Not a copy of the table: families that are imported meanwhile must stay in it.
+    del registry._TRANSLATORS["test.without", "Scaled"]
+    registry._forget_found()
+
+
+def scaled_model(opset: int, offset: bool = False, **attributes: Any) -> onnx.ModelProto:
+    constants = {"o": X[0, 0]} if offset else {}
+    return node_model(
+        *("Scaled", {"x": X}), constants=constants, attributes=attributes, opset=opset, domain="test.without"
+    )
+
+
+@pytest.mark.usefixtures("_two_versions")
+def test_a_version_has_defaults_for_parameters_that_it_lacks_and_refuses_them() -> None:
+    check_node(scaled_model(1), {"x": X}, [X * F32(2)])
+    check_node(scaled_model(2, True, factor=3.0), {"x": X}, [X * F32(3) + X[0, 0]])
+    for model, message in (
+        (scaled_model(1, True), "takes 1 inputs, but got 2"),
+        (scaled_model(1, factor=3.0), "has no attribute 'factor'"),
+    ):
+        with pytest.raises(converter.InvalidModelError, match=message):
+            converter.convert_model(model)
+
+
+@pytest.mark.parametrize(
+    ("without", "message"),
+    [
+        ("bias", r"needs parameters with defaults called \['bias'\]"),
+        ("x", r"needs parameters with defaults called \['x'\]"),
+        ("first", r"must be the last: \['first'\]"),
+    ],
+)
+def test_parameters_that_cannot_be_left_out(without: str, message: str) -> None:
+    def two(ctx: Any, x: Output, first: Output | None = None, second: Output | None = None) -> Output:
+        return x
+
+    with pytest.raises(converter.ConversionError, match=message):
+        onnx_op("Refused", domain="test.without", versions=(1,), without=(without,))(two)
+    assert ("test.without", "Refused") not in registry._TRANSLATORS
+
+
+@pytest.mark.parametrize("imports", [[("", 13), ("", 10)], [("", 10), ("ai.onnx", 13)], [("ai.onnx", 13), ("", 13)]])
+def test_of_several_versions_of_a_domain_the_highest_counts(
+    imports: list[tuple[str, int]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """As onnx.proto has it. ReduceSum has axes as an input from opset 13 on, and as an attribute before."""
+    model = node_model("ReduceSum", {"x": X}, constants={"a": np.array([1])}, opset=13)
+    del model.opset_import[:]
+    model.opset_import.extend(helper.make_opsetid(*one) for one in imports)
+    check_node(model, {"x": X}, [X.sum(1, keepdims=True)])
+    assert not caplog.records
+
+
+def test_operators_of_the_users_own(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """They come before a form, and stay those of the model's opset."""
+    monkeypatch.setattr(registry, "_TRANSLATORS", dict(registry._TRANSLATORS))
+    onnx_op("IsFinite", versions=(1,))(lambda ctx, x: ctx.emit(Abs1(), x))
+    onnx_op("EarlySwish", domain="test.early", versions=(1,))(lambda ctx, x: ctx.emit(Abs1(), x))
+    try:
+        for name, opset, domain in (("IsFinite", 16, ""), ("EarlySwish", 1, "test.early")):
+            check_node(node_model(name, {"x": X}, opset=opset, domain=domain), {"x": X}, [np.abs(X)])
+        assert not caplog.records
+    finally:
+        monkeypatch.undo()
+        registry._forget_found()
+
+
+def some(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(F32)
+
+
+@pytest.mark.parametrize(
+    ("op_type", "domain", "feeds", "opset", "attributes"),
+    [
+        ("ConvTranspose", "", {"x": some(1, 4, 3, 3), "w": some(4, 2, 3, 3)}, 11, {"group": 2, "kernel_shape": [3, 3]}),
+        ("Conv", "", {"x": some(1, 4, 3, 3), "w": some(4, 2, 2, 2)}, 11, {"group": 2, "kernel_shape": [2, 2]}),
+        ("SkipLayerNormalization", "com.microsoft", {"x": some(2, 3, 4), "s": some(2, 3, 4) + 1, "g": some(4)}, 1, {}),
+        ("Attention", "com.microsoft", {"x": some(2, 3, 4), "w": some(4, 12), "b": some(12)}, 1, {"num_heads": 2}),
+    ],
+)
+def test_unknown_ranks(
+    op_type: str, domain: str, feeds: dict, opset: int, attributes: dict, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the schema fixes need not be declared; convolutions find their rank in the data or in the weights."""
+    given: dict[str, Any] = {"attributes": attributes, "opset": opset, "domain": domain}
+    unknown = dict.fromkeys(["w"] if op_type.startswith("Conv") else feeds)
+    expected = run_onnxruntime(node_model(op_type, feeds, **given), feeds)
+    check_node(node_model(op_type, feeds, shapes=unknown, **given), feeds, expected, engines=["numpy"], atol=1e-4)
+    assert not [message for message in caplog.messages if "takes no tensors of unknown rank" not in message]
+
+
+BODY = "body = b (float{0} total, float{0} item) => (float{0} sum, float{0} out) {{ sum = Add (total, item) out = Mul (sum, factor) }}"
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("backwards", [0, 1])
+def test_scan_of_opset_8_takes_a_batch(batch: int, backwards: int) -> None:
+    """Each sequence of the batch on its own, as the first version of Scan is defined."""
+    data = np.arange(batch * 8, dtype=F32).reshape(batch, 4, 2)
+    factor = np.array([2.0, -1.0], F32)
+    text = f"""test (float[{batch},2] initial, float[{batch},4,2] items) => (last, outs) {{
+        last, outs = Scan <{BODY.format("[2]")}, num_scan_inputs = 1, directions = [{backwards}]> (, initial, items) }}"""
+    feeds = {"initial": data[:, 0] * 10, "items": data}
+    sums = feeds["initial"][:, None] + np.cumsum(data[:, ::-1] if backwards else data, 1)
+    check_node(parse(text, 8, factor=factor), feeds, [sums[:, -1], sums * factor])
+
+
+def test_scan_of_inputs_of_unknown_rank() -> None:
+    data = np.arange(24, dtype=F32).reshape(3, 4, 2)
+    text = f"""test (float[] initial, float[] items) => (last, outs) {{
+        last, outs = Scan <{BODY.format("[]")}, num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1]>
+            (initial, items) }}"""
+    feeds, sums = {"initial": data[:, 0] * 0, "items": data}, np.cumsum(data, 1)
+    check_node(parse(text, 15, factor=F32(2)), feeds, [sums[:, -1], sums * 2], engines=["numpy"])
+
+
+def test_an_input_with_the_name_of_a_constant_node(caplog: pytest.LogCaptureFixture) -> None:
+    """As one that has an initializer; ONNX has no second name for it."""
+    model = node_model("Squeeze", {"x": X[:1], "a": np.array([1])}, opset=13)
+    model.graph.node.insert(0, helper.make_node("Constant", [], ["a"], value=numpy_helper.from_array(np.array([0]))))
+    check_node(model, {"x": X[:1]}, [X[0]])
+    (message,) = caplog.messages
+    assert "'a' is declared as an input" in message
+    model.graph.node[0].CopyFrom(helper.make_node("Identity", ["x"], ["a"]))
+    with pytest.raises(converter.InvalidModelError, match="which already has a value"):
+        converter.convert_model(model)
+
+
+def test_branches_that_declare_what_they_see(caplog: pytest.LogCaptureFixture) -> None:
+    x = np.array([1, -2, 3], F32)
+    model = parse(f"test (float[3] x, bool c) => (y) {{ y = If (c) <{BRANCHES}> }}")
+    check_node(model, {"x": x, "c": np.array(True)}, [-x])
+    assert caplog.messages == [
+        f"test: the graph '{name}' declares as inputs what it sees around it: x" for name in ("then", "else")
+    ]
+
+
+# --- whose fault an error is ---
+
+
+def test_a_fault_of_ours_is_no_fault_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    def evaluate(self: Any, *inputs: Any) -> Any:
+        raise TypeError("a mistake in evaluate")
+
+    onnx_op("Faulty", domain="test.faults", versions=(1,))(lambda ctx, x: x.no_such_attribute)
+    with pytest.raises(converter.InternalError, match=r"node 'node' .*please report it") as caught:
+        converter.convert_model(node_model("Faulty", {"x": X}, opset=1, domain="test.faults"))
+    assert isinstance(caught.value.__cause__, AttributeError)
+    assert "no_such_attribute" in str(caught.value)
+    assert not isinstance(caught.value, converter.InvalidModelError)
+    monkeypatch.setattr(find_operation("Floor", 1), "evaluate", evaluate)
+    with pytest.raises(converter.InternalError, match=r"node 'node' \(Floor.*a mistake in evaluate"):
+        converter.convert_model(node_model("Floor", {}, constants={"x": X}, opset=13))
+
+
+@pytest.mark.parametrize(
+    ("make", "ours"),
+    [
+        (lambda low: activation.Clamp1(minimum=0), True),  # an attribute that the layer does not have
+        (lambda low: pooling.AvgPool1(), True),  # one that is missing
+        (lambda low: activation.Clamp1(min="low", max=1.0), True),  # a value of the translator's own
+        (lambda low: activation.Clamp1(min=low, max=1.0), False),  # a value of the model's
+    ],
+    ids=["unknown", "missing", "ours", "the model's"],
+)
+def test_blame_follows_who_made_an_attribute(request: pytest.FixtureRequest, make: Any, ours: bool) -> None:
+    def translate(ctx: Any, x: Any, *, low: str = "") -> Any:
+        return ctx.emit(make(low), x)
+
+    domain = f"test.{request.node.name}"
+    onnx_op("Blamed", domain=domain, versions=(1,))(translate)
+    with pytest.raises(converter.ConversionError, match=r"Clamp|AvgPool") as caught:
+        converter.convert_model(node_model("Blamed", {"x": X}, attributes={"low": "none"}, opset=1, domain=domain))
+    assert type(caught.value) is (converter.InternalError if ours else converter.InvalidModelError)
+
+
+# --- what bad input gets: every root cause at once, each with its node ---
+
+
+def refusal(model: onnx.ModelProto) -> converter.ConversionError:
+    with pytest.raises(converter.ConversionError) as caught:
+        converter.convert_model(model)
+    return caught.value
+
+
+def test_every_unsupported_node_is_listed_with_its_reason() -> None:
+    error = refusal(parse("""g (float[2,3] x) => (y) { [first] a = acme.Foo (x) [second] b = NoSuchOp (x)
+                          [third] c = StringConcat (x, x) [sum] y = Add (a, b) }""", header=', "acme" : 1'))  # fmt: skip
+    assert isinstance(error, converter.UnsupportedModelError)
+    assert [(p.node, p.op_type, p.domain, p.opset) for p in error.problems] == [
+        ("first", "Foo", "acme", 1),
+        ("second", "NoSuchOp", "", 17),
+        ("third", "StringConcat", "", 17),
+    ]
+    assert "node 'first' (acme.Foo, opset 1): the operator is not supported" in str(error)
+    assert "node 'second' (NoSuchOp, opset 17): ONNX has no operator of that name" in str(error)
+    assert "node 'third' (StringConcat, opset 17)" in str(error)
+
+
+def test_only_root_causes_are_listed() -> None:
+    error = refusal(parse("""g (float[2,3] x) => (y) { [reshape] a = Reshape (x, bad) [relu] b = Relu (a)
+                          [mean] c = ReduceMean <axes = [7]> (x) [sum] y = Add (b, c) }""", bad=[5]))  # fmt: skip
+    assert [problem.node for problem in error.problems] == ["reshape", "mean"]
+
+
+@pytest.mark.parametrize(("domain", "hint"), [("acme", True), ("", True), ("com.microsoft", False)])
+def test_an_operator_of_ones_own_names_the_way_to_add_it(domain: str, hint: bool) -> None:
+    header = f', "{domain}" : 1' if domain else ""
+    text = f"g (float[2] x) => (float[2] y) {{ y = {domain}{'.' * bool(domain)}MyOwn (x) }}"
+    assert ("--extension FILE.py" in str(refusal(parse(text, header=header)))) == hint
+
+
+INVALID: list[tuple[str, str]] = [
+    ("(a) { [p] a = Add (x, b) [q] b = Relu (a) }", "is part of a cycle"),
+    ("(c) { [behind] c = Relu (b) [around] b = Relu (b) }", "node 'around' (Relu) is part of a cycle"),
+    ("(y) { [n] y = Relu (nowhere) }", "node 'n' (Relu, opset 17): its input 'nowhere' is computed by no node"),
+    ("(y) { z = Relu (x) }", "output 'y' is computed by no node"),
+    ("(y) { y = Relu (x) [q] y = Relu (x) }", "node 'q' (Relu) writes the tensor 'y', which already has a value"),
+    ("(x) { [p] x = Relu (x) }", "node 'p' (Relu) writes the tensor 'x'"),
+    ("(y) { y = Relu (x, x) }", "takes 1 inputs, but got 2"),
+    ("(y) { y = Add (x) }", "takes 2 inputs, but got 1"),
+    ('(y) { y = Add (x, "") }', "input 1 is required, but missing"),
+    ('(y) { y = Concat <axis = 0> (x, "") }', "input 1 is required, but missing"),
+    ("(y) { [n] y = Add (x, wide) }", "node 'n' (Add, opset 17)"),
+    ("(y) { y = Add (x, double) }", "must have the same type, but are f32 and f64"),
+    ("(y) { y = Relu <beta = 1.0> (x) }", "has no attribute 'beta'"),
+    ("(y) { [n] y = Transpose <perm = [0, 0]> (x) }", "node 'n' (Transpose, opset 17)"),
+    ("(y) { [n] y = Softmax <axis = 5> (x) }", "node 'n' (Softmax, opset 17)"),
+    ("(y) { y = Cast (x) }", "attribute 'to' is required, but missing"),
+    ("(y) { y = acme.Relu (x) }", "does not import the domain 'acme'"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), INVALID)
+def test_invalid_graphs_are_named(text: str, message: str) -> None:
+    constants = {"wide": np.zeros((4, 4), F32), "double": np.zeros(3)}
+    used = {name: value for name, value in constants.items() if name in text}
+    assert message in str(refusal(parse(f"g (float[2,3] x) => {text}", **used)))
+
+
+def opset_of(opset: int) -> Callable[[onnx.ModelProto], object]:
+    return lambda model: setattr(model.opset_import[0], "version", opset)
+
+
+SEQUENCE = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (opset_of(0), "opset 0 is out of range"),
+        (opset_of(99), "opset 99 is out of range"),
+        (lambda m: m.graph.input[0].type.tensor_type.ClearField("elem_type"), "'x': the IR has no element type for ONNX's UNDEFINED"),
+        (lambda m: m.graph.input.append(m.graph.input[0]), "two inputs of the graph are called 'x'"),
+        (lambda m: m.graph.initializer.append(m.graph.initializer[0]), "two initializers are called 'w'"),
+        (lambda m: m.graph.input[0].CopyFrom(SEQUENCE), "input 'x' is not a tensor"),
+    ],
+)  # fmt: skip
+def test_invalid_messages(change: Callable[[onnx.ModelProto], object], message: str) -> None:
+    model = parse("g (float[2,3] x) => (y) { y = Relu (x) }", w=np.zeros(3))
+    change(model)
+    assert message in str(refusal(model))
+
+
+def test_nodes_out_of_order_are_sorted() -> None:
+    model = parse("g (float[2,3] x) => (y) { [second] y = Relu (a) [first] a = Neg (x) }")
+    assert [n.name for n in converter.convert_model(model).nodes()] == ["x", "first", "second", "y/result"]
+
+
+def test_bounds_of_many_dimensions_are_not_looked_for() -> None:
+    """NumPy has at most 64 dimensions, some of its functions 32."""
+    ones = np.ones((1,) * 50, np.int64)
+    model = converter.convert_model(node_model("Div", {"x": ones}, constants={"y": ones}, opset=14), target="any")
+    np.testing.assert_array_equal(ir_runtime.compile_model(model)([ones])[0], ones)
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_constants_that_contradict_a_shape_are_the_models_fault(static: bool) -> None:
+    """Only the pass that folds the computed target meets the contradiction, which holds for every batch."""
+    model = parse("""g (float[n,70,64,774] x) => (y) { dims = Shape (x) batch = Gather (dims, first)
+                  [join] target = Concat <axis = 0> (batch, rest) [windows] y = Reshape (x, target) }""",
+                  first=[0], rest=[5, 14, 5, 14, 768])  # fmt: skip
+    with pytest.raises(converter.InvalidModelError, match=r"'windows' of Reshape: the elements of \[\?,70,64,774\]"):
+        converter.convert_model(model, static=static)
+
+
+@pytest.mark.parametrize(
+    ("mode", "message"),
+    [("edge", "array is too big"), ("reflect", "does not fit into memory"), ("wrap", "array is too big")],
+)
+def test_pads_beyond_memory_are_refused(mode: str, message: str) -> None:
+    """Types are inferred without making the positions; what needs them is an error of the model."""
+    x, pads = np.zeros((1, 2), F32), np.array([0, 0, 0, 1 << 61])
+    model = node_model("Pad", {"x": x}, opset=19, constants={"p": pads}, attributes={"mode": mode})
+    with pytest.raises(ir_runtime.ModelError, match=message):
+        ir_runtime.compile_model(converter.convert_model(model))({"x": x})
