@@ -227,7 +227,7 @@ BUGS = [
         '"record": bool(options.record)',
         '"record": True',
         '--full tests/test_branches.py -k "words or -record"',
-        "tests/converter/test_derivation.py",
+        "tests/converter/equivalence/test_derivation.py",
     ),
     Bug(
         "files",

@@ -1,4 +1,4 @@
-"""The record of a derivation in ``rt_info``: what it has after each conversion, and what becomes of it afterwards."""
+"""The record of a derivation in ``rt_info``: what it has, what becomes of it, and whether its steps give the IR again."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
 import converter
 import ir_runtime
@@ -23,49 +24,27 @@ from ir_runtime.graph.model import Model, RuntimeInfo
 from ir_runtime.graph.model_difference import compare_models
 from ir_runtime.graph.provenance import Computed
 from tests.commands import onnx2ir
+from tests.converter.option_models import encoder
 from tests.engines import core
 from tests.language_models.decoders import Decoder
+from tests.optimization.models import parse
 
 
 def network(weight: float = 1.0, epsilon: float = 1e-5, width: int = 4) -> onnx.ModelProto:
     """A convolution behind which a scale can be folded, a GELU in its parts, and a normalization."""
     rng = np.random.default_rng(1)
-    tensors = {
-        "w": rng.normal(size=(width, 3, 3, 3)).astype(np.float32) * np.float32(weight),
-        "s": rng.uniform(0.5, 2, (width, 1, 1)).astype(np.float32),
-        "b": np.zeros(width, np.float32),
-        "ones": np.ones(width, np.float32),
-        "root": np.float32(np.sqrt(2)),
-        "one": np.float32(1),
-        "half": np.float32(0.5),
-    }
-    node = helper.make_node
-    nodes = [
-        node("Conv", ["x", "w"], ["c"]),
-        node("Mul", ["c", "s"], ["m"]),
-        node("InstanceNormalization", ["m", "ones", "b"], ["i"], epsilon=epsilon),
-        node("Div", ["i", "root"], ["d"]),
-        node("Erf", ["d"], ["e"]),
-        node("Add", ["e", "one"], ["a"]),
-        node("Mul", ["i", "a"], ["p"]),
-        node("Mul", ["p", "half"], ["y"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "network",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3, 8, 8])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in tensors.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    w = rng.normal(size=(width, 3, 3, 3)).astype(np.float32) * np.float32(weight)
+    s, ones = rng.uniform(0.5, 2, (width, 1, 1)).astype(np.float32), np.ones(width, np.float32)
+    text = f"""network (float[n,3,8,8] x) => (y) <float one = {{1}}, float half = {{0.5}}> {{
+        c = Conv (x, w) m = Mul (c, s) i = InstanceNormalization <epsilon = {epsilon:.8f}> (m, ones, b)
+        d = Div (i, root) e = Erf (d) a = Add (e, one) p = Mul (i, a) y = Mul (p, half) }}"""
+    return parse(text, w=w, s=s, b=0 * ones, ones=ones, root=np.float32(np.sqrt(2)))
 
 
 def product() -> onnx.ModelProto:
     """A matrix multiplication, whose weights the CPU plug-in wants transposed."""
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
-    weights = numpy_helper.from_array(np.random.default_rng(1).normal(size=(64, 64)).astype(np.float32), "w")
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 64]) for name in "xy"]
-    return helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights]), ir_version=9)
+    weights = np.random.default_rng(1).normal(size=(64, 64)).astype(np.float32)
+    return parse("g (float[n,64] x) => (float[n,64] y) { y = MatMul (x, w) }", w=weights)
 
 
 @pytest.fixture
@@ -101,13 +80,16 @@ ROWS: dict[str, tuple[dict, dict, dict, dict]] = {
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_options_are_recorded(row: str, path: Path, tmp_path: Path) -> None:
+def test_options_are_recorded_and_give_the_ir_again(row: str, path: Path, tmp_path: Path) -> None:
     options, recorded, saving, saved = ROWS[row]
     first, *others = Derivation.of(converted(path, tmp_path, saving, **options)).steps
     assert (first.action, first.version, first.source) == ("convert", converter.__version__, "onnx")
     assert first.digest == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"  # it has no large weights
     assert first.options == recorded
     assert [(step.action, step.options) for step in others] == ([("save", saved)] if saved else [])
+    result = converter.derive(tmp_path / "m.xml", path, freeze=options.get("freeze"))
+    assert (result.same, result.source_changed, result.notes) == (True, False, ())
+    assert result.verdict.startswith("derived: ")
 
 
 def test_states_are_recorded(tmp_path: Path) -> None:
@@ -258,12 +240,10 @@ def test_weights_keep_their_sources_when_pickled(path: Path, tmp_path: Path) -> 
 def test_constants_in_thousands_of_steps(tmp_path: Path) -> None:
     """Resolving and pickling what a constant was computed from does not recurse."""
     count = 5000
-    nodes = [helper.make_node("Add", [f"v{at}", "w0" if at % 2 else "w1"], [f"v{at + 1}"]) for at in range(count)]
-    nodes.append(helper.make_node("Add", ["x", f"v{count}"], ["y"]))
-    tensors = [numpy_helper.from_array(np.ones(3, np.float32), name) for name in ("v0", "w0", "w1")]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy"]
-    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], tensors)
-    model = converter.convert_model(helper.make_model(graph, ir_version=9), target="any")
+    nodes = " ".join(f"v{at + 1} = Add (v{at}, w{(at + 1) % 2})" for at in range(count))
+    ones = dict.fromkeys(("v0", "w0", "w1"), np.ones(3, np.float32))
+    proto = parse(f"g (float[3] x) => (float[3] y) {{ {nodes} y = Add (x, v{count}) }}", **ones)
+    model = converter.convert_model(proto, target="any")
     (weights,) = Derivation.of(model).weights.values()
     assert (weights.steps, set(weights.sources)) == (("Add",), {"v0", "w0", "w1"})
     assert Derivation.of(pickle.loads(pickle.dumps(model))).weights == Derivation.of(model).weights
@@ -362,3 +342,188 @@ def test_a_damaged_record_counts_as_missing(infos: tuple[RuntimeInfo, ...], path
     assert Derivation.of(model) == Derivation()
     (step,) = Derivation.of(converter.convert_model(model)).steps  # and is replaced
     assert (step.source, step.digest) == ("ir", "")
+
+
+# --- derive: an IR beside its derivation from the source, bit by bit ---
+
+
+@pytest.mark.parametrize("dims", ["1,2,n", "1,2,5"])
+@pytest.mark.parametrize("read_again", [False, True])
+@pytest.mark.parametrize(
+    "condition", ["Greater (ws, eps)", "Less (eps, ws)", "GreaterOrEqual (ws, eps)", "Cast <to = 9> (ws)"]
+)
+def test_values_that_a_rule_makes_constant(condition: str, read_again: bool, dims: str, tmp_path: Path) -> None:
+    """A Slice takes all of a constant, which is known when the length is: readers of its values get other shapes."""
+    text = f"""g (float[{dims}] x) => (float[p] out, float[q] more) {{
+        s = Shape <start = 2> (x)
+        long = Mul (s, twenty)
+        ws = Slice (w, zero, long, zero)
+        c = {condition}
+        nz = NonZero (c)
+        at = Transpose <perm = [1, 0]> (nz)
+        out = GatherND (w, at)
+        more = {"Compress (ws, c)" if read_again else "Relu (ws)"}
+    }}"""
+    weights = {"w": np.float32([0, *np.linspace(0.5, 1, 19)]), "eps": np.float32(1e-6), "zero": [0], "twenty": [20]}
+    onnx.save(parse(text, **weights), tmp_path / "m.onnx")
+    converted(tmp_path / "m.onnx", tmp_path)
+    assert converter.derive(tmp_path / "m.xml", tmp_path / "m.onnx").same
+
+
+def test_states_and_their_removal(tmp_path: Path) -> None:
+    source = tmp_path / "d.onnx"
+    onnx.save(Decoder().build(), source)
+    model = converted(source, tmp_path, stateful=True)
+    assert converter.derive(tmp_path / "m.xml", source).same
+    converter.make_stateless(model)
+    converter.save_model(model, tmp_path / "n.xml")
+    assert converter.derive(tmp_path / "n.xml", source).same
+    plain = converter.convert_model(source)
+    Derivation.of(model).write(plain)
+    assert not converter.derive(plain, source).same  # the order of the layers' names tells both apart
+
+
+def test_an_ir_that_was_derived_from_an_ir(path: Path, tmp_path: Path) -> None:
+    converted(path, tmp_path, fuse=False)
+    converter.save_model(converter.convert_model(tmp_path / "m.xml", batch=2), tmp_path / "n.xml", compress="int8")
+    assert converter.derive(tmp_path / "n.xml", path).same
+    result = converter.derive(tmp_path / "n.xml", tmp_path / "m.xml")
+    assert (result.same, result.source_changed) == (True, False)
+    converter.save_model(converter.convert_model(network(2.0)), tmp_path / "other.xml")
+    result = converter.derive(tmp_path / "n.xml", tmp_path / "other.xml")
+    assert (result.same, result.source_changed) == (False, True)
+
+
+def _flip_a_bit(folder: Path) -> None:
+    data = bytearray((folder / "m.bin").read_bytes())
+    data[len(data) // 2] ^= 1
+    (folder / "m.bin").write_bytes(bytes(data))
+
+
+def _replace(old: str, new: str) -> Callable[[Path], None]:
+    def edit(folder: Path) -> None:
+        text = (folder / "m.xml").read_text()
+        assert old in text, old
+        (folder / "m.xml").write_text(text.replace(old, new, 1))
+
+    return edit
+
+
+# name -> (the edit of m.xml or m.bin, words of the difference)
+EDITS: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a bit of a weight": (_flip_a_bit, "1 of "),
+    "an epsilon": (_replace('eps="', 'eps="1'), "eps is "),
+    "a mode": (_replace('"ERF"', '"TANH"'), "approximation_mode is TANH where the other model has ERF"),
+    "a tensor name": (_replace('names="y"', 'names="z"'), "tensor names"),
+    "the metadata": (_replace('<info name="ir_version" value="', '<info name="ir_version" value="1'), "rt_info"),
+    "the name": (
+        _replace('<net name="network"', '<net name="other"'),
+        "its name is 'other' where the other model has 'network'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_is_named(name: str, path: Path, tmp_path: Path) -> None:
+    converted(path, tmp_path)
+    edit, words = EDITS[name]
+    edit(tmp_path)
+    result = converter.derive(tmp_path / "m.xml", path)
+    assert (result.same, result.source_changed) == (False, False)
+    changes = [sentence for change in result.difference.changed for sentence in change.what]
+    assert any(words in sentence for sentence in changes), changes
+    code, text, _ = onnx2ir("derive", str(tmp_path / "m.xml"), "--from", str(path))
+    assert code == 1
+    assert "different: the IR was changed after it was derived, or another version derived it" in text
+
+
+def test_a_changed_source_is_named(tmp_path: Path, path: Path) -> None:
+    converted(path, tmp_path)
+    onnx.save(network(epsilon=1e-3), path)
+    result = converter.derive(tmp_path / "m.xml", path)
+    assert (result.same, result.source_changed) == (False, True)
+    assert "its digest differs" in result.verdict
+
+
+def test_another_source_may_give_the_same_ir(tmp_path: Path, path: Path) -> None:
+    converted(path, tmp_path)
+    model = network()
+    model.graph.node[0].doc_string = "not in the IR"
+    onnx.save(model, path)
+    result = converter.derive(tmp_path / "m.xml", path)
+    assert (result.same, result.source_changed) == (True, True)
+    assert result.verdict.endswith("from a source whose digest is not the recorded one")
+
+
+def test_large_weights_of_another_source_are_named(tmp_path: Path) -> None:
+    """The digest leaves out the values of large weights."""
+    model = product()
+    weights = np.random.default_rng(1).normal(size=(64, 64)).astype(np.float32)
+    for name, values in (("m", weights), ("n", weights + np.float32(1e-7))):
+        model.graph.initializer[0].CopyFrom(numpy_helper.from_array(values, "w"))
+        onnx.save(model, tmp_path / f"{name}.onnx")
+    converted(tmp_path / "m.onnx", tmp_path)
+    result = converter.derive(tmp_path / "m.xml", tmp_path / "n.onnx")
+    (change,) = result.difference.changed
+    assert (change.layer, change.type, "values differ, by" in change.what[0]) == ("w", "Const", True)
+
+
+def test_what_cannot_be_repeated_is_refused(path: Path, tmp_path: Path) -> None:
+    values = {"x": np.ones((1, 3, 8, 8), np.float32)}
+    converted(path, tmp_path, freeze=values)
+    with pytest.raises(converter.VerificationError, match=r"has only the names of freeze: \['x'\]; pass freeze again"):
+        converter.derive(tmp_path / "m.xml", path)
+    assert converter.derive(tmp_path / "m.xml", path, freeze=values).same
+    assert not converter.derive(tmp_path / "m.xml", path, freeze={"x": values["x"] * 2}).same
+    converted(path, tmp_path, {"record": False})
+    with pytest.raises(converter.VerificationError, match="the IR has no record of how it was derived"):
+        converter.derive(tmp_path / "m.xml", path)
+    converted(path, tmp_path)
+    with pytest.raises(converter.VerificationError, match="was derived from onnx, but the source is ir"):
+        converter.derive(tmp_path / "m.xml", tmp_path / "m.xml")
+
+
+def test_another_version_is_noted(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    converted(path, tmp_path)
+    monkeypatch.setattr("converter.equivalence.rederivation._CURRENT_VERSION", "0.3.0")
+    result = converter.derive(tmp_path / "m.xml", path)
+    assert result.notes == (f"a step was done by onnx2ir {converter.__version__}, and is repeated by 0.3.0",)
+
+
+def test_the_command(path: Path, tmp_path: Path) -> None:
+    ir = str(tmp_path / "m.xml")
+    converted(path, tmp_path, {"compress_to_fp16": True}, batch=2)
+    code, text, _ = onnx2ir("derive", ir, "--from", str(path))
+    assert (code, text.splitlines()[-1]) == (0, "derived: the recorded steps give this IR again, bit for bit")
+    code, text, _ = onnx2ir("derive", ir, "--from", str(path), "--input", "x[3,3,8,8]", "--json")
+    result: dict[str, Any] = json.loads(text)
+    assert (code, result["same"], result["source_changed"]) == (1, False, False)
+    assert ir_runtime.read_model(ir).inputs
+
+
+def test_bits_beside_an_element_do_not_count(tmp_path: Path) -> None:
+    """In memory an element of 4 bits has a byte, and where it comes from decides about the other half of that."""
+    onnx.save(encoder(), tmp_path / "m.onnx")
+    converter.save_model(converter.convert_model(tmp_path / "m.onnx"), tmp_path / "m.xml", compress="int4")
+    types = {
+        str(node.op.data.element_type) for node in ir_runtime.read_model(tmp_path / "m.xml").nodes() if node.op.data
+    }
+    assert "i4" in types
+    assert converter.derive(tmp_path / "m.xml", tmp_path / "m.onnx").same
+
+
+def test_a_layer_that_reads_another_value_is_named(path: Path, tmp_path: Path) -> None:
+    """Nothing else reads the layers before it, so that the edited IR does not have them any more."""
+    model = converted(path, tmp_path)
+    reader, other = next(
+        (node, value)
+        for node in model.nodes()
+        if node.inputs and len(node.inputs[0].uses) == 1
+        for value in node.inputs[0].node.inputs
+        if value.type == node.inputs[0].type
+    )
+    source = reader.inputs[0].node
+    reader.replace_input(0, other)
+    assert source not in model.nodes()
+    difference = converter.derive(model, path).difference
+    assert reader.name in {change.layer for change in difference.changed}
