@@ -1,23 +1,22 @@
-"""A field is the only place that describes an option: everything else is derived from it."""
+"""A field is the only place that describes an option: everything else is derived from it, and what it lacks is told."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
-from dataclasses import Field
-from pathlib import Path
+from dataclasses import Field, fields, make_dataclass
 from typing import Any
 
+import click
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import converter
+from converter.command_line import main
 from converter.command_line.preprocessing import PreprocessingOptions
 from converter.equivalence import rederivation
 from converter.export_options import ExternalData
-from converter.options import SWITCH, json_schema, on_command_line, parameter_of, summary
+from converter.options import SWITCH, json_schema, on_command_line, option, parameter_of, summary
 from tests.commands import onnx2ir
 
 CLASSES = (converter.ConversionOptions, converter.SavingOptions)
@@ -91,21 +90,57 @@ def test_the_schema_has_what_the_options_become() -> None:
     assert converter.ConversionOptions().to_dict() == {}
 
 
-def test_options_and_keywords_exclude_each_other(tmp_path: Path) -> None:
-    with pytest.raises(converter.ConversionError, match="'fuse' cannot be set beside options"):
-        converter.convert_model(tmp_path / "m.onnx", options=converter.ConversionOptions(), fuse=False)
+def test_there_is_no_such_target() -> None:
     with pytest.raises(converter.ConversionError, match="there is no target 'gpu'"):
         converter.ConversionOptions(target="gpu")
 
 
-def test_a_scale_of_0_is_not_overlooked(tmp_path: Path) -> None:
-    model = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["y"])],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])],
-    )
-    onnx.save(helper.make_model(model), tmp_path / "m.onnx")
-    code, _, errors = onnx2ir("convert", str(tmp_path / "m.onnx"), "--scale", "0")
-    assert code == 1
-    assert "scale divides the input, so that it cannot be 0" in errors
+PYTHON_ONLY = {"freeze", "preprocess", "postprocess"}
+"""Fields whose words on the command line are others: ``--input`` has constants, preprocessing has options of its own."""
+
+
+def undescribed(*classes: type) -> list[str]:
+    """Return what the fields of ``classes`` lack, read from what users see and not from the metadata alone."""
+    lacks = []
+    helps = {name: _help(name) for name in ("convert", "batch")}
+    schema = json_schema(*classes)["properties"]
+    for cls in classes:
+        for entry in fields(cls):
+            described = bool(entry.metadata.get("text", "").strip())
+            lacks += [] if described else [f"{cls.__name__}.{entry.name} has no text"]
+            flag = entry.metadata.get("flags", "").split("/")[0]
+            if described and flag:
+                lacks += [
+                    f"{flag} of {command} is not described"
+                    for command, text in helps.items()
+                    if f"{flag} " not in text or _plain(summary(entry)).rstrip(".") not in text
+                ]
+                lacks += [] if entry.name in schema else [f"{entry.name} has no schema"]
+    return lacks
+
+
+def _help(command: str) -> str:
+    context = click.Context(main.commands[command], info_name=command, terminal_width=10_000, max_content_width=10_000)
+    return _plain(main.commands[command].get_help(context))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_every_field_is_described() -> None:
+    assert undescribed(*CLASSES) == []
+    entries = [entry for cls in CLASSES for entry in fields(cls)]
+    assert {entry.name for entry in entries if entry not in on_command_line(*CLASSES)} == PYTHON_ONLY
+
+
+def test_a_field_without_a_description_is_noticed() -> None:
+    planted_field = option(False, "", "--no-such-option", schema={"type": "boolean"})
+    planted = make_dataclass("Planted", [("nameless", bool, planted_field)])
+    assert undescribed(planted) == ["Planted.nameless has no text"]
+    planted_field = option(False, "Is on the command line alone.", "--no-such-option", schema={"type": "boolean"})
+    planted = make_dataclass("Planted", [("lone", bool, planted_field)])
+    assert undescribed(planted) == [
+        "--no-such-option of convert is not described",
+        "--no-such-option of batch is not described",
+    ]
