@@ -19,8 +19,8 @@ from onnx import TensorProto, helper
 from converter.batch import rows
 from converter.report.batches import page
 from tests.converter.batch.models import dense, extension, is_running, onnx2ir, own
+from tests.converter.command_line.terminal import on_terminal
 from tests.converter.report.browser import FLAGS
-from tests.converter.test_terminal import on_terminal
 
 CHROMIUM = shutil.which("chromium")
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import pty
+import copy
 import re
 import subprocess
 import sys
@@ -14,6 +12,9 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.commands import onnx2ir
+from tests.converter.command_line.files import POOL
+from tests.converter.command_line.terminal import on_terminal
 from tests.engines import node_model
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-7]m")
@@ -30,62 +31,31 @@ time.sleep(0.5)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("terminal")
-    x = np.zeros((2, 3, 8, 8), np.float32)
+    proto = copy.deepcopy(POOL)
     name = "the_output_of_a_network_with_a_long_name/with/a/path/of/scopes"
-    proto = node_model(
-        "AveragePool", {"x": x}, opset=19, attributes={"kernel_shape": [2, 2]}, shapes={"x": ["n", 3, 8, 8]}
-    )
     proto.graph.node[0].output[0] = proto.graph.output[0].name = name
     onnx.save(proto, made / "m.onnx")
-    onnx.save(node_model("NoSuchOp", {"x": x}, opset=19), made / "broken.onnx")
+    onnx.save(node_model("NoSuchOp", {"x": np.zeros((2, 3, 8, 8), np.float32)}, opset=19), made / "broken.onnx")
     (made / "slow.py").write_text(SLOW)
-    done = subprocess.run([sys.executable, "-m", "converter", "convert", str(made / "m.onnx")], capture_output=True)
-    assert done.returncode == 0, done.stderr
+    assert onnx2ir("convert", str(made / "m.onnx"))[0] == 0
     return made
-
-
-def on_terminal(folder: Path, *arguments: str, columns: int = 80, before: str = "pass", **environment: str) -> str:
-    """Everything that the command writes to a terminal of that width."""
-    controller, terminal = pty.openpty()
-    code = f"import sys; from converter.command_line import main, state; {before}; main(prog_name='onnx2ir')"
-    kept = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "CI")}
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *arguments],
-        stdout=terminal, stderr=terminal, stdin=terminal, cwd=folder,
-        env={**kept, "COLUMNS": str(columns), "TERM": "xterm-256color", **environment},
-    )  # fmt: skip
-    os.close(terminal)
-    written = b""
-    while True:
-        try:
-            part = os.read(controller, 65536)
-        except OSError as error:
-            if error.errno != errno.EIO:
-                raise
-            break
-        if not part:
-            break
-        written += part
-    process.wait()
-    os.close(controller)
-    return written.decode()
 
 
 @pytest.mark.parametrize("columns", [60, 80])
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["verify", "m.onnx", "m.xml"], ["float32", "[2, 3, 7, 7]", "equal", "max abs", "ULPs"]),
-        (["inspect", "m.onnx"], ["[n,3,8,8]", "f32", "AveragePool"]),
-        (["inspect", "m.xml"], ["[?,3,8,8]", "AvgPool-1", "weights:"]),
-        (["run", "m.xml", "--profile"], ["[2, 3, 7, 7]", "AvgPool", "100.0%"]),
-        (["ops", "broken.onnx"], ["ai.onnx", "19", "no: ONNX has no operator"]),
+        ("verify m.onnx m.xml", ["float32", "[2, 3, 7, 7]", "equal", "max abs", "ULPs"]),
+        ("inspect m.onnx", ["[n,3,8,8]", "f32", "AveragePool"]),
+        ("inspect m.xml", ["[?,3,8,8]", "AvgPool-1", "weights:"]),
+        ("run m.xml --profile", ["[2, 3, 7, 7]", "AvgPool", "100.0%"]),
+        ("ops broken.onnx", ["ai.onnx", "19", "no: ONNX has no operator"]),
     ],
 )
 def test_words_stay_whole_and_lines_within_the_terminal(
-    arguments: list[str], words: list[str], columns: int, folder: Path
+    arguments: str, words: list[str], columns: int, folder: Path
 ) -> None:
-    text = CONTROL.sub("", on_terminal(folder, *arguments, columns=columns)).replace("\r", "")
+    text = CONTROL.sub("", on_terminal(folder, *arguments.split(), columns=columns)).replace("\r", "")
     assert text.strip()
     # Messages that are sentences are left to the terminal to wrap.
     too_long = [line for line in text.splitlines() if len(line) > columns and "tolerance for" not in line]
