@@ -249,7 +249,7 @@ BUGS = [
         "converter/compression/weight_compression.py",
         "tuple(axes[axis] for axis in order))",
         "tuple(order))",
-        "tests/converter/test_weight_compression.py",
+        "tests/converter/compression/test_weights.py",
     ),
     Bug(
         _REQUESTS,

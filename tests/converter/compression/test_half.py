@@ -28,12 +28,16 @@ def constants(model: Model) -> dict[str, str]:
     }
 
 
+def added(weights: np.ndarray) -> onnx.ModelProto:
+    return node_model("Add", {"x": np.ones(len(weights), np.float32)}, opset=17, constants={"w": weights})
+
+
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.74, 0.76, 1.0])
 @pytest.mark.parametrize("value", [1e-9, 1e-7, 6.2e-5, 0.0])
 def test_small_numbers_stay_where_openvino_keeps_them(share: float, value: float, tmp_path: Path) -> None:
     weights = np.ones(100, np.float32)
     weights[: int(100 * share)] = value
-    model = node_model("Add", {"x": np.ones(100, np.float32)}, opset=17, constants={"w": weights})
+    model = added(weights)
     ours = constants(compressed(converter.convert_model(model), None, True).model)["w"]
     openvino.save_model(core().read_model(model.SerializeToString()), tmp_path / "m.xml", compress_to_fp16=True)
     theirs = next(op for op in core().read_model(tmp_path / "m.xml").get_ops() if op.get_type_name() == "Constant")
@@ -44,7 +48,7 @@ def test_small_numbers_stay_where_openvino_keeps_them(share: float, value: float
 def test_a_number_that_would_become_infinite_keeps_its_tensor(value: float) -> None:
     """OpenVINO writes 65504 instead, which is another model."""
     weights = np.array([1, value, 2], np.float32)
-    model = node_model("Add", {"x": np.ones(3, np.float32)}, opset=17, constants={"w": weights})
+    model = added(weights)
     stored = compressed(converter.convert_model(model), None, True)
     made, result = stored.model, stored.half
     assert result is not None
@@ -54,7 +58,7 @@ def test_a_number_that_would_become_infinite_keeps_its_tensor(value: float) -> N
 
 def test_infinities_are_halved() -> None:
     weights = np.array([1, -np.inf, 2], np.float32)
-    model = node_model("Add", {"x": np.ones(3, np.float32)}, opset=17, constants={"w": weights})
+    model = added(weights)
     assert constants(compressed(converter.convert_model(model), None, True).model) == {"w": "f16"}
 
 
@@ -77,7 +81,7 @@ def test_numbers_that_decide_shapes_stay() -> None:
 
 def test_the_command_line_counts_constants_that_stay_float32(tmp_path: Path) -> None:
     weights = np.array([1, 1e30, 2], np.float32)
-    onnx.save(node_model("Add", {"x": np.ones(3, np.float32)}, opset=17, constants={"w": weights}), tmp_path / "m.onnx")
+    onnx.save(added(weights), tmp_path / "m.onnx")
     code, _, messages = onnx2ir("convert", str(tmp_path / "m.onnx"), "--compress-to-fp16")
     assert code == 0
     assert "0 constants are float16, but not 1 that have values beyond 65504" in messages

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import openvino
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 import converter
 import ir_runtime
@@ -24,7 +24,8 @@ from ir_runtime import Model
 from ir_runtime.graph.tensor import Tensor
 from tests.commands import onnx2ir
 from tests.converter import option_models
-from tests.engines import core, node_model, run_compiled, run_numpy, run_onnxruntime
+from tests.engines import EXACT, core, node_model, run_compiled, run_numpy, run_onnxruntime
+from tests.optimization.models import parse
 from tests.random_data import generator
 from tests.to_onnx import graphs
 
@@ -39,21 +40,21 @@ def way_of(one: WeightCompression) -> str:
 
 def chain(*layers: tuple[str, np.ndarray], dtype: Any = np.float32, outputs: int = 1) -> onnx.ModelProto:
     """Products one after the other, ``x`` times ``w0`` times ``w1`` ...: ("MatMul" or a Gemm's transB, weights)."""
-    nodes, x = [], "x"
-    for index, (kind, _) in enumerate(layers):
-        attributes = {} if kind == "MatMul" else {"transB": 1}
-        nodes.append(helper.make_node(kind, [x, f"w{index}"], [f"y{index}"], **attributes))
-        x = f"y{index}"
+    calls = {"MatMul": "MatMul", "Gemm": "Gemm <transB = 1>"}
+    nodes = " ".join(f"y{at} = {calls[op]} ({f'y{at - 1}' if at else 'x'}, w{at})" for at, (op, _) in enumerate(layers))
     depth = layers[0][1].shape[-2 if layers[0][0] == "MatMul" else -1]
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", kind, ["n", depth])],
-        [onnx.ValueInfoProto(name=f"y{len(layers) - 1 - i}") for i in range(outputs)],
-        [numpy_helper.from_array(values.astype(dtype), f"w{i}") for i, (_, values) in enumerate(layers)],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    ports = f"{'float16' if dtype is np.float16 else 'float'}[n,{depth}] x"
+    results = ", ".join(f"y{len(layers) - 1 - at}" for at in range(outputs))
+    stored = {f"w{at}": values.astype(dtype) for at, (_, values) in enumerate(layers)}
+    return parse(f"g ({ports}) => ({results}) {{ {nodes} }}", **stored)
+
+
+def rounded(model: onnx.ModelProto | Model, options: WeightCompression, half: bool = False, **conversion: Any) -> Any:
+    """The compressed IR, and what was done."""
+    plain = model if isinstance(model, Model) else converter.convert_model(model, **conversion)
+    made = compressed(plain, options, half)
+    assert made.weights is not None
+    return made
 
 
 def weights(seed: int, *shape: int) -> np.ndarray:
@@ -88,9 +89,7 @@ def by_hand(model: Model, name: str, shape: tuple[int, ...]) -> tuple[np.ndarray
 
 def executed(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> tuple[np.ndarray, list[tuple[str, str]]]:
     """OpenVINO's answer, and the layers that it ran with the type of their weights."""
-    # 4-bit weights make the plug-in round the data to 8 bits otherwise.
-    exact = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
-    compiled = core().compile_model(core().read_model(*ir), "CPU", exact)
+    compiled = core().compile_model(core().read_model(*ir), "CPU", EXACT)
     ran = []
     for layer in compiled.get_runtime_model().get_ops():
         kind = layer.get_rt_info()["layerType"].astype(str)
@@ -100,23 +99,29 @@ def executed(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> tuple[np.ndar
     return run_compiled(compiled, feeds)[0], ran
 
 
+def check_answers(
+    made: Any, feeds: Mapping[str, Any], expected: np.ndarray, near: float = 1e-5
+) -> list[tuple[str, str]]:
+    """Hold the stored IR against the result in both engines; the layers that OpenVINO ran."""
+    ir = stored(made.model)
+    answer, ran = executed(ir, feeds)
+    for found in (run_numpy(ir, feeds)[0], answer):
+        np.testing.assert_allclose(found, expected, atol=near * np.abs(expected).max())
+    return ran
+
+
 @pytest.mark.parametrize("options", WAYS, ids=way_of)
 @pytest.mark.parametrize("kind", ["MatMul", "Gemm"])
 @pytest.mark.parametrize(("depth", "columns"), [(64, 48), (96, 33)])
 def test_products(kind: str, depth: int, columns: int, options: WeightCompression) -> None:
     """Columns or rows of weights, even and odd numbers of them; the last product takes 8 bits anyway."""
-    first = weights(1, columns, depth)
-    last = weights(5, columns, 64)
-    model = chain((kind, first if kind == "Gemm" else first.T), ("MatMul", last))
-    made = compressed(converter.convert_model(model, target="any"), options, False)  # which keeps columns as they are
-    assert made.weights is not None
-    wanted = TYPES[options.bits, bool(options.symmetric)]
-    group = "by channel" if options.group_size == -1 else "in groups of 32"
-    assert f"{wanted} {group}" in made.weights.count
-    ir = stored(made.model)
-
-    values, step = by_hand(made.model, "w0", first.shape if kind == "Gemm" else first.T.shape)
+    first, last = weights(1, columns, depth), weights(5, columns, 64)
     original = first if kind == "Gemm" else first.T
+    made = rounded(chain((kind, original), ("MatMul", last)), options, target="any")  # which keeps columns as they are
+    wanted = TYPES[options.bits, bool(options.symmetric)]
+    assert f"{wanted} {'by channel' if options.group_size == -1 else 'in groups of 32'}" in made.weights.count
+
+    values, step = by_hand(made.model, "w0", original.shape)
     assert (np.abs(values - original) <= 0.5001 * step).all()
     spread = np.ptp(np.concatenate([first, np.zeros((columns, 1))], axis=1), axis=1)
     reach = np.maximum(spread, 2 * np.abs(first).max(axis=1)) if options.symmetric else spread
@@ -126,11 +131,7 @@ def test_products(kind: str, depth: int, columns: int, options: WeightCompressio
 
     second, _ = by_hand(made.model, "w1", last.shape)
     x = generator(9).standard_normal((5, depth)).astype(np.float32)
-    expected = x.astype(np.float64) @ (values.T if kind == "Gemm" else values) @ second
-    answers = {"numpy": run_numpy(ir, {"x": x})[0]}
-    answers["openvino"], ran = executed(ir, {"x": x})
-    for engine, answer in answers.items():
-        np.testing.assert_allclose(answer, expected, atol=1e-5 * np.abs(expected).max(), err_msg=engine)
+    ran = check_answers(made, {"x": x}, x.astype(np.float64) @ (values.T if kind == "Gemm" else values) @ second)
     assert ("FullyConnected", wanted) in ran
     assert len(ran) == 2
     assert all(kind in ("u8", "i8", "u4", "i4") for _, kind in ran)
@@ -144,7 +145,7 @@ def test_weights_that_are_on_a_grid_stay_exact(options: WeightCompression) -> No
     numbers[:, ::32] = low
     numbers[:, 1::32] = high
     model = chain(("Gemm", np.eye(64)), ("Gemm", numbers), ("Gemm", numbers))
-    made = compressed(converter.convert_model(model), options, False).model
+    made = rounded(model, options).model
     values, _ = by_hand(made, "w1", numbers.shape)
     np.testing.assert_allclose(values, numbers, rtol=2e-3)
     np.testing.assert_allclose(by_hand(made, "w0", (64, 64))[0], np.eye(64), rtol=2e-3)
@@ -189,23 +190,13 @@ LAYERS = {
 def test_layers(layer: str, options: WeightCompression) -> None:
     """All of them take 8 bits, by channel: the products come last."""
     model, feeds, values = LAYERS[layer]()
-    plain = converter.convert_model(model)
-    made = compressed(plain, options, False)
-    assert made.weights is not None
+    made = rounded(model, options)
     assert dict(made.weights.count) == {"u8 by channel": 1}
     name = next(name.removesuffix("/scale") for name in constants(made.model) if name.endswith("/scale"))
-    rounded, step = by_hand(made.model, name, values.shape)
-    assert (np.abs(rounded - values) <= 0.5001 * step).all()
-
-    other = onnx.ModelProto()
-    other.CopyFrom(model)
-    other.graph.initializer[0].CopyFrom(numpy_helper.from_array(rounded.astype(np.float32), "w"))
-    expected = run_onnxruntime(other, feeds)[0]
-    ir = stored(made.model)
-    answer, ran = executed(ir, feeds)
-    largest = np.abs(expected).max()
-    np.testing.assert_allclose(run_numpy(ir, feeds)[0], expected, atol=1e-5 * largest)
-    np.testing.assert_allclose(answer, expected, atol=1e-5 * largest)
+    found, step = by_hand(made.model, name, values.shape)
+    assert (np.abs(found - values) <= 0.5001 * step).all()
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(found.astype(np.float32), "w"))
+    ran = check_answers(made, feeds, run_onnxruntime(model, feeds)[0])
     assert ran == ([("Gather", "u8")] if layer == "gather" else [])
 
 
@@ -213,7 +204,7 @@ def test_each_channel_has_a_scale() -> None:
     """Of the axes of the weights those that the layer sums over are shared, and no others."""
     found = {}
     for layer, make in LAYERS.items():
-        made = compressed(converter.convert_model(make()[0]), INT8, False).model
+        made = rounded(make()[0], INT8).model
         found[layer] = next(data.shape for name, data in constants(made).items() if name.endswith("/scale"))
     assert found == {
         "batch": (3, 1, 32),
@@ -244,31 +235,15 @@ def test_transposes_move_the_axis_with_scales(orders: list[tuple[int, ...]]) -> 
 def test_a_tied_matrix_is_stored_once(options: WeightCompression) -> None:
     """An embedding that scores the result, too, through a Transpose."""
     matrix = weights(21, 300, 64)
-    nodes = [
-        helper.make_node("Gather", ["matrix", "ids"], ["x"]),
-        helper.make_node("Transpose", ["matrix"], ["turned"], perm=[1, 0]),
-        helper.make_node("MatMul", ["x", "turned"], ["y"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("ids", TensorProto.INT64, [1, 5])],
-        [onnx.ValueInfoProto(name="y")],
-        [numpy_helper.from_array(matrix, "matrix")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    made = compressed(converter.convert_model(model), options, False)
-    assert made.weights is not None
+    text = """g (int64[1,5] ids) => (y) { x = Gather (matrix, ids) turned = Transpose <perm = [1, 0]> (matrix)
+        y = MatMul (x, turned) }"""
+    made = rounded(parse(text, matrix=matrix), options)
     assert made.weights.count.total() == 1
     assert next(iter(made.weights.count)) in ("u8 by channel", "i8 by channel")
-    ir = stored(made.model)
-    assert len(ir[1]) < 1.2 * matrix.size
-    rounded, _ = by_hand(made.model, "matrix", matrix.shape)
+    assert len(stored(made.model)[1]) < 1.2 * matrix.size
+    found, _ = by_hand(made.model, "matrix", matrix.shape)
     ids = np.array([[0, 3, 299, 1, 7]])
-    expected = rounded[ids] @ rounded.T
-    answer, ran = executed(ir, {"ids": ids})
-    np.testing.assert_allclose(run_numpy(ir, {"ids": ids})[0], expected, atol=1e-5 * np.abs(expected).max())
-    np.testing.assert_allclose(answer, expected, atol=1e-5 * np.abs(expected).max())
+    ran = check_answers(made, {"ids": ids}, found[ids] @ found.T)
     assert [kind for _, kind in ran] == [next(iter(made.weights.count))[:2]] * 2
 
 
@@ -291,21 +266,16 @@ def test_float16(source: str, options: WeightCompression) -> None:
     else:
         kind = np.float16 if source == "float16" else np.float32
         plain = converter.convert_model(chain(("Gemm", first), ("Gemm", last), dtype=kind))
-    made = compressed(compressed(plain, None, True).model if source == "halved" else plain, options, False)
-    assert made.weights is not None
+    made = rounded(compressed(plain, None, True).model if source == "halved" else plain, options)
     assert made.weights.count.total() == 2
     assert not made.weights.kept
     name = "w0" if source == "float16" else "w0_compressed"
     values, step = by_hand(made.model, name, first.shape)
     assert (np.abs(values - first.astype(np.float64)) <= 0.5001 * step).all()
-    ir = stored(made.model)
     x = generator(33).standard_normal((3, 512)).astype(np.float16 if source == "float16" else np.float32)
     second, _ = by_hand(made.model, name.replace("0", "1", 1), last.shape)
     expected = x.astype(np.float64) @ values.T @ second.T
-    answer, ran = executed(ir, {"x": x})
-    near = 2e-2 if source == "float16" else 1e-5
-    np.testing.assert_allclose(run_numpy(ir, {"x": x})[0], expected, atol=near * np.abs(expected).max())
-    np.testing.assert_allclose(answer, expected, atol=near * np.abs(expected).max())
+    ran = check_answers(made, {"x": x}, expected, 2e-2 if source == "float16" else 1e-5)
     assert ("FullyConnected", TYPES[options.bits, bool(options.symmetric)]) in ran
 
 
@@ -326,34 +296,20 @@ def test_the_rest_is_halved() -> None:
     stored(made.model)
 
 
-def branches() -> onnx.ModelProto:
-    """A product in either branch of an If."""
-
-    def branch(name: str, seed: int) -> onnx.GraphProto:
-        node = helper.make_node("MatMul", ["x", f"{name}_w"], [name])
-        values = numpy_helper.from_array(weights(seed, 64, 48), f"{name}_w")
-        return helper.make_graph([node], name, [], [helper.make_tensor_value_info(name, 1, [2, 48])], [values])
-
-    chosen = helper.make_node("If", ["c"], ["y"], then_branch=branch("a", 41), else_branch=branch("b", 42))
-    graph = helper.make_graph(
-        [chosen],
-        "g",
-        [helper.make_tensor_value_info("c", TensorProto.BOOL, []), helper.make_tensor_value_info("x", 1, [2, 64])],
-        [helper.make_tensor_value_info("y", 1, [2, 48])],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
 def test_bodies() -> None:
-    made = compressed(converter.convert_model(branches()), INT8, False)
-    assert made.weights is not None
+    """A product in either branch of an If."""
+    branch = "{0}_branch = {0} () => (float[2,48] {0}) {{ {0} = MatMul (x, {0}_w) }}"
+    text = f"""g (bool c, float[2,64] x) => (float[2,48] y) {{
+        y = If (c) <{branch.format("then")}, {branch.format("else")}> }}"""
+    model = parse(text)
+    for at, seed in ((0, 41), (1, 42)):
+        body = next(one for one in model.graph.node[0].attribute if one.name == ("then_branch", "else_branch")[at]).g
+        body.initializer.append(numpy_helper.from_array(weights(seed, 64, 48), ("then_w", "else_w")[at]))
+    made = rounded(model, INT8)
     assert dict(made.weights.count) == {"u8 by channel": 2}
-    ir = stored(made.model)
     x = generator(43).standard_normal((2, 64)).astype(np.float32)
-    for chosen, name in ((True, "a_w"), (False, "b_w")):
-        rounded = by_hand(made.model, name, (48, 64))[0].T
-        for answer in (run_numpy(ir, {"c": chosen, "x": x})[0], executed(ir, {"c": np.array(chosen), "x": x})[0]):
-            np.testing.assert_allclose(answer, x @ rounded, atol=1e-5 * np.abs(x @ rounded).max())
+    for chosen, name in ((True, "then_w"), (False, "else_w")):
+        check_answers(made, {"c": np.array(chosen), "x": x}, x @ by_hand(made.model, name, (48, 64))[0].T)
 
 
 @pytest.mark.parametrize(
@@ -371,8 +327,7 @@ def test_bodies() -> None:
 )
 def test_groups_that_do_not_divide_the_depth(depth: int, group: int | None, way: str) -> None:
     model = chain(("Gemm", weights(51, 64, depth)), ("Gemm", weights(52, 128, 64)))
-    made = compressed(converter.convert_model(model), WeightCompression(4, group), False)
-    assert made.weights is not None
+    made = rounded(model, WeightCompression(4, group))
     assert way in made.weights.count
     assert made.weights.count["u8 by channel"] == 1 + (way == "u8 by channel")
     stored(made.model)
@@ -381,7 +336,7 @@ def test_groups_that_do_not_divide_the_depth(depth: int, group: int | None, way:
 def test_last_products_take_8_bits() -> None:
     """Those after which no weights come: not one whose result is merely returned as well."""
     layers = [("Gemm", weights(seed, 64, 64)) for seed in (61, 62, 63)]
-    made = compressed(converter.convert_model(chain(*layers, outputs=3)), WeightCompression(4, 32), False).model
+    made = rounded(chain(*layers, outputs=3), WeightCompression(4, 32)).model
     types = {name: data.element_type.name for name, data in constants(made).items()}
     assert [types[name] for name in ("w0", "w1", "w2")] == ["i4", "i4", "u8"]
 
@@ -413,20 +368,16 @@ def read_twice() -> onnx.ModelProto:
 @pytest.mark.parametrize("options", [INT8, INT4], ids=["int8", "int4"])
 def test_weights_that_stay_uncompressed(make: Any, reason: str, options: WeightCompression) -> None:
     plain = converter.convert_model(make())
-    made = compressed(plain, options, False)
-    assert made.weights is not None
+    made = rounded(plain, options)
     assert (dict(made.weights.count), dict(made.weights.kept)) == ({}, {reason: 1})
     assert ir_runtime.model_to_bytes(made.model) == ir_runtime.model_to_bytes(plain)
 
 
 def quantized() -> onnx.ModelProto:
     """Weights that the model has in whole numbers already."""
-    model = chain(("MatMul", weights(74, 64, 64)))
     whole = generator(75).integers(-128, 128, (64, 64)).astype(np.int8)
-    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(whole, "q"))
-    model.graph.initializer.append(numpy_helper.from_array(np.float32(0.1), "s"))
-    model.graph.node.insert(0, helper.make_node("DequantizeLinear", ["q", "s"], ["w0"]))
-    return model
+    text = "g (float[n,64] x) => (y) { w = DequantizeLinear (q, s) y = MatMul (x, w) }"
+    return parse(text, q=whole, s=np.float32(0.1))
 
 
 def recurrent() -> onnx.ModelProto:
@@ -440,7 +391,7 @@ def recurrent() -> onnx.ModelProto:
 @pytest.mark.parametrize("options", [INT8, INT4], ids=["int8", "int4"])
 def test_layers_that_compression_leaves_out(make: Any, options: WeightCompression) -> None:
     plain = converter.convert_model(make())
-    made = compressed(plain, options, False)
+    made = rounded(plain, options)
     assert ir_runtime.model_to_bytes(made.model) == ir_runtime.model_to_bytes(plain)
 
 
@@ -454,9 +405,7 @@ def test_reshaping_and_saving_again_change_nothing(options: WeightCompression, t
     again.reshape({"x": [4, 64]})
     converter.save_model(again, tmp_path / "again.xml")
     assert (tmp_path / "again.bin").read_bytes() == path.with_suffix(".bin").read_bytes()
-    repeated = compressed(again, options, False)
-    assert repeated.weights is not None
-    assert not repeated.weights.count
+    assert not rounded(again, options).weights.count
     theirs = core().read_model(path)
     theirs.reshape([4, 64])
     openvino.save_model(theirs, tmp_path / "theirs.xml", compress_to_fp16=False)
@@ -477,7 +426,7 @@ def test_large_weights_are_worked_on_in_parts(tmp_path: Path) -> None:
     values = weights(84, 3, 701, 999)
     model = chain(("MatMul", values), ("MatMul", weights(85, 999, 65)))
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 2
-    made = compressed(converter.convert_model(model), WeightCompression(4, -1), False).model
+    made = rounded(model, WeightCompression(4, -1)).model
     by_parts = ir_runtime.read_model(*ir_runtime.model_to_bytes(made))
     codes = constants(by_parts)["w0"].array().astype(np.int8)
     scale = constants(by_parts)["w0/scale"].array().astype(np.float32)
@@ -491,7 +440,7 @@ def test_verification_distinguishes_rounding_from_faults(layers: int, options: W
     random = generator(91)
     sizes = [random.standard_normal((256, 256)).astype(np.float32) for _ in range(layers + 1)]
     model = chain(*(("MatMul", values) for values in sizes))
-    ir = without_record(compressed(converter.convert_model(model), options, False).model)
+    ir = without_record(rounded(model, options).model)
     feeds = {"x": random.standard_normal((8, 256)).astype(np.float32)}
     report = converter.verify(model, ir, inputs=feeds)
     assert report.passed
@@ -560,20 +509,12 @@ def test_whole_numbers_stay_exact(bits: int, symmetric: bool, limits: tuple[int,
 @pytest.mark.parametrize("groups", [1, 4])
 def test_standardised_weights_are_not_compared_with_those_of_the_file(groups: int, options: WeightCompression) -> None:
     """A convolution whose weights the model computes: the ones that are rounded are not an initializer."""
-    kernel = weights(3, 16, 16 // groups, 3, 3)
-    nodes = [
-        helper.make_node("ReduceMean", ["w"], ["m"], axes=[1, 2, 3], keepdims=1),
-        helper.make_node("Sub", ["w", "m"], ["c"]),
-        helper.make_node("Mul", ["c", "f"], ["s"]),
-        helper.make_node("Conv", ["x", "s"], ["y"], group=groups),
-    ]
-    values = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 16, 8, 8])]
-    constants = [numpy_helper.from_array(kernel, "w"), numpy_helper.from_array(np.float32(3), "f")]
-    graph = helper.make_graph(nodes, "g", values, [onnx.ValueInfoProto(name="y")], constants)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    made = without_record(compressed(converter.convert_model(model), options, False).model)
+    text = f"""g (float[1,16,8,8] x) => (y) {{ m = ReduceMean <axes = [1, 2, 3], keepdims = 1> (w) c = Sub (w, m)
+        s = Mul (c, f) y = Conv <group = {groups}> (x, s) }}"""
+    model = parse(text, 13, w=weights(3, 16, 16 // groups, 3, 3), f=np.float32(3))
+    made = without_record(rounded(model, options).model)
     assert any(node.op.data is not None and node.op.data.element_type.is_integral for node in made.nodes())
-    report = converter.verify(model.SerializeToString(), made)
+    report = converter.verify(model, made)
     assert report.passed, report.to_text()
     assert {check.state for check in report.weights} == {"folded"}
 
