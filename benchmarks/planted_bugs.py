@@ -50,7 +50,7 @@ class Bug:
 _IDIOMS = '--full tests/converter/test_idioms.py -k "-0- or -0]"'
 _KERNELS = '--full tests/ir_runtime -k "kernel or plan or cache"'
 _VALUES = '--full tests/ir_runtime -k "symbolic or polynomial or arithmetic"'
-_FILES = "tests/ir_runtime/test_files.py tests/converter/test_onnx_file.py tests/converter/command_line/test_transcripts.py"
+_FILES = "tests/ir_runtime/test_files.py tests/converter/onnx_file/test_reading.py tests/converter/command_line/test_transcripts.py"
 _REQUESTS = "compressed weights, preprocessing, states"
 BUGS = [
     Bug(

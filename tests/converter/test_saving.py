@@ -1,4 +1,4 @@
-"""Files that are written: complete or as they were, whatever happens; what the disk refuses names the path."""
+"""Files that are written: complete or as they were, whatever happens, by how many threads; refusals name the path."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
+from converter.stages import watched
+from ir_runtime import ModelError, threads
+from ir_runtime.files import whole_files
+from ir_runtime.graph import Tensor
+from tests.optimization.models import parse
+from tests.random_data import generator
 
 MB = 4
 
@@ -26,12 +33,8 @@ MB = 4
 def model(value: float) -> onnx.ModelProto:
     """y = x + weights of some MB, all of them ``value``."""
     count = MB << 18
-    weights = [numpy_helper.from_array(np.full(count, value, np.float32), "w")]
-    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [count]) for name in "xy"]
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "w"], ["y"])], f"of_{value:g}", ports[:1], ports[1:], weights
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    text = f"of_{value:g} (float[{count}] x) => (float[{count}] y) {{ y = Add (x, w) }}"
+    return parse(text, w=np.full(count, value, np.float32))
 
 
 def command(*arguments: object) -> list[str]:
@@ -61,9 +64,15 @@ def killed(folder: Path, rng: random.Random, longest: float) -> str:
     return holds(folder)
 
 
+def old_and_new(folder: Path) -> None:
+    """Two models, and the pair of the old one."""
+    for number, name in ((1, "old"), (2, "new")):
+        onnx.save(model(number), folder / f"{name}.onnx")
+    converter.save_model(converter.convert_model(folder / "old.onnx"), folder / "m.xml")
+
+
 def kills(folder: Path, count: int) -> set[str]:
-    onnx.save(model(1), folder / "old.onnx")
-    onnx.save(model(2), folder / "new.onnx")
+    old_and_new(folder)
     begin = time.monotonic()
     subprocess.run(command("convert", folder / "new.onnx", "-o", folder / "m.xml"), check=True, capture_output=True)
     longest = (time.monotonic() - begin) * 1.1
@@ -88,9 +97,7 @@ def test_200_kills_leave_a_whole_pair_or_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("between", ["weights", "sync", "before the first rename", "before the second", "after"])
 def test_a_kill_at_each_step_of_writing(between: str, tmp_path: Path) -> None:
     """The steps one by one, which kills at random moments seldom meet."""
-    onnx.save(model(1), tmp_path / "old.onnx")
-    onnx.save(model(2), tmp_path / "new.onnx")
-    converter.save_model(converter.convert_model(tmp_path / "old.onnx"), tmp_path / "m.xml")
+    old_and_new(tmp_path)
     code = f"""
 import os, converter
 import ir_runtime.files.whole_files as writer
@@ -155,9 +162,7 @@ def run_limited(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_full_disk_names_the_file_and_leaves_the_old_pair(tmp_path: Path) -> None:
-    onnx.save(model(1), tmp_path / "old.onnx")
-    onnx.save(model(2), tmp_path / "new.onnx")
-    converter.save_model(converter.convert_model(tmp_path / "old.onnx"), tmp_path / "m.xml")
+    old_and_new(tmp_path)
     done = run_limited("convert", tmp_path / "new.onnx", "-o", tmp_path / "m.xml")
     assert done.returncode == 1
     assert f"error: '{tmp_path / 'm.bin'}' cannot be written: {os.strerror(errno.EFBIG)}" in done.stderr
@@ -206,3 +211,139 @@ def test_names_as_long_as_they_may_be(tmp_path: Path) -> None:
     """What is written first, beside the file, is not longer than it."""
     converter.save_model(ir_runtime.Model(), tmp_path / ("x" * 251 + ".xml"))
     assert len(list(tmp_path.iterdir())) == 2
+
+
+# --- by several threads: the same files, errors and progress as by one ---
+
+
+@pytest.fixture
+def many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything counts as large, and there are processors."""
+    monkeypatch.setattr(threads, "LARGE", 0)
+    monkeypatch.setattr(threads, "processors", lambda: 3)
+
+
+def products(path: Path, count: int = 7) -> Path:
+    """Write products whose weights are transposed when they are written, one of them twice, and a table."""
+    r = generator(5)
+    weights = {f"w{i}": r.standard_normal((96, 96)).astype(np.float32) for i in range(count)}
+    weights["same"] = weights["w0"]
+    table = r.standard_normal((50, 96)).astype(np.float32)
+    nodes = "x0 = Gather (table, places) "
+    nodes += " ".join(f"x{at + 1} = MatMul (x{at}, {name})" for at, name in enumerate(weights))
+    model = parse(f"products (int64[3] places) => (x{len(weights)}) {{ {nodes} }}", **weights, table=table)
+    onnx.save(model, path, save_as_external_data=True, location="data", size_threshold=0)
+    return path
+
+
+def _files(folder: Path, **saving: Any) -> list[bytes]:
+    converter.save_model(converter.convert_model(folder / "m.onnx"), folder / "m.xml", **saving)
+    return [(folder / name).read_bytes() for name in ("m.xml", "m.bin")]
+
+
+@pytest.mark.parametrize(
+    "saving", [{}, {"compress_to_fp16": True}, {"compress": "int8"}, {"compress": "int4", "group_size": 32}]
+)
+def test_threads_write_the_files_of_one(
+    saving: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many_threads: None
+) -> None:
+    products(tmp_path / "m.onnx")
+    writers, original = set(), Tensor.write_to
+
+    def write_to(self: Tensor, *arguments: Any) -> None:
+        writers.add(threading.current_thread())
+        time.sleep(0.01)  # so that no thread takes all weights before another begins
+        original(self, *arguments)
+
+    monkeypatch.setattr(Tensor, "write_to", write_to)
+    by_several = _files(tmp_path, **saving)
+    assert len(writers) > 1
+    writers.clear()
+    monkeypatch.setattr(threads, "LARGE", 1 << 40)
+    assert _files(tmp_path, **saving) == by_several
+    assert len(writers) == 1
+
+
+def test_an_error_of_a_thread_names_the_file_and_leaves_the_old_pair(tmp_path: Path, many_threads: None) -> None:
+    products(tmp_path / "m.onnx")
+    before = _files(tmp_path)
+    model = converter.convert_model(tmp_path / "m.onnx")
+    (tmp_path / "data").write_bytes((tmp_path / "data").read_bytes()[:5000])
+    with pytest.raises(ModelError, match=r"data' has (changed|lost)"):
+        converter.save_model(model, tmp_path / "m.xml")
+    assert [(tmp_path / name).read_bytes() for name in ("m.xml", "m.bin")] == before
+    assert {path.name for path in tmp_path.iterdir()} == {"m.onnx", "data", "m.xml", "m.bin"}
+
+
+def test_results_come_in_order_and_errors_in_their_place(many_threads: None) -> None:
+    both = threading.Barrier(2, timeout=10)
+    begun = []
+
+    def work(number: int) -> int:
+        begun.append(number)
+        if number < 2:
+            both.wait()  # passes if two threads work at a time
+        if number == 3:
+            raise ValueError("three")
+        time.sleep(0.05 / (number + 1))
+        return number
+
+    results = threads.map_in_order(work, range(100), byte_count=1)
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="three"):
+        next(results)
+    assert len(begun) < 100, "what no thread has begun is left out"
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_progress_rises_to_the_whole(large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if large:
+        monkeypatch.setattr(threads, "LARGE", 0)
+    products(tmp_path / "m.onnx")
+    shown: list[tuple[str, float]] = []
+    with watched(lambda task, share: shown.append((task, share))):
+        _files(tmp_path, compress="int8")
+    for task in ("Compressing weights", "Writing m.xml"):
+        shares = [share for name, share in shown if name == task]
+        assert shares == sorted(shares)
+        assert len(shares) > 8
+        assert shares[-1] == 1
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_an_interruption_stops_the_threads_and_leaves_nothing(
+    large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if large:
+        monkeypatch.setattr(threads, "LARGE", 0)
+    products(tmp_path / "m.onnx")
+    model = converter.convert_model(tmp_path / "m.onnx")
+    written, original = [], Tensor.write_to
+
+    def write_to(self: Tensor, *arguments: Any) -> None:
+        time.sleep(0.05)
+        original(self, *arguments)
+        written.append(self)
+
+    def interrupt(descriptor: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Tensor, "write_to", write_to)
+    monkeypatch.setattr(whole_files, "_sync_data", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        converter.save_model(model, tmp_path / "m.xml")
+    assert len(written) < 3
+    assert {path.name for path in tmp_path.iterdir()} == {"m.onnx", "data"}
+
+
+def test_external_data_is_written_by_threads_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    products(tmp_path / "m.onnx")
+    converter.save_model(converter.convert_model(tmp_path / "m.onnx"), tmp_path / "m.xml")
+    files = []
+    for large in (1 << 40, 1):
+        monkeypatch.setattr(threads, "LARGE", large)
+        monkeypatch.setattr(threads, "processors", lambda: 3)
+        converter.save_onnx(tmp_path / "m.xml", tmp_path / f"{large}.onnx", external_data=True)
+        files.append((tmp_path / f"{large}.onnx.data").read_bytes())
+    assert files[0] == files[1]
+    assert len(files[0]) > 7 * 96 * 96 * 4, "equal weights are one"

@@ -22,21 +22,16 @@ from converter.onnx_file.messages import MESSAGES, REPEATED, Message
 from converter.onnx_file.reader import open_model
 from converter.onnx_file.skeleton import EMBEDDED, skeleton
 from tests.engines import check_node
+from tests.optimization.models import parse
 from tests.rows.onnx.constants import SPARSE, dense, sparse
 
 BIG = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
 
 
 def add_model(value: np.ndarray | TensorProto = BIG) -> onnx.ModelProto:
-    tensor = value if isinstance(value, TensorProto) else numpy_helper.from_array(value, "w")
-    graph = helper.make_graph(
-        [helper.make_node("Add", ["x", "w"], ["y"], name="add")],
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 64])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [tensor],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    model = parse("g (float[n,64] x) => (y) { [add] y = Add (x, w) }")
+    model.graph.initializer.append(value if isinstance(value, TensorProto) else numpy_helper.from_array(value, "w"))
+    return model
 
 
 def external(location: str, **entries: object) -> onnx.ModelProto:
@@ -262,25 +257,18 @@ def test_external_data(tmp_path: Path, offset: int) -> None:
     np.testing.assert_array_equal(run(tmp_path / "m.onnx"), BIG)
 
 
-def test_external_data_of_a_symlinked_model_as_in_a_hub_cache(tmp_path: Path) -> None:
-    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "1"
+@pytest.mark.parametrize(("model", "data"), [("../blobs/aaa", "../blobs/bbb"), ("../blobs/aaa", "")])
+def test_external_data_of_a_symlinked_model(tmp_path: Path, model: str, data: str) -> None:
+    """As in a hub's cache; or the data lie beside the real file alone."""
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshot"
     blobs.mkdir()
-    snapshot.mkdir(parents=True)
+    snapshot.mkdir()
     (blobs / "aaa").write_bytes(external("m.onnx_data").SerializeToString())
-    (blobs / "bbb").write_bytes(BIG.tobytes())
-    os.symlink("../../blobs/aaa", snapshot / "m.onnx")
-    os.symlink("../../blobs/bbb", snapshot / "m.onnx_data")
+    (blobs / ("bbb" if data else "m.onnx_data")).write_bytes(BIG.tobytes())
+    os.symlink(model, snapshot / "m.onnx")
+    if data:
+        os.symlink(data, snapshot / "m.onnx_data")
     np.testing.assert_array_equal(run(snapshot / "m.onnx"), BIG)
-
-
-def test_external_data_beside_the_real_file_of_a_symlinked_model(tmp_path: Path) -> None:
-    real, link = tmp_path / "real", tmp_path / "link"
-    real.mkdir()
-    link.mkdir()
-    (real / "m.onnx").write_bytes(external("w.bin").SerializeToString())
-    (real / "w.bin").write_bytes(BIG.tobytes())
-    os.symlink(real / "m.onnx", link / "m.onnx")
-    np.testing.assert_array_equal(run(link / "m.onnx"), BIG)
 
 
 @pytest.mark.parametrize(
@@ -342,16 +330,12 @@ def test_tensors_that_contradict_themselves(change: object, message: str) -> Non
     assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"\0", b"not a model at all", b"PK\x03\x04" * 10, b"\x0a" * 1000, b"\xff" * 64]
-)
-def test_other_files_are_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "m.onnx").write_bytes(content)
-    with pytest.raises(converter.ConversionError):
-        converter.convert_model(tmp_path / "m.onnx")
-
-
-def test_missing_file_and_folder(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    for content in (b"", b"\0", b"not a model at all", b"PK\x03\x04" * 10, b"\x0a" * 1000, b"\xff" * 64):
+        path.write_bytes(content)
+        with pytest.raises(converter.ConversionError):
+            converter.convert_model(path)
     with pytest.raises(converter.ConversionError, match="cannot be read: No such file"):
         converter.convert_model(tmp_path / "none.onnx")
     with pytest.raises(converter.ConversionError):
@@ -395,9 +379,7 @@ def test_sparse_initializer(values: Any, places: Any, shape: list[int], inside: 
     add = "y = Add (x, s)"
     branches = f"then_branch = a () => (y) {{ {add} }}, else_branch = b () => (y) {{ {add} }}"
     nodes = f"z = If (c) <{branches}>" if inside else f"{add}  z = Where (c, y, y)"
-    model = onnx.parser.parse_model(
-        f'<ir_version: 10, opset_import: ["" : 13]> g (float{shape} x, bool c) => (z) {{ {nodes} }}'
-    )
+    model = parse(f"g (float{shape} x, bool c) => (z) {{ {nodes} }}", 13)
     typed = np.asarray(values, np.float32)
     for graph in [attribute.g for attribute in model.graph.node[0].attribute] if inside else [model.graph]:
         graph.sparse_initializer.append(sparse(typed, places, shape))
