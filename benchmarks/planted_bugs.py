@@ -47,7 +47,7 @@ class Bug:
         return "/".join(self.test_file.split("/")[:2])
 
 
-_IDIOMS = '--full tests/converter/test_idioms.py -k "-0- or -0]"'
+_IDIOMS = '--full tests/test_rows.py -k "idioms and -0"'
 _KERNELS = '--full tests/ir_runtime -k "kernel or plan or cache"'
 _VALUES = '--full tests/ir_runtime -k "symbolic or polynomial or arithmetic"'
 _FILES = "tests/ir_runtime/test_files.py tests/converter/onnx_file/test_reading.py tests/converter/command_line/test_transcripts.py"

@@ -22,7 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from tests.suite.node_suite import known_failures, node_cases
+from tests.suite.known import known_failures
+from tests.suite.node_suite import node_cases
 from tests.suite.reshape import confirmed, outcomes
 
 Case = dict[str, Any]

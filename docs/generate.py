@@ -32,10 +32,10 @@ from converter.targets.onnxruntime.kernels import TABLE as KERNELS
 from converter.targets.onnxruntime.kernels import table_of as kernel_table
 from converter.targets.registry import below_opset15, openvino_cpu
 from converter.to_onnx.registry import REFUSALS, all_exporters
-from tests.suite.node_suite import Case, known_failures, node_cases, outcome
-from tests.suite.test_reshape import known_reshape_failures
+from tests.suite import type_matrix
+from tests.suite.known import known, known_failures, known_reshape_failures, outcome
+from tests.suite.node_suite import Case, node_cases
 
-KNOWN_TYPES = Path(__file__).parent.parent / "tests" / "suite" / "known_type_failures.json"
 TARGET = Path(__file__).parent / "operators.md"
 DOMAINS = Path(__file__).parent / "operators"
 NAVIGATION = Path(__file__).parent / "site" / "mkdocs.yml"
@@ -61,9 +61,8 @@ COLUMNS = """
 
 *its schema's function* means that the operator has no translator and is expanded as ONNX defines it.
 
-Each failure has its reason in a file: `tests/suite/known_failures.json` for cases,
-`tests/suite/known_type_failures.json` for element types, `tests/suite/known_reshape_failures.json` for cases whose
-results are wrong after `Model.reshape` to other dimensions.
+Each failure has its reason in a file: `tests/runtimes/known.toml` for cases and for element types,
+`tests/suite/known_reshapes.toml` for cases whose results are wrong after `Model.reshape` to other dimensions.
 
 """
 
@@ -250,14 +249,17 @@ def _reasons(cases: list[Case], known: Mapping[tuple[str, str], str], when: str)
 def limits_of_types(name: str) -> list[str]:
     """The reasons for which types of an operator of the default domain fail."""
     domain, op_type = name.rsplit(".", 1)
-    known = json.loads(KNOWN_TYPES.read_text()) if not domain else []
+    engines: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for row in type_matrix.rows() if not domain else ():
+        if row.operator == op_type:
+            for engine in row.engines:
+                if reason := known("types", str(row), engine):
+                    engines[reason][str(row)].append(engine)
     made = []
-    for entry in known:
-        count = sum(row.startswith(f"{op_type}-") for row in entry["rows"])
-        if count:
-            engines = [ENGINES[engine] for engine in entry["engines"] if engine in ENGINES]
-            where = f" ({engines[0]})" if len(engines) == 1 else ""
-            made.append(f"{count} row{'s' * (count > 1)} of types{where}: {entry['reason']}")
+    for reason, rows in engines.items():
+        found = {engine for names in rows.values() for engine in names}
+        where = f" ({ENGINES[found.pop()]})" if len(found) == 1 else ""
+        made.append(f"{len(rows)} row{'s' * (len(rows) > 1)} of types{where}: {reason}")
     return made
 
 

@@ -24,7 +24,7 @@ from ir_runtime.graph import reshaping
 from ir_runtime.graph.node import Edits
 from ir_runtime.lazy import import_modules_of
 from ir_runtime.rewriting.checks import Checks
-from tests import changed, random_data, routes, selection
+from tests import changed, random_data, selection
 from tests.runtimes import batches, check
 
 os.environ["CI"] = "true"  # OpenVINO sends no telemetry then: seven processes for each convert_model
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--weekly", action="store_true", help="what --full runs, and tests that take minutes each")
     parser.addoption("--changed", action="store_true", help="tests that reach the lines that differ since --record")
     parser.addoption("--record", action="store_true", help="note which functions each test calls, for --changed")
-    parser.addoption("--routes", action="store_true", help="each row by all routes")
+    parser.addoption("--routes", action="store_true", help="each row in all runtimes")
     parser.addoption(
         "--measure", action="store_true", help="renew tests/row_seconds.json for the tests that run, by processor time"
     )
@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
         derandomize=config.getoption("--hypothesis-seed") is None,
     )
     settings.load_profile("tests")
-    routes.takes_all = check.takes_all = config.getoption("--routes")
+    check.takes_all = config.getoption("--routes")
     if config.getoption("--record"):
         config.pluginmanager.register(changed.Recorder(config))
     if config.getoption("--measure"):

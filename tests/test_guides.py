@@ -20,9 +20,9 @@ SHOWN = re.compile(r"`((?:converter|tests)/[\w/]+\.py)`[^`]*?\n\n```python\n(.*?
 PROBES = "tests/targets/probes/computation.py"
 
 RULE_TEST = """
-from tests.engines import check_node
+from tests.runtimes.check import check
 from tests.targets.probes.computation import NOT_FINITE
-from tests.targets.probes.rows import Row, single
+from tests.targets.probes.rows import probe, single
 from tests.targets.test_plain_layers import run_plain
 
 import pytest
@@ -31,7 +31,7 @@ ROW = {row}
 
 
 def test_the_row():
-    check_node(*ROW.build())
+    check(ROW.row)
     with pytest.raises(AssertionError):
         run_plain(ROW)
 """

@@ -9,7 +9,6 @@ single elements of the values of a form change by one unit in the last place, su
 from __future__ import annotations
 
 import json
-import random
 import re
 import zlib
 from collections import defaultdict
@@ -39,14 +38,13 @@ from ir_runtime.graph.operation import Runner
 from ir_runtime.rewriting.contracts import EXACT, FUSED, IN_RANGE, Contract
 from ir_runtime.rewriting.pipeline import Pass
 from tests.commands import onnx2ir
-from tests.converter.idioms import rows
-from tests.converter.idioms.graphs import Graph, Idiom, NearMiss
 from tests.converter.option_models import MODELS, feeds_for
 from tests.converter.test_shared_weights import tied
 from tests.fuzz.test_pass_orders import translated
 from tests.ir_runtime.calls import CALLS, Call
 from tests.language_models.decoders import Decoder
-from tests.targets import arithmetic_layers, probes, speed_probes, test_releases
+from tests.rows.formula import Idiom, all_idioms
+from tests.targets import probes, speed_probes, test_releases
 from tests.to_onnx.single_layers import model_of
 
 Array = np.ndarray[Any, Any]
@@ -84,29 +82,23 @@ class Change:
     after: Model
 
 
-def written(name: str, row: Idiom | NearMiss, dtype: Any, seed: int) -> Case:
-    graph = Graph(dtype)
-    last = row.build(graph, random.Random(seed))
-    is_dynamic = bool(seed % 2)
-    is_free = is_dynamic and row.may_be_dynamic
-    return Case(f"{name}, {np.dtype(dtype)}", lambda: graph.model(row, is_dynamic, last), row.values(dtype), is_free)
+def written(name: str, row: Idiom, dtype: Any, seed: int) -> Case:
+    is_free = bool(seed % 2) and row.may_be_dynamic
+    return Case(f"{name}, {np.dtype(dtype)}", lambda: row.model(seed, dtype), row.values(dtype), is_free)
 
 
 def cases(is_full: bool) -> Iterator[Case]:
-    for name, row in rows("IDIOMS").items():
+    for name, row in all_idioms().items():
         for seed in range(4 if is_full else 2):
             for dtype in TYPES if is_full else (TYPES[(seed + zlib.crc32(name.encode())) % 3],):
-                if dtype in row.dtypes_of_model:
+                if dtype in row.types:
                     yield written(name, row, dtype, seed)
-    for name, row in rows("NEAR_MISSES").items():
+    for name, row in all_idioms("NEAR_MISSES").items():
         for seed in range(4 if is_full else 1):
-            yield written(name, row, row.dtype, seed)
+            yield written(name, row, row.types[0], seed)
     for probe in (*probes.ALL, *test_releases.RULED):
         model, feeds = probe.build()
-        yield Case(str(probe), lambda model=model: model, feeds)
-    for plain in arithmetic_layers.ROWS:
-        model, feeds, _ = plain.model()
-        yield Case(str(plain), lambda model=model: model, feeds, takes_integers=True)
+        yield Case(str(probe), lambda model=model: model, feeds, takes_integers=probe in probes.arithmetic.ROWS)
     for speed in speed_probes.ROWS:
         model = speed.build()
         yield Case(f"speed of {speed}", lambda model=model: model, whole_numbers(model))
@@ -497,7 +489,7 @@ def test_what_breaks_a_contract_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
     """SoftPlus is not its formula bit by bit, and Gelu by tanh is another function than Gelu."""
 
     def change_of(row: str, name: str) -> Change:
-        return dict(changes_of(written(row, rows("IDIOMS")[row], np.float32, 0), monkeypatch))[name]
+        return dict(changes_of(written(row, all_idioms()[row], np.float32, 0), monkeypatch))[name]
 
     softplus, gelu, by_tanh = (
         change_of(*names) for names in (("softplus", "softpluses"), ("gelu", "gelus"), ("gelu by tanh", "gelus"))
@@ -537,9 +529,7 @@ def test_contracts_add_up() -> None:
 
 
 def test_verify_prints_the_contracts_of_the_record(tmp_path: Path) -> None:
-    graph = Graph()
-    row = rows("IDIOMS")["gelu"]
-    onnx.save(graph.model(row, False, row.build(graph, random.Random(0))), tmp_path / "m.onnx")
+    onnx.save(all_idioms()["gelu"].model(0), tmp_path / "m.onnx")
     converter.save_model(converter.convert_model(tmp_path / "m.onnx"), tmp_path / "m.xml")
     files = [str(tmp_path / "m.onnx"), str(tmp_path / "m.xml")]
     messages = onnx2ir("verify", *files, "-v")[2]

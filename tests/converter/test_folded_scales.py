@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from ir_runtime.graph.model import Model, Node
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.elementwise import Abs1
 from ir_runtime.operations.inputs_outputs import Const1
-from tests.converter.idioms.convolutions import IMAGE, convolution, scaled_first
-from tests.converter.idioms.graphs import Graph, Idiom
+from tests.rows.formula import Idiom
+from tests.rows.idioms.convolutions import IMAGE, convolution, scaled_first
 
 
 def network(folder: Path, mean: float = 0.3) -> Path:
@@ -160,11 +159,9 @@ def test_scaled_weights_are_computed_when_they_are_written(path: Path, tmp_path:
 
 def test_a_factor_in_front_of_a_convolution() -> None:
     """Exact conversions keep it; a scale of preprocessing becomes part of the weights in a second conversion."""
-    row = Idiom(build=scaled_first, inputs=IMAGE, becomes=[])
-    graph, chance = Graph(), random.Random(3)
-    assert len(layers(converter.convert_model(graph.model(row, True, scaled_first(graph, chance)), exact=True))) == 3
-    graph = Graph()
-    proto = graph.model(row, True, convolution(graph, chance))
+    row = Idiom(scaled_first, inputs=IMAGE, count=3)
+    assert len(layers(converter.convert_model(row.model(3), exact=True))) == row.count
+    proto = Idiom(convolution, inputs=IMAGE, count=1).model(3)
     first = converter.convert_model(proto, preprocess={"x": converter.Preprocess(scale=255.0)})
     assert len(layers(first)) == 2
     again = converter.convert_model(first)

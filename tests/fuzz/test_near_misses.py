@@ -9,17 +9,10 @@ from tests.fuzz.near_misses import outcome
 SEED = 2
 
 
-KNOWN = {
-    328: "refused",  # onnxruntime makes a mean of a window that is longer than the data
-    371: "not in OpenVINO",  # the plug-in convolves no weights of dynamic dimensions
-}
-"""Graphs that are not computed in both engines."""
-
-
 @pytest.mark.parametrize("block", range(20))
 def test_what_is_nearly_an_idiom_computes_the_same(block: int) -> None:
     outcomes = {number: outcome(number, SEED) for number in range(block * 20, block * 20 + 20)}
     models = {number: each for number, each in outcomes.items() if each.verdict != "no model"}
     assert len(models) >= 10
     for number, each in models.items():
-        assert each.verdict == KNOWN.get(number, "same"), each.description
+        assert each.verdict == "same", each.description

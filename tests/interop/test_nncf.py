@@ -15,9 +15,9 @@ import pytest
 
 import converter
 from benchmarks.nncf_parity import Counts, activations, weights
-from tests.converter.idioms.graphs import Graph, Row
 from tests.engines import core, run_onnxruntime
 from tests.random_data import generator
+from tests.rows.formula import Graph, Idiom, Value
 
 R = generator(7)
 WIDTH, HEADS = 64, 4
@@ -26,143 +26,124 @@ LAST = {"x": (2, WIDTH, 8, 8)}
 TRANSFORMER = nncf.ModelType.TRANSFORMER
 
 
-def linear(graph: Graph, value: str, inputs: int, outputs: int) -> str:
+def linear(g: Graph, value: Value, inputs: int, outputs: int) -> Value:
     """A product with weights and a bias; as torch writes it, the bias comes first."""
-    product = graph("MatMul", value, graph.constant(R.standard_normal((inputs, outputs)) / inputs**0.5))
-    return graph("Add", graph.constant(R.standard_normal(outputs) * 0.1), product)
+    return g.Add(R.standard_normal(outputs) * 0.1, value @ (R.standard_normal((inputs, outputs)) / inputs**0.5))
 
 
-def normalized(graph: Graph, value: str) -> str:
+def normalized(g: Graph, value: Value) -> Value:
     """A layer normalization, spelled out, with a scale and a shift of its own."""
-    centred = graph("Sub", value, graph("ReduceMean", value, axes=[-1]))
-    variance = graph("ReduceMean", graph("Pow", centred, graph.constant(2)), axes=[-1])
-    made = graph("Div", centred, graph("Sqrt", graph("Add", variance, graph.constant(1e-5))))
-    made = graph("Mul", made, graph.constant(R.uniform(0.5, 2, WIDTH)))
-    return graph("Add", made, graph.constant(R.standard_normal(WIDTH) * 0.1))
+    centred = value - g.ReduceMean(value, axes=[-1])
+    root = g.Sqrt(g.Add(g.ReduceMean(g.Pow(centred, 2), axes=[-1]), 1e-5))
+    return g.Add(g.Mul(centred / root, R.uniform(0.5, 2, WIDTH)), R.standard_normal(WIDTH) * 0.1)
 
 
-def gelu(graph: Graph, value: str) -> str:
-    error = graph("Erf", graph("Div", value, graph.constant(2**0.5)))
-    return graph("Mul", graph("Mul", value, graph("Add", error, graph.constant(1))), graph.constant(0.5))
+def gelu(g: Graph, value: Value) -> Value:
+    return g.Mul(g.Mul(value, g.Add(g.Erf(value / 2**0.5), 1)), 0.5)
 
 
-def dense(graph: Graph, value: str) -> str:
+def dense(g: Graph, value: Value) -> Value:
     """The two products between which a Gelu stands."""
-    return linear(graph, gelu(graph, linear(graph, value, WIDTH, 2 * WIDTH)), 2 * WIDTH, WIDTH)
+    return linear(g, gelu(g, linear(g, value, WIDTH, 2 * WIDTH)), 2 * WIDTH, WIDTH)
 
 
-def weighted(graph: Graph, scores: str, values: str, *masks: Any) -> str:
+def weighted(g: Graph, scores: Value, values: Value, *masks: Any) -> Value:
     """Softmax of the masked scores times the values, and the heads side by side again."""
     for mask in masks:
-        scores = graph("Add", scores, graph.constant(mask))
-    heads = graph("MatMul", graph("Softmax", scores, axis=-1), values)
-    return graph("Transpose", heads, perm=[0, 2, 1, 3])
+        scores = g.Add(scores, mask)
+    return g.Transpose(g.Softmax(scores, axis=-1) @ values, perm=[0, 2, 1, 3])
 
 
-def bert(graph: Graph) -> str:
+def bert(g: Graph) -> Value:
     """Products of their own for queries, keys and values; normalizations come last."""
     parts = []
     for order in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]):
-        split = graph("Reshape", linear(graph, "x", WIDTH, WIDTH), graph.integers([0, 0, HEADS, -1]))
-        parts.append(graph("Transpose", split, perm=order))
-    scores = graph("Div", graph("MatMul", *parts[:2]), graph.constant(4))
+        parts.append(g.Transpose(g.Reshape(linear(g, g.x, WIDTH, WIDTH), [0, 0, HEADS, -1]), perm=order))
     mask = np.where(np.arange(12) < 9, 0, -1e4)[None, None, None]
-    joined = graph("Reshape", weighted(graph, scores, parts[2], mask), graph.integers([0, 0, WIDTH]))
-    value = normalized(graph, graph("Add", linear(graph, joined, WIDTH, WIDTH), "x"))
-    return normalized(graph, graph("Add", dense(graph, value), value))
+    joined = g.Reshape(weighted(g, parts[0] @ parts[1] / 4, parts[2], mask), [0, 0, WIDTH])
+    value = normalized(g, g.Add(linear(g, joined, WIDTH, WIDTH), g.x))
+    return normalized(g, g.Add(dense(g, value), value))
 
 
-def of_one_product(graph: Graph, value: str, shape: list[int]) -> list[str]:
+def of_one_product(g: Graph, value: Value, shape: list[int]) -> list[Value]:
     """Queries, keys and values from one product."""
-    split = graph("Reshape", linear(graph, value, WIDTH, 3 * WIDTH), graph.integers(shape))
-    turned = graph("Transpose", split, perm=[2, 0, 3, 1, 4])
-    return [graph("Gather", turned, graph.integers(index), axis=0) for index in range(3)]
+    turned = g.Transpose(g.Reshape(linear(g, value, WIDTH, 3 * WIDTH), shape), perm=[2, 0, 3, 1, 4])
+    return [g.Gather(turned, np.int64(index), axis=0) for index in range(3)]
 
 
-def vit(graph: Graph) -> str:
+def vit(g: Graph) -> Value:
     """Patches of an image by a convolution; normalizations come first."""
-    kernel = graph.constant(R.standard_normal((WIDTH, 3, 4, 4)) / 7)
-    patches = graph("Conv", "x", kernel, graph.constant(R.standard_normal(WIDTH)), strides=[4, 4], kernel_shape=[4, 4])
-    flat = graph("Transpose", graph("Reshape", patches, graph.integers([0, WIDTH, -1])), perm=[0, 2, 1])
-    flat = graph("Add", flat, graph.constant(R.standard_normal((1, 16, WIDTH))))
-    queries, keys, values = of_one_product(graph, normalized(graph, flat), [0, 16, 3, HEADS, -1])
-    root = graph.constant(16**-0.25)
-    keys = graph("Mul", graph("Transpose", keys, perm=[0, 1, 3, 2]), root)
-    scores = graph("MatMul", graph("Mul", queries, root), keys)
-    joined = graph("Reshape", weighted(graph, scores, values), graph.integers([0, 16, WIDTH]))
-    value = graph("Add", flat, linear(graph, joined, WIDTH, WIDTH))
-    value = graph("Add", value, dense(graph, normalized(graph, value)))
-    return linear(graph, normalized(graph, value), WIDTH, 10)
+    kernel = R.standard_normal((WIDTH, 3, 4, 4)) / 7
+    patches = g.Conv(g.x, kernel, R.standard_normal(WIDTH), strides=[4, 4], kernel_shape=[4, 4])
+    flat = g.Transpose(g.Reshape(patches, [0, WIDTH, -1]), perm=[0, 2, 1])
+    flat = g.Add(flat, R.standard_normal((1, 16, WIDTH)))
+    queries, keys, values = of_one_product(g, normalized(g, flat), [0, 16, 3, HEADS, -1])
+    scores = g.Mul(queries, 16**-0.25) @ g.Mul(g.Transpose(keys, perm=[0, 1, 3, 2]), 16**-0.25)
+    joined = g.Reshape(weighted(g, scores, values), [0, 16, WIDTH])
+    value = g.Add(flat, linear(g, joined, WIDTH, WIDTH))
+    value = g.Add(value, dense(g, normalized(g, value)))
+    return linear(g, normalized(g, value), WIDTH, 10)
 
 
-def swin(graph: Graph, shifted: bool) -> str:
+def swin(g: Graph, shifted: bool) -> Value:
     """Windows of 4 x 4, a bias of places, and for windows that are shifted a mask of their own."""
-    image = graph("Reshape", graph("Transpose", "x", perm=[0, 2, 3, 1]), graph.integers([-1, 64, WIDTH]))
-    grid = graph("Reshape", normalized(graph, image), graph.integers([-1, 2, 4, 2, 4, WIDTH]))
-    rows = graph("Transpose", grid, perm=[0, 1, 3, 2, 4, 5])
-    windows = graph("Reshape", rows, graph.integers([-1, 16, WIDTH]))
-    queries, keys, values = of_one_product(graph, windows, [-1, 16, 3, HEADS, WIDTH // HEADS])
-    queries = graph("Mul", queries, graph.constant(0.25))
-    scores = graph("MatMul", queries, graph("Transpose", keys, perm=[0, 1, 3, 2]))
-    scores = graph("Add", scores, graph.constant(R.standard_normal((1, HEADS, 16, 16))))
+    image = g.Reshape(g.Transpose(g.x, perm=[0, 2, 3, 1]), [-1, 64, WIDTH])
+    grid = g.Reshape(normalized(g, image), [-1, 2, 4, 2, 4, WIDTH])
+    windows = g.Reshape(g.Transpose(grid, perm=[0, 1, 3, 2, 4, 5]), [-1, 16, WIDTH])
+    queries, keys, values = of_one_product(g, windows, [-1, 16, 3, HEADS, WIDTH // HEADS])
+    scores = g.Mul(queries, 0.25) @ g.Transpose(keys, perm=[0, 1, 3, 2])
+    scores = g.Add(scores, R.standard_normal((1, HEADS, 16, 16)))
     if shifted:
-        each = graph("Reshape", scores, graph.integers([-1, 4, HEADS, 16, 16]))
-        mask = np.where(R.random((1, 4, 1, 16, 16)) < 0.7, 0, -100)
-        scores = graph("Reshape", graph("Add", each, graph.constant(mask)), graph.integers([-1, HEADS, 16, 16]))
-    joined = graph("Reshape", weighted(graph, scores, values), graph.integers([-1, 16, WIDTH]))
-    grid = graph("Reshape", linear(graph, joined, WIDTH, WIDTH), graph.integers([-1, 2, 2, 4, 4, WIDTH]))
-    rows = graph("Transpose", grid, perm=[0, 1, 3, 2, 4, 5])
-    value = graph("Add", image, graph("Reshape", rows, graph.integers([-1, 64, WIDTH])))
-    return graph("Add", value, dense(graph, normalized(graph, value)))
+        mask = np.where(R.random((1, 4, 1, 16, 16)) < 0.7, 0.0, -100.0)
+        scores = g.Reshape(g.Add(g.Reshape(scores, [-1, 4, HEADS, 16, 16]), mask), [-1, HEADS, 16, 16])
+    joined = g.Reshape(weighted(g, scores, values), [-1, 16, WIDTH])
+    grid = g.Reshape(linear(g, joined, WIDTH, WIDTH), [-1, 2, 2, 4, 4, WIDTH])
+    value = g.Add(image, g.Reshape(g.Transpose(grid, perm=[0, 1, 3, 2, 4, 5]), [-1, 64, WIDTH]))
+    return g.Add(value, dense(g, normalized(g, value)))
 
 
-def convolution(graph: Graph, value: str, channels: int = WIDTH) -> str:
+def convolution(g: Graph, value: Value, channels: int = WIDTH) -> Value:
     weight = R.standard_normal((WIDTH, channels, 3, 3)) / (9 * channels) ** 0.5
-    return graph("Conv", value, graph.constant(weight), kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    return g.Conv(value, weight, kernel_shape=[3, 3], pads=[1, 1, 1, 1])
 
 
-def channels(graph: Graph, low: float = 0.5, high: float = 2) -> str:
-    return graph.constant(R.uniform(low, high, (1, WIDTH, 1, 1)))
+def channels(low: float = 0.5, high: float = 2) -> Any:
+    return R.uniform(low, high, (1, WIDTH, 1, 1))
 
 
-def hswish(graph: Graph, value: str) -> str:
-    total = graph("Clip", graph("Add", value, graph.constant(3)), graph.constant(0), graph.constant(6))
-    return graph("Div", graph("Mul", value, total), graph.constant(6))
+def hswish(g: Graph, value: Value) -> Value:
+    return g.Mul(value, g.Clip(g.Add(value, 3), 0, 6)) / 6
 
 
-def swish(graph: Graph, value: str) -> str:
-    return graph("Mul", value, graph("Sigmoid", value))
+def swish(g: Graph, value: Value) -> Value:
+    return g.Mul(value, g.Sigmoid(value))
 
 
-def prelu(graph: Graph, value: str) -> str:
-    below = graph("Neg", graph("Relu", graph("Neg", value)))
-    return graph("Add", graph("Relu", value), graph("Mul", channels(graph, 0.1, 0.4), below))
+def prelu(g: Graph, value: Value) -> Value:
+    return g.Add(g.Relu(value), g.Mul(channels(0.1, 0.4), -g.Relu(-value)))
 
 
-def group_normalization(graph: Graph, value: str) -> str:
-    ones, zeros = (graph.constant([number] * 8) for number in (1, 0))
-    split = graph("InstanceNormalization", graph("Reshape", value, graph.integers([0, 8, -1])), ones, zeros)
-    made = graph("Mul", graph("Reshape", split, graph("Shape", value)), channels(graph))
-    return graph("Add", made, channels(graph, -0.1, 0.1))
+def group_normalization(g: Graph, value: Value) -> Value:
+    split = g.InstanceNormalization(g.Reshape(value, [0, 8, -1]), np.ones(8), np.zeros(8))
+    return g.Add(g.Mul(g.Reshape(split, g.Shape(value)), channels()), channels(-0.1, 0.1))
 
 
-def scaled(graph: Graph, value: str) -> str:
+def scaled(g: Graph, value: Value) -> Value:
     """A batch normalization, spelled out: a scale and a shift of each channel."""
-    return graph("Relu", graph("Add", graph("Mul", value, channels(graph)), channels(graph, -0.1, 0.1)))
+    return g.Relu(g.Add(g.Mul(value, channels()), channels(-0.1, 0.1)))
 
 
-def between_convolutions(activation: Callable[[Graph, str], str]) -> Callable[[Graph], str]:
+def between_convolutions(activation: Callable[[Graph, Value], Value]) -> Callable[[Graph], Value]:
     """Two convolutions, each with the activation, and a sum; the second does not read what the sum reads."""
 
-    def build(graph: Graph) -> str:
-        first = activation(graph, convolution(graph, "x"))
-        second = activation(graph, convolution(graph, first))
-        return convolution(graph, graph("Add", first, second))
+    def build(g: Graph) -> Value:
+        first = activation(g, convolution(g, g.x))
+        return convolution(g, g.Add(first, activation(g, convolution(g, first))))
 
     return build
 
 
-BLOCKS: dict[str, tuple[Callable[[Graph], str], Mapping[str, tuple[int, ...]], Any]] = {
+BLOCKS: dict[str, tuple[Callable[[Graph], Value], Mapping[str, tuple[int, ...]], Any]] = {
     "bert": (bert, TOKENS, TRANSFORMER),
     "vit": (vit, IMAGE, TRANSFORMER),
     "vit as any model": (vit, IMAGE, None),
@@ -197,9 +178,7 @@ def both(model: onnx.ModelProto, folder: Path) -> dict[str, openvino.Model]:
 
 def block(name: str, dynamic: bool) -> tuple[onnx.ModelProto, Mapping[str, tuple[int, ...]], Any]:
     build, shapes, kind = BLOCKS[name]
-    graph = Graph()
-    output = build(graph)
-    return graph.model(Row(build=lambda g, _: build(g), inputs=shapes), dynamic, output), shapes, kind
+    return Idiom(build, count=0, inputs=shapes).model(0, dynamic=dynamic), shapes, kind
 
 
 def products(model: openvino.Model) -> Counts:

@@ -18,7 +18,7 @@ import functools
 import inspect
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,6 +36,10 @@ class Tolerance:
 
     relative: float = 1e-4
     absolute: float = 1e-5
+    is_coarse: bool = True
+    """False where 16-bit floats get no more than others."""
+    of_greatest: float = 0.0
+    """Also absolute, as a share of the greatest expected value."""
 
 
 F32 = Tolerance()
@@ -105,13 +109,19 @@ class Row:
     refused: str = ""
     """A part of the error of a conversion that has to fail."""
     layers: Sequence[str] | None = None
-    """Types and revisions (``AvgPool-14``) of the IR's layers for the CPU plug-in without inputs, outputs and constants,
-    then those of its bodies."""
+    """Types with or without revisions (``AvgPool-14``) of the IR's layers for the CPU plug-in without inputs, outputs and
+    constants, then those of its bodies."""
     tolerance: Tolerance = F32
     group: str = field(default="", compare=False)
     """The file and the label of the row: rows of a group are chosen together."""
     warns: str = ""
     """A part of the only warning of the conversion."""
+    make: Callable[[], onnx.ModelProto] | None = None
+    """Builds the model, where it is neither one operator nor text."""
+    absent: str = ""
+    """A type of layers that the IR without rules of a target does not have."""
+    count: int | None = None
+    """How many layers it has, as counted for ``layers``."""
 
     @functools.cached_property
     def feeds(self) -> dict[str, np.ndarray]:
@@ -128,6 +138,8 @@ class Row:
 
     @functools.cached_property
     def model(self) -> onnx.ModelProto:
+        if self.make is not None:
+            return self.make()
         if self.text:
             imports = f'"" : {self.opset}' + (f', "{self.domain}" : 1' if self.domain else "")
             model = onnx.parser.parse_model(f"<ir_version: 10, opset_import: [{imports}]> {self.text}")
@@ -209,6 +221,20 @@ def graphs(
         name = "-".join([label, *(f"{key}={item}" for key, item in varied.items())])
         looks = (written, expect, refused, layers, tolerance, label, warns)
         yield Row(name, "", version, values, 0, domain, None, *looks)
+
+
+def several(
+    nodes: str, *, dims: Mapping[str, Any] | None = None, outputs: str = "y", **arguments: Any
+) -> Iterator[Row]:
+    """Yield the rows of nodes in the text form of onnx, whose inputs are the arrays, with their dimensions or ``dims``."""
+    inputs = []
+    for name, value in arguments.items():
+        if isinstance(value, np.ndarray) and name != "expect":
+            number = onnx.helper.np_dtype_to_tensor_dtype(value.dtype)
+            kind = {1: "float", 11: "double"}.get(number, onnx.TensorProto.DataType.Name(number).lower())
+            shape = ", ".join(map(str, (dims or {}).get(name, value.shape)))
+            inputs.append(f"{kind}{f'[{shape}]' if shape else ''} {name}")
+    yield from graphs(f"g ({', '.join(inputs)}) => ({outputs}) {{ {nodes} }}", **arguments)
 
 
 def in_float32(op_type: str, opset: int, outputs: int = 1) -> Any:

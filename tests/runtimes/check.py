@@ -15,11 +15,11 @@ import tomllib
 
 import converter
 import ir_runtime
-from tests.engines import silence
+from tests.engines import HAS_AVX512, silence
 from tests.rows.row import Row
 from tests.runtimes import conversions, exports
 from tests.runtimes.batches import Batches, Run
-from tests.runtimes.work import Runtime, Work
+from tests.runtimes.work import IR, Runtime, Work
 
 ALWAYS: Mapping[str, Runtime] = {
     "numpy": conversions.numpy,
@@ -49,17 +49,25 @@ takes_all = False
 
 @functools.cache
 def known() -> Mapping[str, Mapping[str, str]]:
-    """Return what each runtime is known not to do: the reasons by patterns on names of rows."""
-    tables = tomllib.loads(Path(__file__).with_name("known.toml").read_text())
-    unknown = tables.keys() - ALWAYS.keys() - IN_TURN.keys()
-    assert not unknown, f"known.toml has tables of runtimes that there are not: {unknown}"
-    return tables
+    """Return what each runtime is known not to do: the reasons by patterns on names of rows.
+
+    A table is called by the runtimes that it is of, or "all but" and the others.
+    """
+    result: dict[str, dict[str, str]] = {name: {} for name in (*ALWAYS, *IN_TURN)}
+    for title, patterns in tomllib.loads(Path(__file__).with_name("known.toml").read_text()).items():
+        runtimes = title.removesuffix(" without AVX-512")
+        names = runtimes.removeprefix("all but ").split(", ")
+        unknown = set(names) - result.keys()
+        assert not unknown, f"known.toml has tables of runtimes that there are not: {unknown}"
+        for name in result.keys() - set(names) if title.startswith("all but ") else names:
+            if runtimes == title or not HAS_AVX512:
+                result[name].update(patterns)
+    return result
 
 
 def reason_of(runtime: str, name: str) -> str:
     """Return why a runtime is known to fail with a row; empty where it is not."""
-    patterns = known().get(runtime, {})
-    return next((why for pattern, why in patterns.items() if fnmatch.fnmatchcase(name, pattern)), "")
+    return next((why for pattern, why in known()[runtime].items() if fnmatch.fnmatchcase(name, pattern)), "")
 
 
 def runtimes_of(row: Row) -> dict[str, Runtime]:
@@ -104,8 +112,12 @@ def check(row: Row) -> None:
         assert len(logged.output) == 1, logged.output
         assert row.warns in logged.output[0]
     if row.layers is not None:
-        nodes = [node for part in ir_runtime.read_model(*work.ir).all_models() for node in part.nodes()]
-        assert [f"{n.op.type}-{n.op.opset}" for n in nodes if not n.op.role] == list(row.layers)
+        has_revisions = any("-" in name for name in row.layers)
+        assert [name if has_revisions else name.partition("-")[0] for name in _layers(work.ir)] == list(row.layers)
+    if row.absent or row.count is not None:
+        found = _layers(work.plain)
+        assert not any(name.startswith(f"{row.absent}-") for name in found), found
+        assert row.count in (None, len(found)), found
     for name, runtime in runtimes_of(row).items():
         reason = reason_of(name, row.name)
         if reason.startswith(FATAL):
@@ -116,6 +128,11 @@ def check(row: Row) -> None:
         elif reason and not fault:
             faults.append(f"{name}: it computes what it should, but known.toml says: {reason}")
     assert not faults, "\n".join(faults)
+
+
+def _layers(ir: IR) -> list[str]:
+    nodes = [node for part in ir_runtime.read_model(*ir).all_models() for node in part.nodes()]
+    return [f"{node.op.type}-{node.op.opset}" for node in nodes if not node.op.role]
 
 
 def fault_of(work: Work, runtime: Runtime, *, is_silent: bool = True) -> str:

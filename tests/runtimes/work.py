@@ -94,8 +94,12 @@ class Work:
             value = outputs[name]
             if isinstance(expected, np.ma.MaskedArray):
                 value, expected = (np.ma.array(each, mask=expected.mask).filled(0) for each in (value, expected))
+            absolute = tolerance.absolute
+            if tolerance.of_greatest and expected.dtype.kind == "f":
+                greatest = float(np.abs(np.nan_to_num(expected, posinf=0, neginf=0)).max(initial=0))
+                absolute = max(absolute, tolerance.of_greatest * greatest)
             try:
-                assert_close(value, expected, rtol=tolerance.relative, atol=tolerance.absolute)
+                assert_close(value, expected, rtol=tolerance.relative, atol=absolute, is_coarse=tolerance.is_coarse)
             except AssertionError as error:
                 raise AssertionError(f"output '{name}': {error}") from error
 

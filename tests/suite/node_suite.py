@@ -1,16 +1,14 @@
-"""ONNX's backend node suite through both engines: every case against its stored outputs.
+"""ONNX's backend node suite: its cases, and the comparison of the figures in the documentation.
 
-The comparison is that of the figures in the documentation: exact types and shapes, values within
-rtol 1e-3 and atol 1e-5. No case is passed by its name.
+That is: exact types and shapes, values within rtol 1e-3 and atol 1e-5. ``tests/rows/suite/node.py`` has the rows.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,11 +18,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from tests.engines import ENGINES, HAS_AVX512, converted, output_names, run
 from tests.models.sources import CACHE
-from tests.runtimes.batches import Batches, Run
-
-KNOWN = Path(__file__).parent / "known_failures.json"
 
 
 @dataclass(frozen=True)
@@ -111,87 +105,13 @@ def difference(actual: Any, expected: Any) -> str:
         )
 
 
-def plain_outcome(case: Case) -> str:
-    """What is wrong with the plain IR, without any rule of a target, in NumPy."""
-    try:
-        ir = converted(case.model, "any")
-    except Exception as error:
-        return f"not converted: {error}"
-    return _run("numpy", ir, input_names(case), case)
-
-
-def outcome(case: Case) -> dict[str, str]:
-    """For each engine what is wrong; empty where the case passes."""
-    together = BATCHES.take(case.name)
-    try:
-        ir = _irs.pop(case.name, None) or converted(case.model)
-    except Exception as error:
-        # What the target cannot run is refused; the plain layers may be right nevertheless.
-        return {"numpy": plain_outcome(case), "openvino": f"not converted: {error}"}
-    if "openvino" in together and not _differences(together["openvino"], case.data_sets[0][1]):
-        return {"numpy": _run("numpy", ir, input_names(case), case), "openvino": ""}
-    return {engine: _run(engine, ir, input_names(case), case) for engine in ENGINES}
-
-
-def _prepare(case: Case) -> dict[str, Run]:
-    """Return the run of a case of one data set in OpenVINO; those that are known to fail are run alone."""
-    if len(case.data_sets) != 1 or (case.name, "openvino") in known_failures():
-        return {}
-    inputs, outputs = case.data_sets[0]
-    feeds = dict(zip(input_names(case), (as_array(value) for value in inputs if value is not None)))
-    ir = _irs[case.name] = converted(case.model)
-    return {"openvino": Run(ir, feeds, output_names(case.model)[: len(outputs)])}
-
-
-_irs: dict[str, tuple[bytes, bytes]] = {}
-"""The IRs of the batch that ran last, until they are taken."""
-BATCHES = Batches(_prepare)
+def all_cases() -> tuple[Case, ...]:
+    """The node suite, then the models that are stored beside it."""
+    folders = ("pytorch-converted", "pytorch-operator", "simple")
+    return (*node_cases(), *(case for folder in folders for case in stored_cases(folder)))
 
 
 def input_names(case: Case) -> list[str]:
     """The names of the inputs that a case has values for."""
     initializers = {tensor.name for tensor in case.model.graph.initializer}
     return [value.name for value in case.model.graph.input if value.name not in initializers]
-
-
-def _run(engine: str, ir: tuple[bytes, bytes], names: list[str], case: Case) -> str:
-    for inputs, outputs in case.data_sets:
-        try:
-            given = [as_array(value) for value in inputs if value is not None]
-            actual = run(engine, ir, dict(zip(names, given)), output_names(case.model)[: len(outputs)])
-        except Exception as error:
-            return f"{type(error).__name__}: {error}"
-        found = _differences(actual, outputs)
-        if found:
-            return found
-    return ""
-
-
-def _differences(actual: Sequence[Any], outputs: Sequence[Any]) -> str:
-    if len(actual) != len(outputs):
-        return f"{len(actual)} outputs, expected {len(outputs)}"
-    found = [difference(value, as_array(expected)) for value, expected in zip(actual, outputs)]
-    return next((f"output {index}: {text}" for index, text in enumerate(found) if text), "")
-
-
-WITHOUT_AVX512 = (
-    "test_cast_FLOAT_to_BFLOAT16",
-    "test_castlike_FLOAT_to_BFLOAT16",
-    "test_castlike_FLOAT_to_BFLOAT16_expanded",
-    "test_celu_bfloat16",
-    "test_celu_bfloat16_expanded",
-)
-"""Cases that fail in OpenVINO on processors without AVX-512."""
-
-
-@cache
-def known_failures() -> dict[tuple[str, str], str]:
-    """(case, engine) -> the reason for which it fails."""
-    cut = "without AVX-512 the plug-in cuts bits off in conversions to bfloat16: 0.4703 becomes 0.46875"
-    found = {} if HAS_AVX512 else {(case, "openvino"): cut for case in WITHOUT_AVX512}
-    for entry in json.loads(KNOWN.read_text()):
-        for engine in entry["engines"]:
-            for case in entry["cases"]:
-                assert (case, engine) not in found, f"{case} is listed twice for {engine}"
-                found[case, engine] = entry["reason"]
-    return found

@@ -1,39 +1,19 @@
 """Static models of ONNX's node suite, converted as they are and then given other dimensions, in both engines.
 
 A reshape is right. It may be refused only where the specification does not know it: onnxruntime alone runs labels of
-another batch than the scores. What is wrong or refused all the same stands in ``known_reshape_failures.json`` with its
+another batch than the scores. What is wrong or refused all the same stands in ``known_reshapes.toml`` with its
 reason, strict both ways: by case for each engine.
 ``benchmarks/reshape.py`` counts what is right, wrong and refused beside OpenVINO's importer.
 """
 
 from __future__ import annotations
 
-import json
-from functools import cache
-from pathlib import Path
-
 import pytest
 
 from tests.engines import ENGINES
-from tests.suite.node_suite import Case, known_failures, node_cases
+from tests.suite.known import known_failures, known_reshape_failures
+from tests.suite.node_suite import Case, node_cases
 from tests.suite.reshape import confirmed, outcomes
-
-KNOWN = Path(__file__).parent / "known_reshape_failures.json"
-
-
-@cache
-def known_reshape_failures() -> dict[tuple[str, str], str]:
-    """(case, engine) -> the reason for which at least one of its reshapings is wrong or refused."""
-    return {
-        (case, engine): entry["reason"]
-        for entry in json.loads(KNOWN.read_text())
-        for engine in entry["engines"]
-        for case in entry["cases"]
-    }
-
-
-def test_every_known_failure_is_a_case() -> None:
-    assert {case for case, _ in known_reshape_failures()} <= {case.name for case in node_cases()}
 
 
 @pytest.mark.parametrize("case", node_cases(), ids=lambda case: case.name)

@@ -10,7 +10,13 @@ import onnx
 import pytest
 
 import converter
+import ir_runtime
+from converter.targets.registry import openvino_cpu
+from ir_runtime.graph import Operation
+from ir_runtime.operations.activation import Clamp1, ReLU1
 from tests.engines import assert_close, converted, node_model, run_numpy, run_onnxruntime, run_openvino
+from tests.ir_runtime.kernel_checks import model_of
+from tests.rows.row import const, several
 
 X = {"x": np.array([np.nan, -3, 0.5, 7], np.float32)}
 LOW, HIGH = np.float32(-1), np.float32(1)
@@ -54,20 +60,14 @@ def test_verify_tells_limits_from_faults(
 ) -> None:
     before, op_type, text = VERIFIED[name]
     _, _, constants, attributes = ROWS[name]
-    element = onnx.TensorProto.INT64 if op_type == "Cast" else onnx.TensorProto.FLOAT
-    nodes = [
-        onnx.helper.make_node(before, ["x"], ["l"]),
-        onnx.helper.make_node(op_type, ["l", *constants], ["y"], **attributes),
-    ]
-    graph = onnx.helper.make_graph(
-        nodes,
-        "g",
-        [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape)],
-        [onnx.helper.make_tensor_value_info("y", element, shape)],
-        [onnx.numpy_helper.from_array(value, key) for key, value in constants.items()],
-    )
-    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=9)
     values = np.linspace(-4, 40, 64, dtype=np.float32)
+    how = "<to = 7>" if attributes else ""
+    stored = {key: const(value) for key, value in constants.items()}
+    nodes = f"l = {before} (x) y = {op_type} {how} ({', '.join(['l', *constants])})"
+    kind = "int64" if op_type == "Cast" else "float"
+    model = next(
+        several(nodes, dims={"x": shape}, outputs=f"{kind}[{shape[0]}] y", label=name, opset=13, x=values, **stored)
+    ).model
     if is_faulty:  # the plug-in seems to return other numbers, too
         _add_one_in(monkeypatch)
     report = converter.verify(model, converter.convert_model(model), engine="openvino", inputs={"x": values})
@@ -90,3 +90,18 @@ def _add_one_in(monkeypatch: pytest.MonkeyPatch) -> None:
         return replace(engine, run=lambda feeds: [value + value.dtype.type(1) for value in engine.run(feeds)])
 
     monkeypatch.setattr(engines, "_openvino", wrong)
+
+
+LARGE = [(1 << 24) + 1, -(1 << 25) - 1, 7, (1 << 30) + 5, -3, (1 << 24) + 3]
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64, np.uint32])
+@pytest.mark.parametrize("is_open", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("op", [ReLU1(), Clamp1(min=-3.5, max=(1 << 29) + 1), Clamp1(min=(1 << 25) + 1, max=2.0**40)])
+def test_limits_of_other_exporters(op: Operation, is_open: bool, kind: type[np.integer[Any]]) -> None:
+    data = np.maximum(LARGE, 0 if kind is np.uint32 else -(1 << 26)).astype(kind)
+    model = model_of(lambda builder, x: builder.emit(op, x), [data], is_open)
+    model.parameters[0].outputs[0].names, model.results[0].inputs[0].names = ["x"], ["y"]
+    expected = op.evaluate(data)
+    openvino_cpu.run(model)
+    assert_close(run_openvino(ir_runtime.model_to_bytes(model), {"x": data})[0], expected)

@@ -1,4 +1,6 @@
-"""The plain layers that rules replace: what they are, their numbers, and what the plug-in makes of them.
+"""The plain layers that rules replace: what they are, and what the plug-in makes of them.
+
+Every rule has a probe, and every probe a rule: a model that shows why the rule is there.
 
 A probe of a rule that the installed release needs is expected to fail: where one passes, the plug-in has been mended,
 and the rule gets ``until``. Probes of rules that this release does not need are expected to be right.
@@ -12,16 +14,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import converter
 import ir_runtime
 from converter.conversion import convert
-from tests.engines import HAS_AVX512, assert_close, check_node, output_names, run_numpy, run_onnxruntime, run_openvino
+from converter.targets.registry import RULES, openvino_cpu
+from ir_runtime.rewriting.pipeline import release_of
+from tests.engines import HAS_AVX512
+from tests.runtimes.work import Work
+from tests.targets import speed_probes, test_releases, test_sliding_windows
 from tests.targets.installed import NEEDED
-from tests.targets.probes import ALL, CRASHING, REFUSED, WRONG
-from tests.targets.probes.rows import Probe, Row
+from tests.targets.probes import ALL, CRASHING, REFUSED, WRONG, arithmetic
+from tests.targets.probes.rows import Probe
+from tests.targets.speed_probes import SpeedRow
 
 NEEDED_RULE = (
     "the plug-in fails on the plain layers; where this passes, it does not: give the rule until, or the row other values "
@@ -29,28 +35,17 @@ NEEDED_RULE = (
 )
 
 
-def expected(row: Row, probe: Probe) -> list[np.ndarray[Any, Any]]:
-    return list(row.expected) if row.expected is not None else run_onnxruntime(*probe)
-
-
 @pytest.mark.parametrize("row", ALL, ids=str)
-def test_the_plain_layers_are_the_operator(row: Row) -> None:
-    model, feeds = row.build()
+def test_a_rule_applies_to_the_plain_layers(row: Probe) -> None:
+    """``tests/rows/targets/probes.py`` has the numbers, of the plain layers as well."""
+    model, _ = row.build()
     made = converter.convert_model(model, target="any")
-    others = ("Const", "Parameter", "Result")
-    layers = [node.op.type for part in made.all_models() for node in part.nodes() if node.op.type not in others]
+    layers = [node.op.type for part in made.all_models() for node in part.nodes() if not node.op.role]
     assert " ".join(layers) == row.layers, "name the layers of target='any' in the row"
-    actual = run_numpy(ir_runtime.model_to_bytes(made), feeds)
-    for value, want in zip(actual, expected(row, (model, feeds)), strict=True):
-        assert_close(value, want)
-
-
-@pytest.mark.parametrize("row", ALL, ids=str)
-def test_the_rules_make_the_plug_in_right(row: Row) -> None:
-    model, feeds = row.build()
-    check_node(model, feeds, expected(row, (model, feeds)))
-    found = convert(model)
-    assert found.rules.get(row.rule), f"the rule {row.rule} does not apply to its row; -v shows the reasons"
+    rules = convert(model).rules
+    assert rules.get(row.rule), f"the rule {row.rule} does not apply to its row; -v shows the reasons"
+    if row in arithmetic.ROWS:
+        assert {name: count for name, count in rules.items() if name != "selected_integers"} == {row.rule: 1}
 
 
 def test_tables_of_two_bits_stay_stored() -> None:
@@ -62,16 +57,13 @@ def test_tables_of_two_bits_stay_stored() -> None:
     assert [str(table.element_type) for table in tables] == ["u4", "f32"]
 
 
-def run_plain(row: Row) -> None:
+def run_plain(row: Probe) -> None:
     """The plain layers in the real plug-in, compared with ONNX's numbers."""
-    model, feeds = row.build()
-    ir = ir_runtime.model_to_bytes(converter.convert_model(model, target="any"))
-    wanted = expected(row, (model, feeds))
-    for value, want in zip(run_openvino(ir, feeds, output_names(model)[: len(wanted)]), wanted, strict=True):
-        assert_close(value, want)
+    work = Work(row.row)
+    work.compare(work.in_openvino("plain"))
 
 
-def needed(rows: Sequence[Row]) -> list[Row]:
+def needed(rows: Sequence[Probe]) -> list[Probe]:
     """Those whose rules the installed release needs."""
     return [row for row in rows if row.rule in NEEDED]
 
@@ -82,29 +74,29 @@ def test_the_plug_in_computes_the_plain_layers_of_rules_that_it_does_not_need() 
             run_plain(row)
 
 
-@pytest.mark.parametrize("row", needed(WRONG), ids=str)
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=NEEDED_RULE)
-def test_the_plug_in_computes_the_plain_layers(row: Row) -> None:
-    run_plain(row)
+WITH_AVX512 = {
+    "layers_of_narrow_types: bf16 in groups",
+    "comparisons_with_nan: Greater",
+    "comparisons_with_nan: GreaterOrEqual",
+}
+"""What the plug-in refuses or gets wrong with AVX-512 alone, with which it computes bfloat16 itself."""
 
 
-WITH_AVX512 = {"layers_of_narrow_types: bf16 in groups"}
-"""Layers that the plug-in refuses with AVX-512, with which it computes bfloat16 itself."""
+def failing(rows: Sequence[Probe], error: type[Exception]) -> Any:
+    """Mark the rows whose rules the installed release needs."""
+    mark = pytest.mark.xfail(strict=True, raises=error, reason=NEEDED_RULE)
+    fails = {row.name for row in rows if HAS_AVX512 or row.name not in WITH_AVX512}
+    return [pytest.param(row, marks=mark if row.name in fails else (), id=str(row)) for row in needed(rows)]
 
 
-def _refused(row: Row) -> Any:
-    mark = pytest.mark.xfail(strict=True, raises=RuntimeError, reason=NEEDED_RULE)
-    return pytest.param(row, marks=mark if HAS_AVX512 or row.name not in WITH_AVX512 else (), id=str(row))
-
-
-@pytest.mark.parametrize("row", [_refused(row) for row in needed(REFUSED)])
-def test_the_plug_in_takes_the_plain_layers(row: Row) -> None:
+@pytest.mark.parametrize("row", [*failing(WRONG, AssertionError), *failing(REFUSED, RuntimeError)])
+def test_the_plug_in_computes_the_plain_layers(row: Probe) -> None:
     run_plain(row)
 
 
 @pytest.mark.parametrize("row", needed(CRASHING), ids=str)
 @pytest.mark.xfail(strict=True, raises=subprocess.CalledProcessError, reason=NEEDED_RULE)
-def test_the_plug_in_survives_the_plain_layers(row: Row) -> None:
+def test_the_plug_in_survives_the_plain_layers(row: Probe) -> None:
     """In a process of its own."""
     script = (
         "from tests.targets.probes import CRASHING; from tests.targets.test_plain_layers import run_plain; "
@@ -112,3 +104,46 @@ def test_the_plug_in_survives_the_plain_layers(row: Row) -> None:
     )
     root = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", script], cwd=root, check=True, capture_output=True, timeout=120)
+
+
+ALL_RULES = [rule for pipeline in RULES for rule in pipeline.all()]
+PROBED = {row.rule for rows in (ALL, test_releases.RULED, speed_probes.ROWS, test_sliding_windows.ROWS) for row in rows}
+
+
+def test_every_rule_has_a_probe_and_every_probe_a_rule() -> None:
+    rules = {rule.name for rule in ALL_RULES}
+    assert not rules - PROBED, (
+        "add a row for each of these rules: to tests/targets/probes where its plain layers are wrong, refused or crash, "
+        "to tests/targets/speed_probes.py where they are slow"
+    )
+    assert not PROBED - rules, "no rule has these names of rows: a row begins with the name of its rule"
+
+
+def test_every_rule_has_the_releases_in_which_its_reason_was_seen() -> None:
+    for rule in ALL_RULES:
+        releases = [release_of(text) for text in rule.seen_in]
+        assert releases, rule.name
+        assert releases == sorted(releases), rule.name
+        assert {*rule.seen_in} <= {*test_releases.MEASURED}, f"{rule.name}: name the releases that were tried"
+        assert rule.since is None or release_of(rule.since) <= releases[0], rule.name
+        assert rule.until is None or release_of(rule.until) >= releases[-1], rule.name
+
+
+@pytest.mark.parametrize("row", speed_probes.ROWS, ids=str)
+def test_the_rule_makes_the_plug_in_fast(row: SpeedRow) -> None:
+    assert row.is_fast(ir_runtime.model_to_bytes(converter.convert_model(row.build()))), (
+        f"the rule {row.rule} does not apply to the row, or what it emits is slow as well"
+    )
+
+
+SLOW = (
+    "the plug-in is slow without the rule; where this passes, it is not: give the rule until, or the row other layers"
+)
+
+
+@pytest.mark.parametrize("row", [row for row in speed_probes.ROWS if row.rule in NEEDED], ids=str)
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason=SLOW)
+def test_the_plug_in_is_fast_without_the_rule(row: SpeedRow) -> None:
+    model = converter.convert_model(row.build(), target="any")
+    openvino_cpu.run(model, [rule for rule in openvino_cpu.all() if rule.name != row.rule])
+    assert row.is_fast(ir_runtime.model_to_bytes(model))

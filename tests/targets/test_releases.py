@@ -25,7 +25,7 @@ from tests.to_onnx.single_layers import model_of
 from tests.to_onnx.test_decompositions import STAY
 
 from . import probes
-from .probes.rows import Row
+from .probes.rows import Probe
 
 
 def newest(model: ir_runtime.Model) -> int:
@@ -164,7 +164,7 @@ def test_rules_name_releases_that_were_tried(pipeline: Any) -> None:
 
 @pytest.mark.parametrize("release", MEASURED)
 @pytest.mark.parametrize("row", [row for row in (*RULED, *probes.ALL) if row.rule in LIMITED], ids=str)
-def test_a_release_runs_the_rules_whose_reason_was_seen_in_it(row: Ruled | Row, release: str) -> None:
+def test_a_release_runs_the_rules_whose_reason_was_seen_in_it(row: Ruled | Probe, release: str) -> None:
     model, _ = row.build()
     assert (row.rule in rules_for(model, f"cpu@{release}")) == (release in LIMITED[row.rule].seen_in)
 
@@ -239,15 +239,3 @@ def test_what_a_release_does_not_have_is_named() -> None:
 def test_targets_that_are_none(target: str, message: str) -> None:
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(padded()[0], target=target)
-
-
-def test_comparisons_of_strings_are_refused() -> None:
-    """The plug-in compiles them and fails in each run; the plain layers stay for other runtimes."""
-    x, z = (np.array(values, object) for values in (["a", "b"], ["a", "c"]))
-    model = node_model("Equal", {"x": x, "z": z}, opset=19)
-    with pytest.raises(converter.UnsupportedModelError, match=r"Equal \(.*node.*\)"):
-        converter.convert_model(model)
-    plain = ir_runtime.model_to_bytes(converter.convert_model(model, target="any"))
-    np.testing.assert_array_equal(run("numpy", plain, {"x": x, "z": z})[0], run_onnxruntime(model, {"x": x, "z": z})[0])
-    with pytest.raises(RuntimeError, match="string"):
-        run("openvino", plain, {"x": x, "z": z})

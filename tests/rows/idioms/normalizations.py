@@ -1,0 +1,138 @@
+"""Normalisations that exporters spell out."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from tests.rows.formula import WIDE, Graph, Idiom, Value, spelled
+
+IMAGES = {"x": (2, 3, 4, 5)}
+
+
+def moments(
+    g: Graph, axes: Any = (-1,), second_axes: Any = None, epsilon: Any = 1e-5, outside: bool = False, twice: float = 0.5
+) -> tuple[Value, Value, Value]:
+    """The mean, x less the mean, and the deviation with the epsilon; the arguments spoil one part."""
+    mean = g.ReduceMean(g.x, axes=axes, keepdims=1)
+    centred = g.x - mean
+    square = g.square(g.x - mean if g.chance.random() < twice else centred)
+    variance = g.ReduceMean(square, axes=second_axes or axes, keepdims=1)
+    if outside:
+        return mean, centred, g.Sqrt(variance) + epsilon
+    total = variance + epsilon
+    return mean, centred, g.one_of(lambda: g.Sqrt(total), lambda: g.Pow(total, 0.5))
+
+
+def layer_normalization(g: Graph, **other: Any) -> Value:
+    """As torch writes it."""
+    _, centred, root = moments(g, **other)
+    return g.one_of(lambda: centred / root, lambda: centred / root, lambda: centred * (1 / root))
+
+
+def scaled_before(g: Graph, scaled: bool = True, without_mean: bool = False) -> Value:
+    """As tf2onnx and Keras write it: x times a factor, and a sum that has the mean in it."""
+    mean, _, root = moments(g, twice=0)
+    factor = g.Reciprocal(root)
+    factor = factor * np.linspace(0.5, 2, 8) if scaled else factor
+    return g.x * factor + (np.linspace(-2, 2, 8) - (g.x if without_mean else mean) * factor)
+
+
+def l2_normalization(
+    g: Graph, way: str = "norm", axes: Any = None, epsilon: Any = 1e-3, keepdims: int = 1, limit: float | None = None
+) -> Value:
+    """x by its norm, which a small number keeps from 0; the arguments spoil one part."""
+    axes = axes or g.chance.choice([[-1], [1], [1, 2]])
+    small = Value(g, g.name_of(epsilon))
+    if way == "norm":
+        norm = g.ReduceL2(g.x, axes=axes, keepdims=keepdims)
+        with_clip = g.chance.random() < 0.7 or limit is not None
+        norm = g.Clip(norm, small, *([] if limit is None else [limit])) if with_clip else g.Max(norm, small)
+    else:
+        total = g.ReduceSum(g.square(g.x), axes, keepdims=keepdims)
+        norm = g.Sqrt(g.either("Max" if way == "largest" else "Add", total, small))
+    return g.one_of(
+        lambda: g.x * g.Reciprocal(norm), lambda: g.x / g.Expand(norm, g.Shape(g.x)), lambda: g.x / norm
+    )  # fmt: skip
+
+
+def group_normalization(
+    g: Graph, groups: Any = None, convolved: bool = True, one: float = 1, shape: Any = None, parts: Any = None,
+    channels: int = 6, values: Any = None,
+) -> Value:  # fmt: skip
+    """As torch writes it; the arguments spoil one part."""
+    groups = groups or g.chance.choice([[0, 3, -1], [0, 2, -1], [0, 1, -1], [0, 3, 2, -1], [0, 6, -1]])
+    image = g.Conv(g.x, g.weights(6, 3, 1, 1) * 4) if convolved else g.x
+    split = g.Reshape(image, groups)
+    if len(groups) == 3:
+        ones, zeros = np.full(groups[1], float(one)), np.zeros(groups[1])
+        normalized = g.InstanceNormalization(split, ones, zeros, epsilon=1e-3)
+    else:
+        centred = split - g.ReduceMean(split, axes=[2, 3])
+        normalized = centred / g.Sqrt(g.Add(g.ReduceMean(g.Mul(centred, centred), axes=[2, 3]), 1e-3))
+    result = g.Reshape(normalized, shape or g.Shape(image))
+    scale, bias = parts or g.chance.choice([(True, True), (True, False), (False, True), (False, False)])
+    numbers = np.linspace(0.5, 2, channels).reshape(values or g.chance.choice([(-1, 1, 1), (1, -1, 1, 1)]))
+    result = result * numbers if scale else result
+    return result + (numbers - 1) if bias else result
+
+
+def of_images(build: Any, **what: Any) -> Idiom:
+    return Idiom(build, inputs=IMAGES, **({"absent": "GroupNormalization"} | what if "count" not in what else what))
+
+
+IDIOMS = {
+    **{
+        f"L2 normalization by a {way}": Idiom(functools.partial(l2_normalization, way=way), "NormalizeL2", types=WIDE)
+        for way in ("norm", "largest", "sum")
+    },
+    "layer normalization": Idiom(layer_normalization, "MVN"),
+    "layer normalization with an epsilon outside": Idiom(
+        lambda g: layer_normalization(g, outside=True, epsilon=1e-2), "MVN"
+    ),
+    "normalization over images": Idiom(lambda g: layer_normalization(g, axes=[2, 3]), "MVN", IMAGES),
+    "layer normalization with its scale before": Idiom(scaled_before, "MVN Multiply Add", tolerance=1e-4),
+    "layer normalization with its bias before": Idiom(
+        lambda g: scaled_before(g, scaled=False), "MVN Add", tolerance=1e-4
+    ),
+    "group normalization": Idiom(group_normalization, "Convolution GroupNormalization", IMAGES, tolerance=1e-4),
+    "groups with two scales": Idiom(
+        lambda g: g.Mul(group_normalization(g, parts=(True, False)), np.full((6, 1, 1), 2.0)),
+        "Convolution GroupNormalization",
+        IMAGES,
+    ),
+}
+NEAR_MISSES = {
+    "a norm of another shape": Idiom(lambda g: l2_normalization(g, axes=[0], keepdims=0), absent="NormalizeL2"),
+    "a norm that is kept from 0 by two numbers": Idiom(
+        lambda g: l2_normalization(g, "sum", axes=[2], epsilon=np.full((3, 1), 1e-3)), absent="NormalizeL2"
+    ),
+    "a norm whose square vanishes": Idiom(lambda g: l2_normalization(g, epsilon=1e-30), absent="NormalizeL2"),
+    "a norm of 16 bits": Idiom(l2_normalization, types=[np.float16], absent="NormalizeL2"),
+    "a norm with an upper limit": Idiom(lambda g: l2_normalization(g, limit=2.0), absent="NormalizeL2"),
+    "a norm less a number": Idiom(lambda g: l2_normalization(g, "sum", epsilon=-1e-3), absent="NormalizeL2"),
+    "other axes of the squares": Idiom(lambda g: layer_normalization(g, second_axes=[1]), absent="MVN"),
+    "a factor and a sum without the mean": Idiom(lambda g: scaled_before(g, without_mean=True), absent="MVN"),
+    "no epsilon": Idiom(lambda g: layer_normalization(g, epsilon=0.0), absent="MVN"),
+    "groups that part channels": of_images(lambda g: group_normalization(g, [0, 4, -1])),
+    "groups over the batch": of_images(lambda g: group_normalization(g, [1, 6, -1])),
+    "groups with a scale of their own": of_images(lambda g: group_normalization(g, [0, 3, -1], one=2)),
+    "groups with values for columns": of_images(
+        lambda g: group_normalization(g, parts=(True, True), channels=5, values=(-1,)), count=4
+    ),
+    "groups of dynamic channels": Idiom(
+        lambda g: group_normalization(g, convolved=False, parts=(True, True)),
+        inputs={"x": (2, 6, 4, 5)},
+        absent="GroupNormalization",
+    ),
+    "groups of another shape after it": of_images(lambda g: group_normalization(g, shape=[-1, 6, 5, 4])),
+    "an epsilon for each row": Idiom(
+        lambda g: layer_normalization(g, epsilon=np.array([[1e-5], [1e-3], [1e-2]])), absent="MVN"
+    ),
+    "an epsilon of a higher rank": Idiom(
+        lambda g: layer_normalization(g, epsilon=np.full((1, 1, 1, 1), 1e-5)), absent="MVN"
+    ),
+}
+ROWS = spelled(IDIOMS, NEAR_MISSES)
