@@ -11,7 +11,8 @@ import pytest
 
 import converter
 from tests.engines import output_names, run_onnxruntime
-from tests.suite.node_suite import Case, as_array, difference, known_failures, node_cases
+from tests.suite.known import known_failures
+from tests.suite.node_suite import Case, as_array, difference, node_cases
 from tests.to_onnx.graphs import second_pass
 
 KNOWN: dict[str, list[str]] = json.loads((Path(__file__).parent / "second_pass.json").read_text())
