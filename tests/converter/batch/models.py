@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
 
 import converter
 from tests.commands import onnx2ir
+from tests.optimization.models import parse
 
 __all__ = ["EXTENSION", "dense", "extension", "onnx2ir", "own", "rows_of", "wrong"]
 
@@ -25,23 +26,27 @@ from ir_runtime.operations.elementwise import Add1
 FOLDER = pathlib.Path(__file__).parent
 
 
-@converter.onnx_op("Abort", domain="acme", versions=(1,))
+def operator(name):
+    return converter.onnx_op(name, domain="acme", versions=(1,))
+
+
+@operator("Abort")
 def abort(ctx, x):
     os.abort()
 
 
-@converter.onnx_op("Kill", domain="acme", versions=(1,))
+@operator("Kill")
 def kill(ctx, x):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@converter.onnx_op("KillWorker", domain="acme", versions=(1,))
+@operator("KillWorker")
 def kill_worker(ctx, x):
     os.kill(os.getppid(), signal.SIGKILL)
     time.sleep(60)
 
 
-@converter.onnx_op("Wait", domain="acme", versions=(1,))
+@operator("Wait")
 def wait(ctx, x):
     (FOLDER / "waits").write_text(str(os.getpid()))
     while not (FOLDER / "go").exists():
@@ -49,12 +54,12 @@ def wait(ctx, x):
     return ctx.emit(Add1(), x, x)
 
 
-@converter.onnx_op("Fill", domain="acme", versions=(1,))
+@operator("Fill")
 def fill(ctx, x):
     np.ones(1 << 33, np.uint8)
 
 
-@converter.onnx_op("Fault", domain="acme", versions=(1,))
+@operator("Fault")
 def fault(ctx, x):
     return {}["no such key"]
 
@@ -72,23 +77,17 @@ def extension(folder: Path) -> Path:
     return path
 
 
-def _values(*names: str) -> list[onnx.ValueInfoProto]:
-    return [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 8]) for name in names]
-
-
-def _saved(graph: onnx.GraphProto, path: Path) -> Path:
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("acme", 1)]
+def _saved(nodes: str, path: Path, **weights: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    text = f"g (float[2,8] x) => (float[2,8] y) {{ {nodes} }}"
+    onnx.save(parse(text, 17, ', "acme" : 1', **weights), path)
     return path
 
 
 def dense(path: Path, seed: int = 0, external: bool = False) -> Path:
     """y = tanh(x w), with other weights for each seed."""
     weight = np.random.default_rng(seed).standard_normal((8, 8)).astype(np.float32)
-    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Tanh", ["p"], ["y"])]
-    graph = helper.make_graph(nodes, "g", _values("x"), _values("y"), [numpy_helper.from_array(weight, "w")])
-    _saved(graph, path)
+    _saved("p = MatMul (x, w) y = Tanh (p)", path, w=weight)
     if external:
         model = onnx.load(path)
         onnx.save(model, path, save_as_external_data=True, location=f"{path.name}.data", size_threshold=0)
@@ -97,14 +96,12 @@ def dense(path: Path, seed: int = 0, external: bool = False) -> Path:
 
 def own(op_type: str, path: Path) -> Path:
     """y = op_type(x), an operator of the extension."""
-    node = helper.make_node(op_type, ["x"], ["y"], domain="acme")
-    return _saved(helper.make_graph([node], "g", _values("x"), _values("y")), path)
+    return _saved(f"y = acme.{op_type} (x)", path)
 
 
 def wrong(path: Path) -> Path:
     """y = sinh(x), in whose place the extension puts x + x."""
-    node = helper.make_node("Sinh", ["x"], ["y"])
-    return _saved(helper.make_graph([node], "g", _values("x"), _values("y")), path)
+    return _saved("y = Sinh (x)", path)
 
 
 def rows_of(rows: list[converter.Row]) -> dict[str, str]:

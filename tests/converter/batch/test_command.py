@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,15 +12,13 @@ from pathlib import Path
 
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 from converter.batch import rows
 from converter.report.batches import page
 from tests.converter.batch.models import dense, extension, is_running, onnx2ir, own
 from tests.converter.command_line.terminal import on_terminal
-from tests.converter.report.browser import FLAGS
-
-CHROMIUM = shutil.which("chromium")
+from tests.converter.report.browser import needs_browser, observed
+from tests.optimization.models import parse
 
 
 @pytest.fixture
@@ -71,18 +67,13 @@ def test_a_failed_model_is_exit_code_1(zoo: Path) -> None:
     assert "FAILED" in Path("r.html").read_text()
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("90", 90), ("1.5s", 1.5), ("2m", 120), ("2 h", 7200)])
-def test_times(text: str, seconds: float) -> None:
-    from converter.command_line.batch import _seconds
+def test_times_and_sizes() -> None:
+    from converter.command_line.batch import _bytes, _seconds
 
-    assert _seconds(None, None, text) == seconds  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(("text", "count"), [("1000", 1000), ("2K", 2048), ("800MiB", 800 << 20), ("1.5 gb", 3 << 29)])
-def test_sizes(text: str, count: int) -> None:
-    from converter.command_line.batch import _bytes
-
-    assert _bytes(None, None, text) == count  # type: ignore[arg-type]
+    for text, seconds in (("90", 90), ("1.5s", 1.5), ("2m", 120), ("2 h", 7200)):
+        assert _seconds(None, None, text) == seconds  # type: ignore[arg-type]
+    for text, count in (("1000", 1000), ("2K", 2048), ("800MiB", 800 << 20), ("1.5 gb", 3 << 29)):
+        assert _bytes(None, None, text) == count  # type: ignore[arg-type]
 
 
 def test_limits_of_the_command(zoo: Path) -> None:
@@ -159,77 +150,51 @@ def made_up(count: int) -> list[rows.Row]:
 
 
 SCRIPT = """
-<pre id="result"></pre><script>
-const observed = { errors: [] };
-window.addEventListener("error", (event) => observed.errors.push(event.message));
-const names = () => lines_shown().map((line) => Number(line.cells[0].textContent.match(/network_(\\d+)/)[1]));
 const lines_shown = () => [...document.querySelectorAll(".models tbody tr")].filter((line) => !line.hidden);
+const names = () => lines_shown().map((line) => Number(line.cells[0].textContent.match(/network_(\\d+)/)[1]));
 const set = (id, value) => { const e = document.getElementById(id); e.value = value; e.dispatchEvent(new Event("input")); };
-window.addEventListener("load", () => {
-  observed.width = [document.documentElement.scrollWidth, document.documentElement.clientWidth, window.innerWidth];
-  observed.all = names();
-  const heads = [...document.querySelectorAll(".models thead button")];
-  heads[5].click();
-  observed.slowest = names().slice(0, 3);
-  heads[5].click();
-  observed.fastest = names().slice(0, 3);
-  set("order", "8");
-  document.getElementById("turn").click();
-  observed.differences = names();
-  set("verdict", "refused");
-  observed.refused = names().sort((a, b) => a - b);
-  set("verdict", "");
-  set("search", "work_03");
-  observed.found = names();
-  observed.count = document.getElementById("count").textContent;
-  observed.title = document.title;
-  document.getElementById("result").textContent = JSON.stringify(observed);
-});
-</script>
+observed.width = [document.documentElement.scrollWidth, document.documentElement.clientWidth, window.innerWidth];
+observed.all = names();
+const heads = [...document.querySelectorAll(".models thead button")];
+heads[5].click();
+observed.slowest = names().slice(0, 3);
+heads[5].click();
+observed.fastest = names().slice(0, 3);
+set("order", "8");
+document.getElementById("turn").click();
+observed.differences = names();
+set("verdict", "refused");
+observed.refused = names().sort((a, b) => a - b);
+set("verdict", "");
+set("search", "work_03");
+observed.found = names();
+observed.count = document.getElementById("count").textContent;
+observed.title = document.title;
 """
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+@needs_browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
     text = page(made_up(12), 12, {"time of this run": "3.0 s", "command": "onnx2ir batch " + "zoo/" * 60})
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:)""", text)
-    path = tmp_path / "page.html"
-    # A window is never as narrow as a telephone: a frame is.
-    path.write_text(text.replace("<script>", SCRIPT + "<script>", 1))
-    frame = tmp_path / "frame.html"
-    frame.write_text(
-        f"<iframe id='frame' src='page.html' style='width:{width}px;height:900px;border:0'></iframe><pre id='out'></pre>"
-        "<script>frame.addEventListener('load', () => { setTimeout(() => { "
-        "out.textContent = frame.contentDocument.getElementById('result').textContent; }, 300); });</script>"
-    )
-    done = subprocess.run(
-        [str(CHROMIUM), *FLAGS, "--allow-file-access-from-files", f"--user-data-dir={tmp_path / 'profile'}",
-         "--window-size=1400,1000", frame.as_uri()],
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    found = re.search(r"""<pre id="out">(.*?)</pre>""", done.stdout, re.S)
-    assert found is not None, done.stderr[-500:]
-    observed = json.loads(html.unescape(found[1]))
-    assert observed["errors"] == []
-    assert observed["width"][0] <= observed["width"][1] <= observed["width"][2] == width
-    assert observed["all"] == list(range(12))
-    assert observed["slowest"] == [11, 10, 9]
-    assert observed["fastest"] == [0, 1, 2]
-    assert observed["differences"] == [1, 2, 3, 4, 6, 7, 8, 9, 11, 0, 5, 10]  # those without a number last
-    assert observed["refused"] == [0, 5, 10]
-    assert observed["found"] == [3]
-    assert observed["count"] == "1 of 12 shown"
-    assert observed["title"] == "12 models"
+    (tmp_path / "page.html").write_text(text)
+    found = observed(tmp_path / "page.html", SCRIPT, tmp_path, "--window-size=1400,1000", width=width)
+    assert found["width"][0] <= found["width"][1] <= found["width"][2] == width
+    assert found["all"] == list(range(12))
+    assert found["slowest"] == [11, 10, 9]
+    assert found["fastest"] == [0, 1, 2]
+    assert found["differences"] == [1, 2, 3, 4, 6, 7, 8, 9, 11, 0, 5, 10]  # those without a number last
+    assert found["refused"] == [0, 5, 10]
+    assert found["found"] == [3]
+    assert found["count"] == "1 of 12 shown"
+    assert found["title"] == "12 models"
 
 
 def test_preprocessing_is_that_of_convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "zoo").mkdir()
-    picture = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 4, 4])
-    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, 4, 4])
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [picture], [result])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "zoo/m.onnx")
+    onnx.save(parse("g (float[1,3,4,4] x) => (float[1,3,4,4] y) { y = Relu (x) }"), "zoo/m.onnx")
     steps = ("--input", "x[u8]", "--layout", "nchw->nhwc", "--mean-values", "x[1,2,3]")
     code, out, messages = onnx2ir("batch", "zoo", "-o", "ir", "--verify", *steps)
     assert code == 0, out + messages
