@@ -32,7 +32,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TESTED = {
     "architecture": "tests/test_guides.py",
-    "preprocessing": "tests/converter/preprocessing/test_guide.py",
+    "preprocessing": "tests/converter/preprocessing/test_options.py",
     "README": "test_the_readme_from_the_top",
 }
 """Pages whose Python another test runs."""

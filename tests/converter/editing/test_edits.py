@@ -30,6 +30,14 @@ from tests.converter.editing.models import (
 )
 from tests.optimization.models import parse, run
 
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 X = np.array([[1, -2, 3, -4], [-1, 2, -3, 4]], np.float32)
 FUNCTION = """<ir_version: 8, opset_import: ["" : 17, "own" : 1]>
 net (float[2] x) => (float[2] y) { a = own.twice (x) y = own.twice (a) }
@@ -346,52 +354,46 @@ MISTAKES: list[tuple[Callable[[], Any], dict[str, Any], str]] = [
     (classifier, {"merge": "text.onnx", "connect": "logits=ids"}, "is FLOAT, but 'ids' is INT64"),
     (lambda: parse(DETECTOR, 13), {"merge": "nms.onnx", "connect": "boxes=boxes"}, "opsets 13 and 17.*--opset 17"),
     (lambda: parse(NMS), {"merge": "model.xml", "connect": "kept=image"}, "is not an ONNX model"),
-    (lambda: onnx.ModelProto(), {}, "no graph"),
+    (onnx.ModelProto, {}, "no graph"),
     (classifier, {"strip": 3}, "strip must be a text"),
     (classifier, {"colour": 1}, "edit"),
 ]
 
 
+def an_ir() -> ir_runtime.Model:
+    return converter.convert_model(classifier())
+
+
+MISTAKES += [
+    (an_ir, options, message)
+    for options, message in (
+        ({"cut": ":embeding"}, "no tensor 'embeding'; near are 'embedding'"),
+        ({"cut": "aux:logits"}, "'logits' does not follow from 'aux'"),
+        ({"cut": ":image"}, "an input or a constant"),
+        ({"rename": {"image": "logits"}}, "cannot become 'logits'"),
+        ({"remove_output": "logits,aux"}, "no output would be left"),
+        ({"insert_after": {"features": "Mul(logits)"}}, "'logits' follows from 'features'"),
+        ({"insert_after": {"logits": "Not()"}}, "Not takes"),
+        ({"replace_weight": {"head_weight": W[:1]}}, "has the shape"),
+        ({"set_dim": "batch=1"}, "dimensions of an IR have no names"),
+        ({"set_dim": "image:7=1"}, "has 4 dimensions"),
+        ({"merge": "model.onnx", "connect": "logits=image"}, "the model is an IR"),
+        ({"metadata": {"a b": "c"}}, "cannot be an element of rt_info"),
+        ({"add_output": "aux"}, "an output already"),
+    )
+]
+
+
 @pytest.mark.parametrize(("source", "options", "message"), MISTAKES)
-def test_mistakes(
-    source: Callable[[], Any], options: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_files(tmp_path)
-    monkeypatch.chdir(tmp_path)
+def test_mistakes(source: Callable[[], Any], options: dict[str, Any], message: str, files: Path) -> None:
     with pytest.raises(converter.ConversionError, match=message) as caught:
         converter.edit(source(), **options)
     assert not isinstance(caught.value, converter.InternalError)
 
 
-OF_IRS = [
-    ({"cut": ":embeding"}, "no tensor 'embeding'; near are 'embedding'"),
-    ({"cut": "aux:logits"}, "'logits' does not follow from 'aux'"),
-    ({"cut": ":image"}, "an input or a constant"),
-    ({"rename": {"image": "logits"}}, "cannot become 'logits'"),
-    ({"remove_output": "logits,aux"}, "no output would be left"),
-    ({"insert_after": {"features": "Mul(logits)"}}, "'logits' follows from 'features'"),
-    ({"insert_after": {"logits": "Not()"}}, "Not takes"),
-    ({"replace_weight": {"head_weight": W[:1]}}, "has the shape"),
-    ({"set_dim": "batch=1"}, "dimensions of an IR have no names"),
-    ({"set_dim": "image:7=1"}, "has 4 dimensions"),
-    ({"merge": "model.onnx", "connect": "logits=image"}, "the model is an IR"),
-    ({"metadata": {"a b": "c"}}, "cannot be an element of rt_info"),
-    ({"add_output": "aux"}, "an output already"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), OF_IRS)
-def test_mistakes_with_irs(options: dict[str, Any], message: str) -> None:
-    model = converter.convert_model(classifier())
-    with pytest.raises(converter.ConversionError, match=message) as caught:
-        converter.edit(model, **options)
-    assert not isinstance(caught.value, converter.InternalError)
-
-
-def test_edits_of_an_ir_in_one_go(tmp_path: Path) -> None:
-    write_files(tmp_path)
+def test_edits_of_an_ir_in_one_go(files: Path) -> None:
     pre = converter.convert_model(parse(PRE))
-    options = {"merge": tmp_path / "model.xml", "connect": {"ready": "image"}, "remove_output": "aux"}
+    options = {"merge": "model.xml", "connect": {"ready": "image"}, "remove_output": "aux"}
     options |= {"add_output": "embedding", "insert_after": {"logits": "Mul(2.0)"}}
     options |= {"replace_weight": {"head_weight": W.T * 2}, "rename": {"pixels": "x"}, "metadata": {"by": "me"}}
     model = converter.edit(pre, **options).to_ir()
@@ -428,27 +430,22 @@ def test_a_recorded_edit_is_derived_again(tmp_path: Path) -> None:
         ("model.onnx -o nowhere/out.onnx", "there is no folder"),
     ],
 )
-def test_nothing_is_written_on_failure(
-    words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_files(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+def test_nothing_is_written_on_failure(words: str, message: str, files: Path) -> None:
+    before = {path: path.read_bytes() for path in files.iterdir()}
     code, _, errors = onnx2ir("edit", *words.split())
     assert code == 1
     assert message in errors
-    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert {path: path.read_bytes() for path in files.iterdir()} == before
 
 
-def test_external_data_is_not_written_over(tmp_path: Path) -> None:
-    write_files(tmp_path)
-    (tmp_path / "e.bin").rename(tmp_path / "out.onnx.data")
-    model = onnx.load(tmp_path / "external.onnx", load_external_data=False)
+def test_external_data_is_not_written_over(files: Path) -> None:
+    (files / "e.bin").rename("out.onnx.data")
+    model = onnx.load("external.onnx", load_external_data=False)
     for tensor in model.graph.initializer:
         tensor.external_data[0].value = "out.onnx.data"
-    (tmp_path / "external.onnx").write_bytes(model.SerializeToString())
+    (files / "external.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(converter.ConversionError, match="belongs to the model that is read"):
-        converter.edit(tmp_path / "external.onnx").save(tmp_path / "out.onnx")
+        converter.edit("external.onnx").save("out.onnx")
 
 
 def test_an_invalid_file_is_edited_with_a_note() -> None:

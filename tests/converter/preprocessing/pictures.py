@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import onnx
 import openvino
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 from openvino.preprocess import ColorFormat, PrePostProcessor, ResizeAlgorithm
 
 import converter
 from converter import Postprocess, Preprocess
+from tests.engines import EXACT, core
+from tests.optimization.models import parse
 
 MEAN, SCALE = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 RESIZES = {
@@ -31,30 +33,22 @@ def model_of_pictures(
     """image -> (Sub) -> Conv -> features -> Relu -> scores; ``first`` is Conv, Sub, or Add of the input twice."""
     generator = np.random.default_rng(3)
     dtype = helper.tensor_dtype_to_np_dtype(kind)
-    channels = shape[1]
+    channels, element = shape[1], {1: "float", 10: "float16", 11: "double"}[kind]
     weights = {
         "weights": generator.standard_normal((4, channels, 3, 3)),
         "bias": generator.standard_normal(4),
         "offset": generator.standard_normal((1, channels, 1, 1)),
     }
-    nodes, taken = [], "image"
-    if first == "Sub":
-        nodes, taken = [helper.make_node("Sub", ["image", "offset"], ["shifted"], name="shift")], "shifted"
-    elif first == "Add":
-        nodes, taken = [helper.make_node("Concat", ["image", "image"], ["shifted"], name="twice", axis=0)], "shifted"
-    pads = [padding] * 4
-    nodes += [
-        helper.make_node("Conv", [taken, "weights", "bias"], ["features"], name="conv", pads=pads),
-        helper.make_node("Relu", ["features"], ["scores"], name="relu"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "pictures",
-        [helper.make_tensor_value_info("image", kind, shape)],
-        [helper.make_tensor_value_info(name, kind, None) for name in ("scores", "features")],
-        [numpy_helper.from_array(value.astype(dtype), name) for name, value in weights.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    before = {
+        "Conv": "",
+        "Sub": "[shift] shifted = Sub (image, offset)",
+        "Add": "[twice] shifted = Concat <axis = 0> (image, image)",
+    }
+    nodes = f"""{before[first]} [conv] features = Conv <pads = {[padding] * 4}> ({"shifted" if before[first] else "image"},
+        weights, bias) [relu] scores = Relu (features)"""
+    dims = ",".join(map(str, shape))
+    text = f"pictures ({element}[{dims}] image) => (scores, features) {{ {nodes} }}"
+    return parse(text, **{name: value.astype(dtype) for name, value in weights.items()})
 
 
 def picture(*shape: int, kind: str = "u8", seed: int = 0) -> np.ndarray:
@@ -63,7 +57,7 @@ def picture(*shape: int, kind: str = "u8", seed: int = 0) -> np.ndarray:
 
 
 def compiled(path: Path) -> Any:
-    return openvino.Core().compile_model(str(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return core().compile_model(str(path), "CPU", EXACT)
 
 
 def executed(model: Any) -> int:

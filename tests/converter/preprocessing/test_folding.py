@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
 
 import converter
 import ir_runtime
 from converter import Preprocess
-from converter.command_line import main
+from tests.commands import onnx2ir
 from tests.converter.preprocessing.pictures import MEAN, SCALE, compiled, executed, model_of_pictures, picture
 
 U8: dict[str, Any] = {"element_type": "u8", "layout": "nhwc", "model_layout": "nchw"}
@@ -66,10 +65,9 @@ def test_verify_knows_what_the_weights_hold(tmp_path: Path) -> None:
     model = model_of_pictures(padding=0)
     onnx.save(model, tmp_path / "m.onnx")
     arguments = ["--mean-values", "[123.7,116.3,103.5]", "--scale-values", "[58.4,57.1,57.4]", "--layout", "nchw"]
-    done = CliRunner().invoke(
-        main, ["convert", str(tmp_path / "m.onnx"), *arguments, "--fold-preprocessing", "--verify", "--quiet"]
-    )
-    assert done.exit_code == 0, done.output
+    words = ["convert", str(tmp_path / "m.onnx"), *arguments, "--fold-preprocessing", "--verify", "--quiet"]
+    code, out, messages = onnx2ir(*words)
+    assert code == 0, out + messages
     assert layers(ir_runtime.read_model(tmp_path / "m.xml")) == ["Convolution", "Add", "ReLU"]
     report = converter.verify(tmp_path / "m.onnx", tmp_path / "m.xml", layers=True)
     assert report.passed
@@ -118,6 +116,5 @@ def test_mistakes(options: dict[str, Any], first: str, message: str) -> None:
 
 def test_the_option_needs_something_to_fold(tmp_path: Path) -> None:
     onnx.save(model_of_pictures(), tmp_path / "m.onnx")
-    done = CliRunner().invoke(main, ["convert", str(tmp_path / "m.onnx"), "--fold-preprocessing"])
-    assert done.exit_code == 1
-    assert "fold is of no use without mean or scale" in done.output
+    code, _, messages = onnx2ir("convert", str(tmp_path / "m.onnx"), "--fold-preprocessing")
+    assert (code, "fold is of no use without mean or scale" in messages) == (1, True)

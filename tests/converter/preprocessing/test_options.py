@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,15 @@ import numpy as np
 import onnx
 import openvino
 import pytest
-from click.testing import CliRunner
 
 import converter
 import ir_runtime
 from converter import Postprocess, Preprocess
-from converter.command_line import main
 from converter.preprocessing.recorded import Recorded
+from tests.commands import onnx2ir
 from tests.converter.preprocessing.pictures import MEAN, SCALE, compiled, model_of_pictures, picture
+from tests.engines import EXACT
+from tests.optimization.models import parse
 
 STEPS = Preprocess(
     element_type="u8",
@@ -31,8 +34,11 @@ STEPS = Preprocess(
 )
 
 
-def run(*arguments: object) -> Any:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+def run(*arguments: object) -> str:
+    """What the command prints; it must succeed."""
+    code, out, messages = onnx2ir(*map(str, arguments))
+    assert code == 0, out + messages
+    return out
 
 
 @pytest.fixture
@@ -69,8 +75,7 @@ OPTIONS: dict[str, tuple[list[str], Preprocess]] = {
 def test_options_of_mo(row: str, stored: Path) -> None:
     arguments, wanted = OPTIONS[row]
     target = stored.with_suffix(".xml")
-    result = run("convert", stored, "-o", target, "--verify", "--json", *arguments)
-    assert result.exit_code == 0, result.output
+    run("convert", stored, "-o", target, "--verify", "--json", *arguments)
     assert recorded(target).inputs == {"image": wanted}
     openvino.Core().compile_model(str(target), "CPU")
 
@@ -82,17 +87,16 @@ def test_a_file(stored: Path) -> None:
         '[inputs.image]\nelement_type = "u8"\nlayout = "nhwc"\nmodel_layout = "nchw"\nresize = "linear"\n'
         'mean = [1, 2, 3]\n[outputs.scores]\nlayout = "nhwc"\nmodel_layout = "nchw"\n'
     )
-    result = run("convert", stored, "--preprocess", file, "--scale-values", "2", "--verify")
-    assert result.exit_code == 0, result.output
+    run("convert", stored, "--preprocess", file, "--scale-values", "2", "--verify")
     found = recorded(stored.with_suffix(".xml"))
     assert found.inputs["image"].mean == (1, 2, 3)
     assert found.inputs["image"].scale == (2,)
     assert found.outputs["scores"].layout == "nhwc"
     same = converter.convert_model(stored, preprocess=file)
     assert Recorded.of(same).inputs["image"].mean == (1, 2, 3)
-    shown = run("inspect", stored.with_suffix(".xml"), "--json")
-    assert json.loads(shown.stdout)["preprocessing"]["image"]["resize"] == "linear"
-    assert "preprocessing of image" in run("inspect", stored.with_suffix(".xml")).stdout
+    shown = json.loads(run("inspect", stored.with_suffix(".xml"), "--json"))
+    assert shown["preprocessing"]["image"]["resize"] == "linear"
+    assert "preprocessing of image" in run("inspect", stored.with_suffix(".xml"))
 
 
 ERRORS: dict[str, tuple[list[str], str]] = {
@@ -115,16 +119,10 @@ ERRORS: dict[str, tuple[list[str], str]] = {
 @pytest.mark.parametrize("row", ERRORS)
 def test_errors_say_what_was_required(row: str, stored: Path) -> None:
     arguments, message = ERRORS[row]
-    result = run("convert", stored, *arguments)
-    assert result.exit_code == 1, result.output
-    assert message in result.stderr
+    code, _, messages = onnx2ir("convert", str(stored), *arguments)
+    assert code == 1
+    assert message in messages
     assert not stored.with_suffix(".xml").exists()
-
-
-def of_integers() -> onnx.ModelProto:
-    return onnx.parser.parse_model(
-        '<ir_version: 9, opset_import: ["" : 17]> m (int64[2] x) => (int64[2] y) { y = Neg(x) }'
-    )
 
 
 @pytest.mark.parametrize(
@@ -161,26 +159,30 @@ def test_the_middle_of_images_by_their_shorter_side(resize: str, shape: tuple[in
         assert report.passed, report.verdict
 
 
-def test_errors_in_python() -> None:
-    model = model_of_pictures()
-    for wrong, message in [
-        ({"picture": STEPS}, "the model has no input 'picture'"),
-        ({"image": "u8"}, "preprocess must map names to Preprocess"),
-        (7, "preprocess must map names of inputs"),
-    ]:
-        with pytest.raises(converter.ConversionError, match=message):
-            converter.convert_model(model, preprocess=wrong)  # type: ignore[arg-type]
-    with pytest.raises(converter.ConversionError, match="the model has no output 'probabilities'"):
-        converter.convert_model(model, postprocess={"probabilities": Postprocess(element_type="f16")})
-    with pytest.raises(converter.ConversionError, match="needs the model's height and width, but one is dynamic"):
-        converter.convert_model(model_of_pictures((1, 3, "h", "w")), preprocess={"image": STEPS})
-    with pytest.raises(converter.ConversionError, match="mean, scale and resize need a model that takes floats"):
-        converter.convert_model(of_integers(), preprocess={"x": Preprocess(mean=1)})
-    with pytest.raises(converter.ConversionError, match="preprocessing is for models without caches"):
-        converter.convert_model(model, preprocess={"image": STEPS}, stateful=True)
-    once = converter.convert_model(model, preprocess={"image": STEPS})
-    with pytest.raises(converter.ConversionError, match="'image' has preprocessing already"):
-        converter.convert_model(once, preprocess={"image": Preprocess(mean=1)})
+OPEN = partial(model_of_pictures, (1, 3, "h", "w"))
+INTEGERS = partial(parse, "m (int64[2] x) => (int64[2] y) { y = Neg (x) }")
+
+
+def preprocessed() -> ir_runtime.Model:
+    return converter.convert_model(model_of_pictures(), preprocess={"image": STEPS})
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "message"),
+    [
+        (model_of_pictures, {"preprocess": {"picture": STEPS}}, "the model has no input 'picture'"),
+        (model_of_pictures, {"preprocess": {"image": "u8"}}, "preprocess must map names to Preprocess"),
+        (model_of_pictures, {"preprocess": 7}, "preprocess must map names of inputs"),
+        (model_of_pictures, {"postprocess": {"q": Postprocess(element_type="f16")}}, "the model has no output 'q'"),
+        (OPEN, {"preprocess": {"image": STEPS}}, "needs the model's height and width, but one is dynamic"),
+        (INTEGERS, {"preprocess": {"x": Preprocess(mean=1)}}, "mean, scale and resize need a model that takes floats"),
+        (model_of_pictures, {"preprocess": {"image": STEPS}, "stateful": True}, "preprocessing is for models without"),
+        (preprocessed, {"preprocess": {"image": Preprocess(mean=1)}}, "'image' has preprocessing already"),
+    ],
+)
+def test_errors_in_python(make: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(converter.ConversionError, match=message):
+        converter.convert_model(make(), **options)
 
 
 @pytest.mark.parametrize("compress", ["int8", "fp16"])
@@ -188,11 +190,10 @@ def test_compressed(compress: str, stored: Path) -> None:
     """Mean and scale stay float32."""
     option = ["--compress-to-fp16"] if compress == "fp16" else ["--compress", "int8"]
     values = ["--mean-values", "image[123.675,116.28,103.53]", "--reverse-input-channels", "--layout", "nchw->nhwc"]
-    result = run("convert", stored, *option, *values, "--verify")
-    assert result.exit_code == 0, result.output
+    run("convert", stored, *option, *values, "--verify")
     constants = [node.op.data for node in ir_runtime.read_model(stored.with_suffix(".xml")).nodes() if node.op.data]
     assert any(np.array_equal(data.array().reshape(-1), np.float32(MEAN[::-1])) for data in constants)
-    assert run("verify", stored, stored.with_suffix(".xml"), "--layers").exit_code == 0
+    run("verify", stored, stored.with_suffix(".xml"), "--layers")
 
 
 @pytest.mark.parametrize("target", ["cpu", "cpu@2023.3", "any"])
@@ -235,7 +236,7 @@ def test_other_batches_and_sizes(stored: Path, tmp_path: Path) -> None:
     read = openvino.Core().read_model(str(tmp_path / "m.xml"))
     openvino.set_batch(read, 2)
     given = picture(2, 20, 30, 3)
-    wanted = openvino.compile_model(read, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})([given])["scores"]
+    wanted = openvino.compile_model(read, "CPU", EXACT)([given])["scores"]
     model = ir_runtime.read_model(tmp_path / "m.xml")
     model.reshape({"image": [2, 20, 30, 3]})
     np.testing.assert_allclose(ir_runtime.compile_model(model)([given])["scores"], wanted, rtol=1e-4, atol=1e-4)
@@ -251,16 +252,9 @@ def test_dynamic_dimensions() -> None:
     assert converter.verify(model, converter.convert_model(model, preprocess={"image": sized})).passed
 
 
-def two_inputs() -> onnx.ModelProto:
-    return onnx.parser.parse_model(
-        """<ir_version: 9, opset_import: ["" : 17]>
-        two (float[1,3,4,5] left, float[1,3,4,5] right) => (float[1,3,4,5] sum, float[1,3,4,5] left_again)
-        { sum = Add(left, right)  left_again = Identity(left) }"""
-    )
-
-
 def test_two_inputs_and_an_input_that_is_returned() -> None:
-    model = two_inputs()
+    model = parse("""two (float[1,3,4,5] left, float[1,3,4,5] right) => (float[1,3,4,5] sum, float[1,3,4,5] left_again)
+                  { sum = Add (left, right) left_again = Identity (left) }""")  # fmt: skip
     steps = {
         "left": Preprocess(mean=MEAN, reverse_channels=True, model_layout="nchw"),
         "right": Preprocess(element_type="u8", layout="nhwc", model_layout="nchw", scale=255),
@@ -282,12 +276,11 @@ def test_exported_and_converted_again(stored: Path, tmp_path: Path) -> None:
     converter.save_model(
         converter.convert_model(stored, preprocess={"image": steps}, postprocess=behind), tmp_path / "m.xml"
     )
-    result = run("export", tmp_path / "m.xml", "-o", tmp_path / "back.onnx", "--verify")
-    assert result.exit_code == 0, result.output
+    run("export", tmp_path / "m.xml", "-o", tmp_path / "back.onnx", "--verify")
     again = converter.convert_model(tmp_path / "back.onnx")
     assert converter.verify(tmp_path / "back.onnx", again).passed
     assert converter.verify(stored, again).passed
-    assert run("roundtrip", tmp_path / "back.onnx").exit_code == 0
+    run("roundtrip", tmp_path / "back.onnx")
 
 
 def test_openvino_writes_the_record_again(stored: Path, tmp_path: Path) -> None:
@@ -296,3 +289,25 @@ def test_openvino_writes_the_record_again(stored: Path, tmp_path: Path) -> None:
     assert recorded(tmp_path / "t.xml").inputs == recorded(tmp_path / "m.xml").inputs
     assert converter.verify(stored, tmp_path / "t.xml").passed
     assert compiled(tmp_path / "t.xml").input("image").get_element_type() == openvino.Type.u8
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "preprocessing.md").read_text()
+
+
+def block(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", PAGE, re.S)
+    assert found is not None
+    return found[1]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="TOML is read from Python 3.11 on")
+def test_python_and_the_file_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(model_of_pictures(), "model.onnx")
+    names: dict[str, Any] = {}
+    exec(block("python"), names)
+    Path("steps.toml").write_text(block("toml").replace("logits", "scores"))
+    by_file = converter.convert_model("model.onnx", preprocess="steps.toml")
+    assert Recorded.of(names["model"]).inputs == Recorded.of(by_file).inputs
+    assert Recorded.of(by_file).outputs["scores"].element_type == "f16"
+    assert converter.verify("model.onnx", by_file).passed
