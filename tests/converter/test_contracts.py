@@ -39,7 +39,7 @@ from ir_runtime.rewriting.contracts import EXACT, FUSED, IN_RANGE, Contract
 from ir_runtime.rewriting.pipeline import Pass
 from tests.commands import onnx2ir
 from tests.converter.option_models import MODELS, feeds_for
-from tests.converter.test_shared_weights import tied
+from tests.converter.passes.models import tied
 from tests.fuzz.test_pass_orders import translated
 from tests.ir_runtime.calls import CALLS, Call
 from tests.language_models.decoders import Decoder
