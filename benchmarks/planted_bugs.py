@@ -50,7 +50,10 @@ class Bug:
 _IDIOMS = '--full tests/test_rows.py -k "idioms and -0"'
 _KERNELS = '--full tests/ir_runtime -k "kernel or plan or cache"'
 _VALUES = '--full tests/ir_runtime -k "symbolic or polynomial or arithmetic"'
-_FILES = "tests/ir_runtime/test_files.py tests/converter/onnx_file/test_reading.py tests/converter/command_line/test_transcripts.py"
+_FILES = (
+    "tests/ir_runtime/files/test_files.py tests/converter/onnx_file/test_reading.py "
+    "tests/converter/command_line/test_transcripts.py"
+)
 _REQUESTS = "compressed weights, preprocessing, states"
 BUGS = [
     Bug(
@@ -87,7 +90,7 @@ BUGS = [
         "Prepared(_Gather(gather.op, op.axis))",
         "Prepared(_Gather(gather.op, 0))",
         _KERNELS,
-        "tests/ir_runtime/test_session_states.py",
+        "tests/ir_runtime/execution/test_session_states.py",
     ),
     Bug(
         "a kernel, a plan",
@@ -95,7 +98,7 @@ BUGS = [
         "np.sqrt(variance + op.epsilon)",
         "(np.sqrt(variance) + op.epsilon)",
         _KERNELS,
-        "tests/ir_runtime/test_kernels.py",
+        "tests/ir_runtime/execution/test_kernels.py",
     ),
     Bug(
         "a kernel, a plan",
@@ -105,7 +108,7 @@ BUGS = [
         "    for coefficient in _ERF_OF_ROOT[2:-1]:\n        np.add(result, coefficient, result)\n"
         "        np.multiply(result, squares, result)\n    np.add(result, _ERF_OF_ROOT[-1], result)\n    _gelu_end(",
         _KERNELS,
-        "tests/ir_runtime/test_kernels.py",
+        "tests/ir_runtime/execution/test_kernels.py",
     ),
     Bug(
         "a kernel, a plan",
@@ -113,7 +116,7 @@ BUGS = [
         "        calls += single\n    chain =",
         "        calls = single\n    chain =",
         _KERNELS,
-        "tests/ir_runtime/test_static_plans.py",
+        "tests/ir_runtime/execution/test_static_plans.py",
     ),
     Bug(
         "a kernel, a plan",
@@ -121,7 +124,7 @@ BUGS = [
         "apart = (taps[1] - taps[0]) * x.dilation // x.stride if",
         "apart = (taps[1] - taps[0]) * x.dilation if",
         _KERNELS,
-        "tests/ir_runtime/test_static_plans.py",
+        "tests/ir_runtime/execution/test_static_plans.py",
     ),
     Bug(
         "a rule",
@@ -188,14 +191,14 @@ BUGS = [
         "ir_runtime/operations/position_sensitive.py",
         "break  # The list of regions ends here.",
         "continue",
-        "tests/ir_runtime/test_regions.py tests/ir_runtime/test_operations_against_table.py",
+        "--full tests/test_rows.py -k PSROIPooling-1",
     ),
     Bug(
         "an operation",
         "ir_runtime/operations/type_promotion.py",
         "if a is b or b is element_types.boolean:",
         "if a is b:",
-        "tests/ir_runtime/test_type_promotion.py tests/ir_runtime/test_operations_against_table.py",
+        "--full tests/ir_runtime/operations -k promotion",
     ),
     Bug(
         "an exporter, a decomposition",
@@ -219,7 +222,7 @@ BUGS = [
         "_decide(shapes, node.op, x - y)",
         "_decide(shapes, node.op, y - x)",
         _VALUES,
-        "tests/ir_runtime/test_symbolic_shapes.py",
+        "tests/ir_runtime/analysis/test_symbolic_shapes.py",
     ),
     Bug(
         "an option",

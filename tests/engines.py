@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ import onnx
 import onnxruntime
 import openvino
 from onnx import helper, numpy_helper
+from openvino.utils.node_factory import NodeFactory
 
 import converter
 import ir_runtime
@@ -183,6 +185,21 @@ def run_compiled(
     if names is None:
         return [array_of(request.get_output_tensor(i)) for i in range(len(compiled.outputs))]
     return [array_of(request.get_tensor(compiled.output(name))) for name in names]
+
+
+def made(name: str, opset: int, inputs: Sequence[Any], **attributes: Any) -> Any:
+    """OpenVINO's node of any operation, those without a function of their own too."""
+    sources = [node.output(0) if hasattr(node, "output") else node for node in inputs]
+    return NodeFactory(f"opset{opset}").create(name, sources, attributes)
+
+
+def written(outputs: Sequence[Any], parameters: Sequence[Any]) -> tuple[bytes, bytes]:
+    """The XML and the weights that OpenVINO saves for a model of its own nodes."""
+    model = openvino.Model([out.output(0) if hasattr(out, "output") else out for out in outputs], list(parameters))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.xml"
+        openvino.save_model(model, path, compress_to_fp16=False)
+        return path.read_bytes(), path.with_suffix(".bin").read_bytes()
 
 
 # What pyopenvino takes and gives as bytes, because plain NumPy has no dtype for it.

@@ -19,7 +19,7 @@ from converter import errors
 from ir_runtime.boundary import boundary
 from ir_runtime.execution.session import Session, States
 from tests.commands import two_inputs
-from tests.ir_runtime.test_sessions import counter
+from tests.ir_runtime.execution.stateful import counter
 
 DECORATORS = {
     "onnx_op": "runs while the module of its author is imported, which shows the traceback",

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from tests import selection
-from tests.rows.table import table
+from tests.rows.table import layer_table, table
 from tests.selection import cover, parts, row_seconds, values_of
 
 ROOT = Path(__file__).parent.parent
@@ -100,7 +100,7 @@ def test_what_a_value_consists_of() -> None:
 def test_tests_with_slow_rows_exist() -> None:
     """After a test is renamed: ``python -m pytest --full --measure`` of its file renews its line."""
     gone = []
-    groups = {row.group for row in table()}
+    groups = {row.group for row in (*table(), *layer_table())}
     for name in row_seconds():
         if name in groups:
             continue

@@ -41,9 +41,10 @@ from tests.commands import onnx2ir
 from tests.converter.option_models import MODELS, feeds_for
 from tests.converter.passes.models import tied
 from tests.fuzz.test_pass_orders import translated
-from tests.ir_runtime.calls import CALLS, Call
 from tests.language_models.decoders import Decoder
 from tests.rows.formula import Idiom, all_idioms
+from tests.rows.layer import Layer
+from tests.rows.table import layer_table
 from tests.targets import probes, speed_probes, test_releases
 from tests.to_onnx.single_layers import model_of
 
@@ -470,13 +471,13 @@ def test_a_pass_keeps_its_contract(name: str, is_full: bool) -> None:
                 check(contract, change, feeds, f"{name}, {change.case.name}, {fill}")
 
 
-DECOMPOSED = [call for call in CALLS if type(call.op) in DECOMPOSITIONS.entries()]
+DECOMPOSED = [call for call in layer_table() if type(call.op) in DECOMPOSITIONS.entries()]
 _MOST_ELEMENTS = 600
 """Of all values together, each of whose elements is changed by itself."""
 
 
 @pytest.mark.parametrize("call", DECOMPOSED, ids=lambda call: call.label)
-def test_a_decomposition_keeps_its_contract(call: Call) -> None:
+def test_a_decomposition_keeps_its_contract(call: Layer) -> None:
     before, feeds = model_of(call, dynamic=False)
     after = before.clone()
     decompose_layers(after, (type(call.op),))

@@ -14,7 +14,7 @@ import pytest
 from ir_runtime import Model, compile_model, read_model, threads, write_model
 from ir_runtime.graph import indices
 from ir_runtime.rewriting.builder import Builder
-from tests.ir_runtime.kernel_checks import model_of, normal, op
+from tests.ir_runtime.execution.kernel_checks import model_of, normal, op
 
 ROOT = Path(__file__).parents[2]
 

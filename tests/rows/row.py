@@ -194,7 +194,7 @@ def rows(
 ) -> Iterator[Row]:
     """Yield a row of one operator for each combination of values; ``label`` stands in their names."""
     choices = {"op_type": op_type, "opset": opset, "dims": dims, **arguments}
-    for values, varied in _combinations(choices):
+    for values, varied in combinations(choices):
         op, version, declared = values.pop("op_type"), values.pop("opset"), values.pop("dims")
         varied = {name: text for name, text in varied.items() if name not in ("op_type", "opset")}
         name = "-".join([op, str(version), *filter(None, [label]), *(f"{key}={text}" for key, text in varied.items())])
@@ -216,7 +216,7 @@ def graphs(
     **arguments: Any,
 ) -> Iterator[Row]:
     """Yield a row of a graph in the text form of onnx for each combination of values."""
-    for values, varied in _combinations({"text": text, "opset": opset, **arguments}):
+    for values, varied in combinations({"text": text, "opset": opset, **arguments}):
         written, version = values.pop("text"), values.pop("opset")
         name = "-".join([label, *(f"{key}={item}" for key, item in varied.items())])
         looks = (written, expect, refused, layers, tolerance, label, warns)
@@ -250,7 +250,7 @@ def in_float32(op_type: str, opset: int, outputs: int = 1) -> Any:
     return expect
 
 
-def _combinations(choices: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
+def combinations(choices: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
     """Yield each combination of values, and the texts of those that vary."""
     varying = {name: value.values for name, value in choices.items() if isinstance(value, Each)}
     for indices in itertools.product(*(range(len(values)) for values in varying.values())):

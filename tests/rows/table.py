@@ -1,12 +1,14 @@
-"""All rows, by the names of their families."""
+"""All rows and layers, by the names of their families."""
 
 from __future__ import annotations
 
 import functools
 import importlib
 import pkgutil
+from dataclasses import replace
 
 import tests.rows
+from tests.rows.layer import Layer
 from tests.rows.row import Row, named
 
 
@@ -24,5 +26,19 @@ def table() -> list[Row]:
     return [
         row
         for family in families()
+        if not family.startswith("layers.")
         for row in named(family.replace(".", "/"), importlib.import_module(f"tests.rows.{family}").ROWS)
     ]
+
+
+@functools.cache
+def layer_table() -> list[Layer]:
+    """Return the layers of all families under their full names."""
+    found = []
+    for family in families():
+        if family.startswith("layers."):
+            for layer in importlib.import_module(f"tests.rows.{family}").ROWS:
+                group = family.replace(".", "/")
+                name = f"{group}/{layer.label}".translate(str.maketrans("[]", "<>"))
+                found.append(replace(layer, name=name, group=group))
+    return found

@@ -16,9 +16,11 @@ import tomllib
 import converter
 import ir_runtime
 from tests.engines import HAS_AVX512, silence
+from tests.rows.layer import Layer
 from tests.rows.row import Row
 from tests.runtimes import conversions, exports
 from tests.runtimes.batches import Batches, Run
+from tests.runtimes.layers import IN_OPENVINO, LAYERS, LayerWork
 from tests.runtimes.work import IR, Runtime, Work
 
 ALWAYS: Mapping[str, Runtime] = {
@@ -41,8 +43,8 @@ IN_TURN: Mapping[str, Runtime] = {
     "optimized for onnxruntime": exports.optimized_for_onnxruntime,
 }
 """Runtimes of which each row takes one, and with ``--routes`` all."""
-FATAL = "it ends the process: "
-"""Begin of the reasons of rows that a runtime does not take, as nothing would run behind them."""
+LEFT_OUT = ("it ends the process: ", "it is undefined: ")
+"""Begins of the reasons of rows that a runtime does not take: nothing would run behind them, or they may do anything."""
 takes_all = False
 """True if each row takes all runtimes; ``conftest.py`` sets it."""
 
@@ -53,7 +55,7 @@ def known() -> Mapping[str, Mapping[str, str]]:
 
     A table is called by the runtimes that it is of, or "all but" and the others.
     """
-    result: dict[str, dict[str, str]] = {name: {} for name in (*ALWAYS, *IN_TURN)}
+    result: dict[str, dict[str, str]] = {name: {} for name in (*ALWAYS, *IN_TURN, *LAYERS)}
     for title, patterns in tomllib.loads(Path(__file__).with_name("known.toml").read_text()).items():
         runtimes = title.removesuffix(" without AVX-512")
         names = runtimes.removeprefix("all but ").split(", ")
@@ -83,12 +85,17 @@ _works: dict[str, Work] = {}
 """The rows of the batch that ran last, until they are checked."""
 
 
-def _prepare(row: Row) -> dict[str, Run]:
+def _prepare(row: Row | Layer) -> dict[str, Run]:
     """Return the runs of a row in OpenVINO; those that are known to fail are run alone."""
-    runtimes = {"ir": "openvino", "opened_ir": "openvino of open dimensions"}
-    if row.refused or row.warns:
+    work: Work
+    if isinstance(row, Layer):
+        runtimes = {attribute: name for name, attribute in IN_OPENVINO.items()}
+        work = _works[row.name] = LayerWork(row)
+    elif row.refused or row.warns:
         return {}
-    work = _works[row.name] = Work(row)
+    else:
+        runtimes = {"ir": "openvino", "opened_ir": "openvino of open dimensions"}
+        work = _works[row.name] = Work(row)
     kept = [attribute for attribute, runtime in runtimes.items() if not reason_of(runtime, row.name)]
     return {attribute: Run(getattr(work, attribute), work.feeds, work.names) for attribute in kept}
 
@@ -104,7 +111,7 @@ def check(row: Row) -> None:
         assert row.text or "node 'node'" in str(caught.value), "the error does not name the node"
         return
     together = BATCHES.take(row.name)
-    work, faults = _works.pop(row.name, None) or Work(row), []
+    work = _works.pop(row.name, None) or Work(row)
     work.together = together
     if row.warns:
         with TestCase().assertLogs("converter", "WARNING") as logged:
@@ -118,16 +125,32 @@ def check(row: Row) -> None:
         found = _layers(work.plain)
         assert not any(name.startswith(f"{row.absent}-") for name in found), found
         assert row.count in (None, len(found)), found
-    for name, runtime in runtimes_of(row).items():
-        reason = reason_of(name, row.name)
-        if reason.startswith(FATAL):
+    faults = _faults(work, runtimes_of(row))
+    assert not faults, "\n".join(faults)
+
+
+def check_layer(layer: Layer) -> None:
+    """Run a layer in its runtimes, as :func:`check` does."""
+    together = BATCHES.take(layer.name)
+    work = _works.pop(layer.name, None) or LayerWork(layer)
+    work.together = together
+    faults = _faults(work, LAYERS)
+    assert not faults, "\n".join(faults)
+
+
+def _faults(work: Work, runtimes: Mapping[str, Runtime]) -> list[str]:
+    """Return how runtimes fail that should not, and those that no longer fail."""
+    faults = []
+    for name, runtime in runtimes.items():
+        reason = reason_of(name, work.row.name)
+        if reason.startswith(LEFT_OUT):
             continue
         fault = fault_of(work, runtime, is_silent=name != "numpy")
         if fault and (not reason or fault.startswith("InternalError")):
             faults.append(f"{name}: {fault}")
         elif reason and not fault:
             faults.append(f"{name}: it computes what it should, but known.toml says: {reason}")
-    assert not faults, "\n".join(faults)
+    return faults
 
 
 def _layers(ir: IR) -> list[str]:

@@ -20,7 +20,7 @@ from ir_runtime.graph.model import Model, Output
 from ir_runtime.graph.operation import Runner
 from ir_runtime.rewriting.constant_folding import as_tuple
 from tests.fuzz.random_graphs import random_chain
-from tests.ir_runtime.relaxation import contradiction
+from tests.ir_runtime.operations.relaxation import contradiction
 from tests.suite.node_suite import Case, as_array, node_cases
 
 

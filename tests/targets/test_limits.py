@@ -15,7 +15,7 @@ from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Operation
 from ir_runtime.operations.activation import Clamp1, ReLU1
 from tests.engines import assert_close, converted, node_model, run_numpy, run_onnxruntime, run_openvino
-from tests.ir_runtime.kernel_checks import model_of
+from tests.ir_runtime.execution.kernel_checks import model_of
 from tests.rows.row import const, several
 
 X = {"x": np.array([np.nan, -3, 0.5, 7], np.float32)}

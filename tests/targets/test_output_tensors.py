@@ -21,7 +21,7 @@ from ir_runtime.rewriting.pipeline import Pipeline
 from ir_runtime.rewriting.replace_layers import Replace
 from ir_runtime.rewriting.trace import PassTrace
 from tests.engines import assert_close, core, run_onnxruntime
-from tests.ir_runtime.test_pipeline import entry
+from tests.ir_runtime.rewriting.models import entry
 from tests.named_runs import run_by_name
 
 X = np.array([[1.2, -2.6, 3.1, 0.4], [-1, 5.7, 0, 2.2]], np.float32)

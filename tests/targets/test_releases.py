@@ -19,8 +19,9 @@ from converter.conversion import convert
 from converter.passes.decomposition.registry import DECOMPOSITIONS
 from converter.targets.registry import RULES, Target
 from tests.engines import ENGINES, converted, node_model, output_names, run, run_onnxruntime
-from tests.ir_runtime.calls import CALLS, Call
 from tests.random_data import generator
+from tests.rows.layer import Layer
+from tests.rows.table import layer_table
 from tests.to_onnx.single_layers import model_of
 from tests.to_onnx.test_decompositions import STAY
 
@@ -197,7 +198,7 @@ def test_the_newest_release_computes_the_newer_operations(row: Ruled) -> None:
 
 DECOMPOSED = [
     call
-    for call in CALLS
+    for call in layer_table()
     if call.op.opset > 13
     and type(call.op) in DECOMPOSITIONS.entries()
     and not any(re.match(start, call.label) for start in STAY)
@@ -205,7 +206,7 @@ DECOMPOSED = [
 
 
 @pytest.mark.parametrize("call", DECOMPOSED, ids=lambda call: call.label)
-def test_operations_that_a_release_does_not_have_are_decomposed(call: Call) -> None:
+def test_operations_that_a_release_does_not_have_are_decomposed(call: Layer) -> None:
     model, feeds = model_of(call)
     counts = Target.parse("cpu@2023.3").apply(model)
     assert sum(counts.values()) >= 1

@@ -1,4 +1,4 @@
-"""IRs of one layer, made of the calls in :mod:`tests.ir_runtime.calls`."""
+"""IRs of one layer, made of the calls in ``tests.rows.layers``."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.control_flow import If8
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
-from tests.ir_runtime.calls import Call
+from tests.rows.layer import Layer
 
 _ARGUMENTS = 64
 """Whole numbers of up to this size behind the first input are arguments, such as axes: constants in real models."""
 _WITHOUT_ONNX = ("u1", "u2", "u3", "u6", "nf4")
 
 
-def is_constant(call: Call, index: int) -> bool:
+def is_constant(call: Layer, index: int) -> bool:
     array = np.asarray(call.arrays[index])
     is_argument = index > 0 and array.dtype.kind in "iu" and array.size <= _ARGUMENTS
     return index in call.fixed or is_argument or call.kinds[index].name in _WITHOUT_ONNX
 
 
-def model_of(call: Call, *, dynamic: bool = False, computed: Collection[int] = ()) -> tuple[Model, dict[str, Array]]:
+def model_of(call: Layer, *, dynamic: bool = False, computed: Collection[int] = ()) -> tuple[Model, dict[str, Array]]:
     """A model of the layer, with the values of its inputs; ``dynamic``: of unknown dimensions.
 
     ``computed`` are arguments that the model's user gives.
@@ -35,7 +35,7 @@ def model_of(call: Call, *, dynamic: bool = False, computed: Collection[int] = (
     return Model("layer", parameters, _results(layer.outputs)), feeds
 
 
-def _layer(call: Call, dynamic: bool, computed: Collection[int]) -> tuple[Node, list[Node], dict[str, Array]]:
+def _layer(call: Layer, dynamic: bool, computed: Collection[int]) -> tuple[Node, list[Node], dict[str, Array]]:
     """The layer, the parameters that it reads, and their values."""
     sources, parameters, feeds = [], [], {}
     for index, (array, kind) in enumerate(zip(call.arrays, call.kinds)):
@@ -63,7 +63,7 @@ def _results(outputs: Sequence[Output]) -> list[Node]:
     return results
 
 
-def model_of_branches(call: Call, *, computed: Collection[int] = ()) -> tuple[Model, dict[str, Array]]:
+def model_of_branches(call: Layer, *, computed: Collection[int] = ()) -> tuple[Model, dict[str, Array]]:
     """A model of an If with the layer in both branches, which runs the first."""
     bodies = []
     for _ in range(2):

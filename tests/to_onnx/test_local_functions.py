@@ -12,7 +12,7 @@ import converter
 from ir_runtime import compile_model, read_model
 from ir_runtime.graph.model import Output
 from tests.commands import onnx2ir
-from tests.ir_runtime.calls import CALLS
+from tests.rows.table import layer_table
 from tests.to_onnx.graphs import check, constant, layer, model, op, operators, parameter, run
 from tests.to_onnx.single_layers import model_of_branches
 
@@ -79,7 +79,7 @@ def test_what_a_layer_knows_is_a_constant_and_no_function() -> None:
 
 
 def test_a_layer_in_a_body_calls_a_function_of_the_model() -> None:
-    call = next(call for call in CALLS if call.op.type == "ShuffleChannels")
+    call = next(call for call in layer_table() if call.op.type == "ShuffleChannels")
     ir, feeds = model_of_branches(call)
     exported = check(ir, feeds)
     (chosen,) = exported.graph.node

@@ -24,7 +24,8 @@ from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1, Result1
 from ir_runtime.operations.randomness import Multinomial13, RandomUniform8
-from tests.ir_runtime.calls import CALLS, Call
+from tests.rows.layer import Layer
+from tests.rows.table import layer_table
 from tests.to_onnx.single_layers import model_of
 
 T = TypeVar("T")
@@ -37,13 +38,15 @@ KNOWN = {
     r"Power-1\(.*(2147483647|4294967295|18446744073709551615|9223372036854775807|(?<!u)int8)": "powers that overflow",
     r"OneHot-\d+\(.*int64\[\]0": "onnxruntime takes no depth of 0",
     r"Pad-12\(normal\[3, 4\]float32 int64\[2\]\[-1, 2\] .*reflect": "onnxruntime counts cut rows when it mirrors",
+    r"Interpolate-11\(.*\[3, 4\].*asymmetric, nearest_mode=round_prefer_ceil": "onnxruntime rounds a product of 2 and 3.5",
     r"MaxPool-1\(.*pads_begin=\(1, 0\), pads_end=\(0, 2\)": "a window in the padding alone is not minus infinity",
     r"GroupNormalization-12\(normal\[0, 6\]": "onnxruntime's expansion of the function reshapes nothing wrongly",
 }
 """The start of a call's label -> why onnxruntime or onnx does not give the same."""
 
 AMBIGUOUS = {
-    r"PReLU-1\(normal\[2, 3, 4\]float32 normal\[4\]": "a list of slopes of unknown length is one slope a channel",
+    r"ConvolutionBackpropData-1\(.*int64\[2\]\[10, 12\].*auto_pad=same": "onnxruntime refuses what no window reaches",
+    r"PReLU-1\(normal\[2, 3, .*float32 normal\[[45]\]": "a list of slopes of unknown length is one slope a channel",
 }
 """Calls that mean something else where no dimension is known."""
 
@@ -51,6 +54,7 @@ REFUSED = {
     r"ROIAlign-\d+\(.*sampling_ratio=0, mode=max": "maxima over points whose number depends on the region",
     r"PriorBox(Clustered)?-\d+\(": "the sizes of layer and image come at run time",
     r"DeformableConvolution-\d+\((?!.*bilinear_interpolation_pad=True)": "ONNX interpolates with zeros around the data",
+    r"MaxPool-14\(.*kernel=\(1, 1\), strides=\(1, 1\), pads_begin=\(1, 1\)": "indices with pads as large as the kernel",
     r"MaxPool-(8|14)\(.*pads_begin=\(1, 0\), pads_end=\(0, 2\), rounding_type=(floor|ceil),": "indices with pads as large as the kernel",
     r"Reverse-1\(.*mode=mask": "a mask that comes at run time",
     r"StringTensorPack-15": "texts of bytes that come at run time",
@@ -58,12 +62,12 @@ REFUSED = {
 """Calls of single layers that have no counterpart, by reason."""
 
 
-def _written() -> list[Call]:
-    """Return the calls of operations with an exporter; those outside all opsets need operators of com.microsoft."""
-    return [call for call in CALLS if call.op.opset and not isinstance(find_exporter(type(call.op)), str)]
+def _written() -> list[Layer]:
+    """Return the layers of operations with an exporter; those outside all opsets need operators of com.microsoft."""
+    return [call for call in layer_table() if call.op.opset and not isinstance(find_exporter(type(call.op)), str)]
 
 
-def _reason(call: Call, table: Mapping[str, T]) -> T | None:
+def _reason(call: Layer, table: Mapping[str, T]) -> T | None:
     return next((reason for start, reason in table.items() if re.match(start, call.label)), None)
 
 
@@ -74,7 +78,7 @@ def _run(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
 
 
 @pytest.mark.parametrize("call", _written(), ids=lambda call: call.label)
-def test_onnxruntime_computes_what_the_layer_computes(call: Call) -> None:
+def test_onnxruntime_computes_what_the_layer_computes(call: Layer) -> None:
     if _reason(call, REFUSED):
         with pytest.raises(UnsupportedModelError, match="node 'layer'"):
             export_model(model_of(call)[0])
@@ -85,7 +89,7 @@ def test_onnxruntime_computes_what_the_layer_computes(call: Call) -> None:
 
 
 def _compare_unless_known(
-    call: Call, exported: onnx.ModelProto, feeds: dict[str, Array], known: Mapping[str, str]
+    call: Layer, exported: onnx.ModelProto, feeds: dict[str, Array], known: Mapping[str, str]
 ) -> None:
     """Check the model, and compare with what onnxruntime computes; a call that is listed has to fail in one."""
     reason = _reason(call, ENDS_THE_PROCESS)
@@ -106,7 +110,7 @@ def _compare_unless_known(
     pytest.fail(f"it agrees, but is listed as different: {reason}")
 
 
-def _check(call: Call, exported: onnx.ModelProto, feeds: dict[str, Array]) -> None:
+def _check(call: Layer, exported: onnx.ModelProto, feeds: dict[str, Array]) -> None:
     if all(value.type.tensor_type.HasField("shape") for value in exported.graph.output):  # as the checker requires
         onnx.checker.check_model(exported, full_check=True)
     _compare(call, _run(exported, feeds))
@@ -120,12 +124,13 @@ NEEDED = {
     r"AvgPool-16\(.*dilations=(?!\(1, 1\))": 19,
     r"FakeConvert-": 19,
     r"Convert-1\(.*destination_type=[iu]4": 21,
+    r"Convert-1\(.*destination_type=f8e8m0": 24,
 }
 """The start of a call's label -> the first opset that expresses it, where that is not the oldest one."""
 
 
 @pytest.mark.parametrize("call", _written(), ids=lambda call: call.label)
-def test_the_lowest_opset(call: Call) -> None:
+def test_the_lowest_opset(call: Layer) -> None:
     """The oldest opset gives the same, or is refused up to the one from which the call has a counterpart."""
     refused = _reason(call, REFUSED)
     if refused:
@@ -140,7 +145,7 @@ def test_the_lowest_opset(call: Call) -> None:
     _compare_unless_known(call, exported, feeds, KNOWN)
 
 
-def _compare(call: Call, found: dict[str, Array]) -> None:
+def _compare(call: Layer, found: dict[str, Array]) -> None:
     assert list(found) == [f"y{index}" for index in range(len(call.outputs))]
     if not call.op.deterministic:
         _compare_random(call, *found.values())
@@ -159,7 +164,7 @@ def _compare(call: Call, found: dict[str, Array]) -> None:
         np.testing.assert_allclose(wide, wide_expected, rtol=1e-2 if small else 1e-4, atol=1e-5 * max(1.0, largest))
 
 
-def _compare_random(call: Call, actual: Array) -> None:
+def _compare_random(call: Layer, actual: Array) -> None:
     """The numbers come from another generator: type, shape and range are the same."""
     (expected,) = call.outputs
     assert actual.dtype == expected.dtype
@@ -208,7 +213,7 @@ DYNAMIC_REFUSED = {
 
 
 @pytest.mark.parametrize("call", _written(), ids=lambda call: call.label)
-def test_dynamic_dimensions(call: Call) -> None:
+def test_dynamic_dimensions(call: Layer) -> None:
     """Without a known dimension of the inputs the result is the same, or the layer is refused with the reason."""
     model, feeds = model_of(call, dynamic=True)
     exported = _exported(model)
@@ -257,13 +262,15 @@ def test_elementwise_layers_of_unknown_rank() -> None:
     assert not NEED_RANK.keys() - refused, "these are written: take them off NEED_RANK"
 
 
-def _by_rank(call: Call) -> bool:
+def _by_rank(call: Layer) -> bool:
     """True if the call aligns dimensions from the first one on, which takes their number."""
     return getattr(call.op, "auto_broadcast", "numpy") == "pdpd"
 
 
-@pytest.mark.parametrize("call", [call for call in CALLS if call.op.type.startswith("PriorBox")], ids=lambda c: c.label)
-def test_priors_of_known_sizes_are_constants(call: Call) -> None:
+@pytest.mark.parametrize(
+    "call", [call for call in layer_table() if call.op.type.startswith("PriorBox")], ids=lambda c: c.label
+)
+def test_priors_of_known_sizes_are_constants(call: Layer) -> None:
     sizes = [make_node(Const1(value=Tensor.from_array(array)), (), "size").outputs[0] for array in call.arrays]
     result = make_node(Result1(), make_node(call.op, sizes, "priors").outputs, "result")
     result.output_names = ["y0"]

@@ -11,7 +11,7 @@ import pytest
 
 from converter import export_model
 from ir_runtime.graph.element_types import Array
-from tests.ir_runtime.calls.base import Call, calls
+from tests.rows.layer import Layer, layers
 from tests.to_onnx.single_layers import model_of
 
 _MANY = 4000
@@ -21,7 +21,7 @@ _TOLERANCE = 0.05
 """Six standard deviations of a share of that many numbers, and more."""
 
 
-def _drawn(call: Call, computed: Collection[int] = (), runs: int = 1) -> list[Array]:
+def _drawn(call: Layer, computed: Collection[int] = (), runs: int = 1) -> list[Array]:
     model, feeds = model_of(call, computed=computed)
     exported = export_model(model)
     onnx.checker.check_model(exported, full_check=True)
@@ -32,10 +32,10 @@ def _drawn(call: Call, computed: Collection[int] = (), runs: int = 1) -> list[Ar
     return [session.run(None, {one.name: feeds[one.name] for one in session.get_inputs()})[0] for session in sessions]
 
 
-def _fifty(op_seed: int = 0, global_seed: int = 0) -> Call:
+def _fifty(op_seed: int = 0, global_seed: int = 0) -> Layer:
     bounds = np.array(0, np.float32), np.array(1, np.float32)
     shape = np.array([50])
-    return calls("RandomUniform", 8, shape, *bounds, output_type="f32", op_seed=op_seed, global_seed=global_seed)[0]
+    return next(layers("RandomUniform", 8, shape, *bounds, output_type="f32", op_seed=op_seed, global_seed=global_seed))
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["known bounds", "computed bounds"])
@@ -43,7 +43,7 @@ def _fifty(op_seed: int = 0, global_seed: int = 0) -> Call:
 def test_uniform_numbers(kind: str, is_known: bool) -> None:
     shape, bounds = np.array([_MANY]), [np.array(bound, kind) for bound in (-3, 5)]
     fixed = (0, 1, 2) if is_known else (0,)
-    (call,) = calls("RandomUniform", 8, shape, *bounds, fixed=fixed, output_type=kind[0] + kind[-2:])
+    (call,) = layers("RandomUniform", 8, shape, *bounds, fixed=fixed, output_type=kind[0] + kind[-2:])
     (numbers,) = _drawn(call, () if is_known else (1, 2))
     assert numbers.dtype == kind
     counts, _ = np.histogram(numbers, 8, (-3, 5))
@@ -57,7 +57,7 @@ def test_uniform_numbers(kind: str, is_known: bool) -> None:
 @pytest.mark.parametrize("computed", [(), (1,)], ids=["known count", "computed count"])
 def test_samples_with_replacement(computed: Collection[int], log_probs: bool) -> None:
     weights = np.log(np.maximum(_WEIGHTS, 1e-30)) if log_probs else _WEIGHTS
-    (call,) = calls(
+    (call,) = layers(
         "Multinomial", 13, weights, np.array(_MANY), convert_type="i32", with_replacement=True, log_probs=log_probs
     )
     (numbers,) = _drawn(call, computed)
@@ -71,7 +71,7 @@ def test_samples_with_replacement(computed: Collection[int], log_probs: bool) ->
 def test_samples_without_replacement(computed: Collection[int]) -> None:
     """The first sample follows the weights; no row has a class twice."""
     weights = np.tile(_WEIGHTS[:1], (_MANY, 1))
-    (call,) = calls("Multinomial", 13, weights, np.array(3), convert_type="i64")
+    (call,) = layers("Multinomial", 13, weights, np.array(3), convert_type="i64")
     (numbers,) = _drawn(call, computed)
     assert numbers.shape == (_MANY, 3)
     assert (np.diff(np.sort(numbers, axis=1), axis=1) > 0).all()

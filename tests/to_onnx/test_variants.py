@@ -12,7 +12,7 @@ import pytest
 
 from converter import UnsupportedModelError, export_model
 from ir_runtime import compile_model
-from tests.ir_runtime.calls.base import Call, calls, ints, normal, one, uniform, whole
+from tests.rows.layer import Layer, ints, layers, normal, one, uniform, whole
 from tests.to_onnx.graphs import constant, layer, op, parameter
 from tests.to_onnx.graphs import model as one_layer
 from tests.to_onnx.single_layers import model_of, model_of_branches
@@ -23,7 +23,7 @@ from tests.to_onnx.test_operations import _compare, _run
 class Row:
     """A call, and which of its inputs come at run time."""
 
-    call: Call
+    call: Layer
     computed: Collection[int] = ()
     opset: int | None = None
 
@@ -35,7 +35,7 @@ class Row:
 def _rows(
     name: str, opset: int, *inputs: Any, computed: Collection[int] = (), at: int | None = None, **attributes: Any
 ) -> list[Row]:
-    return [Row(call, computed, at) for call in calls(name, opset, *inputs, **attributes)]
+    return [Row(call, computed, at) for call in layers(name, opset, *inputs, **attributes)]
 
 
 _SIZES: dict[str, Any] = {"strides": (2, 1), "dilations": (1, 2), "pads_begin": (1, 0), "pads_end": (0, 1)}
@@ -239,12 +239,12 @@ def test_transposed_convolutions_of_dynamic_data_to_a_shape(
 
 
 def test_bytes_that_are_no_text() -> None:
-    (call,) = calls("StringTensorPack", 15, ints(0, 2), ints(2, 3), np.frombuffer("aä".encode(), np.uint8), fixed=(0,))
+    (call,) = layers("StringTensorPack", 15, ints(0, 2), ints(2, 3), np.frombuffer("aä".encode(), np.uint8), fixed=(0,))
     with pytest.raises(UnsupportedModelError, match="the bytes of a text are not UTF-8"):
         export_model(model_of(call)[0])
 
 
 def test_bytes_of_texts_are_refused() -> None:
-    (call,) = calls("StringTensorUnpack", 15, np.array(["one"], object))
+    (call,) = layers("StringTensorUnpack", 15, np.array(["one"], object))
     with pytest.raises(UnsupportedModelError, match="no ONNX operator gives the bytes of a text"):
         export_model(model_of(call)[0])

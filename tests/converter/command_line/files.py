@@ -22,8 +22,8 @@ from ir_runtime.rewriting.builder import Builder
 from tests.commands import a_model, two_inputs
 from tests.converter.batch.models import dense, extension, wrong
 from tests.engines import node_model
-from tests.ir_runtime.kernel_checks import op
-from tests.ir_runtime.stateful import Made, read, stateful
+from tests.ir_runtime.execution.kernel_checks import op
+from tests.ir_runtime.execution.stateful import Made, read, stateful
 from tests.language_models.decoders import Decoder
 from tests.language_models.folders import write_folder
 from tests.optimization.models import parse

@@ -28,8 +28,7 @@ from ir_runtime.rewriting.trace import PassTrace, Trace
 from tests.commands import onnx2ir
 from tests.converter.passes.models import tied
 from tests.engines import ENGINES, run, run_numpy, run_onnxruntime, run_openvino
-from tests.ir_runtime.test_pipeline import entry
-from tests.ir_runtime.test_rewrite import model_of, parameter
+from tests.ir_runtime.rewriting.models import entry, model_of, parameter
 from tests.named_runs import run_by_name
 from tests.rows.onnx import idle_loops
 from tests.rows.onnx.transposes_in_a_row import LEFT, REVERSE, SAME, SWAP, X, chain

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import openvino.opset15 as ops
 
-from tests.engines import run_openvino
-from tests.ir_runtime.peers import written_by_openvino
+from tests.engines import run_openvino, written
 from tests.rows.row import each, rows
 
 RNG = np.random.default_rng(3)
@@ -20,7 +19,7 @@ ROIS = np.array([[0, 4, 4, 5, 3, 0.4], [1, 3, 5, 4, 4, -1.2], [1, 6, 2, 8, 2, 2.
 
 def by_openvino(layer: Any, *inputs: np.ndarray) -> list[np.ndarray]:
     parameters = [ops.parameter(list(value.shape), np.float32) for value in inputs]
-    return run_openvino(written_by_openvino([layer(*parameters).output(0)], parameters), dict(enumerate(inputs)))
+    return run_openvino(written([layer(*parameters).output(0)], parameters), dict(enumerate(inputs)))
 
 
 def suppressed(boxes: np.ndarray, scores: np.ndarray) -> list[np.ndarray]:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import openvino.opset13 as ops
 
-from tests.engines import run_openvino
-from tests.ir_runtime.peers import made, written_by_openvino
+from tests.engines import made, run_openvino, written
 from tests.rows.row import Row, Tolerance, each, rows
 
 RNG = np.random.default_rng(41)
@@ -32,7 +31,7 @@ def built(op_type: str, inputs: Sequence[np.ndarray], build: Build, **arguments:
         parameters = [ops.parameter(list(value.shape), value.dtype) for value in inputs]
         layer = build(*parameters)
         results = list(layer.outputs()) if hasattr(layer, "outputs") else list(layer)
-        return run_openvino(written_by_openvino(results, parameters), dict(enumerate(inputs)))
+        return run_openvino(written(results, parameters), dict(enumerate(inputs)))
 
     yield from openvino(op_type, **{f"x{i}": value for i, value in enumerate(inputs)}, expect=expect, **arguments)
 

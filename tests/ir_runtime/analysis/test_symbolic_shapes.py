@@ -1,0 +1,260 @@
+"""What is known of dimensions for every shape: polynomials, against the numbers that they stand for, and their bounds."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from ir_runtime.analysis.polynomials import Polynomial, product
+from ir_runtime.analysis.symbolic_shapes import SymbolicShapes
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.operation import Operation
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.attention import ScaledDotProductAttention13
+from ir_runtime.operations.elementwise import (
+    Add1,
+    Divide1,
+    Equal1,
+    FloorMod1,
+    Greater1,
+    GreaterEqual1,
+    Less1,
+    LessEqual1,
+    Mod1,
+    Multiply1,
+    NotEqual1,
+    Subtract1,
+)
+from ir_runtime.operations.generation import ShapeOf3
+from ir_runtime.operations.indexing import Gather8
+from ir_runtime.operations.inputs_outputs import Const1, Parameter1
+from ir_runtime.operations.movement import Concat1, Reshape1
+
+
+def value(polynomial: Polynomial, symbols: list[int]) -> int:
+    total = 0
+    for monomial, factor in polynomial.terms:
+        for number in monomial:
+            factor *= symbols[number]
+        total += factor
+    return total
+
+
+def written(chance: random.Random, depth: int) -> tuple[Polynomial, str]:
+    """A random polynomial, and the same as an expression of Python."""
+    if depth == 0 or chance.random() < 0.2:
+        if chance.random() < 0.5:
+            number = chance.randrange(3)
+            return Polynomial.symbol(number), f"s[{number}]"
+        constant = chance.randrange(-3, 5)
+        return Polynomial.constant(constant), f"({constant})"
+    (a, first), (b, second) = written(chance, depth - 1), written(chance, depth - 1)
+    sign = chance.choice("+-*")
+    return {"+": a + b, "-": a - b, "*": a * b}[sign], f"({first} {sign} {second})"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_polynomial_is_its_expression(seed: int) -> None:
+    chance = random.Random(seed)
+    polynomial, text = written(chance, 4)
+    for _ in range(5):
+        symbols = [chance.randrange(6) for _ in range(3)]
+        assert value(polynomial, symbols) == eval(text, {"s": symbols})
+    if polynomial.value is not None:
+        assert not polynomial.symbols
+
+
+def test_equal_expressions_are_one_polynomial() -> None:
+    s, t = Polynomial.symbol(0), Polynomial.symbol(1)
+    two = Polynomial.constant(2)
+    assert (s + t) * (s + t) == s * s + two * s * t + t * t
+    assert hash(s * t) == hash(t * s)
+    assert (s - s).value == 0
+    assert (s - s + two).value == 2
+    assert (s * t).symbols == {0, 1}
+    assert s != t
+    assert str(two * s * t + two) == "2 + 2*s0*s1"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_quotients_are_exact(seed: int) -> None:
+    chance = random.Random(seed)
+    whole, _ = written(chance, 3)
+    symbols = [Polynomial.symbol(chance.randrange(3)) for _ in range(chance.randrange(3))]
+    divisor = product([Polynomial.constant(chance.choice([-2, 1, 3])), *symbols])
+    assert (whole * divisor).quotient(divisor) == whole
+
+
+def test_what_no_polynomial_divides() -> None:
+    s, t = Polynomial.symbol(0), Polynomial.symbol(1)
+    assert (s * t + s).quotient(t) is None
+    assert s.quotient(Polynomial.constant(2)) is None
+    assert s.quotient(s + t) is None, "only single terms are divided by"
+    assert s.quotient(Polynomial.constant(0)) is None
+
+
+SIZES = ((1, 1), (2, 3), (7, 8), (9, 4), (16, 1), (5, 30), (0, 6))
+
+
+def constant(value: int) -> Output:
+    return make_node(Const1(value=Tensor.from_array(np.asarray(value, np.int64))), (), "c").outputs[0]
+
+
+def made(op: Operation, *inputs: Output) -> Output:
+    return make_node(op, inputs, "n").outputs[0]
+
+
+class Program:
+    """Numbers that are computed from the two dimensions of a parameter, and the same with numbers for these."""
+
+    def __init__(self, seed: int, low: int) -> None:
+        self.chance = random.Random(seed)
+        shape = PartialShape([Dimension(low, INFINITY), Dimension(low, INFINITY)])
+        data = make_node(Parameter1(element_type=element_types.f32, shape=shape), (), "x").outputs[0]
+        listed = made(ShapeOf3(output_type=element_types.i64), data)
+        self.sizes = [one for one in SIZES if min(one) >= low]
+        self.values = [
+            (made(Gather8(), listed, constant(axis), constant(0)), [one[axis] for one in self.sizes]) for axis in (0, 1)
+        ]
+
+    def step(self) -> None:
+        value, numbers = self.chance.choice(self.values)
+        divisor = self.chance.choice([1, 2, 3, 4, 7, 8])
+        way = self.chance.randrange(6)
+        if way == 0:
+            self.values.append((made(FloorMod1(), value, constant(divisor)), [one % divisor for one in numbers]))
+        elif way == 1:
+            found = made(Divide1(m_pythondiv=True), value, constant(divisor))
+            self.values.append((found, [one // divisor for one in numbers]))
+        elif way == 2:
+            found = made(Divide1(m_pythondiv=False), value, constant(divisor))
+            self.values.append((found, [int(one / divisor) for one in numbers]))
+        elif way == 3:
+            remainders = [int(np.fmod(one, divisor)) for one in numbers]
+            self.values.append((made(Mod1(), value, constant(divisor)), remainders))
+        else:
+            other, others = self.chance.choice([*self.values, (constant(divisor), [divisor] * len(numbers))])
+            op, calculate = self.chance.choice(
+                [(Add1(), int.__add__), (Subtract1(), int.__sub__), (Multiply1(), int.__mul__)]
+            )
+            if max(map(abs, [*numbers, *others])) < 1000:
+                pairs = zip(numbers, others)
+                self.values.append((made(op, value, other), [calculate(one, two) for one, two in pairs]))
+
+
+@pytest.mark.parametrize("low", [0, 1])
+@pytest.mark.parametrize("seed", range(150))
+def test_equal_polynomials_are_equal_numbers_within_their_bounds(seed: int, low: int) -> None:
+    program = Program(seed, low)
+    for _ in range(12):
+        program.step()
+    shapes, known = SymbolicShapes(), dict[object, list[int]]()
+    for value, numbers in program.values:
+        elements = shapes.elements(value)
+        assert elements is not None
+        polynomial = elements.reshape(-1)[0]
+        assert known.setdefault(polynomial, numbers) == numbers, polynomial
+        assert shapes.low(polynomial) <= min(numbers), polynomial
+        assert shapes.high(polynomial) >= max(numbers), polynomial
+
+
+def test_what_fills_up_is_known() -> None:
+    """8 - x % 8 modulo 8 is what x lacks of a multiple of 8: 0 to 7, and the sum is divided by 8."""
+    program = Program(0, 1)
+    size = program.values[0][0]
+    eight = constant(8)
+    lacking = made(FloorMod1(), made(Subtract1(), eight, made(FloorMod1(), size, eight)), eight)
+    whole = made(Add1(), size, lacking)
+    windows = made(Divide1(), whole, eight)
+    shapes = SymbolicShapes()
+    missing, total, count = (shapes.elements(one).item() for one in (lacking, whole, windows))
+    assert total == count * shapes.elements(eight).item()
+    assert (shapes.low(missing), shapes.high(missing)) == (0, 7)
+    assert shapes.low(count) == 1
+    assert shapes.low(total - shapes.elements(size).item()) == 0
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_numbers_that_never_occur_do_not_occur(seed: int) -> None:
+    program, shapes = Program(seed, 0), SymbolicShapes()
+    for _ in range(10):
+        program.step()
+    for value, numbers in program.values:
+        found = shapes.elements(value)
+        if found is not None:
+            (polynomial,) = found.reshape(-1).tolist()
+            assert not [number for number in set(numbers) if shapes.is_never(polynomial, number)]
+
+
+def test_an_even_number_is_never_odd_and_a_dimension_never_negative() -> None:
+    program, shapes = Program(0, 0), SymbolicShapes()
+    size = program.values[0][0]
+    even = made(Subtract1(), made(Multiply1(), size, constant(2)), constant(2))
+    (one,), (two,) = (shapes.elements(value).reshape(-1).tolist() for value in (size, even))  # type: ignore[union-attr]
+    assert shapes.is_never(one, -1)
+    assert not shapes.is_never(one, 0)
+    assert shapes.is_never(two, -1)
+    assert not shapes.is_never(two, -2)
+
+
+def parameter(name: str, *dims: int | None) -> Output:
+    op = Parameter1(element_type=element_types.f32, shape=PartialShape(list(dims)))
+    return make_node(op, (), name).outputs[0]
+
+
+def test_an_attention_has_the_rows_of_its_query_whatever_its_mask_has() -> None:
+    query, keys, mask = parameter("q", 1, 2, None, 8), parameter("k", 1, 2, None, 8), parameter("m", None, None)
+    found = made(ScaledDotProductAttention13(), query, keys, keys, mask)
+    shapes = SymbolicShapes()
+    assert shapes.dims(found)[2] == shapes.dims(query)[2] != shapes.dims(mask)[0]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("last", "is_known"),
+    [
+        ([8], True),  # one more dimension must be 0 for another result
+        ([-1], False),  # where the dimension is 0, it stands for the one that the data have there
+    ],
+)
+def test_what_a_reshape_brings_back(last: list[int], is_known: bool) -> None:
+    data = parameter("x", None, None, 8)
+    flat = made(Reshape1(special_zero=True), data, constant_list([-1, 8]))
+    sizes = made(Gather8(), made(ShapeOf3(), data), constant_list([0, 1]), constant(0))
+    back = made(Reshape1(special_zero=True), flat, made(Concat1(axis=0), sizes, constant_list(last)))
+    shapes = SymbolicShapes()
+    before, after = shapes.dims(data), shapes.dims(back)
+    assert before is not None
+    assert after is not None
+    assert after[0] == before[0]
+    assert (after[1] == before[1]) == is_known
+
+
+def constant_list(values: list[int]) -> Output:
+    return make_node(Const1(value=Tensor.from_array(np.asarray(values, np.int64))), (), "c").outputs[0]
+
+
+@pytest.mark.parametrize(
+    ("op", "is_greater", "is_equal"),
+    [
+        (Less1(), False, False),
+        (LessEqual1(), False, True),
+        (Greater1(), True, False),
+        (GreaterEqual1(), True, True),
+        (Equal1(), False, True),
+        (NotEqual1(), True, False),
+    ],
+    ids=str,
+)
+def test_comparisons_that_hold_for_every_shape(op: Operation, is_greater: bool, is_equal: bool) -> None:
+    """Of a dimension, plus 1 or as it is, with itself; another dimension decides nothing."""
+    shapes, ((size, _), (other, _)) = SymbolicShapes(), Program(0, 1).values
+    for left, expected in ((made(Add1(), size, constant(1)), is_greater), (size, is_equal)):
+        found = shapes.elements(made(op, left, size))
+        assert found is not None
+        assert found.item().value == expected
+    assert shapes.elements(made(op, size, other)) is None

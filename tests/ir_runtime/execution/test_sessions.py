@@ -1,0 +1,148 @@
+"""Sessions: what variables hold from step to step is what OpenVINO's requests hold."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from ir_runtime import Model, Output
+from ir_runtime.rewriting.builder import Builder
+from tests.ir_runtime.execution.kernel_checks import normal, op
+from tests.ir_runtime.execution.stateful import (
+    Made,
+    attention,
+    attention_steps,
+    check_steps,
+    counter,
+    growing,
+    half,
+    put,
+    read,
+    reset,
+    stateful,
+    two_states,
+)
+
+
+class Row(NamedTuple):
+    model: Callable[[], Model]
+    steps: Callable[[], Sequence[Any]]
+    rtol: float = 1e-4
+
+
+def from_zeros(kind: str) -> Model:
+    def make(b: Builder, x: Output) -> Made:
+        total = b.emit(op("Add"), read(b, "total", kind), x)
+        return [b.emit(op("Negative"), total)], {"total": total}
+
+    return stateful({"x": kind}, make)
+
+
+def cell(batch: str = "2") -> Model:
+    """A recurrent cell; the first state is computed from the inputs. Two outputs."""
+
+    def make(b: Builder, x: Output, start: Output) -> Made:
+        first = b.emit(op("MatMul"), start, b.constant(normal(3, 4), "f32"))
+        before = read(b, "h", f"f32[{batch},4]", first)
+        gate = b.emit(op("Sigmoid"), b.emit(op("MatMul"), x, b.constant(normal(3, 4), "f32")))
+        new = b.emit(op("Tanh"), b.emit(op("MatMul"), before, b.constant(normal(4, 4), "f32")))
+        kept = b.emit(op("Multiply"), gate, before)
+        h = b.emit(op("Add"), kept, b.emit(op("Multiply"), b.emit(op("Subtract"), b.constant(1, "f32"), gate), new))
+        return [h, b.emit(op("MatMul"), h, b.constant(normal(4, 5), "f32"))], {"h": h}
+
+    return stateful({"x": f"f32[{batch},3]", "start": f"f32[{batch},3]"}, make)
+
+
+def reshaped_cell() -> Model:
+    model = cell("?")
+    model.reshape({"x": [2, 3], "start": [2, 3]})
+    return model
+
+
+def window() -> Model:
+    """The last four of a growing variable are kept."""
+
+    def make(b: Builder, x: Output) -> Made:
+        all_ = b.emit(op("Concat", axis=1), read(b, "past", "f32[2,?,3]"), x)
+        kept = b.emit(op("Slice"), all_, b.constant([-4]), b.constant([2**31 - 1]), b.constant([1]), b.constant([1]))
+        return [b.emit(op("ReduceSum", keep_dims=True), all_, b.constant([1]))], {"past": kept}
+
+    return stateful({"x": "f32[2,?,3]"}, make)
+
+
+def numbers() -> Model:
+    """Integers: a position, and lengths that are set from outside."""
+
+    def make(b: Builder, x: Output) -> Made:
+        position = read(b, "position", "i32[1]", b.constant([3], "i32"))
+        lengths = read(b, "lengths", "i32[?]", x)
+        after = {"position": b.emit(op("Add"), position, b.constant([2], "i32"))}
+        return [b.emit(op("Add"), lengths, position)], {**after, "lengths": b.emit(op("Negative"), lengths)}
+
+    return stateful({"x": "i32[?]"}, make)
+
+
+def same(count: int, *shape: int) -> list[Any]:
+    return [{"x": normal(*shape)} for _ in range(count)]
+
+
+def integers(count: int) -> dict[str, np.ndarray]:
+    return {"x": np.arange(4, 4 + count, dtype=np.int32)}
+
+
+def cell_steps() -> list[Any]:
+    steps: list[Any] = [{"x": normal(2, 3), "start": normal(2, 3)} for _ in range(5)]
+    return [*steps[:3], put(h=normal(2, 4)), *steps[:2], reset(), *steps[2:]]
+
+
+ROWS: dict[str, Row] = {
+    "counter": Row(lambda: counter(6), lambda: [*same(3, 2, 3), reset(), *same(2, 2, 3)]),
+    "counter-3": Row(lambda: counter(3), lambda: [*same(3, 2, 3), reset("total"), *same(2, 2, 3)]),
+    "zeros": Row(lambda: from_zeros("f32[2,3]"), lambda: [*same(3, 2, 3), put(total=normal(2, 3)), *same(2, 2, 3)]),
+    "cell": Row(cell, cell_steps),
+    "reshaped cell": Row(reshaped_cell, cell_steps),
+    # Without a reset: after one, the plug-in (2026.4.1) computes other numbers than in a new request.
+    "cell of any batch": Row(lambda: cell("?"), lambda: cell_steps()[:6]),
+    "two states": Row(two_states, lambda: [*same(3, 2), reset("a"), *same(2, 2), put(c=normal(2)), *same(2, 2)]),
+    **{
+        f"growing along {axis}": Row(
+            lambda axis=axis: growing(axis),
+            lambda axis=axis: [
+                *(step for n in (3, 1, 1, 0, 40, 1) for step in same(1, *np.insert([2, 3], axis, n))),
+                reset(), *same(2, *np.insert([2, 3], axis, 2)),
+                put(past=normal(*np.insert([2, 3], axis, 7))), *same(2, *np.insert([2, 3], axis, 1)),
+            ],
+        )
+        for axis in range(3)
+    },
+    "growing and returned": Row(lambda: growing(1, returned=True), lambda: [*same(25, 2, 1, 3), reset(), *same(2, 2, 3, 3)]),
+    "growing, less": Row(lambda: growing(1, unseen=True), lambda: same(5, 2, 1, 3)),
+    "window": Row(window, lambda: [*same(4, 2, 2, 3), reset(), *same(3, 2, 3, 3)]),
+    "numbers": Row(numbers, lambda: [*[integers(3)] * 3, put(lengths=integers(2)["x"]), integers(4)]),
+    "half": Row(half, lambda: [{"x": normal(2, 1).astype(np.float16)} for _ in range(5)], 2e-3),
+    "attention of float16": Row(
+        lambda: attention(groups=3, kind="f16"), lambda: attention_steps(3, kind="f16"), 4e-3
+    ),
+    **{
+        f"attention, {groups} groups, {mode}, {mask}": Row(
+            lambda groups=groups, mode=mode, mask=mask: attention(groups=groups, mode=mode, mask=mask),
+            lambda groups=groups, mask=mask: attention_steps(groups, mask=mask),
+        )
+        for groups in (1, 3)
+        for mode in ("bidirectional", "numpy")
+        for mask in ("none", "boolean", "float")
+        if groups > 1 or mode == "numpy"
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [(True, 1), (True, 2), (False, 1)], ids=["kernels", "threads", "layers"])
+@pytest.mark.parametrize("name", ROWS)
+def test_steps_are_those_of_openvino(name: str, form: tuple[bool, int]) -> None:
+    row = ROWS[name]
+    model = pickle.loads(pickle.dumps(row.model()))
+    check_steps(model, row.steps(), optimize=form[0], threads=form[1], rtol=row.rtol)

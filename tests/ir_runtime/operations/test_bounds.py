@@ -1,0 +1,218 @@
+"""Bounds of integers that follow from those of the inputs, and dimensions that follow from bounds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ir_runtime.graph import element_types
+from ir_runtime.graph.operation import Operation, TensorType, all_operations
+from ir_runtime.graph.shape_inference import infer_types
+from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.graph.value_ranges import Bounds, bounds_of, range_of
+from ir_runtime.operations import elementwise as ir
+from ir_runtime.operations.slicing import sliced_dimension
+from tests.ir_runtime.operations.spelled import ENDLESS, ends_of, operation, types
+
+
+def bounds(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:
+    """The bounds of the result for bounds of the operands."""
+    known = [kind.known_bounds for kind in inputs]
+    if None in known:
+        return None
+    values = op.value_range([range_of(one) for one in known if one is not None])
+    return None if values is None else bounds_of(values, op.infer(inputs)[0].element_type)
+
+
+@pytest.mark.parametrize(
+    ("label", "attributes", "inputs", "expected"),
+    [
+        ("Add-1", {}, "i64{1..5,0..} i64{2,3}", "3..7 3.."),
+        ("Subtract-1", {}, "i64{1..5,0..} i64{2,3}", "-1..3 -3.."),
+        ("Subtract-1", {}, "i64{9} i64{1..5}", "4..8"),
+        ("Multiply-1", {}, "i64{1..5} i64{-2}", "-10..-2"),
+        ("Multiply-1", {}, "i64{-1..5} i64{-3..2}", "-15..10"),
+        ("Divide-1", {}, "i64{3..9} i64{2}", "1..4"),
+        ("Divide-1", {}, "i64{0..} i64{2}", "0.."),
+        ("Divide-1", {}, "i64{-3..9,-5..} i64{2,3}", "-2..4 -2.."),
+        ("Divide-1", {"m_pythondiv": False}, "i64{-3..9} i64{2}", "-1..4"),
+        ("Divide-1", {"m_pythondiv": False}, "i64{-3..9} i64{-2}", "-4..1"),
+        ("Divide-1", {}, "i64{9} i64{-2..3}", None),
+        ("FloorMod-1", {}, "i64{-3..9} i64{7}", "0..6"),
+        ("FloorMod-1", {}, "i64{2..4,0..} i64{7,5}", "0..4 0..4"),
+        ("FloorMod-1", {}, "i64{1..} i64{1..6}", "0..5"),
+        ("FloorMod-1", {}, "i64{1..9} i64{0..6}", None),
+        ("Mod-1", {}, "i64{-3..} i64{7}", "-3..6"),
+        ("Mod-1", {}, "i64{-30..-2} i64{7}", "-6..0"),
+        ("Add-1", {}, "i64{..} i64{5}", ".."),
+        ("Add-1", {}, f"i64{{{ENDLESS}}} i64{{1}}", None),
+        ("Subtract-1", {}, f"i64{{{-ENDLESS}}} i64{{2}}", None),
+        ("Add-1", {}, f"i64{{{ENDLESS - 3}}} i64{{2}}", f"{ENDLESS - 1}..{ENDLESS - 1}"),
+        ("Multiply-1", {}, f"i64{{{2**40}..{2**41}}} i64{{{2**21}}}", f"{2**61}..{2**62}"),
+        ("Multiply-1", {}, f"i64{{{2**40}..{2**42}}} i64{{{2**21}}}", None),
+        ("Multiply-1", {}, f"i64{{{2**61}..{2**62}}} i64{{{2**62}}}", None),
+        ("BitwiseRightShift-15", {}, "i64{3..9} i64{1}", "1..4"),
+        ("Maximum-1", {}, "i64{0..9} i64{2}", "2..9"),
+        ("Minimum-1", {}, "i64{0..} i64{2}", "0..2"),
+        ("SquaredDifference-1", {}, "i64{-3..2} i64{1}", None),
+        ("BitwiseAnd-13", {}, "i64{0..9} i64{2..4}", "0..4"),
+        ("Power-1", {}, "i64{1..3} i64{2}", "1..9"),
+        ("Power-1", {}, "i64{-3..3} i64{2}", None),
+        ("Multiply-1", {}, "i64(2..) i64(2..)", "4.."),
+        # What may wrap.
+        ("Add-1", {}, "u8{200} u8{200}", None),
+        ("Add-1", {}, f"i32{{{2**31 - 1}}} i32{{{2**31 - 1}}}", None),
+        ("Convert-1", {"destination_type": "i32"}, "i64{3,-4}", "3..3 -4..-4"),
+        ("Convert-1", {"destination_type": "u32"}, "i64{3,-4}", None),
+        ("Convert-1", {"destination_type": "i32"}, f"i64{{{2**31}}}", None),
+        ("Convert-1", {"destination_type": "u32"}, f"i64{{{2**31}}}", f"{2**31}..{2**31}"),
+        ("Convert-1", {"destination_type": "i64"}, f"u64{{{2**63}}}", None),
+        ("Convert-1", {"destination_type": "u64"}, "i32{-1}", None),
+        ("Convert-1", {"destination_type": "i64"}, "u8{200}", "200..200"),
+        ("Convert-1", {"destination_type": "i8"}, "i64{3}", None),
+    ],
+)
+def test_bounds(label: str, attributes: dict[str, Any], inputs: str, expected: str | None) -> None:
+    found = bounds(operation(label, attributes), types(inputs))
+    if expected is None or found is None:
+        assert (found, expected) == (None, None)
+        return
+    ends = zip(found.lower.reshape(-1).tolist(), found.upper.reshape(-1).tolist())
+    assert list(ends) == [ends_of(pair) for pair in expected.split()]
+
+
+def test_bounds_that_inference_gives() -> None:
+    assert infer_types(ir.Add1(auto_broadcast="pdpd"), types("i64{0..9} i64{2}"))[0].bounds is None
+    found = infer_types(ir.Select1(), types("boolean[2] i64{1..5,2..3} i64{4,9}"))[0].bounds
+    assert found is not None
+    assert list(zip(found.lower.tolist(), found.upper.tolist())) == [(1, 5), (2, 9)]
+    picked = infer_types(operation("Gather-8", {}), types("i64{1..5,2..} i64{1} i64{0}"))[0].bounds
+    assert picked is not None
+    assert (picked.lower.tolist(), picked.upper.tolist()) == ([2], [ENDLESS])
+    assert types(f"u64{{{2**64 - 1},3}}")[0].known_bounds is None, "beyond int64"
+
+
+@pytest.mark.parametrize(
+    "cls", [cls for cls in all_operations() if issubclass(cls, ir.Binary)], ids=lambda cls: cls.type
+)
+def test_bounds_of_scalars(cls: type[ir.Binary]) -> None:
+    """NumPy returns plain numbers where arrays of objects have no dimensions."""
+    kind = element_types.boolean if issubclass(cls, ir.Logical) else element_types.i64
+    scalar = TensorType(kind, PartialShape(()), bounds=Bounds(np.int64(0), np.int64(1)))
+    found = infer_types(cls(), [scalar, scalar])[0].bounds
+    assert found is None or found.lower.shape == ()
+
+
+# --- dimensions ---
+
+MASKS: dict[str, Any] = {"begin_mask": [], "end_mask": []}
+PLAIN, ZERO = {"special_zero": False}, {"special_zero": True}
+
+
+@pytest.mark.parametrize(
+    ("label", "attributes", "inputs", "expected"),
+    [
+        ("Range-4", {"output_type": "i64"}, "i64(0) i64(1..512) i64(1)", "1..512"),
+        ("Range-4", {"output_type": "f32"}, "i64(0..2) i64(4..9) i64(2)", "1..5"),
+        ("Range-1", {}, "i64(4..9) i64(0..2) i64(-2)", "1..5"),
+        ("Range-1", {}, "i64(3) i64(0..) i64(1)", "?"),
+        ("Range-1", {}, "i64(3) i64(7..) i64(3)", "2.."),
+        ("Range-1", {}, "i64(0..) i64(10) i64(2)", "..5"),
+        ("Range-1", {}, "i64(0) i64(..) i64(1)", "?"),
+        ("Range-1", {}, "i64(0) i64(9) i64(1..2)", "?"),
+        ("TopK-11", {"axis": 1}, "f32[2,5..8] i64(3..7)", "2,3..7"),
+        ("TopK-11", {"axis": 1}, "f32[2,5] i64(-4..7)", "2,..5"),
+        ("TopK-11", {"axis": 1}, "f32[2,?] i64(..)", "2,?"),
+        ("VariadicSplit-1", {}, "f32[9,?] i64(0) i64{1..3,4..}", "1..3,?"),
+        ("VariadicSplit-1", {}, "f32[9,?] i64(0) i64{-1..3,4..9}", "..9,?"),
+        ("Reshape-1", PLAIN, "f32[?,12] i64{0..,3..3,4..4}", "?,3,4"),
+        ("Reshape-1", PLAIN, "f32[2..5,3,4] i64{-1,6}", "4..10,6"),
+        ("Reshape-1", ZERO, "f32[7,12] i64{0..3,-1..-1}", "..7,12..84"),
+        ("Reshape-1", PLAIN, "f32[?,12] i64{-1..5,6..6}", "?,6"),
+        # With [0, -1] it is [0, 12], with [2, -1] it is [2, 0].
+        ("Reshape-1", ZERO, "f32[0,12] i64{-1..3,-1..-1}", "?,?"),
+        ("Broadcast-3", {"mode": "numpy"}, "f32[1,3] i64{0..,3..3}", "?,3"),
+        ("Broadcast-3", {"mode": "bidirectional"}, "f32[2..4,1] i64{1..1,1..6}", "2..4,1..6"),
+        ("Tile-1", {}, "f32[3,2..4] i64{0..2,2..}", "..6,4.."),
+        ("OneHot-16", {"axis": -1}, "i64{1,2} i64(3..6) i64(1) i64(0)", "2,3..6"),
+        ("Slice-8", {}, f"f32[?,6] i64{{-3..-2}} i64{{{ENDLESS}}} i64{{1}} i64{{0}}", "..3,6"),
+        ("Slice-8", {}, "f32[?,6] i64{0} i64{1..4} i64{1} i64{1}", "?,1..4"),
+        ("Slice-8", {}, "f32[8,6] i64{0} i64{-2..} i64{1} i64{0}", "..8,6"),
+        ("StridedSlice-1", MASKS, "f32[3,4,5] i64{0,0} i64{2,2} i64{..,..}", "..3,..4,5"),
+        ("Pad-12", {}, "f32[?,6] i64{0..2,-1..1} i64{1..1,0..}", "1..,5.."),
+        # The last elements of an open dimension.
+        ("Slice-8", {}, f"f32[?,4] i64{{-2}} i64{{{ENDLESS}}} i64{{1}}", "0..2,4"),
+        ("StridedSlice-1", {}, f"f32[?,4] i64{{-2}} i64{{{ENDLESS}}} i64{{1}}", "0..2,4"),
+        ("StridedSlice-1", {"end_mask": [1]}, f"f32[?,4] i64{{-2}} i64{{{ENDLESS}}} i64{{1}}", "0..2,4"),
+    ],
+)
+def test_dimensions(label: str, attributes: dict[str, Any], inputs: str, expected: str) -> None:
+    found = infer_types(operation(label, attributes), types(inputs))
+    assert found[0].shape == PartialShape.parse(expected)
+
+
+@pytest.mark.parametrize("step", [1, 2, -1, -3])
+@pytest.mark.parametrize("start", [(0, 0), (2, 2), (-3, -3), (-4, -1), (0, 3), (-2, 2), (2**31 - 1, 2**31 - 1)])
+@pytest.mark.parametrize(
+    "stop", [(0, 0), (3, 3), (-2, -2), (-4, -1), (1, 5), (-1, 1), (-(2**31), -(2**31)), (2**63 - 1,) * 2]
+)
+@pytest.mark.parametrize("dimension", [(0, 5), (3, 3), (2, 9), (4, INFINITY)])
+def test_dimensions_of_slices_hold_every_possible_outcome(
+    step: int, start: tuple[int, int], stop: tuple[int, int], dimension: tuple[int, int]
+) -> None:
+    found = sliced_dimension(Dimension(*dimension), start, stop, step)
+    for size in range(dimension[0], min(dimension[1], 12) + 1):
+        for first in range(start[0], start[1] + 1):
+            for last in range(stop[0], stop[1] + 1):
+                assert found.contains(len(range(size)[first:last:step])), (size, first, last)
+
+
+def _intervals(ends: Sequence[int]) -> list[tuple[int, int]]:
+    return [(low, high) for low in ends for high in ends if low <= high]
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, -1, -2, -5])
+def test_dimensions_of_slices_are_the_least_and_the_greatest_outcome(step: int) -> None:
+    positions = range(-9, 10)
+    # What Python itself takes, by dimension, start and stop; 40 elements are as good as an open dimension.
+    sizes = range(41)
+    taken = np.array([[[len(range(n)[a:b:step]) for b in positions] for a in positions] for n in sizes])
+    for low, high in [*_intervals((0, 1, 3, 6)), (0, INFINITY), (2, INFINITY), (7, INFINITY)]:
+        of_dimensions = taken[low : min(high, 40) + 1]
+        for start, stop in itertools.product(_intervals((-9, -3, -1, 0, 2, 9)), repeat=2):
+            outcomes = of_dimensions[:, start[0] + 9 : start[1] + 10, stop[0] + 9 : stop[1] + 10]
+            found = sliced_dimension(Dimension(low, high), start, stop, step)
+            grows = high == INFINITY and outcomes[-1].max() > outcomes[-10].max()
+            wanted = Dimension(int(outcomes.min()), INFINITY if grows else int(outcomes.max()))
+            assert found == wanted, (Dimension(low, high), start, stop)
+
+
+INT32, INT64 = 2**31 - 1, 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("dimension", "start", "stop", "step", "wanted"),
+    [
+        ((0, INFINITY), -1, INT32, 1, (0, 1)),
+        ((0, INFINITY), -1, INT64, 1, (0, 1)),
+        ((3, INFINITY), -1, INT64, 1, (1, 1)),
+        ((2, INFINITY), -7, INT64, 2, (1, 4)),
+        ((0, INFINITY), 0, INT32, 1, (0, INFINITY)),
+        ((5, INFINITY), 2, INT64, 3, (1, INFINITY)),
+        ((0, INFINITY), -INT64, -1, 1, (0, INFINITY)),
+        ((4, INFINITY), -INT32, 2, 1, (0, 2)),
+        ((4, INFINITY), -1, -INT32, -1, (4, INFINITY)),
+        ((4, INFINITY), INT64, -INT64 - 1, -2, (2, INFINITY)),
+        ((0, INFINITY), 3, -INT64, -1, (0, 4)),
+        ((0, INFINITY), INT64, -4, -1, (0, 3)),
+        ((9, 12), INT32, -4, -1, (3, 3)),
+    ],
+)
+def test_far_ends_of_slices_are_open(
+    dimension: tuple[int, int], start: int, stop: int, step: int, wanted: tuple[int, int]
+) -> None:
+    assert sliced_dimension(Dimension(*dimension), (start, start), (stop, stop), step) == Dimension(*wanted)

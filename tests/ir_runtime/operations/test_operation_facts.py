@@ -1,0 +1,278 @@
+"""Facts that operation classes declare, checked against what they compute.
+
+A declared fact holds in every call, and a fact that holds in every call is declared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from converter.equivalence.input_values import fitting
+from ir_runtime.analysis.value_ranges import ValueRange, value_range
+from ir_runtime.errors import ModelError
+from ir_runtime.graph import Array, Node, Output, PartialShape, Tensor, element_types, make_node
+from ir_runtime.graph.operation import Operation, TensorType, all_operations, find_operation
+from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.rewriting.constant_folding import as_tuple
+from tests.ir_runtime.operations.relaxation import OF_REVISION, RANDOM, name_of
+from tests.rows.layer import Layer
+
+UNEXAMINED = {
+    **dict.fromkeys(RANDOM, "its values differ from call to call"),
+    **dict.fromkeys(("ReadValue-3", "ReadValue-6"), "it returns its input only where the variable has no value yet"),
+}
+REVISIONS = sorted((cls for cls in all_operations() if name_of(cls) in {*OF_REVISION} - {*UNEXAMINED}), key=name_of)
+
+
+def _evaluate(call: Layer, inputs: list[Array]) -> tuple[Array, ...]:
+    with np.errstate(all="ignore"):
+        return as_tuple(call.op.evaluate(*inputs))
+
+
+def _labels(data: Array, seed: int) -> Array | None:
+    """Distinct numbers in random order, of both signs and with fractions where the type has them; None for few."""
+    if data.dtype.kind not in "fiu" or data.dtype.itemsize < 4:
+        return None
+    labels = np.random.default_rng(seed).permutation(data.size) + 1
+    if data.dtype.kind != "u":
+        labels = labels * np.where(labels % 2, 300, -300)
+    if data.dtype.kind == "f":
+        labels = labels + 0.25
+    return labels.reshape(data.shape).astype(data.dtype)
+
+
+def _moves(call: Layer) -> bool | None:
+    """Whether other elements in the same places come out in the same places; None where the call cannot tell."""
+    if call.op.subgraphs or call.op.role or not call.arrays:
+        return False
+    first, second = (_labels(call.arrays[0], seed) for seed in (1, 2))
+    if first is None or second is None or first.size < 3:
+        return None
+    rest = list(call.arrays[1:])
+    try:
+        pairs = list(zip(_evaluate(call, [first, *rest]), _evaluate(call, [second, *rest])))
+    except (ModelError, ValueError, IndexError):
+        return False  # the first input holds lengths or places
+    renamed = dict(zip(first.reshape(-1).tolist(), second.reshape(-1).tolist()))
+    if not any(before.size for before, _ in pairs):
+        return None
+    return all(
+        before.shape == after.shape
+        and [renamed.get(value) for value in before.reshape(-1).tolist()] == after.reshape(-1).tolist()
+        for before, after in pairs
+    )
+
+
+def _is_elementwise(call: Layer) -> bool | None:
+    """Whether elements in other places come out in these places; None where the call cannot tell."""
+    if call.op.subgraphs or call.op.role or not call.arrays:
+        return False
+    if getattr(call.op, "auto_broadcast", "numpy") == "pdpd":
+        return None
+    try:
+        shape = np.broadcast_shapes(*[array.shape for array in call.arrays])
+    except ValueError:
+        return False
+    if len(call.outputs) != 1 or call.outputs[0].shape != shape:
+        return False
+    order = np.random.default_rng(call.seed).permutation(call.outputs[0].size)
+    if order.size < 3 or (order == np.arange(order.size)).all():
+        return None
+
+    def shuffled(array: Array) -> Array:
+        return np.broadcast_to(array, shape).reshape(-1)[order].reshape(shape)
+
+    inputs = [array if array.size == 1 else shuffled(array) for array in call.arrays]
+    try:
+        (result,) = _evaluate(call, inputs)
+    except (ModelError, ValueError, IndexError, TypeError):
+        return False
+    expected = shuffled(call.outputs[0])
+    if result.dtype.kind in "fV":
+        return bool(np.allclose(result.astype(float), expected.astype(float), rtol=1e-6, atol=0, equal_nan=True))
+    return np.array_equal(result, expected)
+
+
+def _commutes(call: Layer) -> bool | None:
+    """Whether the result is the same where two inputs change places; None where the call cannot tell."""
+    if call.op.subgraphs or len(call.arrays) != 2:
+        return False
+    if getattr(call.op, "auto_broadcast", "numpy") == "pdpd" or np.array_equal(*call.arrays):
+        return None
+    try:
+        results = _evaluate(call, call.arrays[::-1])
+    except (ModelError, ValueError, IndexError, TypeError):
+        return False
+    pairs = zip(results, call.outputs)
+    return all(np.array_equal(*pair, equal_nan=call.outputs[0].dtype.kind == "f") for pair in pairs)
+
+
+@pytest.mark.parametrize("cls", [cls for cls in REVISIONS if cls.movement], ids=name_of)
+def test_movement_takes_symbols(cls: type[Operation]) -> None:
+    """Shapes are inferred by moving polynomials, which NumPy holds as objects."""
+    for call in OF_REVISION[name_of(cls)]:
+        data, *rest = call.arrays
+        for result, expected in zip(_evaluate(call, [data.astype(np.object_), *rest]), call.outputs):
+            np.testing.assert_array_equal(np.asarray(result).astype(expected.dtype), expected)
+
+
+@pytest.mark.parametrize(
+    ("fact", "holds"), [("movement", _moves), ("elementwise", _is_elementwise), ("commutative", _commutes)]
+)
+def test_a_fact_is_declared_where_it_holds(fact: str, holds: object) -> None:
+    wrong = []
+    for cls in REVISIONS:
+        results = [holds(call) for call in OF_REVISION[name_of(cls)]]  # type: ignore[operator]
+        decided = [result for result in results if result is not None]
+        if (bool(decided) and all(decided)) is not getattr(cls, fact):
+            wrong.append(f"{name_of(cls)}.{fact} is {getattr(cls, fact)}")
+    assert not wrong, "; ".join(wrong)
+
+
+SUMS = "sums and products of as many elements as the shapes tell, and their roundings"
+COORDINATES = "coordinates and scores are computed from several inputs"
+BODIES = "its bodies compute the values"
+WITHOUT_A_RANGE = {
+    **dict.fromkeys(("AvgPool-1", "AvgPool-14", "AvgPool-16", "AdaptiveAvgPool-8", "Col2Im-15", "CumSum-3"), SUMS),
+    **dict.fromkeys(("Convolution-1", "ConvolutionBackpropData-1", "BinaryConvolution-1", "GroupConvolution-1"), SUMS),
+    **dict.fromkeys(("GroupConvolutionBackpropData-1", "DeformableConvolution-1", "DeformableConvolution-8"), SUMS),
+    **dict.fromkeys(("MatMul-1", "GroupedMatMul-17", "Einsum-7", "ScaledDotProductAttention-13", "Inverse-14"), SUMS),
+    **dict.fromkeys(("EmbeddingBagOffsets-15", "EmbeddingBagOffsetsSum-3", "EmbeddingBagPacked-15"), SUMS),
+    **dict.fromkeys(("EmbeddingBagPackedSum-3", "EmbeddingSegmentsSum-3", "SegmentMax-16"), SUMS),
+    **dict.fromkeys(("ReduceL1-4", "ReduceL2-4", "ReduceMean-1", "ReduceProd-1", "ReduceSum-1", "CTCLoss-4"), SUMS),
+    **dict.fromkeys(("DFT-7", "IDFT-7", "RDFT-9", "IRDFT-9", "STFT-15", "ISTFT-16"), SUMS),
+    **dict.fromkeys(("BatchNormInference-1", "BatchNormInference-5", "GRN-1", "LRN-1", "MVN-2", "MVN-6"), SUMS),
+    **dict.fromkeys(("NormalizeL2-1", "GroupNormalization-12", "GridSample-9"), SUMS),
+    **dict.fromkeys(("Interpolate-1", "Interpolate-4", "Interpolate-11"), "cubic interpolation overshoots"),
+    **dict.fromkeys(("ROIAlign-3", "ROIAlign-9", "ROIAlignRotated-15", "ROIPooling-2", "PSROIPooling-1"), SUMS),
+    **dict.fromkeys(("DeformablePSROIPooling-1", "ExperimentalDetectronROIFeatureExtractor-6"), SUMS),
+    **dict.fromkeys(("I420toBGR-8", "I420toRGB-8", "NV12toBGR-8", "NV12toRGB-8", "BGRtoNV12-17", "RGBtoNV12-17"), SUMS),
+    **dict.fromkeys(("BitwiseLeftShift-15", "BitwiseOr-13", "BitwiseXor-13"), "carries bits of the type's width"),
+    **dict.fromkeys(("GRUCell-3", "GRUSequence-5", "LSTMCell-1", "LSTMCell-4", "LSTMSequence-5"), SUMS),
+    **dict.fromkeys(("RNNCell-1", "RNNSequence-5", "GroupQueryAttention-0"), SUMS),
+    **dict.fromkeys(("DetectionOutput-1", "DetectionOutput-8", "ExperimentalDetectronDetectionOutput-6"), COORDINATES),
+    **dict.fromkeys(("ExperimentalDetectronGenerateProposalsSingleImage-6", "GenerateProposals-9"), COORDINATES),
+    **dict.fromkeys(("ExperimentalDetectronPriorGridGenerator-6", "ExperimentalDetectronTopKROIs-6"), COORDINATES),
+    **dict.fromkeys(("PriorBox-1", "PriorBox-8", "PriorBoxClustered-1", "Proposal-1", "Proposal-4"), COORDINATES),
+    **dict.fromkeys(("NonMaxSuppression-1", "NonMaxSuppression-3", "NonMaxSuppression-4"), COORDINATES),
+    **dict.fromkeys(("NonMaxSuppression-5", "NonMaxSuppression-9", "NMSRotated-13", "MatrixNms-8"), COORDINATES),
+    **dict.fromkeys(("MulticlassNms-8", "MulticlassNms-9", "RegionYolo-1"), COORDINATES),
+    **dict.fromkeys(("If-8", "Loop-5", "TensorIterator-1"), BODIES),
+    **dict.fromkeys(("Parameter-1", "ReadValue-3", "ReadValue-6"), "the caller or an earlier call decides the values"),
+    **dict.fromkeys(("Const-1", "Result-1", "Assign-3", "Assign-6"), "has no inputs, or is read by nobody"),
+    **dict.fromkeys(("CTCGreedyDecoder-1", "CTCGreedyDecoderSeqLen-6", "GatherTree-1"), "indices, filled with others"),
+    **dict.fromkeys(("StringTensorPack-15", "StringTensorUnpack-15"), "strings, and places in them"),
+    "SparseFillEmptyRows-16": "values and indices of several inputs in one output",
+    "ConvertPromoteTypes-14": "the outputs have a type that both inputs decide",
+    "FakeConvert-13": "its scale and shift round to a type of 8 bits",
+    "Tan-1": "has poles",
+}
+"""Operations that say nothing of the range of their outputs, and why."""
+
+
+def _node(call: Layer) -> Node:
+    """The call as a layer of constants, of whose outputs nothing is inferred."""
+    inputs = [make_node(Const1(value=Tensor.from_array(array)), ()).outputs[0] for array in call.arrays]
+    types = [TensorType(element_types.from_dtype(one.dtype), PartialShape(one.shape)) for one in call.outputs]
+    return Node(call.op, inputs, types, "layer")
+
+
+def _contradiction(values: ValueRange, array: Array) -> str:
+    if array.dtype.kind in "iub":
+        outside = not values.low <= int(array.min()) or not int(array.max()) <= values.high
+        return f"{array.tolist()} is not within {values}" if outside else ""
+    numbers = array.astype(np.float64)
+    if np.isnan(numbers).any() and not values.may_be_nan:
+        return f"{numbers.tolist()} has NaN, which {values} has not"
+    numbers = numbers[~np.isnan(numbers)]
+    outside = ((numbers < values.low) | (numbers > values.high)).any()
+    return f"{numbers.tolist()} is not within {values}" if outside else ""
+
+
+def _has_elements(call: Layer) -> bool:
+    return all(array.size and array.dtype != np.object_ for array in (*call.arrays, *call.outputs))
+
+
+@pytest.mark.parametrize("name", sorted(set(OF_REVISION) - set(RANDOM)))
+def test_values_lie_in_the_range_that_follows_from_the_inputs(name: str) -> None:
+    for call in filter(_has_elements, OF_REVISION[name]):
+        if call.op.role or call.op.subgraphs:
+            continue
+        for output, array in zip(_node(call).outputs, call.outputs):
+            wrong = _contradiction(value_range(output), array)
+            assert not wrong, f"{call.label}: {wrong}"
+
+
+def test_an_operation_answers_for_its_range_or_is_listed_with_the_reason() -> None:
+    silent = set()
+    for cls in all_operations():
+        calls = [call for call in OF_REVISION.get(name_of(cls), []) if not (call.op.role or call.op.subgraphs)]
+        outputs = [output for call in filter(_has_elements, calls) for output in _node(call).outputs]
+        answers = [_is_narrower(output) for output in outputs if output.element_type is not element_types.boolean]
+        if not (cls.monotone or any(answers)) and (answers or not outputs):
+            silent.add(name_of(cls))
+    assert silent == set(WITHOUT_A_RANGE)
+
+
+def _is_narrower(value: Output) -> bool:
+    """Whether more is known than the type tells."""
+    kind = value.element_type
+    return value_range(value)[:2] != (kind.limits if kind.is_integral else (-np.inf, np.inf))
+
+
+def _kinds(*shapes: Sequence[int]) -> list[TensorType]:
+    return [TensorType(element_types.f32, PartialShape(shape)) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("label", "shapes", "expected"),
+    [
+        ("MatMul-1", [(5, 2, 3), (3, 4)], 5 * 2 * 3 * 4),
+        ("Convolution-1", [(2, 3, 8, 8), (4, 3, 5, 5)], 2 * 4 * 4 * 4 * 3 * 5 * 5),
+        ("GroupConvolution-1", [(1, 6, 8, 8), (2, 4, 3, 1, 1)], 8 * 8 * 8 * 3),
+        ("ConvolutionBackpropData-1", [(2, 3, 4, 4), (3, 5, 2, 2)], 2 * 3 * 4 * 4 * 5 * 2 * 2),
+        ("ScaledDotProductAttention-13", [(2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 6)], 2 * 4 * 3 * 5 * (8 + 6)),
+        ("LSTMCell-4", [(2, 3), (2, 4), (2, 4), (16, 3), (16, 4), (16,)], 2 * 16 * (3 + 4)),
+        ("GRUSequence-5", [(2, 7, 3), (2, 1, 4), (2,), (1, 12, 3), (1, 12, 4), (1, 12)], 2 * 7 * 12 * (3 + 4)),
+        ("Add-1", [(2, 3), (3,)], 6),
+    ],
+)
+def test_multiplications(label: str, shapes: list[Sequence[int]], expected: int) -> None:
+    options = {
+        "LSTMCell-4": {"hidden_size": 4, "activations": ["sigmoid", "tanh", "tanh"]},
+        "GRUSequence-5": {"hidden_size": 4, "activations": ["sigmoid", "tanh"]},
+    }
+    name, opset = label.split("-")
+    op = find_operation(name, int(opset))(**options.get(label, {}))
+    kinds = _kinds(*shapes)
+    if label == "GRUSequence-5":
+        kinds[2] = TensorType(element_types.i32, PartialShape(shapes[2]))
+    assert op.multiplications(kinds, list(op.infer(kinds))) == expected
+
+
+@pytest.mark.parametrize("cls", [cls for cls in REVISIONS if cls.required is not Operation.required], ids=name_of)
+def test_calls_take_the_values_that_are_required(cls: type[Operation]) -> None:
+    for call in OF_REVISION[name_of(cls)]:
+        kinds = [
+            TensorType(element_type, PartialShape(array.shape), Tensor.from_array(array, element_type))
+            for array, element_type in zip(call.arrays, call.kinds)
+        ]
+        for index, required in call.op.required(kinds).items():
+            if required is None or (required.distinct and call.arrays[index].size > required.high + 1):
+                continue
+            array = call.arrays[index]
+            values = fitting(required).make(np.random.default_rng(0), array.shape).astype(array.dtype)
+            _evaluate(call, [*call.arrays[:index], values, *call.arrays[index + 1 :]])
+
+
+def test_only_operations_with_bodies_or_a_role_or_chance_are_not_pure() -> None:
+    impure = {
+        name_of(cls) for cls in all_operations() for call in OF_REVISION.get(name_of(cls), []) if not call.op.is_pure
+    }
+    assert impure == {
+        *("Const-1", "Result-1", "Assign-3", "Assign-6", "ReadValue-3", "ReadValue-6"),
+        *("If-8", "Loop-5", "TensorIterator-1", *RANDOM),
+    }

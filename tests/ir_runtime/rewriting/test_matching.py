@@ -1,0 +1,133 @@
+"""Patterns of layers: what they find, in every order of commutative inputs, and the reason where they do not match."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ir_runtime.graph.model import Node, Output
+from ir_runtime.operations.activation import ReLU1, Sigmoid1
+from ir_runtime.operations.elementwise import Abs1, Add1, Divide1, Multiply1, Subtract1
+from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting.matching import Match, NotMatched, anything, constant, either, layer, number
+from tests.ir_runtime.rewriting.models import model_of, parameter
+
+
+def matched(pattern: object, value: Output) -> Match:
+    found = pattern.match(value)  # type: ignore[attr-defined]
+    assert isinstance(found, Match), found
+    return found
+
+
+def reason(pattern: object, value: Output) -> str:
+    found = pattern.match(value)  # type: ignore[attr-defined]
+    assert isinstance(found, NotMatched)
+    return found.reason
+
+
+@pytest.fixture
+def x() -> Output:
+    return parameter("x", "2,3").outputs[0]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("inner", [False, True])
+def test_commutative_inputs_match_in_both_orders(x: Output, swapped: bool, inner: bool) -> None:
+    """Swish: x * sigmoid(x), and with a second sigmoid on the other side, where the first order misleads."""
+    build = Builder()
+    source = build.emit(Sigmoid1(), x) if inner else x
+    factors = [source, build.emit(Sigmoid1(), source)]
+    product = build.emit(Multiply1(), *(factors[::-1] if swapped else factors))
+    value = anything("x")
+    found = matched(layer(Multiply1, value, layer(Sigmoid1, value)), product)
+    assert found["x"] is source
+    assert [node.op.type for node in found.nodes] == ["Multiply", "Sigmoid"]
+
+
+def test_an_order_that_misleads_an_outer_layer_is_given_up(x: Output) -> None:
+    """(a + b) - b: which of the sum's inputs is b turns out only outside of the sum."""
+    build = Builder()
+    y = build.emit(Abs1(), x)
+    a, b = anything("a"), anything("b")
+    pattern = layer(Subtract1, layer(Add1, a, b), b)
+    for inputs in ((x, y), (y, x)):
+        found = matched(pattern, build.emit(Subtract1(), build.emit(Add1(), *inputs), y))
+        assert (found["a"], found["b"]) == (x, y)
+
+
+def test_constants_and_numbers(x: Output) -> None:
+    build = Builder()
+    half = build.emit(Multiply1(), x, build.constant(0.5, "f32"))
+    shifted = build.emit(Add1(), half, build.constant(np.arange(3), "f32"))
+    pattern = layer(Add1, layer(Multiply1, anything("x"), number(0.5), name="half"), constant("shift"))
+    found = matched(pattern, shifted)
+    np.testing.assert_array_equal(found.array("shift"), [0, 1, 2])
+    assert found.node("half") is half.node
+    assert "shift" in found
+    assert "other" not in found
+    with pytest.raises(KeyError):
+        found["other"]
+    with pytest.raises(KeyError, match="'half' is not constant"):
+        found.array("half")
+
+
+def test_alternatives(x: Output) -> None:
+    build = Builder()
+    pattern = either(layer(ReLU1, anything("relu")), layer(Abs1, anything("abs")))
+    assert "abs" in matched(pattern, build.emit(Abs1(), x))
+    assert "relu" in matched(pattern, build.emit(ReLU1(), x))
+
+
+def test_every_reason_names_the_layer_and_what_was_wanted(x: Output) -> None:
+    build = Builder()
+    named = build.emit(Divide1(), build.emit(ReLU1(), x), build.constant(3, "f32"))
+    named.node.name = "quotient"
+    named.node.inputs[0].node.name = "relu"
+    same = anything("same")
+    rows = [
+        (layer(Add1, anything(), anything()), "layer 'quotient' is made by Divide, not by Add"),
+        (layer((Add1, Multiply1), anything()), "layer 'quotient' is made by Divide, not by Add or Multiply"),
+        (layer(Divide1, layer(Abs1, anything())), "input 0 of layer 'quotient' is made by ReLU, not by Abs"),
+        (layer(Divide1, constant()), "input 0 of layer 'quotient' is not constant"),
+        (layer(Divide1, anything(), number(2)), "input 1 of layer 'quotient' is 3, not 2"),
+        (layer(Divide1, same, same), "input 1 of layer 'quotient' is not the same value as same"),
+        (layer(Divide1, anything(), anything(), anything()), "layer 'quotient' has 2 inputs, not 3"),
+        (layer(Divide1, anything(check=lambda value: "has rank 2")), "input 0 of layer 'quotient' has rank 2"),
+        (layer(Divide1, check=lambda value: "divides"), "layer 'quotient' divides"),
+        (layer(Divide1, output=1), "layer 'quotient' is output 0 of 'quotient', not output 1"),
+    ]
+    for pattern, expected in rows:
+        assert reason(pattern, named) == expected
+
+
+def test_the_reason_is_that_of_the_attempt_that_got_furthest(x: Output) -> None:
+    build = Builder()
+    value = build.emit(Add1(), build.emit(Abs1(), build.emit(ReLU1(), x)), x)
+    value.node.inputs[0].node.name = "abs"
+    deep = layer(Add1, layer(Abs1, layer(Sigmoid1, anything())), anything())
+    assert reason(deep, value) == "input 0 of layer 'abs' is made by ReLU, not by Sigmoid"
+
+
+def test_inner_values_that_others_read(x: Output) -> None:
+    build = Builder()
+    inner = build.emit(Abs1(), x)
+    outer = build.emit(ReLU1(), inner)
+    inner.node.name, outer.node.name = "inner", "outer"
+    pattern = layer(ReLU1, layer(Abs1, anything()))
+    found = matched(pattern, outer)
+    model_of([x.node], outer)
+    assert found.check_private() is None
+    model_of([x.node], outer, inner)
+    why = found.check_private()
+    assert why is not None
+    assert why.reason == "layer 'inner' inside the pattern is also read by 'r1'"
+
+
+def test_nodes_of_a_failed_attempt_are_forgotten(x: Output) -> None:
+    """Alternatives leave nothing behind: the same pattern object matches again."""
+    build = Builder()
+    value = build.emit(Add1(), build.emit(Abs1(), x), x)
+    pattern = layer(Add1, layer(Abs1, anything("x")), anything("y"))
+    first, second = matched(pattern, value), matched(pattern, value)
+    assert first.nodes == second.nodes
+    assert isinstance(first.node("x"), Node)

@@ -1,0 +1,245 @@
+"""Modules: which are imported, and when; registries, lazy names and records."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError, field, replace
+from pathlib import Path
+
+import pytest
+
+import converter.command_line
+from ir_runtime import InternalError, ModelError
+from ir_runtime.lazy import import_modules_of
+from ir_runtime.operations.activation import ReLU1
+from ir_runtime.records import record
+from ir_runtime.registry import Registry
+
+
+def _loaded(code: str, names: list[str]) -> list[str]:
+    """Those of ``names`` that are imported once ``code`` has run in a process of its own."""
+    script = f"{code}\nimport sys, json\njson.dump([n for n in {names!r} if n in sys.modules], sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    found: list[str] = json.loads(done.stderr)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "forbidden"),
+    [
+        # ir_runtime stands alone, and takes lxml and hashlib with the first file.
+        ("import ir_runtime", ["onnx", "onnxruntime", "openvino", "click", "rich", "converter", "google.protobuf"]),
+        ("import ir_runtime", ["lxml", "ir_runtime.files.xml_reader", "ir_runtime.files.weights"]),
+        ("import ir_runtime", ["numpy", "ir_runtime.graph", "ir_runtime.errors"]),
+        ("import converter", ["onnx", "numpy", "ir_runtime.graph", "ir_runtime.errors", "click"]),
+        (
+            "import converter; converter.convert_model",
+            ["onnx", "google.protobuf", "onnxruntime", "openvino", "click", "rich", "lxml", "difflib"],
+        ),
+    ],
+)
+def test_import_loads_nothing_forbidden(code: str, forbidden: list[str]) -> None:
+    assert _loaded(code, forbidden) == []
+
+
+COMMAND = """
+from converter.command_line import main
+try:
+    main({arguments!r}, prog_name="onnx2ir")
+except SystemExit as done:
+    assert not done.code
+"""
+
+
+MODEL = """
+import struct
+def field(number, payload):
+    return bytes([number << 3 | 2, len(payload)]) + payload
+value = lambda name: field(1, name) + field(2, field(1, bytes([8, 1])))
+node = field(1, b"x") + field(2, b"y") + field(4, b"Relu")
+graph = field(1, node) + field(2, b"g") + field(11, value(b"x")) + field(12, value(b"y"))
+data = bytes([8, 9]) + field(7, graph) + field(8, bytes([16, 17]))
+"""
+"""A Relu, written without onnx."""
+
+
+def test_a_conversion_imports_what_it_needs(tmp_path: Path) -> None:
+    code = f"""{MODEL}
+open({str(tmp_path / "m.onnx")!r}, "wb").write(data)
+{COMMAND.format(arguments=["--quiet", "convert", str(tmp_path / "m.onnx")])}"""
+    unneeded = [
+        "onnx",
+        "ml_dtypes",
+        "google.protobuf",
+        "onnxruntime",
+        "openvino",
+        "rich",
+        "lxml",
+        "concurrent.futures",
+        "difflib",
+    ]
+    unneeded += [
+        "ir_runtime.execution.executor",
+        "ir_runtime.execution.calls",
+        "ir_runtime.execution.plan",
+        "ir_runtime.execution.ports",
+        "ir_runtime.operations.proposals",
+        "converter.command_line.batch",
+        "converter.from_onnx.operators.onnx.pooling",
+    ]
+    assert _loaded(code, ["numpy", *unneeded]) == ["numpy"]
+    assert (tmp_path / "m.xml").read_text().count("<layer ") == 3
+
+
+HEAVY = ["numpy", "onnx", "ir_runtime.graph", "rich", "lxml", "converter.conversion", "converter.from_onnx.operators"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["convert", "--help"], ["ops", "--help"]])
+def test_help_answers_without_the_converter(arguments: list[str]) -> None:
+    assert _loaded(COMMAND.format(arguments=arguments), ["click", *HEAVY]) == ["click"]
+
+
+def test_commands_load_nothing_before_they_are_called() -> None:
+    names = [module.name for module in pkgutil.iter_modules(converter.command_line.__path__, "converter.command_line.")]
+    assert _loaded(f"import {', '.join(names)}", HEAVY) == []
+
+
+def test_the_package_gives_its_names_when_asked() -> None:
+    code = """
+import converter, ir_runtime
+for package in (converter, ir_runtime):
+    names = {}
+    exec(f"from {package.__name__} import *", names)
+    assert set(package.__all__) <= set(names), set(package.__all__) - set(names)
+    assert set(package.__all__) <= set(dir(package))
+    assert all(getattr(package, name) is names[name] for name in package.__all__)
+    assert not hasattr(package, "no_such_name")
+"""
+    assert _loaded(code, ["converter.from_onnx.translation.registry"]) == ["converter.from_onnx.translation.registry"]
+
+
+def test_users_operators_come_after_the_converters_own() -> None:
+    code = """
+import converter
+@converter.onnx_op("Relu", versions=(14,), replace=True)
+def own(ctx, x): ...
+import converter.conversion
+from converter.from_onnx.translation.registry import find_translator
+assert find_translator("Relu", "", 20)[0].function is own
+"""
+    families = ["converter.from_onnx.operators.onnx.activation", "converter.from_onnx.operators.onnx.pooling"]
+    assert _loaded(code, families) == families[:1]
+
+
+PACKAGE = """
+from ir_runtime.lazy import exports
+__getattr__, __dir__ = exports(__name__, {".first": ("one", "two"), "textwrap": ("dedent",)})
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    name = f"{tmp_path.name}_lazy"
+    (tmp_path / name / "inner").mkdir(parents=True)
+    (tmp_path / name / "__init__.py").write_text(PACKAGE)
+    (tmp_path / name / "first.py").write_text("one, two = object(), 2")
+    (tmp_path / name / "inner" / "__init__.py").write_text("")
+    (tmp_path / name / "inner" / "second.py").write_text("")
+    yield name
+    for module in [module for module in sys.modules if module.startswith(name)]:
+        del sys.modules[module]
+
+
+def test_a_name_imports_its_module(package: str) -> None:
+    module = importlib.import_module(package)
+    assert f"{package}.first" not in sys.modules
+    assert {"one", "two", "dedent"} <= set(dir(module))
+    assert module.one is module.one is sys.modules[f"{package}.first"].one
+    assert module.dedent(" x") == "x"
+    assert "one" in vars(module), "it is looked up once"
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'three'"):
+        _ = module.three
+
+
+def test_all_modules_of_a_package_are_imported(package: str) -> None:
+    import_modules_of(package)
+    assert {f"{package}.first", f"{package}.inner.second"} <= set(sys.modules)
+
+
+@record
+class Point:
+    x: int
+    y: int = 2
+    tags: list[str] = field(default_factory=list, compare=False)
+
+
+def test_a_record_is_a_frozen_data_class() -> None:
+    first, second = Point(1), Point(1, y=2, tags=["a"])
+    assert first == second
+    assert hash(first) == hash(second)
+    assert repr(replace(second, x=3)) == "Point(x=3, y=2, tags=['a'])"
+    assert first.tags == []
+    assert first.tags is not Point(1).tags
+    with pytest.raises(FrozenInstanceError, match="'x' was given when it was made"):
+        first.x = 2  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("values", "named", "message"),
+    [
+        ((), {}, "needs a value for 'x'"),
+        ((1, 2, [], 4), {}, "takes 3 values, but got 4"),
+        ((1,), {"x": 2}, "has no field 'x', or it is given twice"),
+        ((1,), {"z": 2}, "has no field 'z', or it is given twice"),
+    ],
+)
+def test_a_record_takes_its_fields(values: tuple[object, ...], named: dict[str, object], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        Point(*values, **named)  # type: ignore[arg-type]
+
+
+def test_an_entry_is_registered_once() -> None:
+    registry = Registry[str, int]("number")
+    registry.add("one", 1)
+    with pytest.raises(InternalError, match="the number 'one' is registered twice"):
+        registry.add("one", 2)
+    registry.add("one", 3, replace=True)
+    assert registry["one"] == 3
+    assert dict(registry.entries()) == {"one": 3}
+
+
+def test_a_decorator_registers_under_each_key() -> None:
+    registry = Registry[str, object]("function")
+
+    @registry.of(["a", "b"])
+    def function() -> None: ...
+
+    assert registry["a"] is registry["b"] is function
+
+
+def test_a_key_without_an_entry_is_an_error_when_it_is_read() -> None:
+    registry = Registry[type, int]("kernel", error=ModelError)
+    assert registry.get(ReLU1) is None
+    with pytest.raises(ModelError, match="there is no kernel of ReLU1"):
+        registry[ReLU1]
+
+
+def test_the_modules_of_a_package_are_imported_by_the_first_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "registering_package"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from ir_runtime.registry import Registry\nREGISTRY = Registry('entry', __name__)\n"
+    )
+    (package / "module.py").write_text("from registering_package import REGISTRY\nREGISTRY.add('found', 1)\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import registering_package
+
+    assert registering_package.REGISTRY["found"] == 1
