@@ -206,7 +206,7 @@ BUGS = [
         "(op.alpha / op.size ** len(over))",
         "(op.alpha / op.size)",
         "--full tests/to_onnx -k LRN",
-        "tests/to_onnx/test_decompositions.py",
+        "tests/to_onnx/test_round_trips.py",
     ),
     Bug(
         "an exporter, a decomposition",
@@ -214,7 +214,7 @@ BUGS = [
         "count = (signal.size(axis) - size) // step + 1",
         "count = (signal.size(axis) - size) // step",
         "--full tests/to_onnx -k STFT",
-        "tests/to_onnx/test_decompositions.py",
+        "tests/to_onnx/test_round_trips.py",
     ),
     Bug(
         "what is known of values",
@@ -283,7 +283,7 @@ BUGS = [
         "not bound.shapes and not bound.element_types and not bound.frozen and bound.batch is None",
         "not bound.shapes and not bound.element_types and bound.batch is None",
         "tests/converter/editing tests/optimization",
-        "tests/optimization/test_what_is_kept.py",
+        "tests/optimization/test_files.py",
     ),
 ]
 

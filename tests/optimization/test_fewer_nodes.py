@@ -1,12 +1,16 @@
-"""Models that need fewer nodes than their files have, and files from which a node may not be taken."""
+"""What disappears from optimized models, and operators of onnxruntime that take its place."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
 import converter
-from tests.optimization.models import check, floats, operators, parse
+from tests.optimization.models import assert_equal, check, floats, operators, parse, run
+
+# --- fewer nodes ---
 
 SHAPES = """g (float[n,m,6] x) => (int64[a] p, int64[b] q, int64 r) {
     s = Shape(x)
@@ -139,3 +143,174 @@ def test_random_nodes_are_never_equal() -> None:
     }"""
     graph = converter.optimize(parse(text, header=', "example" : 1')).to_onnx().graph
     assert operators(graph).count("RandomNormalLike") == 2
+
+
+# --- control flow ---
+
+RANKS = """g (float[n, 3] x, bool c) => (float[] y) {
+    s = Shape(x)
+    r = Size(s)
+    two = Constant<value = int64 {2}>()
+    is_matrix = Equal(r, two)
+    y = If(is_matrix) <
+        then_branch = t () => (float[n, 3] a) { a = Relu(x) },
+        else_branch = e () => (float[n] b) { zero = Constant<value_ints = [0]>()  b = Squeeze(x, zero) }>
+}"""
+
+
+def test_an_if_of_a_rank_disappears() -> None:
+    result = check(parse(RANKS), {"x": floats(2, 3), "c": np.array(True)})
+    assert operators(result.graph) == ["Relu"]
+
+
+def test_a_loop_that_never_runs_disappears() -> None:
+    text = """g (float[2,3] x) => (float[2,3] y) {
+        z = Loop(never, , x) <body = b (int64 i, bool before, float[2,3] h) => (bool after, float[2,3] next) {
+            after = Identity(before)
+            next = Sin(h)
+        }>
+        y = Cos(z)
+    }"""
+    result = check(parse(text, never=np.int64(0)), {"x": floats(2, 3)})
+    assert operators(result.graph) == ["Cos"]
+
+
+def test_a_sequence_of_a_known_length_disappears() -> None:
+    text = """g (float[4,3] x) => (float[2,3] y) {
+        parts = SplitToSequence<axis = 0>(x, two)
+        y = SequenceAt(parts, one)
+    }"""
+    result = check(parse(text, two=np.int64(2), one=np.int64(1)), {"x": floats(4, 3)})
+    assert "SequenceAt" not in operators(result.graph)
+    assert len(result.graph.node) == 1
+
+
+def test_a_loop_that_stays_is_optimized_within() -> None:
+    text = """g (float[2,4] x, int64 count) => (float[2,4] y) {
+        y = Loop(count, , x) <body = b (int64 i, bool before, float[2,4] h) => (bool after, float[2,4] next) {
+            after = Identity(before)
+            t = Transpose(h)
+            u = Transpose(t)
+            p = MatMul(u, w)
+            next = Tanh(p)
+        }>
+    }"""
+    model = parse(text, w=floats(4, 4))
+    feeds = {"x": floats(2, 4), "count": np.array(3)}
+    result = check(model, feeds)
+    assert operators(result.graph) == ["Loop"]
+    body = result.graph.node[0].attribute[0].g
+    assert sorted(operators(body)) == ["Identity", "MatMul", "Tanh"]
+    assert {"next", "p"} <= {name for node in body.node for name in node.output}
+    assert_equal(run(result, {**feeds, "count": np.array(0)})["y"], feeds["x"])
+
+
+def test_branches_of_different_ranks_are_optimized_within() -> None:
+    text = """g (float[2,3] x, bool c) => (float[] y) {
+        y = If(c) <
+            then_branch = t () => (float[2,3] a) { t1 = Transpose(x)  t2 = Transpose(t1)  a = Exp(t2) },
+            else_branch = e () => (float[6] b) { r = Relu(x)  i = Identity(r)  b = Reshape(i, rest) }>
+    }"""
+    model = parse(text, rest=np.array([-1]))
+    result = check(model, {"x": floats(2, 3), "c": np.array(False)})
+    branches = {attribute.name: operators(attribute.g) for attribute in result.graph.node[0].attribute}
+    assert branches == {"then_branch": ["Exp"], "else_branch": ["Relu", "Reshape"]}
+    optimized = converter.optimize(model)
+    assert (optimized.nodes_before, optimized.nodes) == (7, 4)
+    (reason,) = optimized.kept.values()
+    assert "rank" in reason
+    assert_equal(run(result, {"x": floats(2, 3), "c": np.array(True)})["y"], np.exp(floats(2, 3)))
+
+
+def test_weights_around_a_body_that_stays() -> None:
+    """A branch reads a weight of the graph around it, and one of its own."""
+    text = """g (float[2,40] x, bool c, string[n] s) => (float[] y, string[n] u) {
+        z = MatMul(x, w)
+        u = Identity(s)
+        y = If(c) <
+            then_branch = t () => (float[2,40] a) { a = MatMul(z, w) },
+            else_branch = e () => (float[80] b) { d = Add(z, w1)  b = Reshape(d, rest) }>
+    }"""
+    weights = {"w": floats(40, 40), "w1": floats(40, seed=1), "rest": np.array([-1])}
+    for c in (True, False):
+        feeds = {"x": floats(2, 40), "c": np.array(c), "s": np.array(["a"], object)}
+        result = check(parse(text, **weights), feeds)
+    names = [tensor.name for tensor in result.graph.initializer]
+    assert names.count("w") == 1
+
+
+# --- onnxruntime operators ---
+
+ATTENTION = """g (float[b,s,8] x, float[b,t,8] m) => (float[b,s,8] y%(more)s) {
+    qp = MatMul(x, wq)
+    qb = Add(qp, bq)
+    qr = Reshape(qb, heads)
+    q = Transpose<perm = [0, 2, 1, 3]>(qr)
+    kp = MatMul(%(keys)s, wk)
+    kb = %(bias)s
+    kr = Reshape(kb, heads)
+    k = Transpose<perm = [0, 2, 3, 1]>(kr)
+    vp = MatMul(%(keys)s, wv)
+    vb = Add(bv, vp)
+    vr = Reshape(vb, heads)
+    v = Transpose<perm = [0, 2, 1, 3]>(vr)
+    p = MatMul(q, k)
+    scaled = Mul(p, scale)
+    a = Softmax<axis = -1>(%(scores)s)
+    o = MatMul(a, v)
+    r = Transpose<perm = %(order)s>(o)
+    y = Reshape(r, joined)
+}"""
+PLAIN = {
+    "more": "",
+    "keys": "x",
+    "bias": "Add(kp, bk)",
+    "scores": "scaled",
+    "order": "[0, 2, 1, 3]",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "scale", "inputs"),
+    [
+        ({}, 0.5, 4),
+        ({}, 0.3, 4),
+        ({"bias": "Identity(kp)"}, 0.5, 3),  # not all have a bias
+        ({"more": ", float[b,s,8] qb"}, 0.5, 3),  # which something else reads
+        ({"more": ", float[b,c,s,t] p"}, 0.5, None),
+        ({"more": ", float[b,c,s,d] v"}, 0.5, None),
+        ({"scores": "p2", "keys": "x"}, 0.5, None),  # a mask
+        ({"order": "[0, 1, 2, 3]"}, 0.5, None),
+        ({"keys": "m"}, 0.5, None),  # of which there may be none
+    ],
+)
+def test_attention(changes: dict[str, str], scale: float, inputs: int | None) -> None:
+    text = ATTENTION % {**PLAIN, **changes}
+    if "p2" in text:
+        text = text.replace("a = Softmax", "p2 = Add(scaled, mask)  a = Softmax")
+    weights: dict[str, Any] = {f"w{name}": floats(8, 8, seed=ord(name)) / 3 for name in "qkv"}
+    weights |= {f"b{name}": floats(8, seed=ord(name) + 9) for name in "qkv"}
+    lists = {"heads": np.array([0, 0, 2, 4]), "joined": np.array([0, 0, 8])}
+    model = parse(text, 17, **weights, **lists, scale=np.float32(scale), mask=floats(1, 1, 1, 2))
+    feeds = {"x": floats(2, 2, 8), "m": floats(2, 2, 8, seed=5)}
+    graph = check(model, feeds, target="onnxruntime").graph
+    nodes = [node for node in graph.node if node.op_type == "MultiHeadAttention"]
+    assert [sum(bool(name) for name in node.input) for node in nodes] == ([] if inputs is None else [inputs])
+    assert "MultiHeadAttention" not in operators(check(model, feeds).graph)
+
+
+@pytest.mark.parametrize("opset", [17, 20])
+@pytest.mark.parametrize(("factor", "expected"), [(np.sqrt(0.5), ["Gelu"]), (0.7071, None)])
+def test_gelu(opset: int, factor: float, expected: list[str] | None) -> None:
+    text = """g (float[n,4] x) => (float[n,4] y) {
+        a = Mul(x, root)
+        b = Erf(a)
+        c = Add(b, one)
+        d = Mul(x, c)
+        y = Mul(d, half)
+    }"""
+    weights = {"root": np.float32(factor), "one": np.float32(1), "half": np.float32(0.5)}
+    graph = check(parse(text, opset, **weights), {"x": floats(3, 4)}, target="onnxruntime").graph
+    assert operators(graph) == (expected or ["Mul", "Erf", "Add", "Mul", "Mul"])
+    if expected:
+        assert graph.node[0].domain == ("com.microsoft" if opset < 20 else "")

@@ -11,7 +11,7 @@ import onnx
 
 from tests.engines import core
 
-from .test_output_tensors import there_and_back
+from .test_memory import there_and_back
 from .test_quantized import convolution, qlinear, ran_in_8_bits
 
 Ir = tuple[bytes, bytes]

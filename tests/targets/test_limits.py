@@ -1,7 +1,9 @@
-"""What OpenVINO's CPU plug-in computes otherwise and no rule replaces, as docs/limits.md lists it."""
+"""What OpenVINO's CPU plug-in computes otherwise, as docs/limits.md lists it, and intervals of integers."""
 
 from __future__ import annotations
 
+import math
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +13,49 @@ import pytest
 
 import converter
 import ir_runtime
+from converter.targets.openvino_cpu.intervals import EXACT, interval_of, is_small
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Operation
-from ir_runtime.operations.activation import Clamp1, ReLU1
+from ir_runtime.analysis.value_ranges import value_range
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.operation import Operation
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.operations.activation import Clamp1, Gelu2, HSwish4, ReLU1, Sigmoid1
+from ir_runtime.operations.elementwise import (
+    Abs1,
+    Add1,
+    BitwiseAnd13,
+    Ceiling1,
+    Convert1,
+    Divide1,
+    Floor1,
+    FloorMod1,
+    Less1,
+    Maximum1,
+    Minimum1,
+    Mod1,
+    Multiply1,
+    Negative1,
+    Power1,
+    Round5,
+    Select1,
+    Sign1,
+    Sin1,
+    Sqrt1,
+    SquaredDifference1,
+    Subtract1,
+    Tanh1,
+)
+from ir_runtime.operations.generation import ShapeOf3
+from ir_runtime.operations.indexing import Gather8
+from ir_runtime.operations.inputs_outputs import Parameter1
+from ir_runtime.rewriting.builder import Builder
 from tests.engines import assert_close, converted, node_model, run_numpy, run_onnxruntime, run_openvino
 from tests.ir_runtime.execution.kernel_checks import model_of
 from tests.rows.row import const, several
+
+# --- limits ---
 
 X = {"x": np.array([np.nan, -3, 0.5, 7], np.float32)}
 LOW, HIGH = np.float32(-1), np.float32(1)
@@ -105,3 +144,101 @@ def test_limits_of_other_exporters(op: Operation, is_open: bool, kind: type[np.i
     expected = op.evaluate(data)
     openvino_cpu.run(model)
     assert_close(run_openvino(ir_runtime.model_to_bytes(model), {"x": data})[0], expected)
+
+
+# --- intervals ---
+
+INTEGER, FLOAT = element_types.i64, element_types.f32
+BOTH = (Abs1, Negative1, Sign1, ReLU1)
+UNARY = (*BOTH, Ceiling1, Floor1, Round5, Sqrt1, Tanh1, Sin1, Sigmoid1, Gelu2, HSwish4)
+BINARY = (Add1, Subtract1, Multiply1, Divide1, Maximum1, Minimum1, FloorMod1, Mod1, SquaredDifference1, Power1)
+
+
+class Program:
+    """Values that layers compute from bytes, each with the numbers of 200 runs."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance, self.builder = random.Random(seed), Builder()
+        numbers = np.random.default_rng(seed).integers(0, 256, (3, 200)).astype(np.uint8)
+        numbers[:, :2] = 0, 255
+        self.values: list[tuple[Output, np.ndarray]] = []
+        for row in numbers:
+            byte = make_node(Parameter1(element_type=element_types.u8, shape=PartialShape([200])), (), "x").outputs[0]
+            self._add(Convert1(destination_type=INTEGER), (byte, row))
+
+    def _add(self, op: Operation, *inputs: tuple[Output, np.ndarray]) -> None:
+        value = self.builder.emit(op, *(value for value, _ in inputs))
+        with np.errstate(all="ignore"):
+            self.values.append((value, np.asarray(op.evaluate(*(numbers for _, numbers in inputs)))))
+
+    def _condition(self, value: tuple[Output, np.ndarray]) -> tuple[Output, np.ndarray]:
+        zero = self.builder.constant(0, value[0].element_type)
+        return self.builder.emit(Less1(), value[0], zero), value[1] < 0
+
+    def step(self) -> None:
+        """One more layer."""
+        first = self.chance.choice(self.values)
+        kind = first[0].element_type
+        other = self.chance.choice([pair for pair in self.values if pair[0].element_type is kind])
+        chosen = self.chance.choice([Convert1, Clamp1, Select1, BitwiseAnd13, *UNARY, *BINARY])
+        if chosen is Convert1:
+            self._add(Convert1(destination_type=FLOAT if kind is INTEGER else INTEGER), first)
+        elif chosen in UNARY:
+            if kind is FLOAT or chosen in BOTH:
+                self._add(chosen(), first)
+        elif chosen is Clamp1:
+            self._add(Clamp1(min=-3.5, max=self.chance.choice([2.25, 70.0, math.inf])), first)
+        elif chosen is Select1:
+            self._add(Select1(), self._condition(first), first, other)
+        elif chosen is BitwiseAnd13:
+            if kind is INTEGER:
+                self._add(chosen(), first, other)
+        else:
+            if chosen in (Divide1, FloorMod1, Mod1, Power1) or self.chance.random() < 0.5:
+                number = self.chance.choice([-7, -2, 1, 3, 5, 16]) / (1 if kind is INTEGER else 4)
+                constant = self.builder.constant(number, kind)
+                other = constant, np.full(200, number, kind.dtype)
+            self._add(chosen(), first, other)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_every_number_lies_in_its_interval(seed: int) -> None:
+    program = Program(seed)
+    for _ in range(14):
+        program.step()
+    for value, numbers in program.values:
+        values = value_range(value)
+        if value.element_type is FLOAT:
+            assert values.may_be_nan or not np.isnan(numbers).any(), value
+            known = numbers[~np.isnan(numbers)]
+            assert ((values.low <= known) & (known <= values.high)).all(), value
+        if value.element_type is INTEGER:
+            low, high = interval_of(value)
+            assert isinstance(low, int)
+            assert isinstance(high, int)
+            assert low <= numbers.min(), value
+            assert numbers.max() <= high, value
+
+
+def test_lengths_that_exporters_round_as_floats_are_small() -> None:
+    """Convert, Divide, Ceiling, Multiply and Convert back, as for patches of an image."""
+    image = make_node(Parameter1(element_type=FLOAT, shape=PartialShape([None, 3, None, None])), (), "x").outputs[0]
+    b = Builder()
+    size = b.emit(Gather8(), b.emit(ShapeOf3(output_type=INTEGER), image), b.constant(2), b.constant(0))
+    count = b.emit(Divide1(), b.emit(Convert1(destination_type=FLOAT), size), b.constant(16, "f32"))
+    padded = b.emit(Multiply1(), b.emit(Ceiling1(), count), b.constant(16, "f32"))
+    assert is_small(b.emit(Convert1(destination_type=INTEGER), padded))
+
+
+def test_an_interval_ends_where_float32_rounds() -> None:
+    """65793 * 255 is the last number that float32 holds; times a little more than 1 it may be a larger one."""
+    byte = make_node(Parameter1(element_type=element_types.u8, shape=PartialShape([])), (), "x").outputs[0]
+    b = Builder()
+    real = b.emit(Multiply1(), b.emit(Convert1(destination_type=FLOAT), byte), b.constant(EXACT / 255, "f32"))
+    assert not is_small(b.emit(Convert1(destination_type=INTEGER), b.emit(Ceiling1(), real)))
+
+
+def test_floats_that_the_model_is_given_have_no_interval() -> None:
+    x = make_node(Parameter1(element_type=FLOAT, shape=PartialShape([2])), (), "x").outputs[0]
+    whole = Builder().emit(Convert1(destination_type=INTEGER), x)
+    assert interval_of(whole) == INTEGER.limits

@@ -23,7 +23,7 @@ from converter.targets.registry import RULES, openvino_cpu
 from ir_runtime.rewriting.pipeline import release_of
 from tests.engines import HAS_AVX512
 from tests.runtimes.work import Work
-from tests.targets import speed_probes, test_releases, test_sliding_windows
+from tests.targets import speed_probes, test_releases, test_rules
 from tests.targets.installed import NEEDED
 from tests.targets.probes import ALL, CRASHING, REFUSED, WRONG, arithmetic
 from tests.targets.probes.rows import Probe
@@ -107,7 +107,7 @@ def test_the_plug_in_survives_the_plain_layers(row: Probe) -> None:
 
 
 ALL_RULES = [rule for pipeline in RULES for rule in pipeline.all()]
-PROBED = {row.rule for rows in (ALL, test_releases.RULED, speed_probes.ROWS, test_sliding_windows.ROWS) for row in rows}
+PROBED = {row.rule for rows in (ALL, test_releases.RULED, speed_probes.ROWS, test_rules.ROWS) for row in rows}
 
 
 def test_every_rule_has_a_probe_and_every_probe_a_rule() -> None:
