@@ -34,13 +34,11 @@ from transformers import AutoTokenizer, WhisperFeatureExtractor
 import converter
 import ir_runtime
 from converter.pipelines.recognition import recognise
-from tests.language_models.test_whisper_pipeline import Listener
+from tests.language_models.running import Listener
 from tests.pipelines.diffusion_oracle import Flow, Images
 from tests.pipelines.speech import Speech
-from tests.pipelines.test_text_pipelines import POOLINGS, TEXTS
-from tests.pipelines.test_vision_pipelines import FAMILIES
-from tests.pipelines.texts import encode
-from tests.pipelines.vision import VisionLanguageModel
+from tests.pipelines.texts import POOLINGS, TEXTS, encode
+from tests.pipelines.vision import FAMILIES, VisionLanguageModel
 
 Array = np.ndarray
 ROOT = Path(__file__).parent.parent

@@ -267,7 +267,7 @@ BUGS = [
         "converter/states/position_inputs.py",
         "((3, 4), (0, 5), (1 << 20, 2))",
         "((3, 4), (0, 5), (1 << 2, 2))",
-        "tests/language_models/test_stateful.py",
+        "tests/language_models/test_states.py",
     ),
     Bug(
         "`edit`, `optimize`",

@@ -28,7 +28,7 @@ import quiet_peers  # noqa: F401
 
 import converter
 import ir_runtime
-from tests.models.test_real_models import MODELS
+from tests.models.sources import MODELS
 
 
 def best(action: Callable[[], object], rounds: int) -> float:

@@ -9,8 +9,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import openvino
+import openvino_genai
 
 from .decoders import VOCABULARY, Decoder
+from .encoder_decoders import NAMES, EncoderDecoder
 
 Array = np.ndarray
 
@@ -88,3 +90,53 @@ class OpenVinoDecoder:
         """The types of the layers that the plug-in executes."""
         operations = self.compiled.get_runtime_model().get_ops()
         return [operation.get_rt_info()["layerType"].astype(str) for operation in operations]
+
+
+FILES = {"two decoders": NAMES[:3], "merged decoder": (NAMES[0], NAMES[3])}
+
+
+class Onnx:
+    """The model in onnxruntime, with its two decoders; each call of :meth:`step` is one of the decoder."""
+
+    def __init__(self, model: EncoderDecoder) -> None:
+        self.model = model
+        self.sessions = [
+            onnxruntime.InferenceSession(model.build(name).SerializeToString(), providers=["CPUExecutionProvider"])
+            for name in NAMES[:3]
+        ]
+        self.caches: dict[str, Array] = {}
+
+    def encode(self, given: Mapping[str, Array]) -> Mapping[str, Array]:
+        """Start anew; what the decoder reads beside tokens."""
+        self.caches = {}
+        self.read = {"encoder_hidden_states": self._run(0, given)["last_hidden_state"]}
+        if "attention_mask" in given:
+            self.read["encoder_attention_mask"] = given["attention_mask"]
+        return self.read
+
+    def step(self, tokens: Array) -> Array:
+        values = self._run(2 if self.caches else 1, {"input_ids": tokens, **self.read, **self.caches})
+        logits = values.pop("logits")
+        self.caches |= {name.replace("present", "past_key_values"): value for name, value in values.items()}
+        return np.asarray(logits, np.float32)
+
+    def _run(self, which: int, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        session = self.sessions[which]
+        known = {value.name for value in session.get_inputs()}
+        outputs = [value.name for value in session.get_outputs()]
+        return dict(zip(outputs, session.run(None, {name: feeds[name] for name in feeds if name in known})))
+
+
+class Listener(openvino_genai.StreamerBase):
+    """The tokens as they come."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens: list[int] = []
+
+    def write(self, token: int | list[int]) -> openvino_genai.StreamingStatus:
+        self.tokens += token if isinstance(token, list) else [token]
+        return openvino_genai.StreamingStatus.RUNNING
+
+    def end(self) -> None:
+        """Nothing is left to write."""

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import openvino
 import pytest
 from click.testing import CliRunner
 
 import converter
 from converter.command_line import main
+from tests.language_models.running import FILES, Onnx
 
 from .decoders import Decoder
 from .encoder_decoders import BANDS, FRAMES, HEADS, LAYERS, NAMES, SIZE, VOCABULARY, EncoderDecoder
@@ -26,41 +26,8 @@ MODELS = {
     "speech, no mask for one token": EncoderDecoder(speech=True, one_token=True),
     "text, float16": EncoderDecoder(kind=np.float16),
 }
-FILES = {"two decoders": NAMES[:3], "merged decoder": (NAMES[0], NAMES[3])}
 PROPERTIES = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
 Array = np.ndarray
-
-
-class Onnx:
-    """The model in onnxruntime, with its two decoders; each call of :meth:`step` is one of the decoder."""
-
-    def __init__(self, model: EncoderDecoder) -> None:
-        self.model = model
-        self.sessions = [
-            onnxruntime.InferenceSession(model.build(name).SerializeToString(), providers=["CPUExecutionProvider"])
-            for name in NAMES[:3]
-        ]
-        self.caches: dict[str, Array] = {}
-
-    def encode(self, given: Mapping[str, Array]) -> Mapping[str, Array]:
-        """Start anew; what the decoder reads beside tokens."""
-        self.caches = {}
-        self.read = {"encoder_hidden_states": self._run(0, given)["last_hidden_state"]}
-        if "attention_mask" in given:
-            self.read["encoder_attention_mask"] = given["attention_mask"]
-        return self.read
-
-    def step(self, tokens: Array) -> Array:
-        values = self._run(2 if self.caches else 1, {"input_ids": tokens, **self.read, **self.caches})
-        logits = values.pop("logits")
-        self.caches |= {name.replace("present", "past_key_values"): value for name, value in values.items()}
-        return np.asarray(logits, np.float32)
-
-    def _run(self, which: int, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        session = self.sessions[which]
-        known = {value.name for value in session.get_inputs()}
-        outputs = [value.name for value in session.get_outputs()]
-        return dict(zip(outputs, session.run(None, {name: feeds[name] for name in feeds if name in known})))
 
 
 class Ir:

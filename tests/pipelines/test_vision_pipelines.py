@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +18,10 @@ import converter
 import ir_runtime
 from converter.errors import ConversionError, UnsupportedModelError
 from tests.language_models.decoders import Decoder
+from tests.pipelines.vision import FAMILIES, Family
 
 from .texts import write_json
 from .vision import (
-    PATCH,
     SIDE,
     VisionLanguageModel,
     patch_encoder,
@@ -46,72 +45,6 @@ def pipeline(folder: Path, backend: str) -> openvino_genai.VLMPipeline:
     return openvino_genai.VLMPipeline(
         folder, "CPU", ATTENTION_BACKEND=backend, INFERENCE_PRECISION_HINT="f32", KV_CACHE_PRECISION="f32"
     )
-
-
-@dataclass(frozen=True)
-class Family:
-    """Models of a type: how ``VLMPipeline`` writes an image of a prompt, and what is special in the folder."""
-
-    model_type: str
-    tokens: Sequence[str]
-    """The token of an image's states, and others."""
-    start: str = ""
-    end: str = ""
-    mark: str = ""
-    """What stands for an image in a prompt."""
-    size: object = None
-    rank: int = 3
-    shape: tuple[int, int] = (SIDE, SIDE)
-    """The height and width of images."""
-    count: int = (SIDE // PATCH) ** 2
-    """Tokens of an image."""
-    decoder: Decoder = field(default_factory=Decoder)
-    backends: Sequence[str] = ("SDPA", "PA")
-
-    @property
-    def image(self) -> str:
-        """The tokens of an image."""
-        return self.start + self.tokens[0] * self.count + self.end
-
-    def write(self, folder: Path) -> None:
-        """Write the folder."""
-        options = {"model_type": self.model_type, "tokens": self.tokens, "size": self.size, "rank": self.rank}
-        write_vision_folder(folder, self.decoder, **options)  # type: ignore[arg-type]
-
-
-SQUARE = {"height": SIDE, "width": SIDE}
-QWEN = ("<|image_pad|>", "<|vision_start|>", "<|vision_end|>", "<|video_pad|>")
-FAMILIES = {
-    "llava": Family("llava", ["<image>"], "", "\n", "<image>"),
-    "llava, without positions and images": Family(
-        "llava", ["<image>"], "", "\n", "<image>", rank=2, decoder=Decoder("onnx", positions=False)
-    ),
-    # With SDPA openvino-genai 2026.4 counts the positions of gemma3's prompts from 1 and those of new tokens from 0.
-    "gemma3": Family(
-        *("gemma3", ["<image_soft_token>"], "\n\n<start_of_image>", "<end_of_image>\n\n", "<start_of_image>"),
-        size=SQUARE,
-        backends=["PA"],
-    ),
-    "internvl": Family("internvl", ["<IMG_CONTEXT>"], "<img>", "</img>\n", "<image>\n", size=SQUARE),
-    "qwen2_5_vl": Family(
-        *("qwen2_5_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
-        shape=(6 * PATCH, 10 * PATCH),
-        count=15,
-        decoder=Decoder("onnx"),
-    ),
-    "qwen2_vl": Family(
-        *("qwen2_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
-        shape=(4 * PATCH, 6 * PATCH),
-        count=6,
-        decoder=Decoder("onnx"),
-    ),
-    "qwen3_vl": Family(
-        *("qwen3_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
-        shape=(6 * PATCH, 10 * PATCH),
-        count=15,
-        decoder=Decoder("onnx"),
-    ),
-}
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -107,3 +108,18 @@ def encode(folder: Path, *texts: str, second: list[str] | None = None) -> dict[s
         "attention_mask": np.array([row.attention_mask for row in rows]),
         "token_type_ids": np.array([row.type_ids for row in rows]),
     }
+
+
+TEXTS = ["once", "a much longer text, which is padded less", "two"]
+
+
+Pooling = Callable[[np.ndarray, np.ndarray], np.ndarray]
+POOLINGS: dict[str, tuple[str, bool, Pooling]] = {
+    "cls": ("cls_token", True, lambda states, _: states[:, 0]),
+    "mean": ("mean_tokens", True, lambda states, mask: (states * mask[..., None]).sum(1) / mask.sum(1)[:, None]),
+    "mean, not normalized": (
+        *("mean_tokens", False),
+        lambda states, mask: (states * mask[..., None]).sum(1) / mask.sum(1)[:, None],
+    ),
+    "last token": ("lasttoken", True, lambda states, mask: states[np.arange(len(mask)), mask.sum(1) - 1]),
+}  # fmt: skip

@@ -1,0 +1,217 @@
+"""Real models as their authors ship them, reshaped, and with photographs: onnxruntime's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import converter
+import ir_runtime
+from converter import Preprocess
+from converter.equivalence.oracle import session_options
+from ir_runtime.operations.interpolate import Interpolate11
+from tests.converter.preprocessing.pictures import MEAN, SCALE, both, compiled, executed
+from tests.engines import ENGINES, run
+from tests.models.sources import (
+    INNER,
+    LIGHT,
+    MODELS,
+    OCR,
+    from_wheel,
+    images,
+    light,
+    pages,
+    sounds,
+)
+from tests.suite.reshape import Reshaping, in_numpy, in_openvino, opened
+
+# --- real models, as their authors ship them: convert, load in OpenVINO, and give onnxruntime's numbers ---
+
+
+def check(name: str, path: Path, ir: tuple[bytes, bytes], engines: Sequence[str] = ENGINES) -> None:
+    """The IR in the engines against onnxruntime."""
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feeds = {port.name: MODELS[name][1](port.name) for port in session.get_inputs()}
+    expected = session.run(None, feeds)
+    for engine in engines:
+        actual = run(engine, ir, feeds, [port.name for port in session.get_outputs()])
+        for value, want in zip(actual, expected, strict=True):
+            want = np.asarray(want)
+            assert value.shape == want.shape
+            assert value.dtype == want.dtype
+            error = np.abs(value.astype(np.float64) - want).max() / np.abs(want).max()
+            assert error < 1e-3, f"{engine}: relative error {error:.2g}"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_model(name: str, tmp_path: Path) -> None:
+    path = MODELS[name][0]()
+    xml = tmp_path / "m.xml"
+    converter.save_model(converter.convert_model(path), xml)
+    written = (xml.read_bytes(), xml.with_suffix(".bin").read_bytes())
+    assert ir_runtime.model_to_bytes(ir_runtime.read_model(xml)) == written
+    if name in INNER:
+        proto = onnx.load(path)
+        del proto.graph.output[:]
+        proto.graph.output.append(onnx.ValueInfoProto(name=INNER[name]))
+        path = tmp_path / "inner.onnx"
+        onnx.save(proto, path)
+        written = ir_runtime.model_to_bytes(converter.convert_model(path))
+    check(name, path, written)
+
+
+REFUSED_PLAIN = {"wespeaker": "Signal size greater than input size"}
+"""The plug-in's error for plain layers that a rule of the target replaces."""
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in LIGHT])
+def test_the_plain_layers_of_a_model(name: str) -> None:
+    path = MODELS[name][0]()
+    plain = ir_runtime.model_to_bytes(converter.convert_model(path, target="any"))
+    if name in REFUSED_PLAIN:
+        check(name, path, plain, ["numpy"])
+        with pytest.raises(RuntimeError, match=REFUSED_PLAIN[name]):
+            check(name, path, plain, ["openvino"])
+    else:
+        check(name, path, plain)
+
+
+def test_a_model_whose_dimensions_vary_runs_at_several_sizes() -> None:
+    path = MODELS["pp-ocrv4-det"][0]()
+    compiled = ir_runtime.compile_model(converter.convert_model(path))
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for shape in [(1, 64, 96), (3, 96, 64)]:
+        x = pages(*shape)("x")
+        np.testing.assert_allclose(compiled({"x": x})[0], session.run(None, {"x": x})[0], atol=1e-3)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("layers", [None, True])
+def test_a_wrong_resize_of_a_detector_is_found(layers: bool | None) -> None:
+    """Random images leave its output at 1e-7; the first Resize makes four pixels of one at 32 x 32."""
+    path = MODELS["pp-ocrv4-det"][0]()
+    model = converter.convert_model(path)
+    good = converter.verify(path, model, layers=layers)
+    assert (good.verdict, good.unproven) == ("derived", ())
+    node = next(node for node in model.nodes() if isinstance(node.op, Interpolate11))
+    node.op = node.op.with_attributes(coordinate_transformation_mode="half_pixel", nearest_mode="ceil")
+    report = converter.verify(path, model, layers=layers)
+    assert not report.passed
+    assert report.first_fault is not None
+    assert report.first_fault.layer == node.name
+    assert [layer.layer for layer in report.layers if not layer.local.passed] == [node.name]
+
+
+def test_weights_made_from_constants_stay_small(tmp_path: Path) -> None:
+    """VGG-19 holds 144 million weights, all of them made by ConstantOfShape."""
+    converter.save_model(converter.convert_model(light("vgg19")), tmp_path / "m.xml")
+    assert (tmp_path / "m.bin").stat().st_size < 10_000_000
+
+
+# --- real models converted with declared shapes, then given other ones: against onnxruntime on the opened file ---
+
+Make = Callable[[str], np.ndarray]
+
+# The model, the shape that it is converted for (None: as its file declares it), and data of another one.
+ROWS: list[tuple[str, Mapping[str, Any] | None, Make]] = [
+    ("bvlc_alexnet", None, images(1, 3, 226, 226)),
+    ("densenet121", None, images(2, 3, 226, 226)),
+    ("inception_v1", None, images(1, 3, 226, 226)),
+    ("inception_v2", None, images(1, 3, 226, 226)),
+    ("resnet50", None, images(1, 3, 222, 223)),
+    ("shufflenet", None, images(1, 3, 224, 224)),
+    ("squeezenet", None, images(2, 3, 226, 226)),
+    ("squeezenet", None, images(1, 3, 250, 199)),
+    ("pp-ocrv4-det", {"x": [1, 3, 64, 64]}, pages(2, 96, 128)),
+    ("pp-ocrv4-rec", {"x": [1, 3, 48, 320]}, images(3, 3, 48, 160)),
+    ("pp-ocr-cls", {"x": [1, 3, 48, 192]}, images(4, 3, 48, 192)),
+    ("nudenet", {"images": [1, 3, 320, 320]}, images(2, 3, 256, 384)),
+    ("kaldi", {"waveforms": [1, 16000], "waveforms_lens": [1]}, sounds(2, 12345)),
+    ("swift-f0", None, sounds(1, 12000)),
+]
+
+
+def _opened_file(path: Path, output: str | None) -> onnxruntime.InferenceSession:
+    model = opened(onnx.load(path))
+    if output is not None:
+        del model.graph.output[:]
+        model.graph.output.append(onnx.ValueInfoProto(name=output))
+    options = session_options()
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+@pytest.mark.parametrize(("name", "declared", "make"), ROWS, ids=[f"{name}-{i}" for i, (name, *_) in enumerate(ROWS)])
+def test_reshaped(name: str, declared: Mapping[str, Any] | None, make: Make) -> None:
+    path = MODELS[name][0]()
+    written = ir_runtime.model_to_bytes(converter.convert_model(path, input=declared, output=INNER.get(name)))
+    session = _opened_file(path, INNER.get(name))
+    feeds = {port.name: make(port.name) for port in session.get_inputs()}
+    expected = session.run(None, feeds)
+    shapes = {key: list(array.shape) for key, array in feeds.items()}
+    case = Reshaping(name, shapes, feeds, expected, [port.name for port in session.get_outputs()])
+    for engine, execute in zip(ENGINES, (in_numpy, in_openvino)):
+        for value, want in zip(execute(written, case), expected):
+            assert value.shape == want.shape, engine
+            assert value.dtype == want.dtype, engine
+            error = np.abs(value.astype(np.float64) - want).max() / np.abs(want).max()
+            assert error < 1e-3, f"{engine}: relative error {error:.2g}"
+
+
+# --- real models with photographs' preprocessing: the numbers and the executed layers of OpenVINO's PrePostProcessor ---
+
+
+# name -> (file, input, shape of the model's pictures); the weights of the light ones are made from constants
+WITH_PICTURES = {
+    "detector of skin": (("nudenet", "nudenet/320n.onnx"), "images", [1, 3, 320, 320]),
+    "text direction": (("rapidocr-onnxruntime", f"{OCR}ch_ppocr_mobile_v2.0_cls_infer.onnx"), "x", [1, 3, 48, 192]),
+    "text detector": (("rapidocr-onnxruntime", f"{OCR}ch_PP-OCRv4_det_infer.onnx"), "x", [1, 3, 160, 192]),
+    "text recogniser": (("rapidocr-onnxruntime", f"{OCR}ch_PP-OCRv4_rec_infer.onnx"), "x", [1, 3, 48, 320]),
+    "resnet50": (("resnet50",), "gpu_0/data_0", [1, 3, 224, 224]),
+    "squeezenet": (("squeezenet",), "data_0", [1, 3, 224, 224]),
+}
+
+
+def photograph(height: int, width: int) -> np.ndarray:
+    """Blocks of colours, u8 NHWC: noise alone is no picture."""
+    blocks = np.random.default_rng(1).integers(0, 256, (1, height // 5 + 1, width // 5 + 1, 3))
+    return np.kron(blocks, np.ones((1, 5, 5, 1)))[:, :height, :width].astype(np.uint8)
+
+
+@pytest.mark.parametrize("resize", ["linear", "cubic", "nearest"])
+@pytest.mark.parametrize("name", WITH_PICTURES)
+def test_photographs_of_any_size(name: str, resize: str, tmp_path: Path) -> None:
+    place, taken, shape = WITH_PICTURES[name]
+    path = light(*place) if len(place) == 1 else from_wheel(*place)
+    steps = Preprocess(
+        element_type="u8",
+        layout="nhwc",
+        model_layout="nchw",
+        mean=MEAN,
+        scale=SCALE,
+        reverse_channels=True,
+        resize=resize,
+    )
+    ours, theirs = (compiled(file) for file in both(path, tmp_path, steps, name=taken, input={taken: shape}))
+    for size in ((97, 131), (480, 640), (20, 30)):
+        for found, wanted in zip(ours([photograph(*size)]).values(), theirs([photograph(*size)]).values()):
+            np.testing.assert_array_equal(found, wanted)
+    assert executed(ours) <= executed(theirs)
+
+
+def test_verify_with_photographs(tmp_path: Path) -> None:
+    place, taken, shape = WITH_PICTURES["text direction"]
+    steps = Preprocess(
+        element_type="u8", layout="nhwc", mean=127.5, scale=127.5, resize="linear", reverse_channels=True
+    )
+    model = converter.convert_model(from_wheel(*place), input={taken: shape}, preprocess={taken: steps})
+    converter.save_model(model, tmp_path / "m.xml")
+    given = {taken: photograph(97, 131)}
+    report = converter.verify(from_wheel(*place), tmp_path / "m.xml", inputs=given, engine="openvino", layers=True)
+    assert report.passed, report.verdict
+    assert not report.unproven
