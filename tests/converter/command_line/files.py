@@ -20,7 +20,7 @@ import ir_runtime
 from ir_runtime import Output
 from ir_runtime.rewriting.builder import Builder
 from tests.commands import a_model, two_inputs
-from tests.converter.batch.models import dense, extension, wrong
+from tests.converter.batch.models import dense
 from tests.engines import node_model
 from tests.ir_runtime.execution.kernel_checks import op
 from tests.ir_runtime.execution.stateful import Made, read, stateful
@@ -74,7 +74,7 @@ def _onnx_models() -> dict[str, onnx.ModelProto]:
     other.graph.node[0].attribute[0].ints[:] = [3, 3]
     frozen = parse("g (float[n,3] x, float[3] y, float s) => (w) { z = Add (x, y) w = Mul (z, s) }")
     own, foreign = (
-        parse(f"g (float[3] x) => (y) {{ [cube] y = acme.{op_type} (x) }}", header=', "acme" : 1')
+        parse(f"g (float[3] x) => (y) {{ [cube] y = cubes.{op_type} (x) }}", header=', "cubes" : 1')
         for op_type in ("MyCube", "NoCube")
     )
     models = {"m": two_inputs(), "model": a_model(), "other": a_model(), "bad": bad, "pool": POOL, "pool3": other}
@@ -110,7 +110,7 @@ class Cube1(Unary):
         return inputs[0] ** 3
 
 
-@converter.onnx_op("MyCube", domain="acme", versions=(1,))
+@converter.onnx_op("MyCube", domain="cubes", versions=(1,))
 def my_cube(ctx, x, *, scale: float = 1.0):
     return ctx.emit(Cube1(), ctx.emit(Abs1(), x))
 '''
@@ -141,8 +141,6 @@ def prepare(folder: Path) -> None:
     dense(folder / "zoo" / "a" / "model.onnx")
     dense(folder / "zoo" / "model.onnx", 1)
     dense(folder / "deep" / "m.onnx", 2)
-    wrong(folder / "w.onnx")
-    extension(folder)
     ids = {"input_ids": np.ones((1, 1), np.int64), "attention_mask": np.ones((1, 1), np.int64)}
     np.savez(folder / "step.npz", **ids, position_ids=np.ones((1, 1), np.int64), beam_idx=np.zeros(1, np.int32))
     np.savez(folder / "ones.npz", x=np.ones((1, 3, 8, 8), np.float32))

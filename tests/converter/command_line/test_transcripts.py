@@ -230,11 +230,13 @@ def test_a_model_that_fails_does_not_end_the_others(folder: Path) -> None:
     assert second["model"] == "half.onnx"
     assert (Path("half.xml").exists(), Path("cut.xml").exists()) == (True, False)
     assert "1 of 2 models failed: cut.onnx" in messages
-    assert onnx2ir("convert", "w.onnx", "half.onnx", "-o", "ir", "--extension", "operators.py")[0] == 0
+    assert onnx2ir("convert", "half.onnx", "-o", "ir/")[0] == 0
+    for ending in (".xml", ".bin"):
+        Path(f"wrong{ending}").rename(f"ir/model{ending}")
     Path("ir/m.xml").write_text("<net")
-    (differs, broken, good), messages = of_each("verify w.onnx m.onnx half.onnx ir", 1)
+    (differs, broken, good), messages = of_each("verify model.onnx m.onnx half.onnx ir", 1)
     assert (differs["passed"], "error" in broken, good["passed"]) == (False, True, True)
-    assert "2 of 3 models failed: w.onnx, m.onnx" in messages
+    assert "2 of 3 models failed: model.onnx, m.onnx" in messages
 
 
 def test_numbers_and_names_of_what_was_converted(folder: Path) -> None:

@@ -72,7 +72,7 @@ CONVERT = [
     T("convert half.onnx --compress int4 --group-size 0", 2, "", "but the group size is 0"),
     T("convert half.onnx --group-size 64", 2, "", "--compress"),
     T("convert half.onnx --asymmetric", 2, "", "--compress"),
-    T("convert foreign.onnx", 1, "", "node 'cube' (acme.NoCube, opset 1): the operator is not supported", "!foreign.xml"),
+    T("convert foreign.onnx", 1, "", "node 'cube' (cubes.NoCube, opset 1): the operator is not supported", "!foreign.xml"),
     T("convert own.onnx --extension cube.py", json={"layers.Cube-1": 1}),
     T("convert f.onnx --input x[2,3],s=3 --output w --output z --verify", json={
         "outputs.0.name": "w", "outputs.1.name": "z", "verification.passed": True,

@@ -243,15 +243,15 @@ def refusal(model: onnx.ModelProto) -> converter.ConversionError:
 
 
 def test_every_unsupported_node_is_listed_with_its_reason() -> None:
-    error = refusal(parse("""g (float[2,3] x) => (y) { [first] a = acme.Foo (x) [second] b = NoSuchOp (x)
-                          [third] c = StringConcat (x, x) [sum] y = Add (a, b) }""", header=', "acme" : 1'))  # fmt: skip
+    error = refusal(parse("""g (float[2,3] x) => (y) { [first] a = nobody.Foo (x) [second] b = NoSuchOp (x)
+                          [third] c = StringConcat (x, x) [sum] y = Add (a, b) }""", header=', "nobody" : 1'))  # fmt: skip
     assert isinstance(error, converter.UnsupportedModelError)
     assert [(p.node, p.op_type, p.domain, p.opset) for p in error.problems] == [
-        ("first", "Foo", "acme", 1),
+        ("first", "Foo", "nobody", 1),
         ("second", "NoSuchOp", "", 17),
         ("third", "StringConcat", "", 17),
     ]
-    assert "node 'first' (acme.Foo, opset 1): the operator is not supported" in str(error)
+    assert "node 'first' (nobody.Foo, opset 1): the operator is not supported" in str(error)
     assert "node 'second' (NoSuchOp, opset 17): ONNX has no operator of that name" in str(error)
     assert "node 'third' (StringConcat, opset 17)" in str(error)
 
@@ -262,7 +262,7 @@ def test_only_root_causes_are_listed() -> None:
     assert [problem.node for problem in error.problems] == ["reshape", "mean"]
 
 
-@pytest.mark.parametrize(("domain", "hint"), [("acme", True), ("", True), ("com.microsoft", False)])
+@pytest.mark.parametrize(("domain", "hint"), [("nobody", True), ("", True), ("com.microsoft", False)])
 def test_an_operator_of_ones_own_names_the_way_to_add_it(domain: str, hint: bool) -> None:
     header = f', "{domain}" : 1' if domain else ""
     text = f"g (float[2] x) => (float[2] y) {{ y = {domain}{'.' * bool(domain)}MyOwn (x) }}"
@@ -286,7 +286,7 @@ INVALID: list[tuple[str, str]] = [
     ("(y) { [n] y = Transpose <perm = [0, 0]> (x) }", "node 'n' (Transpose, opset 17)"),
     ("(y) { [n] y = Softmax <axis = 5> (x) }", "node 'n' (Softmax, opset 17)"),
     ("(y) { y = Cast (x) }", "attribute 'to' is required, but missing"),
-    ("(y) { y = acme.Relu (x) }", "does not import the domain 'acme'"),
+    ("(y) { y = nobody.Relu (x) }", "does not import the domain 'nobody'"),
 ]
 
 

@@ -171,7 +171,7 @@ def test_command_line_notation(text: str, expected: list | str) -> None:
 
 def test_extensions_in_the_api(tmp_path: Path) -> None:
     (tmp_path / "my_ops.py").write_text(OPERATORS)
-    onnx.save(parse("g (float[3] x) => (y) { y = acme.MyCube (x) }", header=', "acme" : 1'), tmp_path / "m.onnx")
+    onnx.save(parse("g (float[3] x) => (y) { y = cubes.MyCube (x) }", header=', "cubes" : 1'), tmp_path / "m.onnx")
     code = (
         "import converter, ir_runtime, numpy as np\n"
         "m = converter.convert_model('m.onnx', extensions=['my_ops.py'])\n"
