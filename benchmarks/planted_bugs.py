@@ -50,10 +50,7 @@ class Bug:
 _IDIOMS = '--full tests/test_rows.py -k "idioms and -0"'
 _KERNELS = '--full tests/ir_runtime -k "kernel or plan or cache"'
 _VALUES = '--full tests/ir_runtime -k "symbolic or polynomial or arithmetic"'
-_FILES = (
-    "tests/ir_runtime/files/test_files.py tests/converter/onnx_file/test_reading.py "
-    "tests/converter/command_line/test_transcripts.py"
-)
+_FILES = "tests/ir_runtime/files/test_files.py tests/converter/onnx_file tests/converter/test_saving.py"
 _REQUESTS = "compressed weights, preprocessing, states"
 BUGS = [
     Bug(

@@ -1,4 +1,4 @@
-"""Models for runs of many: good ones, and ones whose operator, of an extension, does to its process what a test needs."""
+"""Models for runs of many: good ones, and ones whose operator does to its process what a test needs."""
 
 from __future__ import annotations
 

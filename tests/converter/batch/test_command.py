@@ -152,7 +152,8 @@ def made_up(count: int) -> list[rows.Row]:
 SCRIPT = """
 const lines_shown = () => [...document.querySelectorAll(".models tbody tr")].filter((line) => !line.hidden);
 const names = () => lines_shown().map((line) => Number(line.cells[0].textContent.match(/network_(\\d+)/)[1]));
-const set = (id, value) => { const e = document.getElementById(id); e.value = value; e.dispatchEvent(new Event("input")); };
+const set = (id, value) => { const e = document.getElementById(id); e.value = value;
+  e.dispatchEvent(new Event("input")); };
 observed.width = [document.documentElement.scrollWidth, document.documentElement.clientWidth, window.innerWidth];
 observed.all = names();
 const heads = [...document.querySelectorAll(".models thead button")];

@@ -145,7 +145,8 @@ def prepare(folder: Path) -> None:
     np.savez(folder / "step.npz", **ids, position_ids=np.ones((1, 1), np.int64), beam_idx=np.zeros(1, np.int32))
     np.savez(folder / "ones.npz", x=np.ones((1, 3, 8, 8), np.float32))
     np.save(folder / "s.npy", np.float32(3))
-    for name, shape, first in (("one", (2, 1, 3), 1), ("prompt", (2, 4, 3), 1), ("token", (2, 1, 3), 100), ("three", (3, 2, 1, 3), 1), ("four", (2, 1, 4), 1)):  # fmt: skip
+    for name, shape, first in (("one", (2, 1, 3), 1), ("prompt", (2, 4, 3), 1), ("token", (2, 1, 3), 100), ("three",
+        (3, 2, 1, 3), 1), ("four", (2, 1, 4), 1)):  # fmt: skip
         np.savez(folder / f"{name}.npz", x=np.arange(first, first + np.prod(shape), dtype=np.float32).reshape(shape))
 
 

@@ -12,7 +12,7 @@ from converter import __version__
 
 @dataclass(frozen=True)
 class Transcript:
-    """A command; parts of texts and names of files are separated by ``|``, those that must be missing begin with ``!``."""
+    """A command; parts of texts and files are separated by ``|``, those that must be missing begin with ``!``."""
 
     words: str
     code: int = 0
@@ -72,7 +72,8 @@ CONVERT = [
     T("convert half.onnx --compress int4 --group-size 0", 2, "", "but the group size is 0"),
     T("convert half.onnx --group-size 64", 2, "", "--compress"),
     T("convert half.onnx --asymmetric", 2, "", "--compress"),
-    T("convert foreign.onnx", 1, "", "node 'cube' (cubes.NoCube, opset 1): the operator is not supported", "!foreign.xml"),
+    T("convert foreign.onnx", 1, "", "node 'cube' (cubes.NoCube, opset 1): the operator is not supported",
+        "!foreign.xml"),
     T("convert own.onnx --extension cube.py", json={"layers.Cube-1": 1}),
     T("convert f.onnx --input x[2,3],s=3 --output w --output z --verify", json={
         "outputs.0.name": "w", "outputs.1.name": "z", "verification.passed": True,
@@ -81,7 +82,8 @@ CONVERT = [
         "outputs.0.name": "w", "outputs.1.name": "z", "verification.passed": True}),
     T("transmogrify", 2, "", "No such command"),
     T("--version", 0, f"onnx2ir, version {__version__}"),
-    T("convert model.onnx -o out/ --input image[1..8,3,?,16..],rate", json={"inputs.0.shape": ["1..8", 3, None, "16.."]}),
+    T("convert model.onnx -o out/ --input image[1..8,3,?,16..],rate", json={"inputs.0.shape": ["1..8", 3, None,
+        "16.."]}),
     T("convert by_value.onnx", 1, "", '--input "rate=VALUE"'),
     T("convert by_value.onnx --input rate=3"),
     T("convert by_shape.onnx", 1, "", '--input "x[N,N]"'),
@@ -121,8 +123,10 @@ COMMANDS = [
     T("run sum.xml --inputs one.npz", json={"outputs.0.max": 6.0}),
     # Files are the inputs of the first steps, an array may have a part for each step.
     *(T(f"run sum.xml --inputs prompt.npz --inputs token.npz {more}", json={
-        f"steps.{at}.outputs.1.shape": [2, at + 4, 3] for at in range(count)}) for more, count in (("", 2), ("--steps 4", 4))),
-    T("run sum.xml --inputs three.npz --steps 3", json={f"steps.{at}.outputs.0.max": [6.0, 18.0, 36.0][at] for at in range(3)}),
+        f"steps.{at}.outputs.1.shape": [2, at + 4, 3] for at in range(count)}) for more, count in (("", 2),
+            ("--steps 4", 4))),
+    T("run sum.xml --inputs three.npz --steps 3", json={f"steps.{at}.outputs.0.max": [6.0, 18.0, 36.0][at]
+        for at in range(3)}),
     *(T(f"run sum.xml --inputs three.npz --steps {count}", 1, "",
         f"the values of input 'x' are those of 3 steps, but there are {count}") for count in (2, 4)),
     T("run sum.xml --steps 3 --profile", json={"calls": 3, "steps.2.outputs.0.name": "y0"}),
@@ -140,12 +144,14 @@ COMMANDS = [
     T("ops calls.onnx", 0, "!NoSuchOp"),
     T("ops calls_bad.onnx", 1, "NoSuchOp"),
     T("export m.onnx --input_model m.onnx", 2, "", "No such option"),
-    *(T(f"diff {file} m.onnx", 1, "", message) for file, message in (("file", "file is not an ONNX model"), ("cut.onnx", "not an ONNX model"))),
+    *(T(f"diff {file} m.onnx", 1, "", message) for file, message in (("file", "file is not an ONNX model"),
+        ("cut.onnx", "not an ONNX model"))),
     T("batch zoo", 2, "!*", "--output-dir"),
     T("batch -o ir", 2, "!*", "DIR|LIST|GLOB", "!ir"),
     *(T(f"batch {words}", 2, "!*", message, "!ir") for words, message in (
         ("nowhere -o ir", "no file, folder or pattern"), ("zoo -o ir --time-limit soon", "is not a time such as"),
-        ("zoo -o ir --memory-limit '4 parsecs'", "is not a size such as"), ("zoo -o ir --memory-limit 0", "is not a size such as"),
+        ("zoo -o ir --memory-limit '4 parsecs'", "is not a size such as"), ("zoo -o ir --memory-limit 0",
+            "is not a size such as"),
         ("zoo -o ir --jobs 0", "--jobs"), ("zoo -o ir --input x[[", "--input"), ("zoo -o ir --target gpu", "gpu"),
         ("zoo -o ir --group-size 64", "--compress"), ("zoo --check -o ir", "--check keeps no IR"),
         ("nowhere -o ir --json -", "no file"),

@@ -487,7 +487,8 @@ def test_wrong_options() -> None:
 @pytest.mark.parametrize(
     ("bits", "symmetric", "limits", "fit"),
     [
-        (8, False, (-3, 3), True), (8, False, (0, 255), True), (8, False, (-200, 55), True), (8, False, (-1, 255), False),
+        (8, False, (-3, 3), True), (8, False, (0, 255), True), (8, False, (-200, 55), True), (8, False, (-1, 255),
+            False),
         (8, True, (-128, 127), True), (8, True, (-127, 128), True), (8, True, (-128, 128), False),
         (4, False, (-7, 8), True), (4, False, (-8, 8), False), (4, True, (-7, 8), True), (4, True, (-8, 8), False),
     ],

@@ -14,7 +14,7 @@ from ir_runtime.operations.inputs_outputs import Const1
 
 Edit = Callable[[Model], None]
 Key = Any
-"""A name of a layer or of its tensor, a type; of constants also the number of elements, the shape, or a rank (``[4]``)."""
+"""A name of a layer or of its tensor, a type; of constants also the number of elements, the shape, a rank (``[4]``)."""
 
 
 def layer(model: Model, key: str) -> Node:

@@ -1,4 +1,4 @@
-"""Verdicts on models whose inputs have to fit each other or the weights, or decide on which side of a bound they lie."""
+"""Verdicts on models whose inputs have to fit each other or the weights, or lie on one side of a bound."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ BETWEEN = """g (float[n,95] x, float low, float high) => (y) { ABOVE BELOW betwe
     count = ReduceSum (weights) y = Div (sum, count) }"""
 ABOVE = ("above = Greater (pitches, low)", "above = LessOrEqual (low, pitches)")
 BELOW = ("below = LessOrEqual (pitches, high)", "below = Greater (high, pitches)")
-SWITCH = "g (float[n,3] x, {0} sr) => (y) {{ switch = {1} (sr) is_rate = Equal (switch, rate) y = Where (is_rate, x, nothing) }}"
-GQA = """g (float[{b},{s},64] q, float[{b},{s},32] k, float[{b},{s},32] v, float[{b},2,{p},16] pk, float[{b},2,{p},16] pv,
-    int32[{b}] lengths, int32 total{inputs})
+SWITCH = "g (float[n,3] x, {0} sr) => (y) {{ switch = {1} (sr) is = Equal (switch, rate) y = Where (is, x, nothing) }}"
+GQA = """g (float[{b},{s},64] q, float[{b},{s},32] k, float[{b},{s},32] v,
+    float[{b},2,{p},16] pk, float[{b},2,{p},16] pv, int32[{b}] lengths, int32 total{inputs})
     => (float[a1,a2,a3] y, float[b1,b2,b3,b4] ok, float[c1,c2,c3,c4] ov) {{
     i = Mul (k, k)
     y, ok, ov = com.microsoft.GroupQueryAttention <kv_num_heads = 2, num_heads = 4, do_rotary = {rotary}>
@@ -111,8 +111,10 @@ def embedding(rows: int = 40, ir_version: int = 8) -> onnx.ModelProto:
 
 
 FITTING = [
-    *(row for op, shapes in INDEXED.items() for row in verdicts(op, indexed(op, *shapes), samples=3, look=is_undisturbed)),
-    *(row for name, graph in REQUIRED.items() for row in verdicts(name, text(f"g ({graph}", 18), samples=4, look=is_undisturbed)),
+    *(row for op, shapes in INDEXED.items() for row in verdicts(op, indexed(op, *shapes), samples=3,
+        look=is_undisturbed)),
+    *(row for name, graph in REQUIRED.items() for row in verdicts(name, text(f"g ({graph}", 18), samples=4,
+        look=is_undisturbed)),
     *verdicts("few rows of a table", partial(embedding, 3)),
     *verdicts("the ratio of a dropout", text("g (float[n,3] x, float ratio) => (y) { y = Dropout (x, ratio) }"),
               seed=each(*range(4))),
@@ -128,7 +130,8 @@ FITTING = [
               shape=[0, 0, heads, -1]) for heads in (3, 5, 6, 7)))),
     *verdicts("edges between nodes", GRAPH_NETWORK, samples=2, look=lambda r: len(r.samples) == 3
               and not [note for note in r.notes if "OpenVINO itself was not asked" not in note]),
-    *verdicts("a grid that counts patches", VISION_ENCODER, note="input 'grid' has rows [1, 4, 4]", look=counts_patches),
+    *verdicts("a grid that counts patches", VISION_ENCODER, note="input 'grid' has rows [1, 4, 4]",
+              look=counts_patches),
     # As Whisper's encoder: a convolution halves the length, which must then be that of a table.
     *verdicts("a length that a table fixes", text("""g (float[n,6,steps] sound) => (y) {
               half = Conv <kernel_shape = [3], strides = [2], pads = [1, 1]> (sound, filters)
@@ -142,27 +145,32 @@ FITTING = [
               positions=real(1, 25, 4)), look=lambda r: r.inputs == {"image": [1, 3, 70, 70]}),
     *verdicts("indices of the caller", indexed("Gather", "5", "3"), values={"indices": "zeros"}),
     # onnxruntime refuses several sequences of several tokens beside a cache, which is no difference.
-    *(row for b, s, p in (("b", "s", "p"), (1, 3, 4), (2, 1, "p"), ("b", 1, 5)) for rotary in (0, 1) for row in verdicts(
+    *(row for b, s, p in (("b", "s", "p"), (1, 3, 4), (2, 1, "p"), ("b", 1, 5)) for rotary in (0, 1)
+        for row in verdicts(
         f"a cache of {b},{s},{p}, {rotary}", text(GQA.format(b=b, s=s, p=p, rotary=rotary, tables=", cos, sin" * rotary,
         inputs=", float[16,8] cos, float[16,8] sin" * rotary), 17, ', "com.microsoft" : 1'), samples=3,
         look=lambda r: r.inputs["pk"][2] > 0)),
     *verdicts("a mask beside caches", CACHE, look=covers_both),
-    *verdicts("windows of 200", text("""g (float[n,3,h,w] x) => (y) { y = AveragePool <kernel_shape = [200, 200]> (x) }"""),
+    *verdicts("windows of 200", text(
+              "g (float[n,3,h,w] x) => (y) { y = AveragePool <kernel_shape = [200, 200]> (x) }"),
               look=lambda r: min(r.inputs["x"][2:]) >= 200, note="shapes were tried"),
     # The first run takes one of two inputs as the file declares it, the second neither.
-    *verdicts("shapes of each run", text("""g (float[2,8] a, float[9,9] b) => (y) { ma = ReduceMean <keepdims = 0> (a, axes)
+    *verdicts("shapes of each run", text("""g (float[2,8] a, float[9,9] b) => (y) {
+              ma = ReduceMean <keepdims = 0> (a, axes)
               mb = ReduceMean <keepdims = 0> (b, axes) y = Add (ma, mb) }""", 18, axes=[0, 1]),
               convert={"input": {"a": [-1, -1], "b": [-1, -1]}},
               look=lambda r: r.inputs["a"] == [2, 8] != r.samples[-1].inputs["a"]),
     # What the second input requires is the size of the first one, too.
-    *verdicts("a size of both inputs", text("g (float[n,f] a, float[f,n] b) => (y) { c = MatMul (b, w) y = Add (a, c) }",
+    *verdicts("a size of both inputs", text(
+              "g (float[n,f] a, float[f,n] b) => (y) { c = MatMul (b, w) y = Add (a, c) }",
               w=np.random.default_rng(1).uniform(0.5, 1, (4, 4)).astype(np.float32))),
     *(row for index, options in enumerate((
         {"input": "x[1,3,64,48]"}, {"input": {"x": [2, 3, 20, 20]}}, {"batch": 5}, {"freeze": {"rate": 2.5}},
         {"input": "x[2,3,16,16],rate=3"}, {"output": ["r"]}, {"output": ["y", "g"], "input": "x[?,3,?,?]"},
         {"input": "x[?,?,16,16]"},  # the number of channels follows from the file
     )) for row in verdicts(f"what convert took, {index}", models.image, convert=options, saving={}, **options,
-                           look=lambda r, options=options: [one.name for one in r.outputs] == options.get("output", ["y"]))),
+                           look=lambda r, options=options: [one.name for one in r.outputs] == options.get("output",
+                               ["y"]))),
     *(row for shape in ("[?,3,?,?]", "[2,3,?,?]", "[2,3,16,20]") for shape_of_ir in ("[?,?,?,3]", "[2,16,20,3]", shape)
       for row in verdicts(
         f"preprocessed inputs of {shape}, {shape_of_ir}", models.image, saving={}, input=f"x{shape_of_ir}", convert={
@@ -196,7 +204,8 @@ DEVIATIONS = [
     *(row for transform in ("NONE", "LOGISTIC", "SOFTMAX") for targets in (1, 2) for row in verdicts(
         f"{transform} of {targets}", partial(ensemble, transform, targets), None,
         UNPROVEN if (transform, targets) == ("SOFTMAX", 1) else RIGHT, differ="", first="", inputs=LEAVES,
-        look=lambda r, is_ignored=transform != "NONE" and targets == 1: has_note(r, "onnxruntime#26596") == is_ignored)),
+        look=lambda r, is_ignored=transform != "NONE" and targets == 1: has_note(r,
+            "onnxruntime#26596") == is_ignored)),
     *verdicts("another transform", partial(ensemble, "LOGISTIC", 1), None, DIFFERENT, of=partial(ensemble, "NONE", 1),
               inputs=LEAVES),
 ]  # fmt: skip
@@ -209,13 +218,16 @@ def reshaping(dims: str, shape: list[int], more: str = "y = Relu (f)") -> Any:
 PRODUCT = "y = MatMul (f, w)"
 REFUSED = [
     # name, the model, the one whose IR it is, the shape of both, what is refused
-    ("a batch that layers determine", reshaping("n,3", [-1, 3]), reshaping("n,3", [5, 3]), "", "reference takes x[6, 3]"),
+    ("a batch that layers determine", reshaping("n,3", [-1, 3]), reshaping("n,3", [5, 3]), "",
+        "reference takes x[6, 3]"),
     ("a batch of one", reshaping("n,3", [-1, 3]), reshaping("n,3", [1, 3]), "", "reference takes x[2, 3]"),
     ("the batch that is tried first", reshaping("n,3", [-1, 3]), reshaping("n,3", [2, 3]), "", "takes x[3, 3]"),
     ("a reference of one batch", reshaping("n,3", [2, 3]), reshaping("n,3", [-1, 3]), "", "the IR takes x["),
     ("one batch on both sides", reshaping("n,3", [5, 3]), None, "", ""),
-    ("a wider IR", reshaping("1,3,4,4", [1, 48]), None, "x[?,3,4,4]", "the IR declares x[?,3,4,4], but does not take x[2,"),
-    ("a wider IR before a product", reshaping("1,3,4,4", [1, -1], PRODUCT), None, "x[?,3,4,4]", "does not take x[2, 3, 4, 4]"),
+    ("a wider IR", reshaping("1,3,4,4", [1, 48]), None, "x[?,3,4,4]",
+        "the IR declares x[?,3,4,4], but does not take x[2,"),
+    ("a wider IR before a product", reshaping("1,3,4,4", [1, -1], PRODUCT), None, "x[?,3,4,4]",
+        "does not take x[2, 3, 4, 4]"),
     ("open sides of an image", reshaping("1,3,4,4", [0, -1], PRODUCT), None, "x[1,3,?,?]", "does not take x[1, 3, "),
     ("any batch", reshaping("1,3,4,4", [0, -1], PRODUCT), None, "x[?,3,4,4]", ""),
 ]  # fmt: skip
@@ -247,7 +259,8 @@ TIES = {
     "last-largest": "float[n,24] x) => (y) { c = ArgMax <axis = 1, select_last_index = 1> (x) y = Cast <to = 1> (c) }",
     "gather": "float[7,4] data, int64[5] indices) => (y) { y = Gather (data, indices) }",
     "threshold": "float[n,24] x) => (y) { y = ThresholdedRelu <alpha = 0.5> (x) }",
-    "quantize": """float[n,24] x) => (y) <float scale = {0.25}, uint8 zero = {100}> { c = QuantizeLinear (x, scale, zero)
+    "quantize": """float[n,24] x) => (y) <float scale = {0.25}, uint8 zero = {100}> {
+                   c = QuantizeLinear (x, scale, zero)
                    y = Cast <to = 1> (c) }""",
     "nan": "float[n,24] x) => (y) { c = IsNaN (x) y = Cast <to = 1> (c) }",
 }
@@ -279,10 +292,13 @@ def is_named(report: Report) -> bool:
 
 
 DIRECTED = [
-    *(row for name, graph in TIES.items() for target in ("any", "cpu") for options in ({"layers": True}, {"stress": True})
-      for row in verdicts(f"{name}, {target}, {[*options]}", text(f"g ({graph}", 18), convert={"target": target}, **options)),
+    *(row for name, graph in TIES.items() for target in ("any", "cpu") for options in ({"layers": True},
+        {"stress": True})
+      for row in verdicts(f"{name}, {target}, {[*options]}", text(f"g ({graph}", 18), convert={"target": target},
+          **options)),
     *(row for name, edit in DECIDING.items() for model in [text(f"g ({TIES[name]}", 18)]
-      for given in [{"seed": 1, "convert": {"target": "any"}, "values": {"indices": "0..6"} if name == "gather" else {}}]
+      for given in [{"seed": 1, "convert": {"target": "any"},
+          "values": {"indices": "0..6"} if name == "gather" else {}}]
       for row in (
         *verdicts(f"{name}, not shown", model, edit, EQUAL, record=False, **given),
         *verdicts(f"{name}, layers", model, edit, DIFFERENT, record=False, layers=True, reason="layer",

@@ -1,4 +1,4 @@
-"""Models whose comparison is told of by :mod:`verdicts`: small, deep, of random rounding, with tensors of every kind."""
+"""Models that are compared: small, deep, of random rounding, with tensors of every kind."""
 
 from __future__ import annotations
 
@@ -283,7 +283,8 @@ def cast(source: str, target: str, first: str = "w = Identity (x)") -> onnx.Mode
 
 def attending(dims: str = "n,3,h,w") -> onnx.ModelProto:
     """Scores of 2 x 16384 x 16384 for images of 128 pixels a side: 2 GB, from a graph of a kilobyte."""
-    text = f"""g (float[{dims}] x) => (y) {{ features = Conv <kernel_shape = [1, 1]> (x, w) keys = Reshape (features, to)
+    text = f"""g (float[{dims}] x) => (y) {{ features = Conv <kernel_shape = [1, 1]> (x, w)
+        keys = Reshape (features, to)
         queries = Transpose <perm = [0, 2, 1]> (keys) scores = MatMul (queries, keys)
         shares = Softmax <axis = -1> (scores) y = MatMul (shares, queries) }}"""
     return parse(text, 18, w=real(8, 3, 1, 1), to=[0, 8, -1])

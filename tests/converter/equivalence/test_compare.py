@@ -254,7 +254,7 @@ def test_sentences_name_a_few_of_many() -> None:
     [*itertools.product(["table", "k", "b", "W", "R", "g"], [0, 12, 31]), ("b", "halved"), ("b", "scaled")],
 )
 def test_one_bit_is_found_wherever_it_is(name: str, edit: int | str, tmp_path: Path) -> None:
-    """The last row of the table is asked for by no run, and the lowest bits drown in rounding, as a rounded bias does."""
+    """The last row of the table is asked for by no run, and the lowest bits drown in rounding."""
     path = saved(models.lookup(), tmp_path)
     model = converter.convert_model(path)
     good = converter.verify(path, model, samples=1)

@@ -1,4 +1,4 @@
-"""The record of a derivation in ``rt_info``: what it has, what becomes of it, and whether its steps give the IR again."""
+"""The record of a derivation in ``rt_info``: what it has, and whether its steps give the IR again."""
 
 from __future__ import annotations
 

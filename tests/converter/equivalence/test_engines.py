@@ -1,4 +1,4 @@
-"""``verify`` in OpenVINO, on its devices, and without onnxruntime: who computes, with which properties, what is wrong."""
+"""``verify`` in OpenVINO, on its devices, and without onnxruntime: who computes, and what is wrong."""
 
 from __future__ import annotations
 
@@ -113,7 +113,8 @@ WRONG = {
     "two layers": ("", ["tanh7", "product3"], (0,), [], ["product3", "tanh7"]),
     # The node becomes three layers, of which the last one alone has a tensor of the file.
     **{name: (CELU, [name], (0,), ["y"], [name]) for name in ("celu/Divide", "celu/Elu", "celu")},
-    **{f"ports {ports}": (SPLIT, ["split"], ports, ["yz"[port] for port in ports], ["split"]) for ports in ((0,), (1,), (0, 1))},
+    **{f"ports {ports}": (SPLIT, ["split"], ports, ["yz"[port] for port in ports], ["split"]) for ports in ((0,), (1,),
+        (0, 1))},
 }  # fmt: skip
 
 

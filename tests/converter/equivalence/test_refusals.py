@@ -66,18 +66,22 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any], str]] = {
     "no output": (models.three_layers, named(0, "other"), {}, {}, r"the IR has no outputs \['y'\]"),
     "an engine": (models.image, None, {}, {"engine": "cuda"}, "the engine must be numpy, openvino, openvino-default"),
     "fewer ends": (models.two_ends, all_of(OTHER_NAMES, first_result), {}, {}, "the IR has no outputs"),
-    "a name of another tensor": (models.two_ends, all_of(names_of_ends({}, {"second": "state"}), name_of_an_input), {}, {},
+    "a name of another tensor": (models.two_ends, all_of(names_of_ends({}, {"second": "state"}), name_of_an_input), {},
+        {},
                                  "the IR has no outputs"),
     "a layer's inputs": (models.deep, lambda model: overwrite(model, "w7", np.ones((8, 16), np.float32)), {}, {},
                          r"first layer that is wrong .* is 'product7'"),
-    "a batch": (models.image, None, {"batch": 1}, {"batch": 7}, "batch is 7, but the input 'x' of the IR has the shape"),
+    "a batch": (models.image, None, {"batch": 1}, {"batch": 7},
+        "batch is 7, but the input 'x' of the IR has the shape"),
     "values of an unknown input": (models.image, None, {}, {"values": {"z": "ones"}},
                                    "values are given for 'z', but the IR's inputs are"),
     "dimensions": (WIDTHS, None, OPEN, {}, r"(?s)no dimensions were found .* give the shapes with --input"),
-    "arrays": (PRIMES, None, {}, {}, r"no dimensions were found.*--inputs with an .npz that holds counts \(i64\[\?\]\), "
+    "arrays": (PRIMES, None, {}, {},
+               r"no dimensions were found.*--inputs with an .npz that holds counts \(i64\[\?\]\), "
                r"data \(f32\[\?\]\)"),
     "indices": (GATHER, None, {}, {"values": {"indices": "90..99"}}, r"indices|outside|bounds"),
-    **{f"{what}, {engine}": (model, edit, {}, {"engine": engine}, message) for engine in ENGINES for what, model, edit, message in (
+    **{f"{what}, {engine}": (model, edit, {}, {"engine": engine}, message) for engine in ENGINES for what, model, edit,
+        message in (
         # OpenVINO then has the name of one of them alone; both have the right values.
         ("two names of a tensor", SAME, one_tensor, r"\['y'\] and \['z'\] of the IR share one tensor"),
         ("one name of two outputs", models.two_results, named(1, "y"), "two outputs of the IR are called 'y'"))},

@@ -136,7 +136,8 @@ LAYERS = [
               look=lambda r: r.engine.startswith("OpenVINO 20")),
     *verdicts("a damaged weight in the real runtime", models.image, damaged(), DIFFERENT, first="conv", weights=False,
               engine=each("openvino", "openvino-default")),
-    *verdicts("an output that the IR returns besides", models.image, convert={"output": ["y", "r"]}, look=lambda r: [one.name for one in r.outputs] == ["y", "r"]),
+    *verdicts("an output that the IR returns besides", models.image, convert={"output": ["y", "r"]},
+              look=lambda r: [one.name for one in r.outputs] == ["y", "r"]),
     *verdicts("results in another order", models.two_results, reversed_results, RIGHT,
               engine=each("numpy", "openvino")),
     *verdicts("results of each other's name", models.two_results, all_of(reversed_results, exchanged_names), DIFFERENT,
@@ -170,7 +171,8 @@ LAYERS = [
         y = AveragePool <kernel_shape = [{side}, {side}], strides = [{side}, {side}]> (x) }}"""), layers=True,
         inputs={"x": np.random.default_rng(0).random((1, 16, 2 * side, 2 * side), np.float32)},
         look=lambda r: not local_faults(r))),
-    *verdicts("float64 in the plug-in", each(*(text(f"g (double[{dims}] x) => (y) {{ y = Exp (x) }}") for dims in ("2,8", "n,8"))),
+    *verdicts("float64 in the plug-in", each(*(text(f"g (double[{dims}] x) => (y) {{ y = Exp (x) }}")
+              for dims in ("2,8", "n,8"))),
               engine="openvino", values={"x": "30..45"},
               note="computes in f32, whose tolerance holds for outputs of float64"),
     *verdicts("float64 in NumPy", text("g (double[2,8] x) => (y) { y = Exp (x) }"), values={"x": "30..45"},
@@ -195,7 +197,8 @@ REFUSED_BY_ONNXRUNTIME = [
     *verdicts("weights that two nodes read", TWICE),
     *(row for batch in ("n", "2") for row in (
         # Fused QLinearConv of other axes, and SplitToSequence without keepdims (1.32).
-        *verdicts(f"scales of axis 1, {batch}", text(AXIS_1.replace("BATCH", batch), w=CODES_OF_8), oracle="onnxruntime"),
+        *verdicts(f"scales of axis 1, {batch}", text(AXIS_1.replace("BATCH", batch), w=CODES_OF_8),
+                  oracle="onnxruntime"),
         *verdicts(f"parts of two, {batch}", text(PARTS.replace("BATCH", batch)), oracle="onnx ReferenceEvaluator",
                   note="evaluator ran the model"))),
 ]  # fmt: skip
@@ -209,7 +212,8 @@ TABLE = text("""g (int64[3] ids) => (y) { [double] doubled = Mul (table, two) [l
              [product] y = MatMul (rows, w) }""",
              table=real(50, 8), two=np.float32(1.5), w=real(8, 4, seed=1))  # fmt: skip
 STATES = text("""g (float[2,64] x, float[2,64] h) => (float[2,64] y, float[2,64] next) { [product] p = MatMul (x, w)
-              [sum] sum = Add (p, h) [tanh] next = Tanh (sum) [negative] y = Neg (next) }""", w=real(64, 64))  # fmt: skip
+              [sum] sum = Add (p, h) [tanh] next = Tanh (sum) [negative] y = Neg (next) }""",
+              w=real(64, 64))  # fmt: skip
 ONES = {"x": np.ones((1, 3, 12, 12), np.float32)}
 
 
@@ -247,7 +251,8 @@ RECORDS = [
     *verdicts("rows that no input reaches, without a record", TABLE, None, UNPROVEN, record=False, saving={},
               inputs={"ids": np.array([0, 1, 2])}, reason="are not accounted for",
               look=lambda r: len(account_of(r)) == 1 and f"the values of '{account_of(r)[0]}'" in r.reason),
-    *verdicts("a constant that is returned", text("g () => (y) { a = Abs (c) y = Gather (a, at) }", c=real(5, 7), at=[3, 1]),
+    *verdicts("a constant that is returned", text("g () => (y) { a = Abs (c) y = Gather (a, at) }", c=real(5, 7),
+              at=[3, 1]),
               None, EQUAL, record=False, saving={}, look=lambda r: account_of(r) == ()),
     *verdicts("variables", STATES, convert={"stateful": {"h": "next"}}, saving=each({}, {"compress_to_fp16": True}),
               note="variables were compared as inputs and outputs: hnext",
@@ -268,9 +273,11 @@ RECORDS = [
               reads("Sin", lambda model: model.parameters[0].outputs[0]), DIFFERENT),
     *verdicts("an output that proves nothing", partial(models.times_tiny, "y = Identity (scaled)"),
               command="shown by its layers|PASSED"),
-    *verdicts("an output that proves nothing, without layers", partial(models.times_tiny, "y = Identity (scaled)"), None,
-              UNPROVEN, layers=False, command="proves nothing|UNPROVEN|unproven: nothing disagrees, but outputs prove nothing: 'y'"),
-    *verdicts("an output that proves nothing, accepted", partial(models.times_tiny, "y = Identity (scaled)"), None, UNPROVEN,
+    *verdicts("an output that proves nothing, without layers", partial(models.times_tiny, "y = Identity (scaled)"),
+              None,
+              UNPROVEN, layers=False, command="proves nothing|UNPROVEN|nothing disagrees, but outputs prove nothing: 'y'"),
+    *verdicts("an output that proves nothing, accepted", partial(models.times_tiny, "y = Identity (scaled)"), None,
+              UNPROVEN,
               layers=False, accept_unproven=True, accepted=True, command="PASSED|unproven: "),
     *verdicts("no finite value", each(*(partial(models.scaled_by, value) for value in (np.nan, np.inf, -np.inf))), None,
               UNPROVEN, values={"x": "1..2"}, look=lambda r: r.unproven == ("y",),
@@ -286,7 +293,7 @@ RECORDS = [
     *verdicts("a layer that is not as derived", partial(models.detector, dims="1,3,4,4"), another_resize, UNPROVEN,
               layers=True, saving={}, look=lambda r: r.first_fault is None
               and [one.layer for one in r.derivation.differences] == ["resize"],
-              reason="layer 'resize': coordinate_transformation_mode is half_pixel where the other model has asymmetric",
+              reason="layer 'resize': coordinate_transformation_mode is half_pixel where the other model has",
               command="not as derived: layer 'resize' (Interpolate)"),
     *verdicts("a layer that is not as derived, by other options", partial(models.detector, dims="1,3,4,4"),
               another_resize, UNPROVEN, convert={"target": "any", "fuse": False, "exact": True},
@@ -303,7 +310,7 @@ CODES = {"x": ((np.arange(256) - 128) * np.float32(2 / 255)).astype(np.float32)}
 
 
 def sums_of_codes(t: float = 1 / 255) -> onnx.ModelProto:
-    """Every sum is a step and a half but for the last bit of a scale: onnxruntime's fused sums put 23 codes elsewhere."""
+    """Every sum is a step and a half but for the last bit of a scale: onnxruntime puts 23 codes elsewhere."""
     weights = {"s": np.float32(2 / 255), "z": np.uint8(128), "one": np.array([255], np.uint8), "t": np.float32(t)}
     weights |= {"zero": np.uint8(0), "u": np.nextafter(np.float32(2 / 255), np.float32(1))}
     nodes = """codes = QuantizeLinear (x, s, z)
@@ -382,6 +389,7 @@ def shows_errors(report: Report) -> bool:
     return errors.to_text() in report._repr_html_()
 
 
+GAMMA = "1 of 3 values differ, the first at 2: gamma instead of delta"
 CAST_TYPES = ["bfloat16", "float8e4m3fn", "float8e5m2", "int4", "uint4"]
 STRESS = ["zeros", "large numbers", "small numbers", "denormal numbers", "infinities", "NaN"]
 LIMITS = text(
@@ -403,14 +411,15 @@ TYPES_AND_STRESS = [
                   look=lambda r: r.weight_states == {"identical": 1}),
         *verdicts(f"other strings, {is_initializer}", partial(models.words, "delta", is_initializer), None, DIFFERENT,
                   of=partial(models.words, "gamma", is_initializer), saving={}, look=lambda r:
-                  [check.reason for check in r.weights] == ["1 of 3 values differ, the first at 2: gamma instead of delta"]))),
+                  [check.reason for check in r.weights] == [GAMMA]))),
     *verdicts("special values", models.image, stress=True, look=lambda r: stressed(r) == STRESS),
     # onnxruntime's LSTM makes finite numbers of NaN.
     *verdicts("NaN that onnxruntime loses", recurrent, stress=True,
               note="NaN: the IR computes what onnx's own evaluator does, and onnxruntime does not"),
     *verdicts("a fault of large numbers", recurrent, rolled(128 * 40), DIFFERENT, stress=True,
               look=lambda r: "stress: large numbers" in failed_runs(r)),
-    *verdicts("casts that ONNX does not define", partial(models.product, "a = Cast <to = 12> (p) b = Cast <to = 1> (a)", output="b"),
+    *verdicts("casts that ONNX does not define", partial(models.product,
+              "a = Cast <to = 12> (p) b = Cast <to = 1> (a)", output="b"),
               stress=True, look=lambda r: [note.split()[0] for note in r.notes if "were not compared" in note]
               == ["infinities", "NaN"] and all("(Cast)" in note for note in r.notes if "were not compared" in note)
               and len(stressed(r)) == 4),
@@ -496,7 +505,8 @@ WEIGHTS = [
               look=lambda r: check_of(r, "table") == ("converted", "as f16")),
     *verdicts("a float16 that is wrong", models.lookup, added((1000, 8), 1, (-1, -1)), DIFFERENT, changed="table",
               saving={"compress_to_fp16": True}),
-    *verdicts("a code that is wrong", models.lookup, values((1000, 8), lambda codes: codes ^ (128 * (np.arange(8000) == 7999)
+    *verdicts("a code that is wrong", models.lookup, values((1000, 8),
+              lambda codes: codes ^ (128 * (np.arange(8000) == 7999)
               ).reshape(1000, 8).astype(np.uint8)), DIFFERENT, changed="table", saving={"compress": "int8"}),
     *verdicts("one of two equal biases", two_convolutions, bias_of_its_own, DIFFERENT, changed="b2"),
     *(row for target in ("cpu", "any") for row in (
@@ -535,11 +545,13 @@ def layers_in_a_row(seed: int, count: int, operator: str, dims: str = "n,8") -> 
 OTHER_MODELS = [
     *(row for dims in ("n,8", "2,8") for row in verdicts(
         f"an IR of another model, {dims}", partial(layers_in_a_row, 1, 12, "Relu", dims), None, DIFFERENT,
-        of=partial(layers_in_a_row, 2, 9, "Tanh", dims), look=lambda r: "different: the IR is of another model" in r.to_text()
+        of=partial(layers_in_a_row, 2, 9, "Tanh", dims),
+        look=lambda r: "different: the IR is of another model" in r.to_text()
         and "folded" not in r.to_text() and "first layer" not in r.to_text())),
     *verdicts("an IR of a related model", partial(layers_in_a_row, 1, 12, "Relu"), None, DIFFERENT,
               of=related, look=lambda r: not r.is_of_another_model),
-    *verdicts("another IR", models.image, against=lambda model: None, look=lambda r: [one.name for one in r.against] == ["y"]),
+    *verdicts("another IR", models.image, against=lambda model: None, look=lambda r: [one.name
+              for one in r.against] == ["y"]),
     *verdicts("another IR that differs", models.image, None, WRONG, differ="", against=damaged(),
               look=lambda r: [one.name for one in r.against if not one.passed] == ["y"]),
     # In OpenVINO the IR for "cpu" runs in 8 bits, the one for "any" as onnxruntime does; how often they take different

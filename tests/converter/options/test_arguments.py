@@ -1,4 +1,4 @@
-"""Whatever is given in the place of an argument: a result, or an error that blames the argument and says what is wanted."""
+"""Whatever is given in the place of an argument: a result, or an error that says what is wanted."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ ODD: dict[str, Callable[[], Any]] = {
             None, 5, -1, 10**400, 2.5, float("nan"), 1j, True, "surprise", "", "a\0b", "\udcff\ud800", "x" * 100_000,
             b"\x00\xff", b"", [1, "a", None, 2.5], [[[1]], {"a": [2]}], ("x", ("y",)), {"x": "y", 3: object()},
             {"x": {"y": {}}}, {1, 2}, int, Hostile, lambda: None, np.arange(6).reshape(2, 3),
-            np.array([object(), None], object), np.zeros(2, [("a", np.int32)]), np.datetime64("2020-01-01"), range(3), np,
+            np.array([object(), None], object), np.zeros(2, [("a", np.int32)]), np.datetime64("2020-01-01"), range(3),
+                np,
             Path("/no/such/place"), Path("/"), "/dev/null", ValueError("x"), ir_runtime.PartialShape([1, 3]),
             ir_runtime.Dimension(1, 4),
         ])

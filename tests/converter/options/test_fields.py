@@ -58,7 +58,7 @@ def test_a_recorded_conversion_can_be_repeated_with_each_option() -> None:
     names = {entry.name for entry in dataclasses.fields(converter.ConversionOptions) if entry.init}
     repeatable = {*rederivation._REPEATABLE, *rederivation._WITHOUT_VALUES, "preprocess", "postprocess"}
     assert not names - repeatable, (
-        "add these to _REPEATABLE of converter/equivalence/rederivation.py, and rows to tests/converter/equivalence/test_derivation.py"
+        "add these to _REPEATABLE of converter/equivalence/rederivation.py, and rows to test_derivation.py"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a user sets while converting: shapes, types, values, outputs, extensions; in the forms that OpenVINO takes, too."""
+"""What a user sets while converting: shapes, types, values, outputs, extensions; as OpenVINO takes it, too."""
 
 from __future__ import annotations
 
@@ -263,7 +263,8 @@ def test_what_openvino_takes_means_the_same(path: Path, given: Any) -> None:
         ([("y", [1, 3]), [2, 3]], "[2,3] [1,3]"),
         ({"x": ([1, 3], "f32"), "y": "f32"}, "[1,3] [?,3]"),
         ({"x": np.dtype(np.float32)}, "[?,3] [?,3]"),
-        *((wrong, "") for wrong in ({"x": {}}, {"x": (1, 3, "f32", 2.5)}, [3.5], [("x", [1, 3], [1, 3])], (2, (3, 4)), b"x")),
+        *((wrong, "") for wrong in ({"x": {}}, {"x": (1, 3, "f32", 2.5)}, [3.5], [("x", [1, 3], [1, 3])], (2, (3, 4)),
+            b"x")),
         *(({"x": wrong}, "") for wrong in (np.complex64, ir_runtime.graph.element_types.dynamic, [2**70, 3], [-2, 3])),
     ],
     ids=str,

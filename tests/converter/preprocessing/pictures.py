@@ -44,8 +44,8 @@ def model_of_pictures(
         "Sub": "[shift] shifted = Sub (image, offset)",
         "Add": "[twice] shifted = Concat <axis = 0> (image, image)",
     }
-    nodes = f"""{before[first]} [conv] features = Conv <pads = {[padding] * 4}> ({"shifted" if before[first] else "image"},
-        weights, bias) [relu] scores = Relu (features)"""
+    nodes = f"""{before[first]} [conv] features = Conv <pads = {[padding] * 4}> (
+        {"shifted" if before[first] else "image"}, weights, bias) [relu] scores = Relu (features)"""
     dims = ",".join(map(str, shape))
     text = f"pictures ({element}[{dims}] image) => (scores, features) {{ {nodes} }}"
     return parse(text, **{name: value.astype(dtype) for name, value in weights.items()})

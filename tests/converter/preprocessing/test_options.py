@@ -63,11 +63,13 @@ OPTIONS: dict[str, tuple[list[str], Preprocess]] = {
     "reversed as mo had it": (["--reverse_input_channels=True"], Preprocess(reverse_channels=True, **COMPLETE)),
     "layout": (["--layout", "nchw->nhwc"], Preprocess(**{**COMPLETE, "layout": "nhwc"})),
     "layout in full": (["--layout", "image([n,c,h,w]->[n,h,w,c])"], Preprocess(**{**COMPLETE, "layout": "nhwc"})),
-    "two layouts": (["--source_layout", "nchw", "--target_layout", "image(nhwc)"], Preprocess(**{**COMPLETE, "layout": "nhwc"})),
+    "two layouts": (["--source_layout", "nchw", "--target_layout", "image(nhwc)"], Preprocess(**{**COMPLETE,
+        "layout": "nhwc"})),
     "type": (["--input", "image[u8]"], Preprocess(element_type="u8")),
     "type and shape": (["--input", "image[2,3,12,16],image[u8]"], Preprocess(element_type="u8")),
     "resize": (["--resize", "cubic"], Preprocess(resize="cubic", size=(12, 16), **COMPLETE)),
-    "colour": (["--color", "image(nv12->bgr)"], Preprocess(color="nv12", model_color="bgr", element_type="u8", layout="nhwc", model_layout="nchw")),
+    "colour": (["--color", "image(nv12->bgr)"], Preprocess(color="nv12", model_color="bgr", element_type="u8",
+        layout="nhwc", model_layout="nchw")),
 }  # fmt: skip
 
 

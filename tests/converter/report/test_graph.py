@@ -1,4 +1,4 @@
-"""The graph of a page in a real browser: what it opens on, blocks, the choice of layers and tensors, search, keys; tables."""
+"""The graph of a page in a real browser: what it opens on, blocks, choices, search, keys; tables."""
 
 from __future__ import annotations
 
