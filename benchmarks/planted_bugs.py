@@ -242,7 +242,7 @@ BUGS = [
         "            if run.passed:\n                continue\n            try:",
         "            if run.passed:\n                return\n            try:",
         "tests/converter/equivalence",
-        "tests/converter/equivalence/test_verdicts.py",
+        "tests/converter/equivalence/test_compare.py",
     ),
     Bug(
         _REQUESTS,
