@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.optimization.models import run
+
 Sizes = Mapping[str, int]
 Shape = Sequence[Any]
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -299,14 +301,7 @@ def feeds_for(model: onnx.ModelProto, sizes: Sizes, seed: int = 0) -> dict[str, 
 
 def expected_of(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray], more: Sequence[str] = ()) -> dict[str, Any]:
     """onnxruntime's outputs by name, and ``more`` tensors."""
-    import onnxruntime
-
-    from converter.equivalence.oracle import session_options
-
     asked = onnx.ModelProto()
     asked.CopyFrom(model)
     asked.graph.output.extend(onnx.ValueInfoProto(name=name) for name in more)
-    options = session_options()
-    session = onnxruntime.InferenceSession(asked.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, dict(feeds))))
+    return run(asked, feeds)

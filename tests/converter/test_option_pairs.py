@@ -40,6 +40,7 @@ from tests.converter.option_models import (
     small_inputs,
     takes_a_batch,
 )
+from tests.engines import EXACT, core, run_compiled
 
 Row = dict[str, str]
 _SKIPPED = "shape_arithmetic,equal_layers,folded_scales,attentions"
@@ -308,15 +309,11 @@ def run_openvino(
     xml: str, feeds: Mapping[str, np.ndarray], names: Sequence[str], shapes: Mapping[str, Sequence[int]] | None = None
 ) -> dict[str, np.ndarray]:
     """OpenVINO's outputs, asked for by name; its own model takes ``shapes`` first."""
-    settings = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
-    core = openvino.Core()
-    model = core.read_model(xml)
+    model = core().read_model(xml)
     if shapes is not None:
         model.reshape({name: openvino.PartialShape(list(shape)) for name, shape in shapes.items()})
-    compiled = core.compile_model(model, "CPU", settings)
-    request = compiled.create_infer_request()
-    request.infer(dict(feeds))
-    return {name: np.array(request.get_tensor(compiled.output(name)).data) for name in names}
+    compiled = core().compile_model(model, "CPU", EXACT)
+    return dict(zip(names, run_compiled(compiled, feeds, names)))
 
 
 LOST = {"none": 1e-3, "fp16": 0.02, "int8": 0.1, "int4": 0.5}

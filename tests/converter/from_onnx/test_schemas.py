@@ -162,60 +162,55 @@ def test_the_index_of_operators_names_every_module() -> None:
     assert done.stdout == families.INDEX.read_text(), "run docs/generate.py --page-only"
 
 
-def _translators_in_a_process(code: str) -> list[str]:
-    """The lines that ``code`` prints where no family has been imported before."""
-    setup = """
+SETUP = """
 import sys
+from converter import ConversionError
 from converter.from_onnx.translation import families, registry
 from converter.from_onnx.translation.registry import find_translator, onnx_op
 def imported():
     return [name for name in sys.modules if name.startswith(families.PACKAGE + ".") and name.count(".") == 4]
 """
-    done = subprocess.run([sys.executable, "-c", setup + code], capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
-
-
-def test_only_the_families_of_an_operator_are_imported() -> None:
-    code = "print(find_translator('Relu', '', 20)[0].op_type, *imported())"
-    assert _translators_in_a_process(code) == ["Relu converter.from_onnx.operators.onnx.activation"]
-
-
-@pytest.mark.parametrize("missing", ["del families.index()['']['Relu']", "families.index = dict"])
-def test_an_operator_that_is_not_in_the_index_is_found(missing: str) -> None:
-    """Neither is one of a module that is new."""
-    code = f"{missing}\nprint(find_translator('Relu', '', 20)[0].op_type, len(imported()) > 50)"
-    assert _translators_in_a_process(code) == ["Relu True"]
-
-
-def test_a_version_in_a_module_that_is_not_in_the_index_is_found() -> None:
-    code = """
-families.index()['']['MaxPool'] = ['onnx.activation']
-print(find_translator('MaxPool', '', 20)[0].op_type)
-"""
-    assert _translators_in_a_process(code) == ["MaxPool"]
-
-
-@pytest.mark.parametrize("missing", ["", "families.index = dict"])
-def test_a_replacing_translator_stays_whenever_the_family_is_imported(missing: str) -> None:
-    code = f"""
-{missing}
+FIND = "print(find_translator('Relu', '', 20)[0].op_type, len(imported()) > 50)"
+REPLACE = """
 @onnx_op("Relu", versions=(14,), replace=True)
 def own(ctx, x): ...
 families.import_all_families()
 print(find_translator("Relu", "", 20)[0].function is own, find_translator("Relu", "", 13)[0].function is own)
 """
-    assert _translators_in_a_process(code) == ["True False"]
-
-
-def test_a_version_that_a_family_claims_is_refused_at_once() -> None:
-    code = """
-from converter import ConversionError
+CLAIM = """
 try:
     onnx_op("Relu", versions=(14,))(lambda ctx, x: x)
 except ConversionError as error:
     print(error)
 """
-    assert _translators_in_a_process(code) == ["version 14 of operator Relu is claimed twice"]
+
+
+@pytest.mark.parametrize(
+    ("code", "printed"),
+    [
+        # Only the families of an operator are imported.
+        (
+            "print(find_translator('Relu', '', 20)[0].op_type, *imported())",
+            "Relu converter.from_onnx.operators.onnx.activation",
+        ),
+        # An operator that is not in the index is found, as is a version; neither is one of a module that is new.
+        (f"del families.index()['']['Relu']\n{FIND}", "Relu True"),
+        (f"families.index = dict\n{FIND}", "Relu True"),
+        (
+            "families.index()['']['MaxPool'] = ['onnx.activation']\nprint(find_translator('MaxPool', '', 20)[0].op_type)",
+            "MaxPool",
+        ),
+        # A replacing translator stays whenever the family is imported.
+        (REPLACE, "True False"),
+        (f"families.index = dict\n{REPLACE}", "True False"),
+        # A version that a family claims is refused at once.
+        (CLAIM, "version 14 of operator Relu is claimed twice"),
+    ],
+)
+def test_families_are_imported_when_they_are_needed(code: str, printed: str) -> None:
+    """In a process where no family has been imported before."""
+    done = subprocess.run([sys.executable, "-c", SETUP + code], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{printed}\n"
 
 
 def test_schemas_are_found_as_onnx_finds_them() -> None:
