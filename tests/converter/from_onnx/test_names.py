@@ -5,26 +5,23 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
 from tests.engines import converted, core, run_numpy, run_openvino
+from tests.optimization.models import parse
 from tests.rows.onnx import functions
 
 
-def model(nodes: list[onnx.NodeProto], inputs: list[str], outputs: list[str]) -> onnx.ModelProto:
-    graph = helper.make_graph(
-        nodes,
-        "the graph",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in inputs],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in outputs],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+def model(nodes: str = "y = Relu (x)", outputs: str = "y") -> onnx.ModelProto:
+    results = ", ".join(f"float[2] {name}" for name in outputs.split())
+    made = parse(f"g (float[2] x) => ({results}) {{ {nodes} }}")
+    made.graph.name = "the graph"
+    return made
 
 
 def test_metadata_goes_to_runtime_info() -> None:
-    proto = model([helper.make_node("Relu", ["x"], ["y"])], ["x"], ["y"])
+    proto = model()
     proto.producer_name, proto.producer_version, proto.model_version = "maker", "1.2", 7
     proto.metadata_props.add(key="author name", value='<"me" & you>')
     xml, weights = converted(proto)
@@ -39,8 +36,11 @@ def test_metadata_goes_to_runtime_info() -> None:
 
 @pytest.mark.parametrize("name", ["a,b", "scope/x:0", "ünï", "with space", 'q"<&>', "back\\slash,comma"])
 def test_tensor_and_node_names_survive(name: str) -> None:
-    node = helper.make_node("Relu", [name], [f"{name}/out"], name=f"{name}/node")
-    ir = converted(model([node], [name], [f"{name}/out"]))
+    proto = model()
+    proto.graph.input[0].name = proto.graph.node[0].input[0] = name
+    proto.graph.output[0].name = proto.graph.node[0].output[0] = f"{name}/out"
+    proto.graph.node[0].name = f"{name}/node"
+    ir = converted(proto)
     x = np.array([-1, 2], np.float32)
     for result in (run_numpy(ir, {name: x}), run_openvino(ir, {name: x})):
         assert result[0].tolist() == [0, 2]
@@ -55,37 +55,33 @@ def test_tensor_and_node_names_survive(name: str) -> None:
 @pytest.mark.parametrize(
     ("nodes", "outputs"),
     [
-        ([helper.make_node("Identity", ["x"], ["y"])], ["y"]),
-        ([], ["x"]),
-        ([helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Identity", ["x"], ["z"])], ["y", "z", "x"]),
-        ([helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Identity", ["y"], ["z"])], ["z", "y"]),
-        ([helper.make_node("Dropout", ["x"], ["y"])], ["y"]),
-        ([helper.make_node("Neg", ["x"], ["y"])], ["y", "y"]),
+        ("y = Identity (x)", "y"),
+        ("", "x"),
+        ("y = Identity (x) z = Identity (x)", "y z x"),
+        ("y = Neg (x) z = Identity (y)", "z y"),
+        ("y = Dropout (x)", "y"),
+        ("y = Neg (x)", "y y"),
     ],
 )
-def test_tensors_of_several_names(nodes: list[onnx.NodeProto], outputs: list[str]) -> None:
+def test_tensors_of_several_names(nodes: str, outputs: str) -> None:
     """Inputs that are outputs, outputs that are one tensor: every name leads to the right value."""
-    ir = converted(model(nodes, ["x"], outputs))
+    ir, names = converted(model(nodes, outputs)), outputs.split()
     x = np.array([-1, 2], np.float32)
-    negated = any(node.op_type == "Neg" for node in nodes)
-    expected = {name: (-x if negated and name != "x" else x).tolist() for name in outputs}
-    assert [value.tolist() for value in run_numpy(ir, {"x": x})] == [expected[name] for name in outputs]
-    assert [value.tolist() for value in run_openvino(ir, {"x": x})] == [expected[name] for name in outputs]
+    expected = [(-x if "Neg" in nodes and name != "x" else x).tolist() for name in names]
+    for run in (run_numpy, run_openvino):
+        assert [value.tolist() for value in run(ir, {"x": x})] == expected
     compiled = ir_runtime.compile_model(ir_runtime.read_model(*ir))
-    assert compiled.output_names == outputs
-    if "x" not in outputs and len(set(outputs)) == len(outputs):
+    assert compiled.output_names == names
+    if "x" not in names and len(set(names)) == len(names):
         theirs = core().read_model(*ir) if ir[1] else core().read_model(ir[0])
-        for port, name in zip(theirs.outputs, outputs):
+        for port, name in zip(theirs.outputs, names):
             assert name in port.get_names()
 
 
 def test_unnamed_and_equally_named_nodes_get_layers_of_their_own() -> None:
-    nodes = [
-        helper.make_node("Neg", ["x"], ["a"]),
-        helper.make_node("Abs", ["a"], ["b"], name="n"),
-        helper.make_node("Relu", ["b"], ["y"], name="n"),
-    ]
-    names = [node.name for node in converter.convert_model(model(nodes, ["x"], ["y"])).nodes()]
+    proto = model("a = Neg (x) [n] b = Abs (a) [n] y = Relu (b)")
+    proto.graph.node[0].name = ""
+    names = [node.name for node in converter.convert_model(proto).nodes()]
     assert names == ["x", "a", "n", "n_1", "y/result"]
 
 
