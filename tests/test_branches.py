@@ -18,7 +18,6 @@ import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
-from onnx import TensorProto, helper, numpy_helper
 
 import converter
 from converter.command_line import main
@@ -26,43 +25,27 @@ from converter.command_line.branches import BRANCHES
 from tests.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
 from tests.language_models.decoders import Decoder
 from tests.language_models.folders import write_folder
+from tests.optimization.models import parse
 
 
 def image_model(bias: float = 0.0) -> onnx.ModelProto:
     """A convolution whose scale can be folded, GELU in its parts, and a shape that is computed."""
     rng = np.random.default_rng(3)
     constants = {
-        "w": rng.normal(size=(64, 3, 3, 3)).astype(np.float32),
-        "s": rng.uniform(0.5, 2, (64, 1, 1)).astype(np.float32),
-        "one": np.float32(1),
-        "root": np.float32(np.sqrt(2)),
-        "half": np.float32(0.5),
-        "bias": np.float32(bias),
-        "m": rng.normal(size=(64 * 36, 16)).astype(np.float32) / 48,
-        "zero": np.array([0]),
-        "rest": np.array([-1]),
+        "w": rng.normal(size=(64, 3, 3, 3)),
+        "s": rng.uniform(0.5, 2, (64, 1, 1)),
+        "m": rng.normal(size=(64 * 36, 16)) / 48,
+        "one": 1,
+        "root": np.sqrt(2),
+        "half": 0.5,
+        "bias": bias,
     }
-    node = helper.make_node
-    nodes = [
-        node("Conv", ["image", "w"], ["c"]),
-        node("Mul", ["c", "s"], ["scaled"]),
-        node("Div", ["scaled", "root"], ["e0"]),
-        node("Erf", ["e0"], ["e"]),
-        node("Add", ["e", "one"], ["e1"]),
-        node("Mul", ["scaled", "e1"], ["e2"]),
-        node("Mul", ["e2", "half"], ["l"]),
-        node("Shape", ["image"], ["dims"]),
-        node("Gather", ["dims", "zero"], ["n"]),
-        node("Concat", ["n", "rest"], ["target"], axis=0),
-        node("Reshape", ["l", "target"], ["flat"]),
-        node("MatMul", ["flat", "m"], ["product"]),
-        node("Add", ["product", "bias"], ["y"]),
-    ]
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, 8, 8])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
-    graph = helper.make_graph(nodes, "g", [image], [y], tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    nodes = """c = Conv (image, w) scaled = Mul (c, s) e0 = Div (scaled, root) e = Erf (e0) e1 = Add (e, one)
+        e2 = Mul (scaled, e1) l = Mul (e2, half) dims = Shape (image) n = Gather (dims, zero)
+        target = Concat <axis = 0> (n, rest) flat = Reshape (l, target) product = MatMul (flat, m) y = Add (product, bias)"""
+    stored = {name: np.asarray(value, np.float32) for name, value in constants.items()}
+    text = f"g (float[1, 3, 8, 8] image) => (float[] y) {{ {nodes} }}"
+    return parse(text, **stored, zero=np.array([0]), rest=np.array([-1]))
 
 
 @pytest.fixture(scope="module")
@@ -133,94 +116,67 @@ LINES = [
     Line("batch zoo --check", ["check", "uncompressed"]),
 ]
 
-WORDS = {
-    "accept_unproven": "--accept-unproven",
-    "activations": "",
-    "add_output": "--add-output nothing",
-    "again": "--again",
-    "against": "--against n.xml",
-    "annotated": "--annotate github",
-    "atol": "--atol 0",
-    "attest": "--attest statement.json",
-    "attestation": "--attestation wrong.npz",
-    "batch": "--batch 7",
-    "cast_weights": "--cast-weights",
-    "check": "--verify",
-    "color": "--color nothing(bgr->rgb)",
-    "compress": "--compress int8",
-    "compress_to_fp16": "--compress-to-fp16",
-    "configuration": "--config PERFORMANCE_HINT=LATENCY",
-    "connect": "--connect y=image",
-    "contrib": "--contrib",
-    "cut": "--cut :nothing",
-    "device": "--device CPU",
-    "engine": "--engine openvino",
-    "everything": "--all",
-    "exact": "--exact",
-    "extensions": "--extension missing.py",
-    "external_data": "--external-data",
-    "float16": "--fp16",
-    "fold_preprocessing": "--fold-preprocessing",
-    "fp16": "--fp16 model",
-    "fp16_except": "--fp16-except MatMul",
-    "fp16_io": "--fp16-io",
-    "fuse": "--no-fuse",
-    "group_size": "--group-size 32",
-    "inline_functions": "--inline-functions",
-    "input_texts": "--input nothing[1]",
-    "inputs": "--inputs wrong.npz",
-    "insert_after": "--insert-after y=Relu()",
-    "jobs": "--jobs 1",
-    "keeps_nothing": "--check",
-    "layers": "--layers",
-    "layout": "--layout nothing(nchw)",
-    "lines": "--json lines.jsonl",
-    "mean_values": "--mean-values nothing[1]",
-    "memory_limit": "--memory-limit 1MiB",
-    "merge": "--merge n.onnx",
-    "metadata": "--metadata author=me",
-    "minimise": "--minimise part",
-    "nodes": "--nodes",
-    "opset": "--opset 6",
-    "outputs": "--output nothing",
-    "page": "--report page.html",
-    "preprocess": "--preprocess wrong.npz",
-    "profile": "--profile",
-    "record": "--no-record",
-    "ranges": "--values nothing=ones",
-    "preprocess_images": "--preprocess-images",
-    "remove_output": "--remove-output nothing",
-    "rename": "--rename y=z",
-    "repeat": "--repeat 2",
-    "replace_weight": "--replace-weight m=wrong.npz",
-    "report": "--report page.html",
-    "resize": "--resize nothing(linear)",
-    "reverse_input_channels": "--reverse-input-channels",
-    "rtol": "--rtol 0",
-    "runtime": "--target nonsense",
-    "samples": "--samples 1",
-    "scale": "--scale 2",
-    "scale_values": "--scale-values nothing[1]",
-    "seed": "--seed 5",
-    "set_dim": "--set-dim image:0=2",
-    "skip_passes": "--skip-pass nothing",
-    "source": "--from m.onnx",
-    "source_layout": "--source-layout nothing(nchw)",
-    "split_size": "--split-size 1GB",
-    "stateful": "--stateful",
-    "stateless": "--stateless",
-    "static": "--static",
-    "steps": "--steps 3",
-    "stress": "--stress",
-    "strip": "--strip nothing",
-    "symmetric": "--asymmetric",
-    "task": "--task text-ranking",
-    "target_layout": "--target-layout nothing(nhwc)",
-    "time_limit": "--time-limit 0.01s",
-    "variant": "--variant q4",
-    "weights": "--no-weights",
+VALUES = {
+    "add_output": "nothing",
+    "against": "n.xml",
+    "annotated": "github",
+    "atol": "0",
+    "attest": "statement.json",
+    "attestation": "wrong.npz",
+    "batch": "7",
+    "color": "nothing(bgr->rgb)",
+    "compress": "int8",
+    "configuration": "PERFORMANCE_HINT=LATENCY",
+    "connect": "y=image",
+    "cut": ":nothing",
+    "device": "CPU",
+    "engine": "openvino",
+    "extensions": "missing.py",
+    "fp16": "model",
+    "fp16_except": "MatMul",
+    "group_size": "32",
+    "input_texts": "nothing[1]",
+    "inputs": "wrong.npz",
+    "insert_after": "y=Relu()",
+    "jobs": "1",
+    "layout": "nothing(nchw)",
+    "lines": "lines.jsonl",
+    "mean_values": "nothing[1]",
+    "memory_limit": "1MiB",
+    "merge": "n.onnx",
+    "metadata": "author=me",
+    "minimise": "part",
+    "opset": "6",
+    "outputs": "nothing",
+    "page": "page.html",
+    "preprocess": "wrong.npz",
+    "ranges": "nothing=ones",
+    "remove_output": "nothing",
+    "rename": "y=z",
+    "repeat": "2",
+    "replace_weight": "m=wrong.npz",
+    "report": "page.html",
+    "resize": "nothing(linear)",
+    "rtol": "0",
+    "runtime": "nonsense",
+    "samples": "1",
+    "scale": "2",
+    "scale_values": "nothing[1]",
+    "seed": "5",
+    "set_dim": "image:0=2",
+    "skip_passes": "nothing",
+    "source": "m.onnx",
+    "source_layout": "nothing(nchw)",
+    "split_size": "1GB",
+    "stateful": "",
+    "steps": "3",
+    "strip": "nothing",
+    "task": "text-ranking",
+    "target_layout": "nothing(nhwc)",
+    "time_limit": "0.01s",
+    "variant": "q4",
 }
-"""Parameter -> how a command line sets it to another value than the default."""
+"""Parameter -> another value than the default; flags are turned around."""
 
 PLACES = {"output_model", "output", "output_dir", "as_json"}
 """Where results go, which each line has set already, and how they are printed."""
@@ -279,6 +235,14 @@ def options_of(command: str) -> list[click.Option]:
     return [one for one in found if one.expose_value]
 
 
+def words_of(option: click.Option) -> str:
+    """How a command line sets an option to another value than the default; empty where it cannot."""
+    is_on = option.default is True or option.name == "symmetric"
+    names = option.secondary_opts if option.secondary_opts and is_on else option.opts
+    name = next((name for name in names if name.startswith("--")), "")
+    return name if option.is_flag else f"{name} {VALUES.get(str(option.name), '')}"
+
+
 def outcome(material: Path, folder: Path, words: str) -> tuple[int, str, str, dict[str, str]]:
     """Run a command in a copy of the material: exit code, stdout, stderr, and digests of the files it wrote."""
     shutil.copytree(material, folder)
@@ -312,15 +276,14 @@ ROWS = [
     for as_json in (False, True)
     if not (as_json and line.command == "batch")
     for option in options_of(line.command)
-    if WORDS.get(str(option.name), "?").split()[0] not in line.words.split()
+    if words_of(option).split()[0] not in line.words.split()
 ]
 
 
 def test_every_option_has_words() -> None:
-    names = {str(option.name) for line in LINES for option in options_of(line.command)}
-    assert not names - WORDS.keys(), (
-        "add to WORDS, for each of these, the words that set another value than the default"
-    )
+    options = [option for line in LINES for option in options_of(line.command) if not option.is_flag]
+    names = {str(option.name) for option in options}
+    assert not names - VALUES.keys(), "add to VALUES, for each of these, another value than the default"
     assert {line.command for line in LINES} == set(main.commands), "add a line for each command to LINES"
 
 
@@ -347,7 +310,7 @@ def test_an_option_is_used_or_refused(
     line: Line, option: click.Option, as_json: bool, material: Path, tmp_path: Path
 ) -> None:
     base = f"{line.words} --json" if as_json else line.words
-    words = f"{base} {WORDS[str(option.name)]}"
+    words = f"{base} {words_of(option)}"
     refused = [BRANCHES[line.command][branch] for branch in _branches(line, option, as_json)]
     reasons = [branch.reason for branch in refused if option.name in branch.unused]
     result = outcome(material, tmp_path / "here", words)

@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
@@ -27,60 +26,32 @@ from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.rewriting.checks import GRAPH_PASSES, graph_pass
 from ir_runtime.rewriting.type_updates import infer_stale
-
-RNG = np.random.default_rng(0)
+from tests.optimization.models import floats, parse
 
 
 def image_model() -> onnx.ModelProto:
-    """x [1,3,8,8] -> Conv -> Relu -> y."""
-    weights = numpy_helper.from_array(RNG.normal(size=(64, 3, 3, 3)).astype(np.float32), "w")
-    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Relu", ["c"], ["y"])]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in ENDS.items()]
-    return helper.make_model(
-        helper.make_graph(nodes, "g", ends[:1], ends[1:], [weights]), opset_imports=[helper.make_opsetid("", 17)]
-    )
-
-
-ENDS = {"x": [1, 3, 8, 8], "y": [1, 64, 6, 6]}
+    return parse("g (float[1,3,8,8] x) => (float[1,64,6,6] y) { c = Conv(x, w) y = Relu(c) }", w=floats(64, 3, 3, 3))
 
 
 def squeezed_model() -> onnx.ModelProto:
-    """x [n,1,4] -> Squeeze of a rank that the output declares -> Relu -> y."""
-    return onnx.parser.parse_model(
-        """<ir_version: 8, opset_import: ["" : 17]>
-        g (float[n, 1, 4] x) => (float[n, 4] y) { c = Squeeze (x) y = Relu (c) }"""
-    )
+    """A Squeeze of a rank that the output declares."""
+    return parse("g (float[n, 1, 4] x) => (float[n, 4] y) { c = Squeeze (x) y = Relu (c) }")
 
 
 def cache_model() -> onnx.ModelProto:
-    """past [batch,2,past,4], new -> Concat -> present."""
-    shapes = {
-        "past": ["batch", 2, "past", 4],
-        "new": ["batch", 2, "tokens", 4],
-        "present": ["batch", 2, "total", 4],
-        "y": ["batch", 2, "tokens", 4],
-    }
-    past, new, present, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items())
-    nodes = [
-        helper.make_node("Concat", ["past", "new"], ["present"], axis=2),
-        helper.make_node("Relu", ["new"], ["y"]),
-    ]
-    graph = helper.make_graph(nodes, "g", [new, past], [y, present])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    return parse("""g (float[batch,2,tokens,4] new, float[batch,2,past,4] past) =>
+        (float[batch,2,tokens,4] y, float[batch,2,total,4] present)
+        { present = Concat<axis = 2>(past, new) y = Relu(new) }""")
 
 
 def inverse_model() -> onnx.ModelProto:
-    """x [2,3,3] -> Inverse -> y, which releases before opset 14 do not have."""
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3, 3]) for name in ("x", "y")]
-    node = helper.make_node("Inverse", ["x"], ["y"], domain="com.microsoft")
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(helper.make_graph([node], "g", ends[:1], ends[1:]), opset_imports=opsets)
+    """Inverse, which releases before opset 14 do not have."""
+    text = "g (float[2,3,3] x) => (float[2,3,3] y) { y = com.microsoft.Inverse(x) }"
+    return parse(text, header=', "com.microsoft" : 1')
 
 
 def relu_model() -> onnx.ModelProto:
-    """x -> Relu -> z."""
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("x", "z")]
-    return helper.make_model(helper.make_graph([helper.make_node("Relu", ["x"], ["z"])], "g", ends[:1], ends[1:]))
+    return parse("g (float[] x) => (float[] z) { z = Relu(x) }")
 
 
 def stateful_model() -> Model:
@@ -139,16 +110,11 @@ CALLS: dict[str, Callable[[Path], object]] = {
 }
 """For each pass with arguments of the conversion, of saving and of exporting a call that runs it."""
 OF_COMPARISONS = {
-    "perturbed_weights",
-    "constant_input",
-    "ties",
-    "rounded_layers",
-    "in_float64",
-    "without_preprocessing",
+    *("perturbed_weights", "constant_input", "ties", "rounded_layers", "in_float64", "without_preprocessing"),
 }
 """Passes over copies that only a comparison sees."""
 OF_SEVERAL_PARTS = {
-    *("computed_once", "masks_of_new_tokens", "dimension_guards", "positions_of_patches", "states_of_images"),
+    *("computed_once", "masks_of_new_tokens", "dimension_guards", "positions_of_patches", "states_of_images")
 }
 """Passes that need a model of several parts; ``tests/language_models`` and ``tests/pipelines`` run them."""
 

@@ -114,7 +114,7 @@ def test_an_operation_that_older_ones_express(name: str, opset: int) -> None:
 def test_the_command(theirs: Path) -> None:
     target = theirs.parent / "new.xml"
     code, out, messages = onnx2ir(
-        *("convert", str(theirs), "-o", str(target), "--target", "cpu@2024.6", "--compress", "int8", "--verify"),
+        *("convert", str(theirs), "-o", str(target), "--target", "cpu@2024.6", "--compress", "int8", "--verify")
     )
     assert code == 0, messages
     assert "PASSED" in out + messages

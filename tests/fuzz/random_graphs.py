@@ -368,10 +368,7 @@ def to_rows(chain: Chain) -> None:
     kind = helper.np_dtype_to_tensor_dtype(chain.kind)
     infos = [helper.make_tensor_value_info(name, kind, None) for name in ("state", "row", "sum", "scaled")]
     body = helper.make_graph(
-        [
-            helper.make_node("Add", ["state", "row"], ["sum"]),
-            helper.make_node("Tanh", ["sum"], ["scaled"]),
-        ],
+        [helper.make_node("Add", ["state", "row"], ["sum"]), helper.make_node("Tanh", ["sum"], ["scaled"])],
         "body",
         infos[:2],
         infos[2:],

@@ -261,13 +261,7 @@ ATTENTION = """g (float[b,s,8] x, float[b,t,8] m) => (float[b,s,8] y%(more)s) {
     r = Transpose<perm = %(order)s>(o)
     y = Reshape(r, joined)
 }"""
-PLAIN = {
-    "more": "",
-    "keys": "x",
-    "bias": "Add(kp, bk)",
-    "scores": "scaled",
-    "order": "[0, 2, 1, 3]",
-}
+PLAIN = {"more": "", "keys": "x", "bias": "Add(kp, bk)", "scores": "scaled", "order": "[0, 2, 1, 3]"}
 
 
 @pytest.mark.parametrize(

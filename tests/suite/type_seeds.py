@@ -162,10 +162,7 @@ _WRITTEN: dict[str, list[Seed]] = {
     "GlobalLpPool": [
         _seed("GlobalLpPool", np.arange(12, dtype=np.float32).reshape(1, 2, 3, 2) / 4 - 1, shapes=((1, 2, 1, 1),))
     ],
-    "GridSample": [
-        _seed("GridSample", _GRID_DATA, _GRID),
-        _seed("GridSample", _GRID_DATA, _GRID, mode="nearest"),
-    ],
+    "GridSample": [_seed("GridSample", _GRID_DATA, _GRID), _seed("GridSample", _GRID_DATA, _GRID, mode="nearest")],
     "If": [_seed("If", np.array(True), graphs=_branches)],
     "Loop": [
         _seed("Loop", np.array(3), np.array(True), _COUNT, outputs=2, graphs=_loop_body, shapes=((2, 3), (3, 2, 3)))

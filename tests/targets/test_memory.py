@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
@@ -24,6 +23,7 @@ from ir_runtime.rewriting.trace import PassTrace
 from tests.engines import EXACT, assert_close, core, node_model, run_compiled, run_onnxruntime
 from tests.ir_runtime.rewriting.models import entry
 from tests.named_runs import run_by_name
+from tests.optimization.models import parse
 
 # --- output tensors ---
 
@@ -31,26 +31,16 @@ X = np.array([[1.2, -2.6, 3.1, 0.4], [-1, 5.7, 0, 2.2]], np.float32)
 W = np.arange(12, dtype=np.float32).reshape(4, 3)
 
 
-def graph(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], **constants: Any) -> onnx.ModelProto:
-    made = helper.make_graph(
-        nodes,
-        "test",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, X.shape)],
-        [onnx.ValueInfoProto(name=name) for name in outputs],
-        [numpy_helper.from_array(value, name) for name, value in constants.items()],
-    )
-    return helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+def graph(nodes: str, outputs: Sequence[str], **constants: Any) -> onnx.ModelProto:
+    model = parse(f"g (float[2, 4] x) => (y) {{ {nodes} }}", **constants)
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
+    return model
 
 
 def there_and_back(*outputs: str) -> onnx.ModelProto:
     """Whole numbers that become integers and floats again."""
-    nodes = [
-        helper.make_node("Round", ["x"], ["r"]),
-        helper.make_node("MatMul", ["r", "w"], ["m"]),
-        helper.make_node("Cast", ["m"], ["i"], to=TensorProto.INT32),
-        helper.make_node("Cast", ["i"], ["y"], to=TensorProto.FLOAT),
-    ]
-    return graph(nodes, outputs, w=W)
+    return graph("r = Round (x) m = MatMul (r, w) i = Cast <to = 6> (m) y = Cast <to = 1> (i)", outputs, w=W)
 
 
 def check(ir: tuple[bytes, bytes], expected: Mapping[str, np.ndarray[Any, Any]]) -> None:
@@ -82,7 +72,7 @@ def test_names_of_tensors_inside_stay_with_what_replaces_them() -> None:
 )
 def test_compression_keeps_names_and_tensors(compress: dict[str, Any], tmp_path: Any) -> None:
     weights = np.full((64, 256), 0.5, np.float32)
-    nodes = [helper.make_node("Identity", [name], [f"{name}_again"]) for name in ("a", "b")]
+    nodes = "a_again = Identity (a) b_again = Identity (b)"
     names = ["a_again", "b_again", "a", "x"]
     path = tmp_path / "m.xml"
     converter.save_model(converter.convert_model(graph(nodes, names, a=weights, b=weights)), path, **compress)
@@ -114,12 +104,7 @@ ZERO = np.zeros((2, 4), np.float32)
 )
 def test_a_rule_may_replace_outputs_by_one_value(replacement: Replace, expected: Any) -> None:
     """Relu(x) twice, x itself, and Relu(Abs(x)) beside Abs(x)."""
-    nodes = [
-        helper.make_node("Relu", ["x"], ["a"]),
-        helper.make_node("Relu", ["x"], ["b"]),
-        helper.make_node("Abs", ["x"], ["n"]),
-        helper.make_node("Relu", ["n"], ["c"]),
-    ]
+    nodes = "a = Relu (x) b = Relu (x) n = Abs (x) c = Relu (n)"
     made = converter.convert_model(graph(nodes, list(expected)), target="any")
     rules = Pipeline(None, [entry("test", "ReLU1")])
     rules.replaces("test")(replacement)
@@ -129,7 +114,7 @@ def test_a_rule_may_replace_outputs_by_one_value(replacement: Replace, expected:
 
 
 def test_a_rule_that_leaves_names_behind() -> None:
-    made = converter.convert_model(graph([helper.make_node("Abs", ["x"], ["y"])], ["y"]), target="any")
+    made = converter.convert_model(graph("y = Abs (x)", ["y"]), target="any")
     rules = Pipeline(None, [entry("test")])
 
     @rules.register("test")
@@ -160,7 +145,7 @@ def test_results_of_another_writer_share_their_tensor() -> None:
 @pytest.mark.parametrize("op_type", ["HardSigmoid", "Relu"])
 def test_an_output_that_is_listed_twice(op_type: str, count: int) -> None:
     """As onnxruntime takes it: every entry returns the tensor, whether a rule replaces its layer or not."""
-    model = graph([helper.make_node(op_type, ["x"], ["y"])], ["y"] * count)
+    model = graph(f"y = {op_type} (x)", ["y"] * count)
     made = converter.convert_model(model)
     assert [result.inputs[0].names for result in made.results] == [["y"]] * count
     assert len({result.inputs[0] for result in made.results}) == 1

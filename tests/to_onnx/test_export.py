@@ -10,7 +10,7 @@ import onnx
 import onnx.reference
 import openvino
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 import converter
 from converter import ConversionError, UnsupportedModelError
@@ -20,6 +20,7 @@ from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shape_inference import make_node
 from tests.commands import onnx2ir
+from tests.optimization.models import floats, parse
 from tests.to_onnx.graphs import check, constant, layer, model, op, operators, parameter, run
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
@@ -280,71 +281,31 @@ def test_an_output_inside_a_layer_normalization_stays() -> None:
     assert [one.name for one in exported.graph.output] == ["y", "inner"]
 
 
-def _loop() -> onnx.ModelProto:
-    body = helper.make_graph(
-        [
-            helper.make_node("Add", ["state", "outer"], ["next"]),
-            helper.make_node("Identity", ["next"], ["each"]),
-            helper.make_node("Identity", ["goes_on"], ["goes_on_out"]),
-        ],
-        "body",
-        [
-            helper.make_tensor_value_info("i", onnx.TensorProto.INT64, []),
-            helper.make_tensor_value_info("goes_on", onnx.TensorProto.BOOL, []),
-            helper.make_tensor_value_info("state", onnx.TensorProto.FLOAT, [2]),
-        ],
-        [
-            helper.make_tensor_value_info("goes_on_out", onnx.TensorProto.BOOL, []),
-            helper.make_tensor_value_info("next", onnx.TensorProto.FLOAT, [2]),
-            helper.make_tensor_value_info("each", onnx.TensorProto.FLOAT, [2]),
-        ],
-    )
-    loop = helper.make_node("Loop", ["count", "", "start"], ["last", "all"], body=body, name="loop")
-    inputs = [("count", onnx.TensorProto.INT64, []), ("start", onnx.TensorProto.FLOAT, [2])]
-    inputs.append(("outer", onnx.TensorProto.FLOAT, [2]))
-    outputs = [("last", [2]), ("all", [None, 2])]
-    graph = helper.make_graph(
-        [loop],
-        "g",
-        [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in inputs],
-        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape) for name, shape in outputs],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+LOOP = """g (int64 count, float[2] start, float[2] outer) => (float[2] last, float[n, 2] all) {
+    last, all = Loop (count, , start) <body = b (int64 i, bool on, float[2] state) => (bool go, float[2] next, float[2] one)
+        { next = Add (state, outer) one = Identity (next) go = Identity (on) }> }"""
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])
 def test_a_loop_with_what_it_captures(count: int) -> None:
-    ir = converter.convert_model(_loop(), target="any")
+    ir = converter.convert_model(parse(LOOP, 16), target="any")
     feeds = {"count": np.array(count), "start": np.zeros(2, np.float32), "outer": np.array([1, 2], np.float32)}
     found = run(converter.export_model(ir), feeds)
     assert found["last"].tolist() == [count, 2 * count]
     assert found["all"].tolist() == [[i, 2 * i] for i in range(1, count + 1)]
 
 
-def network(half: bool = False) -> onnx.ModelProto:
-    rng = np.random.default_rng(0)
-    kind = onnx.TensorProto.FLOAT
-    weights = {"k": (8, 3, 3, 3), "b": (8,), "w": (8, 5)}
-    initializers = [
-        numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name) for name, shape in weights.items()
-    ]
-    nodes = [
-        helper.make_node("Conv", ["image", "k", "b"], ["c"], pads=[1, 1, 1, 1], name="conv"),
-        helper.make_node("Relu", ["c"], ["r"], name="relu"),
-        helper.make_node("AveragePool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2], name="pool"),
-        helper.make_node("ReduceMean", ["p"], ["m"], axes=[2, 3], keepdims=0, name="mean"),
-        helper.make_node("ReduceL1", ["p"], ["l"], axes=[1, 2, 3], keepdims=1, name="length"),
-        helper.make_node("MatMul", ["m", "w"], ["logits"], name="product"),
-        helper.make_node("Softmax", ["logits"], ["shares"], axis=-1, name="softmax"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("image", kind, ["batch", 3, "height", "width"])],
-        [helper.make_tensor_value_info(name, kind, None) for name in ("shares", "logits", "l")],
-        initializers,
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+def network() -> onnx.ModelProto:
+    text = """g (float[batch, 3, height, width] image) => (float[] shares, float[] logits, float[] l) {
+        [conv] c = Conv <pads = [1, 1, 1, 1]> (image, k, b)  [relu] r = Relu (c)
+        [pool] p = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (r)
+        [mean] m = ReduceMean <axes = [2, 3], keepdims = 0> (p)
+        [length] l = ReduceL1 <axes = [1, 2, 3], keepdims = 1> (p)
+        [product] logits = MatMul (m, w)  [softmax] shares = Softmax <axis = -1> (logits) }"""
+    model = parse(text, k=floats(8, 3, 3, 3), b=floats(8), w=floats(8, 5))
+    for output in model.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    return model
 
 
 @pytest.mark.parametrize("target", ["any", "cpu", "cpu@2023.3"])

@@ -63,8 +63,7 @@ def exported(made: onnx.ModelProto, batch: int = BATCH, **options: Any) -> list[
 
 
 @pytest.mark.parametrize(
-    ("rank", "interleaved", "has_ids", "rotated"),
-    list(itertools.product([3, 4], [0, 1], [False, True], [0, 8])),
+    ("rank", "interleaved", "has_ids", "rotated"), list(itertools.product([3, 4], [0, 1], [False, True], [0, 8]))
 )
 def test_the_operator_comes_back(rank: int, interleaved: int, has_ids: bool, rotated: int, tmp_path: Path) -> None:
     attributes: dict[str, int] = {"interleaved": interleaved, "rotary_embedding_dim": rotated}

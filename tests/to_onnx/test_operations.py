@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 ENDS_THE_PROCESS = {
-    r"Divide-1\(int64\[2\]\[-9223372036854775808, ": "onnxruntime's process ends: the quotient overflows",
+    r"Divide-1\(int64\[2\]\[-9223372036854775808, ": "onnxruntime's process ends: the quotient overflows"
 }
 KNOWN = {
     r"Power-1\(.*(2147483647|4294967295|18446744073709551615|9223372036854775807|(?<!u)int8)": "powers that overflow",

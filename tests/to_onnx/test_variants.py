@@ -75,13 +75,7 @@ ROWS = [
     *_rows("Col2Im", 15, whole(-(10**9), 10**9, 12, 12, dtype=np.int32), ints(5, 7), ints(2, 3), **_SIZES),
     *_rows("Col2Im", 15, normal(2, 12, 12), ints(5, 7), ints(2, 3), computed=(1, 2), **_SIZES),
     *_rows(
-        "ExtractImagePatches",
-        3,
-        whole(0, 99, 1, 2, 7, 5),
-        sizes=(3, 2),
-        strides=(2, 3),
-        rates=(2, 1),
-        auto_pad="valid",
+        "ExtractImagePatches", 3, whole(0, 99, 1, 2, 7, 5), sizes=(3, 2), strides=(2, 3), rates=(2, 1), auto_pad="valid"
     ),
     *_rows("EmbeddingBagOffsets", 15, normal(5, 2, 3), ints(0, 2, 4, 1), ints(0, 1, 1), one(2), computed=(1, 2, 3)),
     *_rows("EmbeddingBagOffsets", 15, normal(5, 3), ints(0, 2, 4, 1), ints(0, 1, 1), one(-1), computed=(3,)),

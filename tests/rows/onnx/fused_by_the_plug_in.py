@@ -143,10 +143,9 @@ def channels() -> Iterator[Row]:
         ((4, 3, 6, 5), (2, 3, 2, 4, 5), (1, 3, 4, 2)), (3, 8), ("Add", "Mul", "Norm", "PRelu", "Half-Add")
     ):
         stored = {"k": positive(3, *[1] * (len(shape) - 2)), "w": normal(shape[-1], columns)}
-        nodes = {
-            "Norm": "y = BatchNormalization (r, k, k, k, k)",
-            "Half-Add": "h = Mul (r, half) y = Add (h, k)",
-        }.get(after, f"y = {after} (r, k)")
+        nodes = {"Norm": "y = BatchNormalization (r, k, k, k, k)", "Half-Add": "h = Mul (r, half) y = Add (h, k)"}.get(
+            after, f"y = {after} (r, k)"
+        )
         if after == "Norm":
             stored["k"] = stored["k"].reshape(-1)
         more = {"half": HALF} if "half" in nodes else {}

@@ -98,6 +98,4 @@ with np.errstate(all="ignore"):
     ]  # fmt: skip
 TRUTH = np.array([[True, False], [False, False]])
 ANY = TRUTH.any(1, keepdims=True)
-REFUSED = [
-    row("dynamic_reductions", "ReduceMax", 20, "ReduceLogicalOr", x=TRUTH, axes=ints(1), expect=ANY),
-]
+REFUSED = [row("dynamic_reductions", "ReduceMax", 20, "ReduceLogicalOr", x=TRUTH, axes=ints(1), expect=ANY)]

@@ -401,7 +401,4 @@ REFUSED = [
     groups("layers_of_narrow_types: bf16 in groups", ml_dtypes.bfloat16, 2, 4),
 ]
 SEVEN = numbers(1, 1, 1, 1, 1, 1, 8)
-CRASHING = [
-    TABLE,
-    probe("constants_of_higher_rank: slopes", f"{BRANCHES} Subtract", two_branches("Sub", DATA, SEVEN)),
-]
+CRASHING = [TABLE, probe("constants_of_higher_rank: slopes", f"{BRANCHES} Subtract", two_branches("Sub", DATA, SEVEN))]
