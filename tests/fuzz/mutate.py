@@ -42,19 +42,8 @@ MEMORY = 1 << 30
 LOCATIONS = ["w.bin", "./w.bin", "../w.bin", "/etc/passwd", "/dev/zero", "/dev/stdin", "pipe", "link", "out/w.bin", "."]
 LOCATIONS += ["", "C:\\w.bin", "..\\w.bin", "w.bin\0", "missing.bin", "w.bin/x", "\ud800", "x" * 5000, "loop", "empty"]
 PLACES = [
-    "0",
-    "1",
-    "192",
-    "256",
-    "4096",
-    "-1",
-    "9223372036854775807",
-    "18446744073709551616",
-    "1e3",
-    "",
-    "9" * 5000,
-    "٣",
-]
+    "0", "1", "192", "256", "4096", "-1", "9223372036854775807", "18446744073709551616", "1e3", "", "9" * 5000, "٣",
+]  # fmt: skip
 OPTIONS = [
     *[{}] * 12, {"static": True}, {"batch": 3}, {"input": [1, 3]}, {"input": {"x": [2**40, 2**40]}},
     {"target": "any"}, {"target": "cpu@2023.3"}, {"freeze": {"x": np.float32(1)}}, {"output": "y"}, {"input": "[?,..7]"},

@@ -46,15 +46,8 @@ CHARACTERS = ("Cast", "CastLike", "TfIdfVectorizer")
 
 _PLAIN = "biufO"
 _REFUSALS = (
-    RuntimeError,
-    ValueError,
-    TypeError,
-    NotImplementedError,
-    IndexError,
-    KeyError,
-    AttributeError,
-    AssertionError,
-)
+    RuntimeError, ValueError, TypeError, NotImplementedError, IndexError, KeyError, AttributeError, AssertionError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -250,69 +250,45 @@ def _tiled(dtype: np.dtype[Any], x: np.ndarray, tiles: np.ndarray, axis: np.ndar
 _FURTHER: dict[str, list[Seed]] = {
     "BatchNormalization": [
         _seed(
-            "BatchNormalization",
-            _IMAGE,
-            *(np.array([1, 2], np.float32),) * 4,
-            consumed_inputs=[0, 0, 0, 1, 1],
-            shapes=(_IMAGE.shape,),
-            formula=_normalized,
-        )
+            "BatchNormalization", _IMAGE, *(np.array([1, 2], np.float32),) * 4, consumed_inputs=[0, 0, 0, 1, 1],
+            shapes=(_IMAGE.shape,), formula=_normalized,
+        ),
     ],
     "DFT": [_seed("DFT", _COUNT.reshape(1, 6, 1), np.array(4), inverse=0, shapes=((1, 4, 2),))],
     "DepthToSpace": [_seed("DepthToSpace", np.arange(16, dtype=np.float32).reshape(1, 4, 2, 2), blocksize=2)],
     "DequantizeLinear": [
-        _seed("DequantizeLinear", _COUNT.astype(np.int8), np.array(0.5, np.float32), output_dtype=TensorProto.FLOAT)
+        _seed("DequantizeLinear", _COUNT.astype(np.int8), np.array(0.5, np.float32), output_dtype=TensorProto.FLOAT),
     ],
     "Dropout": [_seed("Dropout", _FLOATS, outputs=2)],
-    "GRU": [_recurrent("GRU", 3)],
-    "LSTM": [_recurrent("LSTM", 4)],
+    "GRU": [_recurrent("GRU", 3)], "LSTM": [_recurrent("LSTM", 4)],
     "LpPool": [_seed("LpPool", _IMAGE, kernel_shape=[2, 2], p=2.0, shapes=((1, 2, 2, 3),))],
     "Pad": [_seed("Pad", _FLOATS, paddings=[0, 1, 1, 0], shapes=((3, 4),))],
     "QLinearConv": [
         _seed(
-            "QLinearConv",
-            np.arange(16, dtype=np.uint8).reshape(1, 1, 4, 4),
-            np.array(0.5, np.float32),
-            np.array(3, np.uint8),
-            np.array([[[[1, 2], [3, 4]]]], np.uint8),
-            np.array(0.25, np.float32),
-            np.array(2, np.uint8),
-            np.array(1.5, np.float32),
-            np.array(1, np.uint8),
-            np.array([8], np.int32),
-        )
+            "QLinearConv", np.arange(16, dtype=np.uint8).reshape(1, 1, 4, 4), np.array(0.5, np.float32),
+            np.array(3, np.uint8), np.array([[[[1, 2], [3, 4]]]], np.uint8), np.array(0.25, np.float32),
+            np.array(2, np.uint8), np.array(1.5, np.float32), np.array(1, np.uint8), np.array([8], np.int32),
+        ),
     ],
     "RNN": [_recurrent("RNN", 1)],
     "Resize": [_seed("Resize", _IMAGE, np.array([1, 1, 2, 2], np.float32), shapes=((1, 2, 6, 8),))],
     "RoiAlign": [_seed("RoiAlign", _IMAGE, _BOXES, np.zeros(2, np.int64), output_height=2, output_width=2)],
     "Scan": [
         _seed(
-            "Scan",
-            None,
-            _COUNT[:1],
-            _FLOATS.reshape(1, 2, 3),
-            outputs=2,
-            graphs=_scan_body,
-            num_scan_inputs=1,
+            "Scan", None, _COUNT[:1], _FLOATS.reshape(1, 2, 3), outputs=2, graphs=_scan_body, num_scan_inputs=1,
             shapes=((1, 3), (1, 2, 3)),
         ),
         _seed(
-            "Scan",
-            np.array([2]),
-            _COUNT[:1],
-            _FLOATS.reshape(1, 2, 3),
-            outputs=2,
-            graphs=_scan_body,
-            num_scan_inputs=1,
-            shapes=((1, 3), (1, 2, 3)),
+            "Scan", np.array([2]), _COUNT[:1], _FLOATS.reshape(1, 2, 3), outputs=2, graphs=_scan_body,
+            num_scan_inputs=1, shapes=((1, 3), (1, 2, 3)),
         ),
     ],
     "Tile": [_seed("Tile", _COUNT, np.array(2, np.float32), np.array(1, np.float32), shapes=((2, 6),), formula=_tiled)],
     "TopK": [_seed("TopK", _FLOATS, outputs=2, k=2, shapes=((2, 2), (2, 2)))],
     "Upsample": [
-        _seed("Upsample", _IMAGE, height_scale=2.0, width_scale=2.0, shapes=((1, 2, 6, 8),), formula=_doubled)
+        _seed("Upsample", _IMAGE, height_scale=2.0, width_scale=2.0, shapes=((1, 2, 6, 8),), formula=_doubled),
     ],
-}
+}  # fmt: skip
 
 
 def written(operator: str) -> list[Seed]:

@@ -188,27 +188,11 @@ def _exported(model: Model) -> onnx.ModelProto | str:
 
 
 DYNAMIC_REFUSED = {
-    "AvgPool-14",
-    "AvgPool-16",
-    "AdaptiveAvgPool-8",
-    "AdaptiveMaxPool-8",
-    "Convolution-1",
-    "GroupConvolution-1",
-    "GroupConvolutionBackpropData-1",
-    "Interpolate-11",
-    "LSTMCell-1",
-    "LSTMCell-4",
-    "GRUCell-3",
-    "RNNCell-1",
-    "MaxPool-8",
-    "MaxPool-14",
-    "Squeeze-15",
-    "StringTensorPack-15",
-    "DeformableConvolution-1",
-    "DeformableConvolution-8",
-    "DeformablePSROIPooling-1",
-    "Reverse-1",
-}
+    "AvgPool-14", "AvgPool-16", "AdaptiveAvgPool-8", "AdaptiveMaxPool-8", "Convolution-1", "GroupConvolution-1",
+    "GroupConvolutionBackpropData-1", "Interpolate-11", "LSTMCell-1", "LSTMCell-4", "GRUCell-3", "RNNCell-1",
+    "MaxPool-8", "MaxPool-14", "Squeeze-15", "StringTensorPack-15", "DeformableConvolution-1",
+    "DeformableConvolution-8", "DeformablePSROIPooling-1", "Reverse-1",
+}  # fmt: skip
 """Operations of which some calls need a dimension that is known."""
 
 

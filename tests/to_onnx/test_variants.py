@@ -75,7 +75,8 @@ ROWS = [
     *_rows("Col2Im", 15, whole(-(10**9), 10**9, 12, 12, dtype=np.int32), ints(5, 7), ints(2, 3), **_SIZES),
     *_rows("Col2Im", 15, normal(2, 12, 12), ints(5, 7), ints(2, 3), computed=(1, 2), **_SIZES),
     *_rows(
-        "ExtractImagePatches", 3, whole(0, 99, 1, 2, 7, 5), sizes=(3, 2), strides=(2, 3), rates=(2, 1), auto_pad="valid"
+        "ExtractImagePatches", 3, whole(0, 99, 1, 2, 7, 5), sizes=(3, 2), strides=(2, 3), rates=(2, 1),
+        auto_pad="valid",
     ),
     *_rows("EmbeddingBagOffsets", 15, normal(5, 2, 3), ints(0, 2, 4, 1), ints(0, 1, 1), one(2), computed=(1, 2, 3)),
     *_rows("EmbeddingBagOffsets", 15, normal(5, 3), ints(0, 2, 4, 1), ints(0, 1, 1), one(-1), computed=(3,)),
@@ -83,35 +84,22 @@ ROWS = [
     *_rows("EmbeddingBagOffsetsSum", 3, whole(-(2**40), 2**40, 5, 3), ints(0, 2, 4, 1), ints(0, 1, 1)),
     *_rows("EmbeddingBagPacked", 15, normal(5, 2, 3), whole(0, 5, 2, 3), normal(2, 3), reduction="mean"),
     *_rows(
-        "EmbeddingSegmentsSum", 3, normal(5, 3), ints(0, 2, 1), ints(0, 0, 2), one(4), one(1), computed=(1, 2, 3, 4)
+        "EmbeddingSegmentsSum", 3, normal(5, 3), ints(0, 2, 1), ints(0, 0, 2), one(4), one(1), computed=(1, 2, 3, 4),
     ),
     *_rows(
-        "SegmentMax",
-        16,
-        normal(4, 2, 2, dtype=np.float64),
-        ints(0, 2, 2, 3),
-        one(6),
-        computed=(1, 2),
+        "SegmentMax", 16, normal(4, 2, 2, dtype=np.float64), ints(0, 2, 2, 3), one(6), computed=(1, 2),
         fill_mode="lowest",
     ),
     *_rows("SegmentMax", 16, normal(4, dtype=np.float16), ints(1, 2, 2, 3), computed=(1,), fill_mode="lowest"),
     *_rows("SegmentMax", 16, whole(-9, 9, 4, 2, dtype=np.int32), ints(1, 2, 2, 3), fill_mode="lowest"),
     *_rows("SegmentMax", 16, whole(-9, 9, 4, 2, dtype=np.int8), ints(1, 2, 2, 3), one(2), fill_mode="zero"),
     *_rows(
-        "GatherTree",
-        1,
-        whole(0, 9, 5, 2, 3, dtype=np.int32),
-        whole(0, 3, 5, 2, 3, dtype=np.int32),
-        ints(3, 9, dtype=np.int32),
-        one(8, np.int32),
-        computed=(1, 2, 3),
+        "GatherTree", 1, whole(0, 9, 5, 2, 3, dtype=np.int32), whole(0, 3, 5, 2, 3, dtype=np.int32),
+        ints(3, 9, dtype=np.int32), one(8, np.int32), computed=(1, 2, 3),
     ),
     *_rows(
-        "GatherTree",
-        1,
-        (lambda random: random.integers(0, 9, (5, 2, 3)).astype(np.float32)),
-        (lambda random: random.integers(0, 3, (5, 2, 3)).astype(np.float32)),
-        np.array([5, 4], np.float32),
+        "GatherTree", 1, (lambda random: random.integers(0, 9, (5, 2, 3)).astype(np.float32)),
+        (lambda random: random.integers(0, 3, (5, 2, 3)).astype(np.float32)), np.array([5, 4], np.float32),
         np.array(8, np.float32),
     ),
     *_rows("CTCGreedyDecoder", 1, normal(6, 3, 2, dtype=np.float16), _MASK, ctc_merge_repeated=True),
@@ -124,13 +112,13 @@ ROWS = [
     *_rows("NV12toRGB", 8, _WIDE_PLANE),
     *_rows("I420toBGR", 8, _WIDE_PLANE),
     *_rows(
-        "NV12toBGR", 8, uniform(0, 255, 1, 4, 2, 1, dtype=np.float16), uniform(0, 255, 1, 2, 1, 2, dtype=np.float16)
+        "NV12toBGR", 8, uniform(0, 255, 1, 4, 2, 1, dtype=np.float16), uniform(0, 255, 1, 2, 1, 2, dtype=np.float16),
     ),
     *_rows("I420toRGB", 8, *[whole(0, 256, 1, size, size, 1, dtype=np.uint8) for size in (8, 4, 4)]),
     *_rows("RGBtoNV12", 17, whole(0, 256, 1, 16, 16, 3, dtype=np.uint8), single_plane=False),
     *_rows("BGRtoNV12", 17, uniform(-9, 300, 1, 2, 4, 3, dtype=np.float64), single_plane=True),
     *_rows(
-        "ErfInv", 17, np.array([-1.5, -1, -1 + 1e-7, -0.9999, -0.86, -0.0, 0.5, 0.84, 0.999, 1, np.nan], np.float32)
+        "ErfInv", 17, np.array([-1.5, -1, -1 + 1e-7, -0.9999, -0.86, -0.0, 0.5, 0.84, 0.999, 1, np.nan], np.float32),
     ),
     *_rows("ErfInv", 17, np.array([-1, 1e-12 - 1, -0.85, 0.1, 1 - 1e-15, 1.1])),
     *_rows("ErfInv", 17, uniform(-1, 1, 9, dtype=np.float16)),
@@ -143,7 +131,7 @@ ROWS = [
     *_rows("GroupedMatMul", 17, normal(6, 4), normal(3, 5, 4), ints(0, 2, 2), computed=(2,)),
     *_rows("GroupedMatMul", 17, normal(6, 4, dtype=np.float16), normal(3, 5, 4, dtype=np.float16), ints(1, 2, 6)),
     *_rows("GroupedMatMul", 17, whole(-5, 5, 3, 2, 4), whole(-5, 5, 3, 5, 4)),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
