@@ -1,4 +1,4 @@
-"""The random matrix of tests/converter/test_matrix.py, as large as you like, over both engines.
+"""The random matrix of tests/rows/onnx/matrix.py, as large as you like, over both engines.
 
     python benchmarks/matrix.py --cases 3000 --seed 1
 
@@ -15,8 +15,8 @@ import click
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.converter.matrix import cases
 from tests.engines import ENGINES, assert_close, converted, run
+from tests.rows.onnx.matrix import cases
 
 
 @click.command()

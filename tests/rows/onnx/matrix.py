@@ -1,10 +1,13 @@
-"""Random cases over the operators this project exists for, from a seed; used by tests and benchmarks."""
+"""A random matrix over ReduceMean, ReduceL1 and AveragePool; ``benchmarks/matrix.py`` runs a larger one.
+
+Oracles: exact integers and float64 for the reductions, onnxruntime for pooling.
+"""
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -13,19 +16,9 @@ import onnx
 
 from tests.engines import node_model, run_onnxruntime
 from tests.oracles.reduction import reduce
+from tests.rows.row import Row
 
 _DTYPES = [np.float32, np.float64, np.float16, np.int32, np.int64, np.uint32, np.uint64, ml_dtypes.bfloat16]
-
-
-@dataclass
-class Case:
-    """A model of one node, its inputs, and the outputs of an oracle."""
-
-    name: str
-    model: onnx.ModelProto
-    feeds: dict[str, np.ndarray]
-    expected: list[np.ndarray]
-    engines: tuple[str, ...] = ("numpy", "openvino")
 
 
 def _values(generator: np.random.Generator, shape: list[int], dtype: Any) -> np.ndarray:
@@ -37,7 +30,7 @@ def _values(generator: np.random.Generator, shape: list[int], dtype: Any) -> np.
     return generator.standard_normal(shape).astype(dtype)
 
 
-def reduction_case(op_type: str, seed: int) -> Case:
+def reduction_case(op_type: str, seed: int) -> Row:
     """One of ReduceMean, ReduceL1 ...: any version, type, rank, axes in any form, sizes of 0, dynamic shapes."""
     rng, generator = random.Random(f"{op_type}{seed}"), np.random.default_rng(seed)
     opset = rng.choice([1, 11, 12, 13, 15, 17, 18, 20, 22])
@@ -71,10 +64,11 @@ def reduction_case(op_type: str, seed: int) -> Case:
     model = node_model(op_type, feeds, opset=opset, attributes=attributes, constants=constants, shapes=shapes)
     form = "none" if axes is None else "input" if "axes" in feeds else "constant" if constants else "attribute"
     name = f"{op_type}-{opset} {x.dtype}{shape} axes={axes} ({form}) keepdims={keepdims} noop={noop} dynamic={bool(shapes)}"
-    return Case(name, model, feeds, [reduce(op_type, x, axes, bool(keepdims), noop)])
+    expected = [reduce(op_type, x, axes, bool(keepdims), noop)]
+    return _row(name, model, feeds, expected)
 
 
-def pooling_case(op_type: str, seed: int) -> Case | None:
+def pooling_case(op_type: str, seed: int) -> Row | None:
     """One AveragePool; None where onnxruntime refuses it or a window does not fit."""
     rng, generator = random.Random(f"{op_type}{seed}"), np.random.default_rng(seed)
     opset = rng.choice([7, 10, 11, 19, 22])
@@ -114,10 +108,15 @@ def pooling_case(op_type: str, seed: int) -> Case | None:
     if 0 in expected.shape:
         return None
     name = f"{op_type}-{opset} {x.dtype}{dimensions} {attributes} dynamic={dynamic}"
-    return Case(name, model, {"x": x}, [expected.astype(dtype)])
+    return _row(name, model, {"x": x}, [expected.astype(dtype)])
 
 
-def cases(count: int, seed: int) -> Iterator[Case]:
+def _row(name: str, model: onnx.ModelProto, feeds: dict[str, np.ndarray], expected: list[np.ndarray]) -> Row:
+    name = re.sub(r"[^\w=.,-]+", "_", name)
+    return Row(name, "", 0, feeds, make=lambda: model, expect=expected, group="matrix")
+
+
+def cases(count: int, seed: int) -> Iterator[Row]:
     """``count`` cases, a third each of ReduceMean, ReduceL1 and AveragePool."""
     number, made = seed * 1_000_003, 0
     while made < count:
@@ -127,3 +126,6 @@ def cases(count: int, seed: int) -> Iterator[Case]:
         if case is not None:
             made += 1
             yield case
+
+
+ROWS = list(cases(360, seed=2026))
