@@ -20,12 +20,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import helper, numpy_helper
 
 import converter
 import ir_runtime
-from tests.engines import ENGINES, run
+from tests.engines import ENGINES, run, run_onnxruntime
 from tests.rows.formula import Graph, Idiom, all_idioms
 from tests.runtimes.check import known as tables_of_runtimes
 
@@ -39,6 +38,7 @@ _RELATED = [
     ("ArgMax", "ArgMin"),
     ("And", "Or", "Xor"),
 ]
+_FLAGS = ("keepdims", "ceil_mode", "largest", "sorted", "exclusive", "reverse", "transA", "transB")
 _SIBLINGS = {name: [other for other in group if other != name] for group in _RELATED for name in group}
 _READS_PAST_ONE_KEY = "a_mask_of_more_keys_than_there_are", "a_mask_of_more_keys_than_there_are_in_equations"
 """Of static shapes the plug-in (2026.4) computes these scores of a single key from memory past the keys."""
@@ -210,16 +210,7 @@ def _another_attribute(model: onnx.ModelProto, values: dict[str, Any], rng: rand
         return ""
     node, attribute = rng.choice(choices)
     if attribute.type == onnx.AttributeProto.INT:
-        flag = attribute.name in (
-            "keepdims",
-            "ceil_mode",
-            "largest",
-            "sorted",
-            "exclusive",
-            "reverse",
-            "transA",
-            "transB",
-        )
+        flag = attribute.name in _FLAGS
         attribute.i = 1 - attribute.i if flag else attribute.i + rng.choice((-2, -1, 1))
     elif attribute.type == onnx.AttributeProto.FLOAT:
         attribute.f *= rng.choice((1.001, 0.5, -1.0, 2.0))
@@ -358,13 +349,8 @@ def outcome(number: int, seed: int, engines: Sequence[str] = ENGINES) -> Outcome
 
 
 def _expected(model: onnx.ModelProto, values: dict[str, np.ndarray]) -> list[np.ndarray] | None:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        results = session.run(None, values)
+        results = run_onnxruntime(model, values)
     except Exception:  # whatever it says, it is no model
         return None
     usable = all(np.isfinite(one.astype(np.float64)).all() for one in results if one.dtype.kind == "f")
