@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,8 @@ def left(
     label: str, nodes: str, x: np.ndarray[Any, Any], outputs: str = "y", dims: Any = None, **more: Any
 ) -> Iterator[Row]:
     """Yield the row of nodes that read x, whose dimensions are declared unless told otherwise."""
-    return several(nodes, dims=dims and {"x": dims}, outputs=outputs, label=label, x=x, **more)
+    for row in several(nodes, dims=dims and {"x": dims}, outputs=outputs, label=label, x=x, **more):
+        yield replace(row, group=label.partition("-")[0])
 
 
 # --- behind reductions ---

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,8 @@ def loop(control: Any, outputs: str = ENDS, dims: str = "[2, 3]") -> str:
 
 def idle(label: str, nodes: str, expect: Any = NOTHING, outputs: str = ENDS, **arguments: Any) -> Iterator[Row]:
     constants = {name: const(value) if name in ("m", "c") else value for name, value in arguments.items()}
-    yield from several(
-        nodes, label=label, outputs=outputs, x=X, s0=START, expect=expect, absent="Loop", **constants
-    )  # fmt: skip
+    for row in several(nodes, label=label, outputs=outputs, x=X, s0=START, expect=expect, **constants):
+        yield replace(row, absent="Loop", group="idle")
 
 
 def inside_an_if() -> Iterator[Row]:
