@@ -13,8 +13,7 @@ import pytest
 
 from ir_runtime import Model, compile_model, read_model, threads, write_model
 from ir_runtime.graph import indices
-from ir_runtime.rewriting.builder import Builder
-from tests.ir_runtime.execution.kernel_checks import model_of, normal, op
+from tests.ir_runtime.execution.kernel_checks import Layers, model_of, normal
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +33,7 @@ def product() -> tuple[Model, list[np.ndarray]]:
     """A product that two threads share where there are two."""
     weights = normal(512, 512)
     inputs = [normal(512, 512)]
-    return model_of(lambda b, x: b.emit(op("MatMul"), x, b.constant(weights, "f32")), inputs), inputs
+    return model_of(lambda b, x: b.MatMul(x, weights), inputs), inputs
 
 
 @pytest.mark.usefixtures("no_threads")
@@ -79,9 +78,9 @@ def platform_of_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_gather_with_indices_of_64_bits(is_constant: bool, optimize: bool) -> None:
     table, rows = normal(7, 5), np.array([[3, -1], [0, 6]])
 
-    def make(b: Builder, x: Any, *computed: Any) -> Any:
+    def make(b: Layers, x: Any, *computed: Any) -> Any:
         chosen = b.constant(rows, "i64") if is_constant else computed[0]
-        return b.emit(op("Gather", 8), x, chosen, b.constant(0))
+        return b.Gather(x, chosen, 0, opset=8)
 
     inputs = [table] if is_constant else [table, rows]
     compiled = compile_model(model_of(make, inputs), optimize=optimize)

@@ -31,9 +31,26 @@ def normal(*shape: int) -> Array:
     return RNG.standard_normal(shape).astype(np.float32)
 
 
+class Layers(Builder):
+    """A builder that has a method for each type of layer, ``b.Gather(x, [0], 1)``: numbers become constants."""
+
+    def __getattr__(self, name: str) -> Callable[..., Output]:
+        def emit(*inputs: Any, opset: int = 16, **attributes: Any) -> Output:
+            return self.emit(op(name, opset, **attributes), *map(self._constant, inputs))
+
+        if not name[0].isupper():
+            raise AttributeError(name)
+        return emit
+
+    def _constant(self, value: Any) -> Output:
+        if isinstance(value, Output):
+            return value
+        return self.constant(value, "f32" if np.asarray(value).dtype.kind == "f" else "i64")
+
+
 def model_of(make: Callable[..., Output | Sequence[Output]], inputs: Sequence[Array], open_: bool = False) -> Model:
     """What ``make`` emits for a builder and parameters of the inputs' types; with ``open_`` of any dimensions."""
-    builder = Builder()
+    builder = Layers()
     parameters = []
     for value in inputs:
         shape = PartialShape.of_rank(value.ndim) if open_ else PartialShape(value.shape)
@@ -117,7 +134,7 @@ def alike(
     return compiled
 
 
-def convolve(b: Builder, x: Output, outputs: int, kernel: int = 1, **attributes: Any) -> Output:
+def convolve(b: Layers, x: Output, outputs: int, kernel: int = 1, **attributes: Any) -> Output:
     pads = [kernel // 2] * 2
     made = op("Convolution", pads_begin=pads, pads_end=pads, **attributes)
     depth = x.shape[1].value
@@ -125,8 +142,8 @@ def convolve(b: Builder, x: Output, outputs: int, kernel: int = 1, **attributes:
     return b.emit(made, x, b.constant(weights, "f32"))
 
 
-def biased(b: Builder, x: Output) -> Output:
-    return b.emit(op("Add"), x, b.constant(normal(1, x.shape[1].value, 1, 1), "f32"))
+def biased(b: Layers, x: Output) -> Output:
+    return b.Add(x, normal(1, x.shape[1].value, 1, 1))
 
 
 def image(*shape: int) -> Array:

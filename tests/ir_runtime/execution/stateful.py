@@ -13,9 +13,8 @@ from ir_runtime import Model, Output, PartialShape
 from ir_runtime.graph.element_types import element_type
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.inputs_outputs import Assign3, Assign6, Parameter1, ReadValue3, ReadValue6, Result1
-from ir_runtime.rewriting.builder import Builder
 from tests.engines import assert_close, core, openvino_tensor
-from tests.ir_runtime.execution.kernel_checks import op
+from tests.ir_runtime.execution.kernel_checks import Layers
 from tests.random_data import generator
 
 Made = tuple[Sequence[Output], Mapping[str, Output]]
@@ -26,7 +25,7 @@ def stateful(inputs: Mapping[str, str], make: Callable[..., Made], revision: int
 
     ``inputs`` maps names to types such as ``f32[?,3]``. Outputs are called ``y0``, ``y1`` ...
     """
-    builder = Builder()
+    builder = Layers()
     parameters = []
     for name, kind in inputs.items():
         base, _, shape = kind.partition("[")
@@ -45,7 +44,7 @@ def stateful(inputs: Mapping[str, str], make: Callable[..., Made], revision: int
     return Model("m", parameters, results, sinks)
 
 
-def read(b: Builder, name: str, kind: str, *initial: Output, revision: int = 6) -> Output:
+def read(b: Layers, name: str, kind: str, *initial: Output, revision: int = 6) -> Output:
     """The value of a variable of a type such as ``f32[?,3]``."""
     if revision == 3:
         return b.emit(ReadValue3(variable_id=name), *initial)
@@ -56,14 +55,14 @@ def read(b: Builder, name: str, kind: str, *initial: Output, revision: int = 6) 
     return b.emit(made, *initial)
 
 
-def empty_cache(b: Builder, like: Output, heads: int, size: int, kind: str = "f32") -> Output:
+def empty_cache(b: Layers, like: Output, heads: int, size: int, kind: str = "f32") -> Output:
     """Zeros of the shape [batch of ``like``, heads, 0, size]."""
-    batch = b.emit(op("Gather"), b.emit(op("ShapeOf"), like), b.constant([0]), b.constant(0))
-    shape = b.emit(op("Concat", axis=0), batch, b.constant([heads]), b.constant([0]), b.constant([size]))
-    return b.emit(op("Broadcast", mode="numpy"), b.constant(0, kind), shape)
+    batch = b.Gather(b.ShapeOf(like), [0], 0)
+    shape = b.Concat(batch, [heads], [0], [size], axis=0)
+    return b.Broadcast(b.constant(0, kind), shape, mode="numpy")
 
 
-def cache(b: Builder, name: str, new: Output, *beams: Output, axis: int = 2) -> Output:
+def cache(b: Layers, name: str, new: Output, *beams: Output, axis: int = 2) -> Output:
     """ReadValue -> [Gather of beams] -> Concat with ``new`` [batch, heads, length, size], whose heads and size are
     static."""
     heads, size = new.shape[1].value, new.shape[3].value
@@ -71,22 +70,22 @@ def cache(b: Builder, name: str, new: Output, *beams: Output, axis: int = 2) -> 
         b, name, f"{new.element_type}[?,{heads},?,{size}]", empty_cache(b, new, heads, size, str(new.element_type))
     )
     if beams:
-        past = b.emit(op("Gather"), past, beams[0], b.constant(0))
-    return b.emit(op("Concat", axis=axis), past, new)
+        past = b.Gather(past, beams[0], 0)
+    return b.Concat(past, new, axis=axis)
 
 
-def repeated(b: Builder, heads: Output, times: int, mode: str = "bidirectional") -> Output:
+def repeated(b: Layers, heads: Output, times: int, mode: str = "bidirectional") -> Output:
     """Each head of [batch, heads, length, size] ``times`` times: Unsqueeze -> Broadcast -> Reshape."""
     count, size = heads.shape[1].value, heads.shape[3].value
-    wide = b.emit(op("Unsqueeze"), heads, b.constant(2))
+    wide = b.Unsqueeze(heads, 2)
     if mode == "bidirectional":
         shape = b.constant([1, 1, times, 1, 1])
     else:
-        own = b.emit(op("ShapeOf"), heads)
-        ends = [b.emit(op("Gather"), own, b.constant(part), b.constant(0)) for part in ([0, 1], [2, 3])]
-        shape = b.emit(op("Concat", axis=0), ends[0], b.constant([times]), ends[1])
-    wide = b.emit(op("Broadcast", mode=mode), wide, shape)
-    return b.emit(op("Reshape", special_zero=True), wide, b.constant([0, count * times, -1, size]))
+        own = b.ShapeOf(heads)
+        ends = [b.Gather(own, part, 0) for part in ([0, 1], [2, 3])]
+        shape = b.Concat(ends[0], [times], ends[1], axis=0)
+    wide = b.Broadcast(wide, shape, mode=mode)
+    return b.Reshape(wide, [0, count * times, -1, size], special_zero=True)
 
 
 Step = Any
@@ -179,20 +178,20 @@ def normal(*shape: int) -> np.ndarray:
 
 
 def counter(revision: int) -> Model:
-    def make(b: Builder, x: Output) -> Made:
+    def make(b: Layers, x: Output) -> Made:
         start = b.constant(np.full((2, 3), 5), "f32")
-        total = b.emit(op("Add"), read(b, "total", "f32[2,3]", start, revision=revision), x)
-        return [b.emit(op("ReLU"), total)], {"total": total}
+        total = b.Add(read(b, "total", "f32[2,3]", start, revision=revision), x)
+        return [b.ReLU(total)], {"total": total}
 
     return stateful({"x": "f32[2,3]"}, make, revision)
 
 
 def two_states() -> Model:
-    def make(b: Builder, x: Output) -> Made:
-        a = read(b, "a", "f32[2]", b.emit(op("Multiply"), x, b.constant(10, "f32")))
-        c = read(b, "c", "f32[2]", b.emit(op("Multiply"), x, b.constant(100, "f32")))
-        both = b.emit(op("Add"), a, c)
-        return [both], {"a": b.emit(op("Add"), a, x), "c": b.emit(op("Add"), both, x)}
+    def make(b: Layers, x: Output) -> Made:
+        a = read(b, "a", "f32[2]", b.Multiply(x, b.constant(10, "f32")))
+        c = read(b, "c", "f32[2]", b.Multiply(x, b.constant(100, "f32")))
+        both = b.Add(a, c)
+        return [both], {"a": b.Add(a, x), "c": b.Add(both, x)}
 
     return stateful({"x": "f32[2]"}, make)
 
@@ -200,13 +199,13 @@ def two_states() -> Model:
 def growing(axis: int, *, returned: bool = False, unseen: bool = False) -> Model:
     """A Concat along an axis, of a variable of unknown length without an initial value."""
 
-    def make(b: Builder, x: Output) -> Made:
+    def make(b: Layers, x: Output) -> Made:
         kind = ["2", "3"]
         kind.insert(axis, "?")
-        all_ = b.emit(op("Concat", axis=axis - 3), read(b, "past", f"f32[{','.join(kind)}]"), x)
-        total = b.emit(op("ReduceSum", keep_dims=True), all_, b.constant([axis]))
+        all_ = b.Concat(read(b, "past", f"f32[{','.join(kind)}]"), x, axis=axis - 3)
+        total = b.ReduceSum(all_, [axis], keep_dims=True)
         if unseen:  # what is returned is of the cache before this step, too
-            total = b.emit(op("Subtract"), total, x)
+            total = b.Subtract(total, x)
         return [total, *([all_] if returned else [])], {"past": all_}
 
     shape = ["2", "3"]
@@ -219,13 +218,13 @@ def attention(
 ) -> Model:
     """Queries of ``2 * groups`` heads, keys and values of two, in caches."""
 
-    def make(b: Builder, query: Output, key: Output, value: Output, *more: Output) -> Made:
+    def make(b: Layers, query: Output, key: Output, value: Output, *more: Output) -> Made:
         given = list(more)
         chosen = [given.pop(0)] if beams else []
         keys, values = cache(b, "keys", key, *chosen), cache(b, "values", value, *chosen)
         wide = [repeated(b, one, groups, mode) if groups > 1 else one for one in (keys, values)]
-        made = b.emit(op("ScaledDotProductAttention", causal=False), query, *wide, *given)
-        return [b.emit(op("Transpose"), made, b.constant([0, 2, 1, 3]))], {"keys": keys, "values": values}
+        made = b.ScaledDotProductAttention(query, *wide, *given, causal=False)
+        return [b.Transpose(made, [0, 2, 1, 3])], {"keys": keys, "values": values}
 
     kinds = {"query": f"{kind}[?,{2 * groups},?,4]", "key": f"{kind}[?,2,?,4]", "value": f"{kind}[?,2,?,4]"}
     if beams:
@@ -267,11 +266,9 @@ def attention_steps(groups: int = 1, beams: bool = True, mask: str = "none", kin
 def half() -> Model:
     """A state of float16 that grows, beside sums in float16."""
 
-    def make(b: Builder, x: Output) -> Made:
-        all_ = b.emit(op("Concat", axis=1), read(b, "past", "f16[2,?]"), x)
-        total = b.emit(
-            op("Add"), read(b, "total", "f16[2,1]"), b.emit(op("ReduceSum", keep_dims=True), all_, b.constant([1]))
-        )
-        return [b.emit(op("Sqrt"), b.emit(op("Abs"), total))], {"past": all_, "total": total}
+    def make(b: Layers, x: Output) -> Made:
+        all_ = b.Concat(read(b, "past", "f16[2,?]"), x, axis=1)
+        total = b.Add(read(b, "total", "f16[2,1]"), b.ReduceSum(all_, [1], keep_dims=True))
+        return [b.Sqrt(b.Abs(total))], {"past": all_, "total": total}
 
     return stateful({"x": "f16[2,1]"}, make)

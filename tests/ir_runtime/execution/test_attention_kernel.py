@@ -10,8 +10,7 @@ import pytest
 
 from ir_runtime import Output, compile_model
 from ir_runtime.execution.kernels import attention
-from ir_runtime.rewriting.builder import Builder
-from tests.ir_runtime.execution.kernel_checks import model_of, normal, op, same
+from tests.ir_runtime.execution.kernel_checks import Layers, model_of, normal, same
 from tests.ir_runtime.execution.stateful import repeated
 from tests.random_data import generator
 
@@ -55,9 +54,9 @@ def check(
     # Values around 1: in a mean of thousands around 0, rounding would be large beside what is left.
     inputs = [normal(2, heads, rows, 8), normal(2, 2, seen, 8), normal(2, 2, seen, 5), *more]
 
-    def make(b: Builder, query: Output, key: Output, value: Output, *more: Output) -> Output:
+    def make(b: Layers, query: Output, key: Output, value: Output, *more: Output) -> Output:
         wide = [repeated(b, one, groups, mode) if groups > 1 else one for one in (key, value)]
-        return b.emit(op("ScaledDotProductAttention", causal=causal), query, *wide, *more)
+        return b.ScaledDotProductAttention(query, *wide, *more, causal=causal)
 
     same(model_of(make, inputs), inputs, kernels=1)
 
@@ -113,12 +112,12 @@ def test_a_row_that_sees_nothing(groups: int, sink: bool) -> None:
 )
 def test_dimensions_that_are_broadcast(shapes: list[tuple[int, ...]]) -> None:
     inputs = [normal(*shape) for shape in shapes]
-    same(model_of(lambda b, *v: b.emit(op("ScaledDotProductAttention", causal=False), *v), inputs), inputs)
+    same(model_of(lambda b, *v: b.ScaledDotProductAttention(*v, causal=False), inputs), inputs)
 
 
 def test_a_mask_that_widens_is_left_to_evaluate() -> None:
     inputs = [normal(1, 3, 1, 8), normal(1, 3, 5, 8), normal(1, 3, 5, 6), normal(2, 1, 4, 5)]
-    model = model_of(lambda b, *v: b.emit(op("ScaledDotProductAttention", causal=False), *v), inputs)
+    model = model_of(lambda b, *v: b.ScaledDotProductAttention(*v, causal=False), inputs)
     same(model, inputs, fallbacks=["ScaledDotProductAttention"])
 
 
@@ -129,20 +128,16 @@ def test_infinite_scores() -> None:
     value[0, 1, 2] = np.nan
     for mask in (np.array([0, -np.inf, 0, 0, -np.inf], np.float32), np.array([True, False, True, True, False])):
         inputs = [query, key, value, mask]
-        same(model_of(lambda b, *v: b.emit(op("ScaledDotProductAttention", causal=False), *v), inputs), inputs)
+        same(model_of(lambda b, *v: b.ScaledDotProductAttention(*v, causal=False), inputs), inputs)
 
 
-def merged(b: Builder, target: Any, *, zero: bool = False, read: bool = False) -> Any:
+def merged(b: Layers, target: Any, *, zero: bool = False, read: bool = False) -> Any:
     def make(query: Output, key: Output, value: Output) -> list[Output]:
         wide = []
         for one in (key, value):
-            five = b.emit(
-                op("Broadcast", mode="bidirectional"),
-                b.emit(op("Unsqueeze"), one, b.constant(2)),
-                b.constant([1, 1, 3, 1, 1]),
-            )
-            wide.append(b.emit(op("Reshape", special_zero=zero), five, b.constant(target)))
-        made = b.emit(op("ScaledDotProductAttention", causal=False), query, *wide)
+            five = b.Broadcast(b.Unsqueeze(one, 2), [1, 1, 3, 1, 1], mode="bidirectional")
+            wide.append(b.Reshape(five, target, special_zero=zero))
+        made = b.ScaledDotProductAttention(query, *wide, causal=False)
         return [made, *(wide[:1] if read else [])]
 
     return make

@@ -11,7 +11,7 @@ from ir_runtime import ExecutionError, InternalError, compile_model
 from ir_runtime.execution.kernels import softmax
 from ir_runtime.execution.static_plans import plan
 from ir_runtime.operations.activation import SoftMax8
-from tests.ir_runtime.execution.kernel_checks import model_of, normal, op
+from tests.ir_runtime.execution.kernel_checks import model_of, normal
 
 
 def raises(*_: Any) -> Any:
@@ -20,7 +20,7 @@ def raises(*_: Any) -> Any:
 
 def softmax_model(axis: int = -1, *, open_: bool = False) -> tuple[Any, np.ndarray]:
     x = normal(3, 7)
-    return model_of(lambda b, v: b.emit(op("SoftMax", axis=axis), v), [x], open_), x
+    return model_of(lambda b, v: b.SoftMax(v, axis=axis), [x], open_), x
 
 
 def test_a_kernel_that_fails_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_a_plan_for_known_shapes_that_fails_is_not_hidden(monkeypatch: pytest.Mo
 
 def test_inputs_that_do_not_fit_are_told_by_evaluate() -> None:
     inputs = [normal(2, 3), normal(2, 3)]
-    model = model_of(lambda b, x, y: b.emit(op("Add"), x, y), inputs, open_=True)
+    model = model_of(lambda b, x, y: b.Add(x, y), inputs, open_=True)
     compiled = compile_model(model)
     for _ in range(3):
         with pytest.raises(ExecutionError, match=r"\(Add, opset1\)") as caught:

@@ -15,8 +15,7 @@ from ir_runtime.execution.kernels import elementwise_chains, recurrent, registry
 from ir_runtime.execution.static_plans import plan, product_calls
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import find_operation
-from ir_runtime.rewriting.builder import Builder
-from tests.ir_runtime.execution.kernel_checks import RNG, Array, called_at_once, model_of, normal, op, same
+from tests.ir_runtime.execution.kernel_checks import RNG, Array, Layers, called_at_once, model_of, normal, op, same
 from tests.rows.layer import Layer, flags, ints, one, uniform, whole
 from tests.rows.layer import layers as rows
 from tests.rows.layer import normal as draw
@@ -139,7 +138,7 @@ def test_single_layers(row: Layer, kernels: int, fallbacks: Sequence[str]) -> No
 @pytest.mark.parametrize("name", UNARY)
 def test_activation_in_the_memory_of_its_input(name: str) -> None:
     x = 2 * normal(40, 700)
-    wide = model_of(lambda b, v: b.emit(op(name, **UNARY[name]), b.emit(op("Multiply"), v, b.like(2, v))), [x])
+    wide = model_of(lambda b, v: b.emit(op(name, **UNARY[name]), b.Multiply(v, b.like(2, v))), [x])
     same(wide, [x])
 
 
@@ -161,14 +160,14 @@ def test_a_kernel_that_would_never_run_is_refused(operation: str, message: str) 
 
 def test_the_error_function_is_exact_near_zero() -> None:
     x = np.geomspace(1e-30, 5, 4001).astype(np.float32)
-    model = model_of(lambda b, v: b.emit(op("Erf"), v), [x])
+    model = model_of(lambda b, v: b.Erf(v), [x])
     np.testing.assert_allclose(compile_model(model)([x])[0], compile_model(model, optimize=False)([x])[0], rtol=6e-7)
 
 
 @pytest.mark.parametrize("inner", [(), (1,), (1, 5)], ids=str)
 def test_a_chain_whose_inner_layer_is_smaller(inner: tuple[int, ...]) -> None:
     inputs = [np.abs(normal(*inner)) + 1, np.abs(normal(*inner)) + 1, normal(4, 5)]
-    made = model_of(lambda b, x, y, z: b.emit(op("Subtract"), b.emit(op("Divide"), x, y), z), inputs)
+    made = model_of(lambda b, x, y, z: b.Subtract(b.Divide(x, y), z), inputs)
     same(made, [np.asarray(value, np.float32) for value in inputs])
 
 
@@ -179,7 +178,7 @@ def test_random_chains(dimensions: tuple[int, ...], open_: bool) -> None:
     for _ in range(8):
         inputs = [normal(*[n if RNG.random() < 0.6 else 1 for n in dimensions]) for _ in range(3)]
 
-        def make(b: Builder, *values: Output) -> list[Output]:
+        def make(b: Layers, *values: Output) -> list[Output]:
             known = list(values)
             for _ in range(12):
                 chosen = [known[int(i)] for i in RNG.integers(0, len(known), 2)]
@@ -194,7 +193,7 @@ def test_random_chains(dimensions: tuple[int, ...], open_: bool) -> None:
 
 def test_a_chain_is_one_step_and_adapts_to_other_shapes() -> None:
     x = normal(2, 3)
-    model = model_of(lambda b, v: b.emit(op("Multiply"), v, b.emit(op("Sigmoid"), v)), [x], open_=True)
+    model = model_of(lambda b, v: b.Multiply(v, b.Sigmoid(v)), [x], open_=True)
     fast, slow = compile_model(model), compile_model(model, optimize=False)
     assert [step.type for step in fast._calls.plan_for_any_shapes().steps] == ["Sigmoid+Multiply"]
     for shape in [(2, 3), (0, 4), (1, 1), (300, 700), (2, 3)]:
@@ -210,8 +209,8 @@ def test_fake_quantize_rounds_like_quantize_linear(zero_point: int, shape: tuple
     # Halves of the scale: every second value lies between two levels.
     x = (RNG.integers(-600, 600, shape) / 2).astype(np.float32) * scale
 
-    def make(b: Builder, v: Output) -> Output:
-        return b.emit(op("FakeQuantize", levels=256), v, *[b.constant(limit, "f32") for limit in 2 * limits])
+    def make(b: Layers, v: Output) -> Output:
+        return b.FakeQuantize(v, *[b.constant(limit, "f32") for limit in 2 * limits], levels=256)
 
     levels = np.clip(np.rint(x / scale) + zero_point, 0, 255) - zero_point
     np.testing.assert_array_equal(compile_model(model_of(make, [x]))([x])[0], levels * scale)
@@ -221,10 +220,10 @@ def test_fake_quantize_rounds_like_quantize_linear(zero_point: int, shape: tuple
 def test_batch_norm(opset: int) -> None:
     x = normal(2, 6, 5, 4)
 
-    def make(b: Builder, v: Output) -> Output:
+    def make(b: Layers, v: Output) -> Output:
         statistics = [b.constant(one, "f32") for one in (normal(6), normal(6), normal(6), np.abs(normal(6)) + 0.1)]
         order = [v, *statistics] if opset == 5 else [*statistics[:2], v, *statistics[2:]]
-        return b.emit(op("ReLU"), b.emit(op("BatchNormInference", opset, epsilon=1e-3), *order))
+        return b.ReLU(b.BatchNormInference(*order, opset=opset, epsilon=1e-3))
 
     same(model_of(make, [x]), [x])
 
@@ -272,7 +271,7 @@ def test_convolution(groups: int, outputs: int, depth: int, kernel: int, rank: i
 
 def test_a_convolution_whose_image_is_too_small_says_what_is_wrong() -> None:
     x = normal(1, 2, 9, 9)
-    model = model_of(lambda b, v: b.emit(op("Convolution"), v, b.constant(normal(3, 2, 5, 5), "f32")), [x], True)
+    model = model_of(lambda b, v: b.Convolution(v, normal(3, 2, 5, 5)), [x], True)
     with pytest.raises(ModelError, match=r"layer .*Convolution.* a window of 5 elements does not fit"):
         compile_model(model)([normal(1, 2, 3, 3)])
 
@@ -318,7 +317,7 @@ def sequence(
     states = [normal(batch, number, hidden) for _ in range(2 if name == "LSTM" else 1)]
     lengths = np.array([6, 2, 4] if ragged else [steps] * batch)
 
-    def make(b: Builder, *values: Output) -> list[Output]:
+    def make(b: Layers, *values: Output) -> list[Output]:
         biases = (gates + bool(more)) * hidden
         shapes = [(number, gates * hidden, width), (number, gates * hidden, hidden), (number, biases)]
         return b.emit_all(made, *values, *[b.constant(normal(*shape), "f32") for shape in shapes])
@@ -330,14 +329,14 @@ def sequence(
 # --- the plan ---
 
 
-def block(b: Builder, x: Output) -> list[Output]:
+def block(b: Layers, x: Output) -> list[Output]:
     """A residual block whose inner values are read by several, one of them returned."""
-    made = b.emit(op("Convolution", pads_begin=[1, 1], pads_end=[1, 1]), x, b.constant(0.2 * normal(8, 8, 3, 3), "f32"))
-    made = b.emit(op("ReLU"), b.emit(op("Add"), made, b.constant(normal(1, 8, 1, 1), "f32")))
-    turned = b.emit(op("Transpose"), made, b.constant([0, 2, 3, 1]))
-    back = b.emit(op("Transpose"), b.emit(op("Sigmoid"), turned), b.constant([0, 3, 1, 2]))
-    total = b.emit(op("Add"), b.emit(op("Multiply"), made, back), x)
-    return [b.emit(op("Tanh"), total), made, b.emit(op("Abs"), total), x]
+    made = b.Convolution(x, 0.2 * normal(8, 8, 3, 3), pads_begin=[1, 1], pads_end=[1, 1])
+    made = b.ReLU(b.Add(made, normal(1, 8, 1, 1)))
+    turned = b.Transpose(made, [0, 2, 3, 1])
+    back = b.Transpose(b.Sigmoid(turned), [0, 3, 1, 2])
+    total = b.Add(b.Multiply(made, back), x)
+    return [b.Tanh(total), made, b.Abs(total), x]
 
 
 @pytest.mark.parametrize("open_", [False, True])
@@ -350,29 +349,29 @@ def test_values_under_two_names_are_not_written_over() -> None:
     """A view of a value lives on when another layer, which could take its memory, reads the value."""
     x = normal(4, 6)
 
-    def make(b: Builder, v: Output) -> list[Output]:
-        made = b.emit(op("Tanh"), v)
-        view = b.emit(op("Reshape"), made, b.constant([24]))
-        return [b.emit(op("Exp"), made), view, b.emit(op("Negative"), view)]
+    def make(b: Layers, v: Output) -> list[Output]:
+        made = b.Tanh(v)
+        view = b.Reshape(made, [24])
+        return [b.Exp(made), view, b.Negative(view)]
 
     same(model_of(make, [x]), [x], kernels=None)
 
 
 @pytest.mark.parametrize("value", [[1, 2, 3], [1.0, 2.0, 3.0], (1, 2.0, 3), np.array([1, 2, 3], np.float32)], ids=repr)
 def test_lists_are_converted(value: Any) -> None:
-    model = model_of(lambda b, v: b.emit(op("Abs"), v), [normal(3)])
+    model = model_of(lambda b, v: b.Abs(v), [normal(3)])
     assert compile_model(model)([value])[0].tolist() == [1, 2, 3]
 
 
 def test_arrays_are_not_converted() -> None:
-    model = model_of(lambda b, v: b.emit(op("Abs"), v), [normal(3)])
+    model = model_of(lambda b, v: b.Abs(v), [normal(3)])
     with pytest.raises(ExecutionError, match="must have dtype float32"):
         compile_model(model)([np.ones(3)])
 
 
 def test_results_belong_to_the_caller() -> None:
     x = normal(3, 4)
-    compiled = compile_model(model_of(lambda b, v: [b.emit(op("Tanh"), v)] * 2, [x]))
+    compiled = compile_model(model_of(lambda b, v: [b.Tanh(v)] * 2, [x]))
     first = compiled([x])
     kept = first[0].copy()
     first[1][...] = 0
@@ -389,7 +388,7 @@ def test_several_threads_call_one_model() -> None:
 def test_numpy_is_left_as_it_was() -> None:
     before = np.getbufsize(), np.geterr()
     x = normal(2, 3)
-    compile_model(model_of(lambda b, v: b.emit(op("Tanh"), v), [x]))([x])
+    compile_model(model_of(lambda b, v: b.Tanh(v), [x]))([x])
     assert (np.getbufsize(), np.geterr()) == before
 
 

@@ -28,8 +28,7 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.control_flow import If8
 from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, Result1
-from ir_runtime.rewriting.builder import Builder
-from tests.ir_runtime.execution.kernel_checks import model_of, op
+from tests.ir_runtime.execution.kernel_checks import Layers, model_of, op
 from tests.ir_runtime.execution.stateful import (
     Made,
     attention,
@@ -53,7 +52,7 @@ def session_of(model: Model, optimize: bool = True) -> Session:
     return compile_model(model, optimize=optimize).session()
 
 
-def emitted(b: Builder, name: str, *inputs: Output, **attributes: Any) -> Output:
+def emitted(b: Layers, name: str, *inputs: Output, **attributes: Any) -> Output:
     return b.emit(op(name, **attributes), *inputs)
 
 
@@ -62,8 +61,8 @@ def emitted(b: Builder, name: str, *inputs: Output, **attributes: Any) -> Output
 
 @FORMS
 def test_a_variable_that_nobody_assigns_takes_its_initial_value_each_time(optimize: bool) -> None:
-    def make(b: Builder, x: Output) -> Made:
-        return [emitted(b, "Add", read(b, "v", "f32[2]", emitted(b, "Add", x, x)), x)], {}
+    def make(b: Layers, x: Output) -> Made:
+        return [b.Add(read(b, "v", "f32[2]", b.Add(x, x)), x)], {}
 
     session = session_of(stateful({"x": "f32[2]"}, make), optimize)
     for factor in (1, 2):
@@ -78,10 +77,10 @@ def test_a_variable_that_nobody_assigns_takes_its_initial_value_each_time(optimi
 
 @FORMS
 def test_each_read_has_its_own_initial_value(optimize: bool) -> None:
-    def make(b: Builder, x: Output) -> Made:
-        first = read(b, "v", "f32[2]", emitted(b, "Negative", x))
+    def make(b: Layers, x: Output) -> Made:
+        first = read(b, "v", "f32[2]", b.Negative(x))
         second = read(b, "v", "f32[2]", b.constant([5, 5], "f32"))
-        return [emitted(b, "Abs", first), second], {"v": emitted(b, "Add", first, x)}
+        return [b.Abs(first), second], {"v": b.Add(first, x)}
 
     session = session_of(stateful({"x": "f32[2]"}, make), optimize)
     for wanted in ([[1, 2], [5, 5]], [[0, 0], [0, 0]], [[1, 2], [1, 2]]):
@@ -90,7 +89,7 @@ def test_each_read_has_its_own_initial_value(optimize: bool) -> None:
 
 @FORMS
 def test_a_variable_that_nobody_reads_is_kept(optimize: bool) -> None:
-    session = session_of(stateful({"x": "f32[2]"}, lambda b, x: ([emitted(b, "Abs", x)], {"v": x})), optimize)
+    session = session_of(stateful({"x": "f32[2]"}, lambda b, x: ([b.Abs(x)], {"v": x})), optimize)
     given = X.copy()
     session([given])
     given[:] = 0
@@ -99,10 +98,10 @@ def test_a_variable_that_nobody_reads_is_kept(optimize: bool) -> None:
 
 @FORMS
 def test_an_initial_value_that_reads_another_variable(optimize: bool) -> None:
-    def make(b: Builder, x: Output) -> Made:
-        first = read(b, "a", "f32[2]", emitted(b, "Add", x, x))
-        second = read(b, "b", "f32[2]", emitted(b, "Negative", first))
-        return [first, emitted(b, "Exp", second)], {"a": emitted(b, "Add", first, x), "b": emitted(b, "Add", second, x)}
+    def make(b: Layers, x: Output) -> Made:
+        first = read(b, "a", "f32[2]", b.Add(x, x))
+        second = read(b, "b", "f32[2]", b.Negative(first))
+        return [first, b.Exp(second)], {"a": b.Add(first, x), "b": b.Add(second, x)}
 
     session = session_of(stateful({"x": "f32[2]"}, make), optimize)
     a, b = 2 * X, -2 * X
@@ -123,8 +122,8 @@ def test_an_initial_value_that_reads_another_variable(optimize: bool) -> None:
 def test_reads_come_before_assignments(optimize: bool) -> None:
     """Two variables that swap their values, one of which reads what the other one assigns."""
 
-    def make(b: Builder, x: Output) -> Made:
-        left, right = read(b, "left", "f32[2]", x), read(b, "right", "f32[2]", emitted(b, "Negative", x))
+    def make(b: Layers, x: Output) -> Made:
+        left, right = read(b, "left", "f32[2]", x), read(b, "right", "f32[2]", b.Negative(x))
         return [left, right], {"left": right, "right": left}
 
     session = session_of(stateful({"x": "f32[2]"}, make), optimize)
@@ -218,9 +217,9 @@ def test_beams_that_are_permuted_are_copied_once(monkeypatch: pytest.MonkeyPatch
 def test_two_concats_of_one_variable() -> None:
     """Both are right, although only one of them can write behind the variable."""
 
-    def make(b: Builder, x: Output, y: Output) -> Made:
+    def make(b: Layers, x: Output, y: Output) -> Made:
         past = read(b, "v", "f32[?]")
-        first, second = emitted(b, "Concat", past, x, axis=0), emitted(b, "Concat", past, y, axis=0)
+        first, second = b.Concat(past, x, axis=0), b.Concat(past, y, axis=0)
         return [second, first], {"v": first}
 
     session = session_of(stateful({"x": "f32[?]", "y": "f32[?]"}, make))
@@ -233,10 +232,10 @@ def test_two_concats_of_one_variable() -> None:
 def test_two_variables_of_one_cache() -> None:
     """Both are assigned the same Concat, and then differ: neither writes into the other."""
 
-    def make(b: Builder, x: Output) -> Made:
-        first = emitted(b, "Concat", read(b, "a", "f32[?]"), x, axis=0)
+    def make(b: Layers, x: Output) -> Made:
+        first = b.Concat(read(b, "a", "f32[?]"), x, axis=0)
         other = read(b, "b", "f32[?]")
-        second = emitted(b, "Concat", other, emitted(b, "Negative", x), axis=0)
+        second = b.Concat(other, b.Negative(x), axis=0)
         return [first, second], {"a": first, "b": second}
 
     session = session_of(stateful({"x": "f32[?]"}, make))
@@ -250,9 +249,9 @@ def test_two_variables_of_one_cache() -> None:
 
 
 def test_one_concat_for_two_variables() -> None:
-    def make(b: Builder, x: Output) -> Made:
-        first = emitted(b, "Concat", read(b, "a", "f32[?]"), x, axis=0)
-        second = emitted(b, "Concat", read(b, "b", "f32[?]"), emitted(b, "Negative", x), axis=0)
+    def make(b: Layers, x: Output) -> Made:
+        first = b.Concat(read(b, "a", "f32[?]"), x, axis=0)
+        second = b.Concat(read(b, "b", "f32[?]"), b.Negative(x), axis=0)
         return [second], {"a": first, "b": first}
 
     session = session_of(stateful({"x": "f32[?]"}, make))
@@ -266,10 +265,10 @@ def test_one_concat_for_two_variables() -> None:
 def test_a_cache_that_is_assigned_as_it_was(names: str, longer_first: bool) -> None:
     """One variable gets the longer cache and another one the cache of before, which is a part of the same memory."""
 
-    def make(b: Builder, x: Output) -> Made:
+    def make(b: Layers, x: Output) -> Made:
         past = {name: read(b, name, "f32[?]") for name in names}
-        longer = emitted(b, "Concat", past["a"], x, axis=0)
-        other = emitted(b, "Concat", past["b"], emitted(b, "Negative", x), axis=0)
+        longer = b.Concat(past["a"], x, axis=0)
+        other = b.Concat(past["b"], b.Negative(x), axis=0)
         after = {"a": longer, "b": past["a"]}
         return [longer, other] if longer_first else [other, longer], {name: after[name] for name in names}
 
@@ -297,9 +296,9 @@ def test_a_plan_for_static_shapes_is_never_made_of_a_cache() -> None:
 def test_no_static_plans_once_a_variable_has_grown() -> None:
     """What is new stands in front of the rest, so that no kernel knows the variable as a cache."""
 
-    def make(b: Builder, x: Output) -> Made:
-        all_ = emitted(b, "Concat", x, read(b, "v", "f32[?]"), axis=0)
-        return [emitted(b, "Abs", all_)], {"v": all_}
+    def make(b: Layers, x: Output) -> Made:
+        all_ = b.Concat(x, read(b, "v", "f32[?]"), axis=0)
+        return [b.Abs(all_)], {"v": all_}
 
     compiled = compile_model(stateful({"x": "f32[?]"}, make))
     sessions = [compiled.session() for _ in range(3)]
@@ -341,10 +340,10 @@ def test_states_are_copies(optimize: bool) -> None:
 
 @FORMS
 def test_a_call_that_fails_leaves_the_states(optimize: bool) -> None:
-    def make(b: Builder, x: Output, y: Output) -> Made:
-        all_ = emitted(b, "Concat", read(b, "past", "f32[?]"), x, axis=0)
+    def make(b: Layers, x: Output, y: Output) -> Made:
+        all_ = b.Concat(read(b, "past", "f32[?]"), x, axis=0)
         count = read(b, "count", "f32[1]")
-        return [emitted(b, "Add", all_, y)], {"past": all_, "count": emitted(b, "Add", count, b.constant([1], "f32"))}
+        return [b.Add(all_, y)], {"past": all_, "count": b.Add(count, b.constant([1], "f32"))}
 
     session = session_of(stateful({"x": "f32[?]", "y": "f32[?]"}, make), optimize)
     for _ in range(3):
@@ -427,16 +426,16 @@ def test_errors(action: Callable[[Session], Any], wanted: str) -> None:
 
 @FORMS
 def test_a_value_that_the_variable_cannot_hold(optimize: bool) -> None:
-    def make(b: Builder, x: Output) -> Made:
-        return [x], {"v": emitted(b, "Add", read(b, "v", "f32[..3]", x), emitted(b, "Abs", x))}
+    def make(b: Layers, x: Output) -> Made:
+        return [x], {"v": b.Add(read(b, "v", "f32[..3]", x), b.Abs(x))}
 
     session = session_of(stateful({"x": "f32[?]"}, make), optimize)
     session([X])
     with pytest.raises(ExecutionError, match=r"ReadValue.*initial value of the variable 'v' must be f32\[..3\], but"):
         session_of(stateful({"x": "f32[?]"}, make), optimize)([np.ones(4, np.float32)])
 
-    def widened(b: Builder, x: Output) -> Made:
-        return [x], {"v": emitted(b, "Concat", read(b, "v", "f32[..3]"), x, axis=0)}
+    def widened(b: Layers, x: Output) -> Made:
+        return [x], {"v": b.Concat(read(b, "v", "f32[..3]"), x, axis=0)}
 
     session = session_of(stateful({"x": "f32[?]"}, widened), optimize)
     session([X])
@@ -448,7 +447,7 @@ def test_a_value_that_the_variable_cannot_hold(optimize: bool) -> None:
 
 
 def test_a_model_without_variables_has_sessions_without_states() -> None:
-    session = session_of(model_of(lambda b, x: b.emit(op("Abs"), x), [X]))
+    session = session_of(model_of(lambda b, x: b.Abs(x), [X]))
     for _ in range(2):
         assert session([-X])[0].tolist() == [1, 2]
     assert dict(session.states) == {}
@@ -466,9 +465,9 @@ def assigned_twice() -> Model:
 
 
 def two_types() -> Model:
-    def make(b: Builder, x: Output) -> Made:
+    def make(b: Layers, x: Output) -> Made:
         read(b, "v", "f32[2]", x)
-        return [read(b, "v", "f32[2]", x)], {"v": emitted(b, "Convert", x, destination_type="i32")}
+        return [read(b, "v", "f32[2]", x)], {"v": b.Convert(x, destination_type="i32")}
 
     return stateful({"x": "f32[2]"}, make)
 
@@ -477,17 +476,17 @@ def in_a_body() -> Model:
     """An If whose first body adds up in a variable, and whose second body returns its input."""
 
     def body(counts: bool) -> SubGraph:
-        b = Builder()
+        b = Layers()
         x = make_node(Parameter1(shape=PartialShape([2]), element_type="f32"), (), "inner")
         value, sinks = x.outputs[0], []
         if counts:
-            value = emitted(b, "Add", read(b, "v", "f32[2]", value), value)
+            value = b.Add(read(b, "v", "f32[2]", value), value)
             sinks = [make_node(Assign6(variable_id="v"), [value], "inner_assign")]
         return SubGraph(
             Model("body", [x], [make_node(Result1(), [value])], sinks), (InputMap(1, 0),), (OutputMap(0, 0),)
         )
 
-    def make(b: Builder, condition: Output, x: Output) -> Made:
+    def make(b: Layers, condition: Output, x: Output) -> Made:
         return [b.emit(If8(bodies=(body(True), body(False))), condition, x)], {}
 
     return stateful({"condition": "boolean[]", "x": "f32[2]"}, make)
@@ -576,11 +575,11 @@ def test_profile_of_steps() -> None:
 def test_caches_of_another_builder() -> None:
     """A cache along the axis behind the batch, with the heads behind it."""
 
-    def make(b: Builder, key: Output) -> Made:
+    def make(b: Layers, key: Output) -> Made:
         past = read(b, "keys", "f32[?,2,?,4]", empty_cache(b, key, 2, 4))
         assert past is not None
         all_ = cache(b, "more", key)
-        return [all_, emitted(b, "Concat", past, key, axis=-2)], {"more": all_}
+        return [all_, b.Concat(past, key, axis=-2)], {"more": all_}
 
     session = session_of(stateful({"key": "f32[?,2,?,4]"}, make))
     keys = [normal(1, 2, length, 4) for length in (3, 1, 2)]

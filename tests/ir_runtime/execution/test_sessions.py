@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from ir_runtime import Model, Output
-from ir_runtime.rewriting.builder import Builder
-from tests.ir_runtime.execution.kernel_checks import normal, op
+from tests.ir_runtime.execution.kernel_checks import Layers, normal
 from tests.ir_runtime.execution.stateful import (
     Made,
     attention,
@@ -35,9 +34,9 @@ class Row(NamedTuple):
 
 
 def from_zeros(kind: str) -> Model:
-    def make(b: Builder, x: Output) -> Made:
-        total = b.emit(op("Add"), read(b, "total", kind), x)
-        return [b.emit(op("Negative"), total)], {"total": total}
+    def make(b: Layers, x: Output) -> Made:
+        total = b.Add(read(b, "total", kind), x)
+        return [b.Negative(total)], {"total": total}
 
     return stateful({"x": kind}, make)
 
@@ -45,14 +44,14 @@ def from_zeros(kind: str) -> Model:
 def cell(batch: str = "2") -> Model:
     """A recurrent cell; the first state is computed from the inputs. Two outputs."""
 
-    def make(b: Builder, x: Output, start: Output) -> Made:
-        first = b.emit(op("MatMul"), start, b.constant(normal(3, 4), "f32"))
+    def make(b: Layers, x: Output, start: Output) -> Made:
+        first = b.MatMul(start, normal(3, 4))
         before = read(b, "h", f"f32[{batch},4]", first)
-        gate = b.emit(op("Sigmoid"), b.emit(op("MatMul"), x, b.constant(normal(3, 4), "f32")))
-        new = b.emit(op("Tanh"), b.emit(op("MatMul"), before, b.constant(normal(4, 4), "f32")))
-        kept = b.emit(op("Multiply"), gate, before)
-        h = b.emit(op("Add"), kept, b.emit(op("Multiply"), b.emit(op("Subtract"), b.constant(1, "f32"), gate), new))
-        return [h, b.emit(op("MatMul"), h, b.constant(normal(4, 5), "f32"))], {"h": h}
+        gate = b.Sigmoid(b.MatMul(x, normal(3, 4)))
+        new = b.Tanh(b.MatMul(before, normal(4, 4)))
+        kept = b.Multiply(gate, before)
+        h = b.Add(kept, b.Multiply(b.Subtract(b.constant(1, "f32"), gate), new))
+        return [h, b.MatMul(h, normal(4, 5))], {"h": h}
 
     return stateful({"x": f"f32[{batch},3]", "start": f"f32[{batch},3]"}, make)
 
@@ -66,10 +65,10 @@ def reshaped_cell() -> Model:
 def window() -> Model:
     """The last four of a growing variable are kept."""
 
-    def make(b: Builder, x: Output) -> Made:
-        all_ = b.emit(op("Concat", axis=1), read(b, "past", "f32[2,?,3]"), x)
-        kept = b.emit(op("Slice"), all_, b.constant([-4]), b.constant([2**31 - 1]), b.constant([1]), b.constant([1]))
-        return [b.emit(op("ReduceSum", keep_dims=True), all_, b.constant([1]))], {"past": kept}
+    def make(b: Layers, x: Output) -> Made:
+        all_ = b.Concat(read(b, "past", "f32[2,?,3]"), x, axis=1)
+        kept = b.Slice(all_, [-4], [2**31 - 1], [1], [1])
+        return [b.ReduceSum(all_, [1], keep_dims=True)], {"past": kept}
 
     return stateful({"x": "f32[2,?,3]"}, make)
 
@@ -77,11 +76,11 @@ def window() -> Model:
 def numbers() -> Model:
     """Integers: a position, and lengths that are set from outside."""
 
-    def make(b: Builder, x: Output) -> Made:
+    def make(b: Layers, x: Output) -> Made:
         position = read(b, "position", "i32[1]", b.constant([3], "i32"))
         lengths = read(b, "lengths", "i32[?]", x)
-        after = {"position": b.emit(op("Add"), position, b.constant([2], "i32"))}
-        return [b.emit(op("Add"), lengths, position)], {**after, "lengths": b.emit(op("Negative"), lengths)}
+        after = {"position": b.Add(position, b.constant([2], "i32"))}
+        return [b.Add(lengths, position)], {**after, "lengths": b.Negative(lengths)}
 
     return stateful({"x": "i32[?]"}, make)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +14,9 @@ from ir_runtime import ModelError, compile_model
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.tensor import Tensor
-from ir_runtime.rewriting.builder import Builder
 from tests.ir_runtime.execution.kernel_checks import (
     Array,
+    Layers,
     alike,
     biased,
     called_at_once,
@@ -26,81 +29,197 @@ from tests.ir_runtime.execution.kernel_checks import (
     same,
 )
 
+GRAPHS: list[tuple[str, Callable[..., Any], Sequence[Array], float]] = []
+
+
+def graph(*inputs: Array, label: str = "", tolerance: float = 5e-6, **options: Any) -> Callable[..., Any]:
+    """Add a graph to those that are planned: what the function emits for these inputs and options."""
+
+    def add(make: Callable[..., Any]) -> Callable[..., Any]:
+        text = "-".join([label or make.__name__, *(f"{value}".replace(" ", "") for value in options.values())])
+        GRAPHS.append((text, functools.partial(make, **options), inputs, tolerance))
+        return make
+
+    return add
+
+
+def graphs(*inputs: Array, tolerance: float = 5e-6, **choices: Sequence[Any]) -> Callable[..., Any]:
+    """Add a graph for each combination of options."""
+
+    def add(make: Callable[..., Any]) -> Callable[..., Any]:
+        for values in itertools.product(*choices.values()):
+            graph(*inputs, tolerance=tolerance, label=make.__name__, **dict(zip(choices, values)))(make)
+        return make
+
+    return add
+
+
 # --- what follows, in parts ---
 
+for _dimensions in ((1, 6, 5, 7), (2, 24, 61, 40), (2, 2, 61, 40), (1, 3, 1, 1), (5, 40, 9, 9)):
 
-@pytest.mark.parametrize("dimensions", [(1, 6, 5, 7), (2, 24, 61, 40), (2, 2, 61, 40), (1, 3, 1, 1), (5, 40, 9, 9)])
-@pytest.mark.parametrize("kernel", [1, 3, 5])
-@pytest.mark.parametrize("stride", [1, 2, 3])
-def test_a_convolution_with_what_follows(dimensions: tuple[int, ...], kernel: int, stride: int) -> None:
-    x = image(*dimensions)
-
-    def make(b: Builder, v: Output) -> list[Output]:
-        first = b.emit(op("ReLU"), biased(b, convolve(b, v, 16, kernel, strides=[stride, stride])))
-        second = b.emit(op("Add"), biased(b, convolve(b, first, 16, 3)), first)
-        return [b.emit(op("HSwish"), second), b.emit(op("Sigmoid"), biased(b, convolve(b, second, 200)))]
-
-    alike(model_of(make, [x]), [x])
+    @graphs(image(*_dimensions), kernel=[1, 3, 5], stride=[1, 2, 3])
+    def convolution(b: Layers, v: Output, kernel: int, stride: int) -> list[Output]:
+        first = b.ReLU(biased(b, convolve(b, v, 16, kernel, strides=[stride, stride])))
+        second = b.Add(biased(b, convolve(b, first, 16, 3)), first)
+        return [b.HSwish(second), b.Sigmoid(biased(b, convolve(b, second, 200)))]
 
 
-@pytest.mark.parametrize("channels", [3, 16, 65])
-@pytest.mark.parametrize("stride", [1, 2, 3])
-@pytest.mark.parametrize("dilation", [1, 2])
-@pytest.mark.parametrize("kernel", [(3, 3), (5, 2), (1, 7)])
-def test_depthwise(channels: int, stride: int, dilation: int, kernel: tuple[int, int]) -> None:
-    x = image(2, channels, 23, 19)
-    weights = normal(channels, 1, 1, *kernel)
-    made = op(
-        "GroupConvolution", strides=[stride, stride], dilations=[dilation, dilation], pads_begin=[2, 0], pads_end=[0, 3]
+for _channels in (3, 16, 65):
+
+    @graphs(image(2, _channels, 23, 19), stride=[1, 2, 3], dilation=[1, 2], kernel=[(3, 3), (5, 2), (1, 7)])
+    def depthwise(b: Layers, v: Output, stride: int, dilation: int, kernel: tuple[int, int]) -> Output:
+        options = {"strides": [stride] * 2, "dilations": [dilation] * 2, "pads_begin": [2, 0], "pads_end": [0, 3]}
+        return b.Clamp(b.GroupConvolution(v, normal(v.shape[1].value, 1, 1, *kernel), **options), min=-1, max=1)
+
+
+@graphs(image(2, 48, 150, 45), stride=[1, 2])
+def depthwise_of_rows_that_are_copied_in_parts(b: Layers, v: Output, stride: int) -> Output:
+    options = {"strides": [stride, stride], "pads_begin": [3, 1], "pads_end": [4, 1]}
+    return biased(b, b.GroupConvolution(v, normal(48, 1, 1, 5, 3), **options))
+
+
+@graphs(image(2, 12, 400), groups=[1, 3, 12])
+def one_spatial_dimension(b: Layers, v: Output, groups: int) -> Output:
+    options = {"strides": [2], "pads_begin": [4], "pads_end": [1], "dilations": [2]}
+    if groups == 1:
+        return b.Tanh(b.Convolution(v, normal(24, 12, 5), **options))
+    return b.Tanh(b.GroupConvolution(v, normal(groups, 24 // groups, 12 // groups, 5), **options))
+
+
+@graph(normal(1, 700, 48))
+def a_product(b: Layers, v: Output) -> Output:
+    return b.Gelu(b.Add(b.MatMul(v, normal(48, 300)), normal(300)))
+
+
+for _rows in (1, 2, 9, 100, 201):
+
+    @graph(normal(_rows, 600), label=f"{_rows}_rows_of_a_large_matrix")
+    def a_large_matrix(b: Layers, v: Output) -> Output:
+        return b.MatMul(v, normal(600, 1000))
+
+
+@graphs(image(2, 4, 5, 6), mode=["constant", "edge", "reflect", "symmetric"],
+        pads=[([0, 2, 0, 3], [0, 0, 1, 5]), ([1, 0, 4, 0], [0, 3, 0, 1]), ([0] * 4, [0] * 4)])  # fmt: skip
+def pads(b: Layers, v: Output, mode: str, pads: tuple[list[int], list[int]]) -> list[Output]:
+    return [b.Abs(b.Pad(convolve(b, v, 4), *pads, pad_mode=mode)), b.Pad(v, *pads, 7.0)]
+
+
+@graph(image(2, 32, 14, 14))
+def squeeze_and_excitation(b: Layers, v: Output) -> Output:
+    v = b.Swish(convolve(b, v, 32))
+    gate = b.Sigmoid(biased(b, convolve(b, b.ReduceMean(v, [2, 3], keep_dims=True), 32)))
+    return b.Multiply(v, gate)
+
+
+@graph(image(1, 24, 9, 11))
+def layer_normalization_of_channels(b: Layers, v: Output) -> Output:
+    turned = b.Transpose(convolve(b, v, 24, 3), [0, 2, 3, 1])
+    made = b.MVN(turned, [-1], eps=1e-5, eps_mode="INSIDE_SQRT", normalize_variance=True)
+    return b.Transpose(b.Add(b.Multiply(made, normal(24)), normal(24)), [0, 3, 1, 2])
+
+
+for _dimensions in ((9, 11), (1, 1), (60, 50)):
+
+    @graphs(image(2, 5, *_dimensions), groups=[1, 2, 6, 24], mode=["INSIDE_SQRT", "OUTSIDE_SQRT"], tolerance=2e-5)
+    def groups_of_channels(b: Layers, v: Output, groups: int, mode: str) -> list[Output]:
+        shape = [2, 24, *v.shape.static()[2:]]
+
+        def normalized(value: Output) -> Output:
+            apart = b.Reshape(value, [2, groups, -1])
+            made = b.MVN(apart, [-1], eps=1e-3, eps_mode=mode, normalize_variance=True)
+            return b.Reshape(made, shape)
+
+        first = b.ReLU(biased(b, normalized(convolve(b, v, 24, 3))))
+        return [normalized(first), normalized(b.Reshape(first, shape))]
+
+    @graphs(image(2, 5, *_dimensions), groups=[1, 2, 6, 24], tolerance=2e-5)
+    def group_normalization(b: Layers, v: Output, groups: int) -> list[Output]:
+        """Of channels that lie last in memory, of channels that do not, and as a part of a Concat."""
+
+        def normalized(value: Output) -> Output:
+            return b.GroupNormalization(value, normal(24), normal(24), num_groups=groups, epsilon=1e-3)
+
+        first = b.ReLU(normalized(convolve(b, v, 24, 3)))
+        turned = b.Reshape(first, [2, 24, *v.shape.static()[2:]])
+        return [normalized(turned), b.Concat(normalized(first), first, axis=1)]
+
+
+# --- views and parts ---
+
+
+@graph(image(1, 8, 12, 10))
+def parts_of_a_concat(b: Layers, v: Output) -> list[Output]:
+    """Written to their places by what makes them; used twice, returned, or of one another they are copied."""
+    a, c = b.ReLU(convolve(b, v, 8)), convolve(b, v, 24, 3)
+    one = b.Concat(a, c, axis=1)
+    d = b.ReLU(convolve(b, one, 16))
+    two = b.Concat(a, c, d, axis=1)
+    e = biased(b, convolve(b, b.Concat(d, d, two, v, axis=1), 4))
+    return [b.Concat(e, convolve(b, two, 2), axis=1), e, b.Tanh(one)]
+
+
+@graph(image(2, 8, 6, 5))
+def a_shuffle_of_channels(b: Layers, v: Output) -> Output:
+    halves = b.emit_all(op("Split", num_splits=2), convolve(b, v, 16, 3), b.constant(1))
+    joined = b.Concat(halves[0], b.ReLU(convolve(b, halves[1], 8)), axis=1)
+    turned = b.Transpose(b.Reshape(joined, [2, 2, 8, 6, 5]), [0, 2, 1, 3, 4])
+    return convolve(b, b.Reshape(turned, [2, 16, 6, 5]), 8)
+
+
+@graph(normal(2, 30, 32))
+def attention_from_its_parts(b: Layers, v: Output) -> Output:
+    made = b.Reshape(b.MatMul(v, normal(32, 96)), [2, 30, 3, 4, 8])
+    turned = b.Transpose(made, [2, 0, 3, 1, 4])
+    q, k, w = (b.Gather(turned, i, 0) for i in range(3))
+    scores = b.MatMul(b.Multiply(q, 0.35), k, transpose_b=True)
+    mixed = b.MatMul(b.SoftMax(scores, axis=-1), w)
+    back = b.Reshape(b.Transpose(mixed, [0, 2, 1, 3]), [2, 30, 32])
+    return b.Add(b.MatMul(back, normal(32, 32)), v)
+
+
+@graph(image(2, 5, 7, 6))
+def flattened_images(b: Layers, v: Output) -> Output:
+    return b.Reshape(convolve(b, v, 4, 3), [2, -1])
+
+
+@graphs(image(2, 3, 7, 9), mode=["nearest", "linear", "linear_onnx", "cubic"],
+        dimensions=[(14, 18), (5, 31), (7, 9), (200, 3)], laid_out=["as_input", "by_convolution"])  # fmt: skip
+def resizing(b: Layers, v: Output, mode: str, dimensions: tuple[int, int], laid_out: str) -> Output:
+    v = convolve(b, v, 5) if laid_out == "by_convolution" else v
+    options = {"mode": mode, "shape_calculation_mode": "sizes"}
+    return b.ReLU(b.Interpolate(v, list(dimensions), [2, 3], opset=11, **options))
+
+
+@graph(image(1, 4, 6, 5))
+def padding_and_picking(b: Layers, v: Output) -> list[Output]:
+    v = convolve(b, v, 6)
+    padded = b.Pad(v, [0, 1, 0, 2], [0, 0, 3, 1], 2.5, pad_mode="constant")
+    return [padded, b.Gather(v, [[3, -1], [0, 0]], 1), b.Gather(v, -2, 3)]
+
+
+@graph(image(1, 2, 6, 7, 8))
+def indices_that_nobody_reads(b: Layers, v: Output) -> Output:
+    made = op("MaxPool", 14, kernel=[2] * 3, strides=[1] * 3, dilations=[2] * 3, pads_begin=[0] * 3, pads_end=[0] * 3)
+    return b.emit_all(made, v)[0]
+
+
+for _keeps in (False, True):
+
+    @graphs(
+        normal(8, 8, 8),
+        normal(8, 3, 1) if _keeps else normal(8, 3),
+        name=["ReduceMean", "ReduceSum"],
+        keep_dims=[_keeps],
     )
-    alike(
-        model_of(lambda b, v: b.emit(op("Clamp", min=-1, max=1), b.emit(made, v, b.constant(weights, "f32"))), [x]), [x]
-    )
+    def a_reduction_into_a_part_of_a_concat(b: Layers, x: Output, y: Output, name: str, keep_dims: bool) -> Output:
+        """The part is a matrix whose rows are apart in memory, so that no vector of it exists."""
+        return b.Concat(y, getattr(b, name)(x, [2], keep_dims=keep_dims), axis=1)
 
 
-@pytest.mark.parametrize("stride", [1, 2])
-def test_depthwise_of_rows_that_are_copied_in_parts(stride: int) -> None:
-    x, weights = image(2, 48, 150, 45), normal(48, 1, 1, 5, 3)
-    made = op("GroupConvolution", strides=[stride, stride], pads_begin=[3, 1], pads_end=[4, 1])
-    alike(model_of(lambda b, v: biased(b, b.emit(made, v, b.constant(weights, "f32"))), [x]), [x])
-
-
-@pytest.mark.parametrize("groups", [1, 3, 12])
-def test_one_spatial_dimension(groups: int) -> None:
-    x = image(2, 12, 400)
-    weights = normal(groups, 24 // groups, 12 // groups, 5) if groups > 1 else normal(24, 12, 5)
-    made = op("GroupConvolution" if groups > 1 else "Convolution", strides=[2], pads_begin=[4], pads_end=[1],
-              dilations=[2])  # fmt: skip
-    alike(model_of(lambda b, v: b.emit(op("Tanh"), b.emit(made, v, b.constant(weights, "f32"))), [x]), [x])
-
-
-def test_a_product_with_what_follows() -> None:
-    x, weights = normal(1, 700, 48), normal(48, 300)
-
-    def make(b: Builder, v: Output) -> Output:
-        made = b.emit(op("MatMul"), v, b.constant(weights, "f32"))
-        return b.emit(op("Gelu"), b.emit(op("Add"), made, b.constant(normal(300), "f32")))
-
-    alike(model_of(make, [x]), [x])
-
-
-@pytest.mark.parametrize("rows", [1, 2, 9, 100, 201])
-def test_a_product_with_few_rows_of_a_large_matrix(rows: int) -> None:
-    x, weights = normal(rows, 600), normal(600, 1000)
-    alike(model_of(lambda b, v: b.emit(op("MatMul"), v, b.constant(weights, "f32")), [x]), [x])
-
-
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
-@pytest.mark.parametrize("pads", [([0, 2, 0, 3], [0, 0, 1, 5]), ([1, 0, 4, 0], [0, 3, 0, 1]), ([0] * 4, [0] * 4)])
-def test_pads(mode: str, pads: tuple[list[int], list[int]]) -> None:
-    x = image(2, 4, 5, 6)
-
-    def make(b: Builder, v: Output) -> list[Output]:
-        behind = b.emit(op("Pad", pad_mode=mode), convolve(b, v, 4), *[b.constant(n, "i64") for n in pads])
-        filled = b.emit(op("Pad"), v, *[b.constant(n, "i64") for n in pads], b.constant(np.float32(7), "f32"))
-        return [b.emit(op("Abs"), behind), filled]
-
-    alike(model_of(make, [x]), [x])
+@pytest.mark.parametrize(("make", "inputs", "tolerance"), [row[1:] for row in GRAPHS], ids=[row[0] for row in GRAPHS])
+def test_graph(make: Callable[..., Any], inputs: Sequence[Array], tolerance: float) -> None:
+    alike(model_of(make, inputs), inputs, tolerance)
 
 
 @pytest.mark.parametrize("values", ["both signs", "positive", "negative", "zero", "tiny", "infinite", "NaN"])
@@ -115,175 +234,23 @@ def test_dynamic_quantization(values: str, reads_zero_point: bool) -> None:
     if values in ("infinite", "NaN"):
         x[1, 2] = np.inf if values == "infinite" else np.nan
 
-    def make(b: Builder, v: Output) -> list[Output]:
+    def make(b: Layers, v: Output) -> list[Output]:
         zero, axes = b.constant(np.float32(0), "f32"), b.constant([0, 1], "i64")
-        highest = b.emit(op("Maximum"), b.emit(op("ReduceMax"), v, axes), zero)
-        lowest = b.emit(op("Minimum"), b.emit(op("ReduceMin"), v, axes), zero)
-        span = b.emit(op("Subtract"), highest, lowest)
-        step = b.emit(op("Divide"), span, b.constant(np.float32(255), "f32"))
-        scale = b.emit(op("Select"), b.emit(op("Equal"), span, zero), b.constant(np.float32(1), "f32"), step)
-        below = b.emit(op("Round"), b.emit(op("Divide"), b.emit(op("Subtract"), zero, lowest), scale))
-        zero_point = b.emit(op("Clamp", min=0, max=255), below)
-        level = b.emit(op("Add"), b.emit(op("Round"), b.emit(op("Divide"), v, scale)), zero_point)
-        centred = b.emit(op("Subtract"), b.emit(op("Clamp", min=0, max=255), level), zero_point)
-        product = b.emit(op("MatMul"), centred, b.constant(normal(40, 9), "f32"))
-        return [centred, b.emit(op("Multiply"), product, scale), zero_point if reads_zero_point else scale]
+        highest = b.Maximum(b.ReduceMax(v, axes), zero)
+        lowest = b.Minimum(b.ReduceMin(v, axes), zero)
+        span = b.Subtract(highest, lowest)
+        step = b.Divide(span, np.float32(255))
+        scale = b.Select(b.Equal(span, zero), np.float32(1), step)
+        below = b.Round(b.Divide(b.Subtract(zero, lowest), scale))
+        zero_point = b.Clamp(below, min=0, max=255)
+        level = b.Add(b.Round(b.Divide(v, scale)), zero_point)
+        centred = b.Subtract(b.Clamp(level, min=0, max=255), zero_point)
+        product = b.MatMul(centred, normal(40, 9))
+        return [centred, b.Multiply(product, scale), zero_point if reads_zero_point else scale]
 
     compiled = alike(model_of(make, [x]), [x])
     steps = [row.type for row in compiled.profile([x]).by_type()]
     assert ("ReduceMax" in steps) is reads_zero_point
-
-
-def test_squeeze_and_excitation() -> None:
-    x = image(2, 32, 14, 14)
-
-    def make(b: Builder, v: Output) -> Output:
-        v = b.emit(op("Swish"), convolve(b, v, 32))
-        mean = b.emit(op("ReduceMean", keep_dims=True), v, b.constant([2, 3]))
-        gate = b.emit(op("Sigmoid"), biased(b, convolve(b, mean, 32)))
-        return b.emit(op("Multiply"), v, gate)
-
-    alike(model_of(make, [x]), [x])
-
-
-def test_layer_normalisation_of_channels() -> None:
-    x = image(1, 24, 9, 11)
-
-    def make(b: Builder, v: Output) -> Output:
-        turned = b.emit(op("Transpose"), convolve(b, v, 24, 3), b.constant([0, 2, 3, 1]))
-        made = b.emit(op("MVN", eps=1e-5, eps_mode="INSIDE_SQRT", normalize_variance=True), turned, b.constant([-1]))
-        made = b.emit(
-            op("Add"), b.emit(op("Multiply"), made, b.constant(normal(24), "f32")), b.constant(normal(24), "f32")
-        )
-        return b.emit(op("Transpose"), made, b.constant([0, 3, 1, 2]))
-
-    alike(model_of(make, [x]), [x])
-
-
-@pytest.mark.parametrize("groups", [1, 2, 6, 24])
-@pytest.mark.parametrize("mode", ["INSIDE_SQRT", "OUTSIDE_SQRT"])
-@pytest.mark.parametrize("dimensions", [(9, 11), (1, 1), (60, 50)])
-def test_normalisation_of_groups_of_channels(groups: int, mode: str, dimensions: tuple[int, int]) -> None:
-    x = image(2, 5, *dimensions)
-
-    def normalised(b: Builder, v: Output) -> Output:
-        apart = b.emit(op("Reshape"), v, b.constant([2, groups, -1]))
-        made = b.emit(op("MVN", eps=1e-3, eps_mode=mode, normalize_variance=True), apart, b.constant([-1]))
-        return b.emit(op("Reshape"), made, b.constant([2, 24, *dimensions]))
-
-    def make(b: Builder, v: Output) -> list[Output]:
-        first = b.emit(op("ReLU"), biased(b, normalised(b, convolve(b, v, 24, 3))))
-        return [normalised(b, first), normalised(b, b.emit(op("Reshape"), first, b.constant([2, 24, *dimensions])))]
-
-    alike(model_of(make, [x]), [x], 2e-5)
-
-
-@pytest.mark.parametrize("groups", [1, 2, 6, 24])
-@pytest.mark.parametrize("dimensions", [(9, 11), (1, 1), (60, 50)])
-def test_group_normalization_layers(groups: int, dimensions: tuple[int, int]) -> None:
-    """Of channels that lie last in memory, of channels that do not, and as a part of a Concat."""
-    x = image(2, 5, *dimensions)
-
-    def normalised(b: Builder, v: Output) -> Output:
-        scale, bias = (b.constant(normal(24), "f32") for _ in range(2))
-        return b.emit(op("GroupNormalization", num_groups=groups, epsilon=1e-3), v, scale, bias)
-
-    def make(b: Builder, v: Output) -> list[Output]:
-        first = b.emit(op("ReLU"), normalised(b, convolve(b, v, 24, 3)))
-        turned = b.emit(op("Reshape"), first, b.constant([2, 24, *dimensions]))
-        return [normalised(b, turned), b.emit(op("Concat", axis=1), normalised(b, first), first)]
-
-    alike(model_of(make, [x]), [x], 2e-5)
-
-
-# --- views and parts ---
-
-
-def test_parts_of_a_concat() -> None:
-    """Written to their places by what makes them; used twice, returned, or of one another they are copied."""
-    x = image(1, 8, 12, 10)
-
-    def make(b: Builder, v: Output) -> list[Output]:
-        a, c = b.emit(op("ReLU"), convolve(b, v, 8)), convolve(b, v, 24, 3)
-        one = b.emit(op("Concat", axis=1), a, c)
-        d = b.emit(op("ReLU"), convolve(b, one, 16))
-        two = b.emit(op("Concat", axis=1), a, c, d)
-        three = b.emit(op("Concat", axis=1), d, d, two, v)
-        e = biased(b, convolve(b, three, 4))
-        returned = b.emit(op("Concat", axis=1), e, convolve(b, two, 2))
-        return [returned, e, b.emit(op("Tanh"), one)]
-
-    alike(model_of(make, [x]), [x])
-
-
-def test_a_shuffle_of_channels() -> None:
-    x = image(2, 8, 6, 5)
-
-    def make(b: Builder, v: Output) -> Output:
-        halves = b.emit_all(op("Split", num_splits=2), convolve(b, v, 16, 3), b.constant(1))
-        joined = b.emit(op("Concat", axis=1), halves[0], b.emit(op("ReLU"), convolve(b, halves[1], 8)))
-        apart = b.emit(op("Reshape"), joined, b.constant([2, 2, 8, 6, 5]))
-        turned = b.emit(op("Transpose"), apart, b.constant([0, 2, 1, 3, 4]))
-        return convolve(b, b.emit(op("Reshape"), turned, b.constant([2, 16, 6, 5])), 8)
-
-    alike(model_of(make, [x]), [x])
-
-
-def test_attention_from_its_parts() -> None:
-    x = normal(2, 30, 32)
-
-    def make(b: Builder, v: Output) -> Output:
-        made = b.emit(
-            op("Reshape"), b.emit(op("MatMul"), v, b.constant(normal(32, 96), "f32")), b.constant([2, 30, 3, 4, 8])
-        )
-        turned = b.emit(op("Transpose"), made, b.constant([2, 0, 3, 1, 4]))
-        q, k, w = (b.emit(op("Gather"), turned, b.constant(i), b.constant(0)) for i in range(3))
-        scores = b.emit(op("MatMul", transpose_b=True), b.emit(op("Multiply"), q, b.constant(0.35, "f32")), k)
-        mixed = b.emit(op("MatMul"), b.emit(op("SoftMax", axis=-1), scores), w)
-        back = b.emit(op("Reshape"), b.emit(op("Transpose"), mixed, b.constant([0, 2, 1, 3])), b.constant([2, 30, 32]))
-        return b.emit(op("Add"), b.emit(op("MatMul"), back, b.constant(normal(32, 32), "f32")), v)
-
-    alike(model_of(make, [x]), [x])
-
-
-def test_flattened_images() -> None:
-    x = image(2, 5, 7, 6)
-    alike(model_of(lambda b, v: b.emit(op("Reshape"), convolve(b, v, 4, 3), b.constant([2, -1])), [x]), [x])
-
-
-@pytest.mark.parametrize("mode", ["nearest", "linear", "linear_onnx", "cubic"])
-@pytest.mark.parametrize("dimensions", [(14, 18), (5, 31), (7, 9), (200, 3)])
-@pytest.mark.parametrize("laid_out", ["as the input", "by a convolution"])
-def test_resizing(mode: str, dimensions: tuple[int, int], laid_out: str) -> None:
-    x = image(2, 3, 7, 9)
-
-    def make(b: Builder, v: Output) -> Output:
-        v = convolve(b, v, 5) if laid_out == "by a convolution" else v
-        made = op("Interpolate", 11, mode=mode, shape_calculation_mode="sizes")
-        return b.emit(op("ReLU"), b.emit(made, v, b.constant(list(dimensions)), b.constant([2, 3])))
-
-    alike(model_of(make, [x]), [x])
-
-
-def test_padding_and_picking() -> None:
-    x = image(1, 4, 6, 5)
-
-    def make(b: Builder, v: Output) -> list[Output]:
-        v = convolve(b, v, 6)
-        padded = b.emit(
-            op("Pad", pad_mode="constant"),
-            v,
-            b.constant([0, 1, 0, 2]),
-            b.constant([0, 0, 3, 1]),
-            b.constant(2.5, "f32"),
-        )
-        return [
-            padded,
-            b.emit(op("Gather"), v, b.constant([[3, -1], [0, 0]]), b.constant(1)),
-            b.emit(op("Gather"), v, b.constant(-2), b.constant(3)),
-        ]
-
-    alike(model_of(make, [x]), [x])
 
 
 def unaligned(array: Array) -> Array:
@@ -302,9 +269,9 @@ def test_picking_from_tables_that_are_not_aligned(kind: Any, axis: int, known: b
     table = unaligned((normal(30, 6, 4) * 100).astype(kind))
     picked = np.array([[3, -1, 0], [-4, 2, 2]])
 
-    def make(b: Builder, v: Output) -> Output:
+    def make(b: Layers, v: Output) -> Output:
         held = b.tensor(Tensor.from_array(table, element_types.from_dtype(kind)))
-        return b.emit(op("Gather"), held, b.constant(picked) if known else v, b.constant(axis))
+        return b.Gather(held, b.constant(picked) if known else v, axis)
 
     model = model_of(make, [picked])
     (found,) = alike(model, [picked])([picked]).to_list()
@@ -333,21 +300,13 @@ def test_pooling(name: str, rounding: str, dimensions: tuple[int, ...]) -> None:
     alike(model, [x], fallbacks=["MaxPool"] if name == "MaxPool" else [])
 
 
-def test_indices_that_nobody_reads_are_left_out() -> None:
-    x = image(1, 2, 6, 7, 8)
-    made = op(
-        "MaxPool", 14, kernel=[2, 2, 2], strides=[1, 1, 1], dilations=[2, 2, 2], pads_begin=[0] * 3, pads_end=[0] * 3
-    )
-    alike(model_of(lambda b, v: b.emit_all(made, v)[0], [x]), [x])
-
-
 # --- numbers and shapes ---
 
 
 def test_numbers_that_are_none() -> None:
     x = image(1, 4, 9, 9)
     x[0, 0, 4, 4], x[0, 1, 0, 0], x[0, 2, 8, 8] = np.nan, np.inf, -np.inf
-    model = model_of(lambda b, v: b.emit(op("ReLU"), biased(b, convolve(b, v, 6, 3))), [x])
+    model = model_of(lambda b, v: b.ReLU(biased(b, convolve(b, v, 6, 3))), [x])
     found, expected = compile_model(model)([x])[0], compile_model(model, optimize=False)([x])[0]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
@@ -356,9 +315,9 @@ def test_numbers_that_are_none() -> None:
 def test_nothing_at_all(dimensions: tuple[int, ...]) -> None:
     x = image(*dimensions)
 
-    def make(b: Builder, v: Output) -> Output:
-        made = b.emit(op("Add"), b.emit(op("ReLU"), v), b.constant(normal(1, 4, 1, 1), "f32"))
-        return b.emit(op("Concat", axis=1), b.emit(op("Transpose"), made, b.constant([0, 1, 2, 3])), v)
+    def make(b: Layers, v: Output) -> Output:
+        made = b.Add(b.ReLU(v), normal(1, 4, 1, 1))
+        return b.Concat(b.Transpose(made, [0, 1, 2, 3]), v, axis=1)
 
     same(model_of(make, [x]), [x], kernels=None)
 
@@ -366,10 +325,10 @@ def test_nothing_at_all(dimensions: tuple[int, ...]) -> None:
 def test_other_shapes_between_calls() -> None:
     x = image(1, 4, 8, 8)
 
-    def make(b: Builder, v: Output) -> list[Output]:
-        made = b.emit(op("Convolution", pads_begin=[1, 1], pads_end=[1, 1]), v, b.constant(normal(6, 4, 3, 3), "f32"))
-        flat = b.emit(op("Reshape", special_zero=True), made, b.constant([0, 6, -1]))
-        return [flat, b.emit(op("ShapeOf"), flat), b.emit(op("ReLU"), made)]
+    def make(b: Layers, v: Output) -> list[Output]:
+        made = b.Convolution(v, normal(6, 4, 3, 3), pads_begin=[1, 1], pads_end=[1, 1])
+        flat = b.Reshape(made, [0, 6, -1], special_zero=True)
+        return [flat, b.ShapeOf(flat), b.ReLU(made)]
 
     model = model_of(make, [x], open_=True)
     fast, slow = compile_model(model), compile_model(model, optimize=False)
@@ -394,12 +353,12 @@ def test_other_shapes_between_calls() -> None:
 def test_values_of_dynamic_dimensions() -> None:
     x = normal(4, 6)
 
-    def make(b: Builder, v: Output) -> list[Output]:
-        a = b.emit(op("Tanh"), v)
-        places = b.emit(op("NonZero"), b.emit(op("ReLU"), a))
-        picked = b.emit(op("GatherND"), a, b.emit(op("Transpose"), places, b.constant([1, 0])))
-        joined = b.emit(op("Concat", axis=0), b.emit(op("Exp"), picked), b.emit(op("Reshape"), a, b.constant([24])))
-        return [joined, places, b.emit(op("Add"), b.emit(op("Exp"), a), v)]
+    def make(b: Layers, v: Output) -> list[Output]:
+        a = b.Tanh(v)
+        places = b.NonZero(b.ReLU(a))
+        picked = b.GatherND(a, b.Transpose(places, [1, 0]))
+        joined = b.Concat(b.Exp(picked), b.Reshape(a, [24]), axis=0)
+        return [joined, places, b.Add(b.Exp(a), v)]
 
     model = model_of(make, [x])
     alike(model, [x])
@@ -413,9 +372,7 @@ def test_values_of_dynamic_dimensions() -> None:
 
 def test_results_are_nobody_elses() -> None:
     x = image(1, 4, 6, 6)
-    compiled = compile_model(
-        model_of(lambda b, v: [v, convolve(b, v, 4), b.emit(op("Transpose"), v, b.constant([1, 0, 2, 3]))], [x])
-    )
+    compiled = compile_model(model_of(lambda b, v: [v, convolve(b, v, 4), b.Transpose(v, [1, 0, 2, 3])], [x]))
     first = compiled([x]).to_list()
     kept = [one.copy() for one in first]
     compiled([image(1, 4, 6, 6)])
@@ -429,7 +386,7 @@ def test_results_are_nobody_elses() -> None:
 
 def test_an_error_says_where_it_is_from() -> None:
     x = np.array([1, 2])
-    model = model_of(lambda b, v: b.emit(op("Gather"), b.constant(normal(5, 3), "f32"), v, b.constant(0)), [x])
+    model = model_of(lambda b, v: b.Gather(normal(5, 3), v, 0), [x])
     compiled = compile_model(model)
     with pytest.raises(ModelError, match=r"layer .*Gather.*out of bounds"):
         compiled([np.array([1, 7])])
@@ -439,21 +396,8 @@ def test_an_error_says_where_it_is_from() -> None:
 
 def test_threads_at_the_same_time() -> None:
     images = [image(1, 8, 30, 31) for _ in range(6)]
-    model = model_of(lambda b, v: b.emit(op("ReLU"), biased(b, convolve(b, v, 16, 3))), images[:1], open_=False)
+    model = model_of(lambda b, v: b.ReLU(biased(b, convolve(b, v, 16, 3))), images[:1], open_=False)
     called_at_once(compile_model(model), images, 15)
-
-
-@pytest.mark.parametrize("name", ["ReduceMean", "ReduceSum"])
-@pytest.mark.parametrize("keep_dims", [False, True])
-def test_a_reduction_into_a_part_of_a_concat(name: str, keep_dims: bool) -> None:
-    """The part is a matrix whose rows are apart in memory, so that no vector of it exists."""
-    inputs = [normal(8, 8, 8), normal(8, 3, 1) if keep_dims else normal(8, 3)]
-
-    def make(b: Builder, x: Output, y: Output) -> list[Output]:
-        reduced = b.emit(op(name, keep_dims=keep_dims), x, b.constant([2]))
-        return [b.emit(op("Concat", axis=1), y, reduced)]
-
-    alike(model_of(make, inputs), inputs)
 
 
 # --- layers of other types ---
@@ -481,10 +425,10 @@ def test_functions_of_any_type(name: str, inputs: list[Any], joined: bool, monke
     inputs = [np.asarray(value) for value in inputs]
     layer = op(name)
 
-    def make(b: Builder, *values: Output) -> Output:
+    def make(b: Layers, *values: Output) -> Output:
         made = b.emit(layer, *values)
         # A part of a Concat's output has other strides.
-        return b.emit(op("Concat", axis=-1), made, made) if joined and made.shape.rank else made
+        return b.Concat(made, made, axis=-1) if joined and made.shape.rank else made
 
     model = model_of(make, inputs)
     alike(model, inputs)

@@ -16,6 +16,7 @@ from ir_runtime.operations.control_flow import If8, TensorIterator1
 from ir_runtime.rewriting.builder import Builder
 from tests.ir_runtime.execution.kernel_checks import (
     Array,
+    Layers,
     alike,
     biased,
     called_at_once,
@@ -30,10 +31,10 @@ from tests.ir_runtime.execution.kernel_checks import (
 def iterated(weights: Array, *, grows: bool = False) -> Callable[..., Output]:
     """A state, to which each row of x times the weights is added; with ``grows`` rows of the state are appended."""
 
-    def make(b: Builder, x: Output, state: Output) -> list[Output]:
-        def body(b: Builder, row: Output, state: Output, weights: Output) -> list[Output]:
-            made = b.emit(op("Tanh"), b.emit(op("Add"), state, b.emit(op("MatMul"), row, weights)))
-            return [b.emit(op("Concat", axis=0), made, row) if grows else made]
+    def make(b: Layers, x: Output, state: Output) -> list[Output]:
+        def body(b: Layers, row: Output, state: Output, weights: Output) -> list[Output]:
+            made = b.Tanh(b.Add(state, b.MatMul(row, weights)))
+            return [b.Concat(made, row, axis=0) if grows else made]
 
         inner = [np.zeros((1, x.shape[1].value), np.float32), np.zeros(state.shape.static(), np.float32), weights]
         model = model_of(body, inner, open_=grows)
@@ -70,23 +71,23 @@ def test_iterations_are_calls_of_one_plan(steps: int, monkeypatch: pytest.Monkey
 Body = Callable[..., Sequence[Output]]
 
 
-def two_states(b: Builder, part: Output, first: Output, second: Output, other: Output) -> list[Output]:
+def two_states(b: Layers, part: Output, first: Output, second: Output, other: Output) -> list[Output]:
     """States that change places; the sum of all; one that stays as it is."""
-    total = b.emit(op("Add"), b.emit(op("Add"), part, first), b.emit(op("Multiply"), second, other))
-    return [second, b.emit(op("Tanh"), total), total, other]
+    total = b.Add(b.Add(part, first), b.Multiply(second, other))
+    return [second, b.Tanh(total), total, other]
 
 
-def unchanged(b: Builder, part: Output, first: Output, second: Output, other: Output) -> list[Output]:
-    return [first, second, b.emit(op("Subtract"), part, other), b.constant(np.ones((2, 1, 3), np.float32), "f32")]
+def unchanged(b: Layers, part: Output, first: Output, second: Output, other: Output) -> list[Output]:
+    return [first, second, b.Subtract(part, other), b.constant(np.ones((2, 1, 3), np.float32), "f32")]
 
 
-def overwritten(b: Builder, part: Output, first: Output, second: Output, other: Output) -> list[Output]:
+def overwritten(b: Layers, part: Output, first: Output, second: Output, other: Output) -> list[Output]:
     """Inputs that are read only at the start, so that their memory is free for what follows."""
-    start = b.emit(op("Add"), b.emit(op("Add"), part, first), b.emit(op("Subtract"), second, other))
+    start = b.Add(b.Add(part, first), b.Subtract(second, other))
     steps = [start]
     for name in ("Exp", "Tanh", "Sin", "Cos"):
         steps.append(b.emit(op(name), steps[-1]))
-    return [steps[4], steps[3], b.emit(op("Abs"), steps[4]), steps[2]]
+    return [steps[4], steps[3], b.Abs(steps[4]), steps[2]]
 
 
 @pytest.mark.parametrize("body", [two_states, unchanged, overwritten])
@@ -97,7 +98,7 @@ def test_states_slices_and_joined_values(body: Body, backwards: bool, open_: boo
     ends = {"start": -1, "end": 0, "stride": -1} if backwards else {"start": 0, "end": -1, "stride": 1}
     other = {"start": 0, "end": -1, "stride": 1} if backwards else {"start": -1, "end": 0, "stride": -1}
 
-    def make(b: Builder, *values: Output) -> list[Output]:
+    def make(b: Layers, *values: Output) -> list[Output]:
         inner = model_of(body, [normal(2, 1, 3)] * 4, open_=open_)
         maps = (InputMap(0, 0, axis=1, **ends), InputMap(1, 1), InputMap(2, 2), InputMap(3, 3))
         outputs = (
@@ -120,8 +121,8 @@ def test_calls_at_the_same_time_have_arrays_of_their_own() -> None:
 def test_an_iterator_that_nothing_is_sliced_for_runs_once() -> None:
     inputs = [normal(2, 3), normal(2, 3)]
 
-    def make(b: Builder, *values: Output) -> Output:
-        inner = model_of(lambda b, x, y: b.emit(op("Add"), x, y), inputs)
+    def make(b: Layers, *values: Output) -> Output:
+        inner = model_of(lambda b, x, y: b.Add(x, y), inputs)
         sub = SubGraph(inner, (InputMap(0, 0), InputMap(1, 1)), (OutputMap(0, 0),), ((0, 0),))
         return b.emit(TensorIterator1(bodies=(sub,)), *values)
 
@@ -170,19 +171,19 @@ def test_random_graphs(seed: int) -> None:
         lambda b, v, w: convolve(b, v, int(chosen.integers(1, 20)), 3),
         lambda b, v, w: convolve(b, v, int(chosen.integers(1, 20))),
         lambda b, v, w: biased(b, v),
-        lambda b, v, w: b.emit(op("ReLU"), v),
-        lambda b, v, w: b.emit(op("Swish"), v),
-        lambda b, v, w: b.emit(op("Concat", axis=1), v, w),
-        lambda b, v, w: b.emit(op("Add"), v, b.emit(op("ReduceMean", keep_dims=True), w, b.constant([1]))),
-        lambda b, v, w: b.emit(op("Multiply"), v, b.emit(op("ReduceMean", keep_dims=True), v, b.constant([2, 3]))),
-        lambda b, v, w: b.emit(op("MaxPool", 1, kernel=[3, 3], strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1]), v),
-        lambda b, v, w: b.emit(op("Slice"), v, *[b.constant([n]) for n in (1, v.shape[2].value, 1, 2)]),
-        lambda b, v, w: b.emit(op("Pad", pad_mode="constant"), v, b.constant([0, 0, 1, 0]), b.constant([0] * 4), b.constant(0.5, "f32")),
-        lambda b, v, w: b.emit(op("SoftMax", axis=int(chosen.integers(1, 4))), v),
-        lambda b, v, w: b.emit(op("MVN", eps=1e-3, eps_mode="INSIDE_SQRT", normalize_variance=True), v, b.constant([2, 3])),
+        lambda b, v, w: b.ReLU(v),
+        lambda b, v, w: b.Swish(v),
+        lambda b, v, w: b.Concat(v, w, axis=1),
+        lambda b, v, w: b.Add(v, b.ReduceMean(w, [1], keep_dims=True)),
+        lambda b, v, w: b.Multiply(v, b.ReduceMean(v, [2, 3], keep_dims=True)),
+        lambda b, v, w: b.MaxPool(v, opset=1, kernel=[3, 3], strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1]),
+        lambda b, v, w: b.Slice(v, *[b.constant([n]) for n in (1, v.shape[2].value, 1, 2)]),
+        lambda b, v, w: b.Pad(v, [0, 0, 1, 0], [0] * 4, 0.5, pad_mode="constant"),
+        lambda b, v, w: b.SoftMax(v, axis=int(chosen.integers(1, 4))),
+        lambda b, v, w: b.MVN(v, [2, 3], eps=1e-3, eps_mode="INSIDE_SQRT", normalize_variance=True),
     ]  # fmt: skip
 
-    def make(b: Builder, v: Output) -> list[Output]:
+    def make(b: Layers, v: Output) -> list[Output]:
         known = [v]
         while len(known) < 12:
             value = known[-1 - int(chosen.integers(0, min(3, len(known))))]
@@ -191,7 +192,7 @@ def test_random_graphs(seed: int) -> None:
             if value.shape[2].value > 3:
                 known.append(layers[int(chosen.integers(0, len(layers)))](b, value, other))
             else:
-                known.append(b.emit(op("Tanh"), value))
+                known.append(b.Tanh(value))
         return [known[-1], known[-3], known[int(chosen.integers(1, len(known)))]]
 
     alike(model_of(make, [x]), [x], 5e-5, fallbacks=None)
@@ -200,26 +201,26 @@ def test_random_graphs(seed: int) -> None:
 EQUAL_DIMENSIONS = [(8, 8, 8), (8, 8, 5), (8, 5, 8), (5, 8, 8), (1, 1, 1), (1, 8, 8), (8, 1, 8), (8, 8, 1), (4, 32, 8)]
 
 
-def value_of_rank(b: Builder, value: Output, rank: int, chosen: np.random.Generator) -> Output:
+def value_of_rank(b: Layers, value: Output, rank: int, chosen: np.random.Generator) -> Output:
     """Return a view or a reduction of the value that has ``rank`` dimensions."""
     while value.shape.rank > rank:
         axis = int(chosen.integers(0, value.shape.rank))
         mean = op(str(chosen.choice(["ReduceMean", "ReduceSum", "ReduceMax"])), keep_dims=False)
         value = b.emit(mean, value, b.constant([axis]))
     while value.shape.rank < rank:
-        value = b.emit(op("Unsqueeze"), value, b.constant([int(chosen.integers(0, value.shape.rank + 1))]))
+        value = b.Unsqueeze(value, [int(chosen.integers(0, value.shape.rank + 1))])
     return value
 
 
-def joined(b: Builder, values: Sequence[Output], axis: int) -> Output:
+def joined(b: Layers, values: Sequence[Output], axis: int) -> Output:
     """Return a Concat of those values that agree with the first in all dimensions but ``axis``."""
     first = values[0]
     agree = [value for value in values if value.shape.rank == first.shape.rank]
     agree = [v for v in agree if all(v.shape[i] == first.shape[i] for i in range(v.shape.rank) if i != axis)]
-    return b.emit(op("Concat", axis=axis), *agree)
+    return b.Concat(*agree, axis=axis)
 
 
-def layer_over(b: Builder, values: Sequence[Output], chosen: np.random.Generator) -> Output:
+def layer_over(b: Layers, values: Sequence[Output], chosen: np.random.Generator) -> Output:
     """Return a layer drawn at random over values drawn at random."""
     value, other = (values[int(chosen.integers(0, len(values)))] for _ in range(2))
     rank = value.shape.rank
@@ -227,24 +228,24 @@ def layer_over(b: Builder, values: Sequence[Output], chosen: np.random.Generator
     kind = int(chosen.integers(0, 9))
     if kind == 0:
         weights = normal(value.shape[rank - 1].value, int(chosen.choice([1, 5, 8, 32])))
-        return b.emit(op("MatMul", transpose_a=False, transpose_b=False), value, b.constant(weights, "f32"))
+        return b.MatMul(value, weights, transpose_a=False, transpose_b=False)
     if kind == 1:
-        return b.emit(op("MatMul", transpose_a=False, transpose_b=True), value, value)
+        return b.MatMul(value, value, transpose_a=False, transpose_b=True)
     if kind == 2:
-        return b.emit(op("Transpose"), value, b.constant(chosen.permutation(rank)))
+        return b.Transpose(value, chosen.permutation(rank))
     if kind == 3:
         return value_of_rank(b, value, int(chosen.integers(2, 4)), chosen)
     if kind == 4:
-        return b.emit(op("SoftMax", axis=axis), value)
+        return b.SoftMax(value, axis=axis)
     if kind == 5:
-        return b.emit(op("MVN", eps=1e-3, eps_mode="INSIDE_SQRT", normalize_variance=True), value, b.constant([axis]))
+        return b.MVN(value, [axis], eps=1e-3, eps_mode="INSIDE_SQRT", normalize_variance=True)
     if kind == 6:
         count = int(chosen.integers(1, rank + 1))
         axes = np.sort(chosen.permutation(rank)[:count])
-        reduced = b.emit(op("ReduceMean", keep_dims=True), value, b.constant(axes))
-        return b.emit(op("Add"), value, reduced)
+        reduced = b.ReduceMean(value, axes, keep_dims=True)
+        return b.Add(value, reduced)
     if kind == 7:
-        return b.emit(op("Tanh"), b.emit(op("Add"), value, b.constant(normal(1), "f32")))
+        return b.Tanh(b.Add(value, normal(1)))
     pieces = [value_of_rank(b, piece, 2, chosen) for piece in (value, other, values[-1])]
     return joined(b, pieces, int(chosen.integers(0, 2)))
 
@@ -256,7 +257,7 @@ def test_dimensions_that_are_equal(dimensions: tuple[int, int, int], seed: int) 
     chosen = np.random.default_rng(seed)
     inputs = [normal(*dimensions), normal(*dimensions[1:])]
 
-    def make(b: Builder, *values: Output) -> list[Output]:
+    def make(b: Layers, *values: Output) -> list[Output]:
         known = list(values)
         while len(known) < 14:
             made = layer_over(b, known, chosen)

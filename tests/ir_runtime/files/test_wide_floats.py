@@ -14,9 +14,8 @@ from ir_runtime import compile_model
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.tensor import Tensor
-from ir_runtime.rewriting.builder import Builder
 from tests.engines import node_model, run_onnxruntime
-from tests.ir_runtime.execution.kernel_checks import Array, model_of, op
+from tests.ir_runtime.execution.kernel_checks import Array, Layers, model_of, op
 from tests.random_data import generator
 
 RNG = generator(8)
@@ -28,7 +27,7 @@ def of(kind: np.dtype[Any], *shape: int) -> Array:
     return RNG.standard_normal(shape).astype(kind)
 
 
-def held(b: Builder, array: Array) -> Output:
+def held(b: Layers, array: Array) -> Output:
     return b.tensor(Tensor.from_array(array, element_types.from_dtype(array.dtype)))
 
 
@@ -37,12 +36,12 @@ def held(b: Builder, array: Array) -> Output:
 def test_a_block_of_layers(kind: np.dtype[Any], open_: bool) -> None:
     x = of(kind, 2, 5, 9, 8)
 
-    def make(b: Builder, v: Output) -> list[Output]:
-        made = b.emit(op("Convolution", pads_begin=[1, 1], pads_end=[1, 1]), v, held(b, of(kind, 6, 5, 3, 3)))
-        made = b.emit(op("Sigmoid"), b.emit(op("Add"), made, held(b, of(kind, 1, 6, 1, 1))))
-        pooled = b.emit(op("ReduceMean", keep_dims=False), made, b.constant([2, 3]))
-        turned = b.emit(op("Transpose"), made, b.constant([0, 2, 3, 1]))
-        return [b.emit(op("MatMul"), pooled, held(b, of(kind, 6, 4))), turned, b.emit(op("SoftMax", axis=1), turned)]
+    def make(b: Layers, v: Output) -> list[Output]:
+        made = b.Convolution(v, held(b, of(kind, 6, 5, 3, 3)), pads_begin=[1, 1], pads_end=[1, 1])
+        made = b.Sigmoid(b.Add(made, held(b, of(kind, 1, 6, 1, 1))))
+        pooled = b.ReduceMean(made, [2, 3], keep_dims=False)
+        turned = b.Transpose(made, [0, 2, 3, 1])
+        return [b.MatMul(pooled, held(b, of(kind, 6, 4))), turned, b.SoftMax(turned, axis=1)]
 
     model = model_of(make, [x], open_=open_)
     slow, fast = compile_model(model, optimize=False), compile_model(model)
@@ -61,9 +60,9 @@ def test_between_layers_nothing_is_rounded(kind: np.dtype[Any]) -> None:
     """(1 + small) - 1, where one plus small is one in 16 bits: by hand."""
     small = np.array([2**-13], kind)
 
-    def make(b: Builder, v: Output) -> Output:
+    def make(b: Layers, v: Output) -> Output:
         one = held(b, np.array([1], kind))
-        return b.emit(op("Subtract"), b.emit(op("Add"), v, one), one)
+        return b.Subtract(b.Add(v, one), one)
 
     model = model_of(make, [small])
     assert compile_model(model)([small])[0].astype(np.float64).tolist() == [2**-13]
@@ -74,10 +73,10 @@ def test_between_layers_nothing_is_rounded(kind: np.dtype[Any]) -> None:
 def test_what_a_model_converts_is_rounded(kind: np.dtype[Any]) -> None:
     x = np.array([1 + 2**-13, 70000.0, -3.3], np.float32)
 
-    def make(b: Builder, v: Output) -> Output:
-        narrow = b.emit(op("Convert", destination_type=element_types.from_dtype(kind)), v)
-        twice = b.emit(op("Add"), narrow, narrow)
-        return b.emit(op("Convert", destination_type=element_types.f32), twice)
+    def make(b: Layers, v: Output) -> Output:
+        narrow = b.Convert(v, destination_type=element_types.from_dtype(kind))
+        twice = b.Add(narrow, narrow)
+        return b.Convert(twice, destination_type=element_types.f32)
 
     with np.errstate(over="ignore"):
         expected = 2 * x.astype(kind).astype(np.float32)
@@ -87,7 +86,7 @@ def test_what_a_model_converts_is_rounded(kind: np.dtype[Any]) -> None:
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_what_is_only_moved_keeps_its_bits(kind: np.dtype[Any]) -> None:
     x = RNG.integers(0, 2**16, (3, 4)).astype(np.uint16).view(kind)
-    model = model_of(lambda b, v: b.emit(op("Transpose"), v, b.constant([1, 0])), [x])
+    model = model_of(lambda b, v: b.Transpose(v, [1, 0]), [x])
     found = compile_model(model)([x])[0]
     np.testing.assert_array_equal(found.view(np.uint16), x.T.view(np.uint16))
 
@@ -95,10 +94,10 @@ def test_what_is_only_moved_keeps_its_bits(kind: np.dtype[Any]) -> None:
 def test_comparisons_and_indices_beside_numbers() -> None:
     x = of(KINDS[0], 4, 6)
 
-    def make(b: Builder, v: Output) -> list[Output]:
-        doubled = b.emit(op("Add"), v, v)
+    def make(b: Layers, v: Output) -> list[Output]:
+        doubled = b.Add(v, v)
         top = b.emit_all(op("TopK", 11, axis=1, mode="max", sort="value"), doubled, b.constant(2))
-        return [b.emit(op("Greater"), doubled, v), *top]
+        return [b.Greater(doubled, v), *top]
 
     model = model_of(make, [x])
     for value, want in zip(
