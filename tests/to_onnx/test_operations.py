@@ -40,7 +40,7 @@ KNOWN = {
     r"Pad-12\(normal\[3, 4\]float32 int64\[2\]\[-1, 2\] .*reflect": "onnxruntime counts cut rows when it mirrors",
     r"Interpolate-11\(.*\[3, 4\].*asymmetric, nearest_mode=round_prefer_ceil": "onnxruntime rounds a product of 2 and 3.5",
     r"MaxPool-1\(.*pads_begin=\(1, 0\), pads_end=\(0, 2\)": "a window in the padding alone is not minus infinity",
-    r"GroupNormalization-12\(normal\[0, 6\]": "onnxruntime's expansion of the function reshapes nothing wrongly",
+    r"GroupNormalization-12\(normal\[0, 6": "onnxruntime's expansion of the function reshapes nothing wrongly",
 }
 """The start of a call's label -> why onnxruntime or onnx does not give the same."""
 
