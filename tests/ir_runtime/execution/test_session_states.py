@@ -28,7 +28,7 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.control_flow import If8
 from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, Result1
-from tests.ir_runtime.execution.kernel_checks import Layers, model_of, op
+from tests.ir_runtime.execution.kernel_checks import Layers, model_of
 from tests.ir_runtime.execution.stateful import (
     Made,
     attention,
@@ -50,10 +50,6 @@ X = np.array([1, 2], np.float32)
 
 def session_of(model: Model, optimize: bool = True) -> Session:
     return compile_model(model, optimize=optimize).session()
-
-
-def emitted(b: Layers, name: str, *inputs: Output, **attributes: Any) -> Output:
-    return b.emit(op(name, **attributes), *inputs)
 
 
 # --- what OpenVINO's plug-in refuses, by the meaning of the operations ---

@@ -79,8 +79,8 @@ def _suppressions(opset: int) -> list[Layer]:
         *layers("NonMaxSuppression", opset, *_TWO, *limits(4, 0.4, 0.1), sort_result_descending=False, **fixed),
         *layers("NonMaxSuppression", opset, *_TWO, *limits(9, 0.4, 0.1), box_encoding="center", **fixed),
         *layers("NonMaxSuppression", opset, *_TWO, *limits(4, 0.4, 0.1), **kind, **fixed),
-        *layers("NonMaxSuppression", opset, _MANY[:2, :20], _SCORES[:2, :3, :20], *limits(6, 0.3, 0.2), **kind, **fixed,
-                box_encoding=each("corner", "center"), sort_result_descending=EITHER),
+        *layers("NonMaxSuppression", opset, _MANY[:2, :20], _SCORES[:2, :3, :20], *limits(6, 0.3, 0.2), **kind,
+                **fixed, box_encoding=each("corner", "center"), sort_result_descending=EITHER),
     ]  # fmt: skip
 
 
@@ -269,7 +269,8 @@ _PROPOSALS = [
         )),
     *(row for most in (1, 3, 5, 6, 9) for row in layers(
         _PREFIX + "TopKROIs", 6, boxes(6), uniform(0, 1, 6), max_rois=most, dims={0: (None, 4)},
-        expect=lambda rois, scores, most=most: np.pad(rois[np.argsort(-scores)[:most]], ((0, max(most - 6, 0)), (0, 0))))),
+        expect=lambda rois, scores, most=most: np.pad(rois[np.argsort(-scores)[:most]], ((0, max(most - 6, 0)), (0,
+        0))))),
     *(row for strides, cells in product(({}, {"stride_x": 8.0}, {"stride_x": 7.5, "stride_y": 4.0}), ({}, {"h": 4,
         "w": 5}))
       for row in layers(_PREFIX + "PriorGridGenerator", 6, uniform(-20, 20, 3, 4), normal(1, 2, 4, 5), normal(1, 3,
@@ -286,8 +287,7 @@ _PROPOSALS = [
         output_size=each(1, 3), sampling_ratio=each(0, 1, 2), aligned=EITHER, tolerance=NEAR,
         dims={0: (None, 4), 1: (1, 2, None, None)})),
     *layers(_PREFIX + "ROIFeatureExtractor", 6, boxes(5, scale=16.0), normal(1, 4, 8, 8), normal(1, 4, 4, 4),
-            output_size=2,
-            sampling_ratio=2, pyramid_scales=(4, 8), dims={0: (None, 4), 1: (1, 4, None, None)}),
+            output_size=2, sampling_ratio=2, pyramid_scales=(4, 8), dims={0: (None, 4), 1: (1, 4, None, None)}),
     *_varied(_PREFIX + "DetectionOutput", 6, _FOUND_INPUTS, _LAST, (
         {},
         {"max_detections_per_image": 80},
@@ -335,9 +335,8 @@ ROWS = [
             clockwise=EITHER,
         sort_result_descending=EITHER, output_type="i32", dims={0: (2, None, 5)})),
     *_with_attributes(),
-    *layers("MatrixNms", 8, *_ALL, decay_function="gaussian", gaussian_sigma=each(0.5, 3.0), post_threshold=each(0.2,
-            0.6, 0.9),
-            dims=_OPEN),
+    *layers("MatrixNms", 8, *_ALL, decay_function="gaussian", gaussian_sigma=each(0.5, 3.0),
+            post_threshold=each(0.2, 0.6, 0.9), dims=_OPEN),
     # A box meets those taken with the threshold as it is when the box's turn comes; by the specification's steps it
     # would
     # be the threshold of when each of those was taken.
@@ -353,11 +352,9 @@ ROWS = [
     *(row for attributes in _BOXES_OF for row in layers(
         "PriorBox", each(1, 8), *_SIZES, variance=_VARIANCE, **{"offset": 0.0, **attributes})),
     *layers("PriorBox", each(1, 8), ints(3, 4), ints(30, 40), min_size=(4.0,), max_size=(9.0,), aspect_ratio=(2.0,),
-            flip=True,
-            variance=(0.1, 0.1, 0.2, 0.2)),
+            flip=True, variance=(0.1, 0.1, 0.2, 0.2)),
     *layers("PriorBox", each(1, 8), ints(3, 4), ints(30, 40), fixed_size=(8.0, 16.0), density=(2.0, 1.0),
-            fixed_ratio=(1.0, 2.0),
-            clip=True),
+            fixed_ratio=(1.0, 2.0), clip=True),
     *layers("PriorBox", 8, ints(3, 4), ints(30, 40), min_size=(4.0,), max_size=(9.0,),
             min_max_aspect_ratios_order=False),
     *(row for steps in ({}, {"step": 16.0}, {"step_w": 12.0, "step_h": 14.0}) for row in layers(
@@ -368,8 +365,7 @@ ROWS = [
     *_PROPOSALS,
     # Regions.
     *layers("ROIAlign", each(3, 9), _DATA, boxes(4), whole(0, 2, 4), **_SIZE, sampling_ratio=each(0, 2),
-            mode=each("avg", "max"),
-            dims={0: (None, 8, None, None), 1: (None, 4)}),
+            mode=each("avg", "max"), dims={0: (None, 8, None, None), 1: (None, 4)}),
     *layers("ROIAlign", 9, _DATA, boxes(4), whole(0, 2, 4), **_SIZE, aligned_mode="half_pixel",
             dims={0: (None, 8, None, None), 1: (None, 4)}),
     # A region without points gives what was in memory.
@@ -377,21 +373,17 @@ ROWS = [
             sampling_ratio=each(0, 1, 2), mode=each("avg", "max"), dims=_OF_IMAGE),
     *layers("ROIAlign", 9, _IMAGES[:, :3], _AREAS[:5], _IN[:5], pooled_h=3, pooled_w=4, spatial_scale=_SCALES,
             sampling_ratio=each(0, 1, 2), mode=each("avg", "max"), aligned_mode=each("asymmetric", "half_pixel",
-                "half_pixel_for_nn"),
-            dims=_OF_IMAGE),
+            "half_pixel_for_nn"), dims=_OF_IMAGE),
     *layers("ROIAlignRotated", 15, _DATA, uniform(1, 5, 4, 5), whole(0, 2, 4), **_SIZE, sampling_ratio=2,
-            clockwise_mode=EITHER,
-            dims={0: (None, 8, None, None), 1: (None, 5)}),
+            clockwise_mode=EITHER, dims={0: (None, 8, None, None), 1: (None, 5)}),
     *layers("ROIAlignRotated", 15, _IMAGES[:, :4], _ROTATED, ints(0, 1, 0, 1, 0, 1, dtype=np.int32), pooled_h=3,
-            pooled_w=4,
-            sampling_ratio=each(0, 1, 2), spatial_scale=_SCALES, clockwise_mode=EITHER, dims=_OF_REGION),
+            pooled_w=4, sampling_ratio=each(0, 1, 2), spatial_scale=_SCALES, clockwise_mode=EITHER, dims=_OF_REGION),
     *layers("ROIAlignRotated", 15, _IMAGES[:, :4], np.array([[3, 3, 0, 2, 0.5]], np.float32), ints(0), pooled_h=3,
-            pooled_w=4,
-            sampling_ratio=each(0, 2), spatial_scale=1.0, clockwise_mode=True, dims=_OF_REGION),
-    *layers("ROIPooling", 2, _DATA, regions(4, 2), **_SIZE, method=each("max", "bilinear"), dims={0: (2, 8, None,
-            None), 1: (None, 5)}),
-    *layers("ROIPooling", 2, _DATA, regions(4, 2), output_roi=(3, 1), spatial_scale=1.0, method=each("max", "bilinear"),
+            pooled_w=4, sampling_ratio=each(0, 2), spatial_scale=1.0, clockwise_mode=True, dims=_OF_REGION),
+    *layers("ROIPooling", 2, _DATA, regions(4, 2), **_SIZE, method=each("max", "bilinear"),
             dims={0: (2, 8, None, None), 1: (None, 5)}),
+    *layers("ROIPooling", 2, _DATA, regions(4, 2), output_roi=(3, 1), spatial_scale=1.0,
+            method=each("max", "bilinear"), dims={0: (2, 8, None, None), 1: (None, 5)}),
     *layers("ROIPooling", 2, _DATA, _TWICE, output_roi=(2, 3), spatial_scale=5.0, method=each("max", "bilinear"),
             dims={0: (2, 8, None, None), 1: (None, 5)}),
     *(row for method, areas in (("max", _AREAS), ("bilinear", np.clip(_AREAS, 0, 11) / 12)) for row in layers(
@@ -410,8 +402,7 @@ ROWS = [
     *layers("DeformablePSROIPooling", 1, _DATA, regions(4, 2), output_dim=2, group_size=2, spatial_scale=0.5,
             part_size=2),
     *layers("DeformablePSROIPooling", 1, _DATA, regions(4, 2), normal(4, 4, 2, 2), output_dim=2, group_size=2,
-            spatial_scale=0.5,
-            part_size=2, trans_std=0.1),
+            spatial_scale=0.5, part_size=2, trans_std=0.1),
     *(row for (x, y), size in product(((1, 1), (3, 2)), (1, 3)) for offsets in ([], [_OFFSETS], [_OFFSETS[:, :2]])
       for row in layers("DeformablePSROIPooling", 1, _IMAGES, _ROWS, *offsets, output_dim=54 // size**2,
           group_size=size,

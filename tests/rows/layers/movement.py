@@ -138,8 +138,7 @@ ROWS = [
                                        ((2, 2, 5, 3), (2, 2, 4, 1), 2), ((2, 3, 4), (2, 3, 1), 2), ((3,), (2, 0), 0)]
       for row in layers("GatherND", each(5, 8), normal(*data), whole(0, 2, *indices), batch_dims=batch)),
     *layers("OneHot", each(1, 16), each(whole(-2, 4, 2, 3), one(1), whole(0, 5, 0)), one(each(4, 0)), normal(),
-            normal(),
-            axis=each(0, -1)),
+            normal(), axis=each(0, -1)),
     *layers("OneHot", 16, each(whole(-2, 4, 2, 3), one(1), whole(0, 5, 0)), one(each(4, 0)), one(7), one(-1),
             axis=each(0, -1), negative_indices_mode="normalize"),
     *(row for data in (whole(0, 2, 3, 4), *np.array([3, 0], np.float32), flags(5), np.zeros((2, 0), np.float32))
@@ -158,11 +157,9 @@ ROWS = [
           *layers("ScatterElementsUpdate", each(3, 12), normal(*data), whole(-3, 3, *indices), normal(*indices),
                   one(axis)),
           *layers("ScatterElementsUpdate", 12, whole(0, 9, *data), whole(-3, 3, *indices), whole(-9, 9, *indices),
-                  one(axis),
-                  reduction=each(*REDUCTIONS), use_init_val=each(True, False)),
+                  one(axis), reduction=each(*REDUCTIONS), use_init_val=each(True, False)),
           *layers("ScatterElementsUpdate", 12, whole(0, 9, *data), whole(-3, 3, *indices), whole(0, 9, *indices),
-                  one(axis),
-                  reduction="mean", use_init_val=each(True, False)),
+                  one(axis), reduction="mean", use_init_val=each(True, False)),
       ]),
     *layers("ScatterElementsUpdate", 12, normal(5), ints(0, 0, -1, 2), normal(4), one(0),
             reduction=each(*REDUCTIONS[1:], "mean"), use_init_val=each(True, False)),

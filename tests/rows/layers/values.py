@@ -76,8 +76,7 @@ ROWS = [
     *layers("CumSum", 3, normal(3, 4), one(each(0, -1)), exclusive=EITHER, reverse=EITHER),
     *layers("CumSum", 3, normal(2, 3, 4), one(-2), exclusive=EITHER, reverse=EITHER),
     *layers("RandomUniform", 8, ints(2, 3), one(0, np.float32), one(1, np.float32), fixed=(1, 2), output_type="f32",
-            op_seed=3,
-            dims={0: (2,)}),
+            op_seed=3, dims={0: (2,)}),
     *layers("RandomUniform", 8, ints(), ints(0), ints(9), output_type="i64", global_seed=1),
     *(row for name, kind in (("f32", np.float32), ("f16", np.float16), ("i32", np.int32)) for row in layers(
         "RandomUniform", 8, ints(3, 7), one(0, kind), one(90, kind), fixed=(1, 2), output_type=name, global_seed=150,
@@ -85,8 +84,7 @@ ROWS = [
         dims={0: (2,)})),
     *layers("Multinomial", 13, uniform(0.1, 1, 2, 5), one(3), convert_type="i32", op_seed=1),
     *layers("Multinomial", 13, uniform(0.1, 1, 2, 5), ints(7), convert_type="i64", with_replacement=True,
-            log_probs=True,
-            op_seed=2),
+            log_probs=True, op_seed=2),
     # Sorted.
     *layers("TopK", each(1, 3, 11), normal(3, 4), one(1), axis=each(0, -1), sort=each("value", "index", "none"),
             mode="min"),
@@ -99,9 +97,8 @@ ROWS = [
     *layers("Unique", 10, np.array([2**24 + 1, 2**24, 2**24 + 1, 2**24 - 1]), sorted=True, note=" wraps",
             expect=[np.array([2**24 - 1, 2**24, 2**24 + 1]), ints(3, 1, 0), ints(2, 1, 2, 0), ints(1, 1, 2)]),
     *layers("Unique", 10, np.array([[0, 2**24 + 1], [0, 2**24], [0, 2**24 + 1], [0, 2**24 - 1]]), one(0), sorted=True,
-            note=" wraps", expect=[np.array([[0, 2**24 - 1], [0, 2**24], [0, 2**24 + 1]]), ints(3, 1, 0), ints(2, 1,
-                2, 0),
-                                   ints(1, 1, 2)]),
+            note=" wraps", expect=[np.array([[0, 2**24 - 1], [0, 2**24], [0, 2**24 + 1]]), ints(3, 1, 0),
+            ints(2, 1, 2, 0), ints(1, 1, 2)]),
     *layers("SearchSorted", 15, ORDERED, normal(2, 3), right_mode=EITHER),
     *layers("SearchSorted", 15, ORDERED[0], normal(2, 3), right_mode=EITHER, output_type="i32"),
     *layers("SearchSorted", 15, np.array([[1, 3, 3, 5], [0, 2, 4, 6]], np.float32),
@@ -125,9 +122,9 @@ ROWS = [
     *layers("SegmentMax", 16, normal(4, 3), ints(0, 0, 2, 3), fill_mode=each("zero", "lowest")),
     *layers("SegmentMax", 16, normal(4, 3), ints(0, 0, 2, 3), one(each(3, 5)), fill_mode=each("zero", "lowest")),
     *layers("GatherTree", 1, whole(0, 9, 4, 2, 3), whole(0, 3, 4, 2, 3), ints(4, 2), one(8)),
-    *layers("GatherTree", 1, *(np.array(rows, np.float32).reshape(4, 1, 3) for rows in (
-        [1, 2, 3, 4, 5, 6, 7, 8, 9, 3, 2, 1], [0, 0, 0, 0, 1, 1, 2, 1, 2, 0, 1, 1])),
-        each(np.array([4], np.float32), np.array([3], np.float32)), one(10, np.float32), fixed=(2, 3)),
+    *layers("GatherTree", 1, *(np.array(rows, np.float32).reshape(4, 1, 3) for rows in ([1, 2, 3, 4, 5, 6, 7, 8, 9, 3,
+            2, 1], [0, 0, 0, 0, 1, 1, 2, 1, 2, 0, 1, 1])), each(np.array([4], np.float32), np.array([3], np.float32)),
+            one(10, np.float32), fixed=(2, 3)),
     *layers("SparseFillEmptyRows", 16, normal(2), ints(4, 3), ints(0, 1, 2, 0).reshape(2, 2), normal()),
     *layers("SparseFillEmptyRows", 16, normal(0), ints(2, 3), ints().reshape(0, 2), one(7, np.float32),
             expect=[ints(0, 0, 1, 0).reshape(2, 2), np.full(2, 7, np.float32), np.array([True, True])]),
@@ -147,8 +144,8 @@ ROWS = [
                         merge_repeated=EITHER, **types)),
     *(row for blank in ([], [one(0)]) for row in layers(
         "CTCLoss", 4, normal(2, 4, 5), ints(4, 4), whole(1, 4, 2, 4), ints(2, 3), *blank, unique=EITHER)),
-    *layers("CTCLoss", 4, normal(2, 4, 5), ints(4, 4), whole(0, 4, 2, 4), ints(2, 3), preprocess_collapse_repeated=True,
-            ctc_merge_repeated=True),
+    *layers("CTCLoss", 4, normal(2, 4, 5), ints(4, 4), whole(0, 4, 2, 4), ints(2, 3),
+            preprocess_collapse_repeated=True, ctc_merge_repeated=True),
     *layers("CTCLoss", 4, *LOST, preprocess_collapse_repeated=EITHER, ctc_merge_repeated=EITHER, unique=EITHER),
     *(row for (labels, steps), blank, merge in product(
         (([1, 2], 5), ([1, 1], 5), ([1, 1], 2), ([2], 1), ([], 3), ([], 0), ([2, 1, 2], 6)), (0, 3), (False, True))
