@@ -1,4 +1,4 @@
-"""What is known of dimensions for every shape: polynomials, against the numbers that they stand for, and their bounds."""
+"""What is known of dimensions for every shape: polynomials, the numbers that they stand for, and their bounds."""
 
 from __future__ import annotations
 

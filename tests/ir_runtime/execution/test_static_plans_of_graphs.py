@@ -1,4 +1,4 @@
-"""Plans for known shapes of bodies, and of layers drawn at random, also where no shape tells one dimension from another."""
+"""Plans for known shapes of bodies, and of layers drawn at random, also where dimensions are equal."""
 
 from __future__ import annotations
 

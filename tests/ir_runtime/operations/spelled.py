@@ -24,7 +24,7 @@ def ends_of(number: str) -> tuple[int, int]:
 
 
 def types(text: str) -> list[TensorType]:
-    """Return the types; ``i64{3}`` is a list of one number, ``i64(3)`` a number, and ``i64{1..5}`` one that has bounds."""
+    """Return the types; ``i64{3}`` is a list of one number, ``i64(3)`` a number, and ``i64{1..5}`` has bounds."""
     found = []
     for kind, bracket, content in re.findall(r"(\w+)([\[{(])([^\]})]*)[\]})]", text):
         if bracket == "[":
