@@ -217,8 +217,8 @@ ROWS = [
         *layers("BatchNormInference", 1, *PER_CHANNEL[:2], normal(*shape), *PER_CHANNEL[2:], fixed=(0, 1, 3, 4),
                 epsilon=1e-3),
     ]),
-    *layers("MVN", 2, normal(2, 3, 4, 5), across_channels=each(False, True), normalize_variance=each(False, True),
-            eps=1e-3),
+    *layers("MVN", 2, normal(2, 3, 4, 5), normalize_variance=each(False, True), eps=1e-3, also=each(
+        {"across_channels": False, "reduction_axes": (2, 3)}, {"across_channels": True, "reduction_axes": (1, 2, 3)})),
     *layers("MVN", 6, normal(2, 3, 4), each(ints(1, 2), ints(-1), ints()), normalize_variance=True, eps=1e-3,
             eps_mode="OUTSIDE_SQRT"),
     *layers("MVN", 6, normal(2, 3, 4), each(ints(1, 2), ints(-1), ints())),
