@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
@@ -32,6 +31,7 @@ from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from tests.engines import core, node_model
+from tests.optimization.models import parse
 
 
 def constant_model(*arrays: np.ndarray, names: list[str] | None = None) -> ir_runtime.Model:
@@ -270,13 +270,10 @@ def scaled_convolution_model() -> onnx.ModelProto:
     """Its weights are multiplied by the factors: computed from the file each time that they are read."""
     random = np.random.default_rng(0)
     weights = random.standard_normal((64, 32, 3, 3)).astype(np.float32)
-    nodes = [helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Mul", ["c", "f"], ["y"])]
     factors = random.uniform(1, 2, (64, 1, 1)).astype(np.float32)
-    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xy"]
-    values[0] = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 32, 8, 8])
-    constants = [onnx.numpy_helper.from_array(weights, "w"), onnx.numpy_helper.from_array(factors, "f")]
-    graph = helper.make_graph(nodes, "g", values[:1], values[1:], constants)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return parse(
+        "g (float[1,32,8,8] x) => (float[a,b,c,d] y) { k = Conv (x, w)  y = Mul (k, f) }", w=weights, f=factors
+    )
 
 
 @pytest.mark.parametrize("make", [product_model, scaled_convolution_model])

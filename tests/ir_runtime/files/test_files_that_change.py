@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
 from ir_runtime.files.file_kinds import kind_of_bytes
 from tests.commands import onnx2ir, two_inputs
+from tests.optimization.models import parse
 
 
 class Trap:
@@ -212,10 +212,8 @@ STEPS = {
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Path]:
     folder = tmp_path_factory.mktemp("models")
-    weights = [numpy_helper.from_array(np.arange(COUNT, dtype=np.float32), "w")]
-    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n"]) for name in "xy"]
-    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", ports[:1], ports[1:], weights)
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    weights = np.arange(COUNT, dtype=np.float32)
+    proto = parse("g (float[n] x) => (float[n] y) { y = Add (x, w) }", w=weights)
     return proto.SerializeToString(), folder
 
 
@@ -226,8 +224,6 @@ def test_a_file_changes_before_a_step(step: str, how: str, models: tuple[bytes, 
     for name in ("m.onnx", "other.onnx"):
         (tmp_path / name).write_bytes(data)
     if "ir" in STEPS[step]:
-        import converter
-
         converter.save_model(converter.convert_model(tmp_path / "m.onnx"), tmp_path / "ir.xml")
     file = "ir.bin" if "ir.xml" in STEPS[step] else "m.onnx"
     command = [sys.executable, "-c", PREPARE + STEPS[step], str(tmp_path), file, how]
@@ -237,9 +233,6 @@ def test_a_file_changes_before_a_step(step: str, how: str, models: tuple[bytes, 
 
 
 def test_bytes_do_not_change(tmp_path: Path, models: tuple[bytes, Path]) -> None:
-    import converter
-    import ir_runtime
-
     (tmp_path / "m.onnx").write_bytes(models[0])
     model = converter.convert_model(tmp_path / "m.onnx", share_weights=False)
     (tmp_path / "m.onnx").write_bytes(b"")

@@ -19,6 +19,7 @@ from ir_runtime.graph.element_types import f32, u4
 from ir_runtime.graph.mapped_file import CAN_READ_APART, FileSpan, MappedFile, forget_pages
 from ir_runtime.graph.tensor import Tensor
 from tests.engines import node_model
+from tests.optimization.models import parse
 from tests.peak_memory import PEAK
 from tests.random_data import generator
 
@@ -141,15 +142,11 @@ def test_arrays_with_strides_are_read_in_the_order_of_their_elements(
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "float16"])
 def test_weights_of_any_size_pass_through_little_memory(tmp_path: Path, half: bool) -> None:
     weights = {f"w{i}": np.full((1024, 4096 + i), i, np.float32) for i in range(6)}
-    nodes = [onnx.helper.make_node("MatMul", ["x", name], [f"y{name}"]) for name in weights]
-    graph = onnx.helper.make_graph(
-        nodes,
-        "g",
-        [onnx.helper.make_tensor_value_info("x", 1, [1, 1024])],
-        [onnx.ValueInfoProto(name=f"y{name}") for name in weights],
-        [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()],
+    outputs, products = (
+        ", ".join(f"float[1,n{i}] y{i}" for i in range(6)),
+        " ".join(f"y{i} = MatMul (x, w{i})" for i in range(6)),
     )
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    onnx.save(parse(f"g (float[1,1024] x) => ({outputs}) {{ {products} }}", **weights), tmp_path / "m.onnx")
     script = (
         f"{PEAK}\nimport sys, converter\n"
         "from converter.conversion import convert, compressed\n"
@@ -179,18 +176,9 @@ def test_weights_are_held_once_by_a_compiled_model(tmp_path: Path) -> None:
     r = generator(4)
     weights = {name: r.standard_normal((2048, 2048)).astype(np.float32) for name in "abc"}
     table = r.standard_normal((9000, 2048)).astype(np.float32)
-    nodes = [
-        onnx.helper.make_node("Gather", ["table", "places"], ["x0"]),
-        *[onnx.helper.make_node("MatMul", [f"x{at}", name], [f"x{at + 1}"]) for at, name in enumerate(weights)],
-    ]
-    graph = onnx.helper.make_graph(
-        nodes,
-        "g",
-        [onnx.helper.make_tensor_value_info("places", onnx.TensorProto.INT64, [7])],
-        [onnx.helper.make_tensor_value_info("x3", onnx.TensorProto.FLOAT, None)],
-        [onnx.numpy_helper.from_array(value, name) for name, value in {**weights, "table": table}.items()],
-    )
-    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    layers = "x0 = Gather (table, places) x1 = MatMul (x0, a) x2 = MatMul (x1, b) x3 = MatMul (x2, c)"
+    model = parse(f"g (int64[7] places) => (float[7,2048] x3) {{ {layers} }}", **weights, table=table)
+    onnx.save(model, tmp_path / "m.onnx")
     converted = converter.convert_model(tmp_path / "m.onnx")
     converter.save_model(converted, tmp_path / "m.xml")
     converter.save_model(converted, tmp_path / "half.xml", compress_to_fp16=True)

@@ -7,7 +7,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 import converter
 from ir_runtime import compile_model
@@ -16,6 +15,7 @@ from ir_runtime.graph.model import Output
 from ir_runtime.graph.tensor import Tensor
 from tests.engines import node_model, run_onnxruntime
 from tests.ir_runtime.execution.kernel_checks import Array, Layers, model_of, op
+from tests.optimization.models import parse
 from tests.random_data import generator
 
 RNG = generator(8)
@@ -125,25 +125,12 @@ def test_single_operators_are_those_of_onnxruntime(op_type: str, optimize: bool)
 
 def test_bodies_of_loops() -> None:
     """Three steps of a Scan whose state is of 16 bits between them."""
-    body = helper.make_graph(
-        [
-            helper.make_node("Add", ["s", "x"], ["t"]),
-            helper.make_node("Tanh", ["t"], ["u"]),
-            helper.make_node("Mul", ["u", "u"], ["y"]),
-        ],
-        "body",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT16, [5]) for name in "sx"],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT16, [5]) for name in "uy"],
+    body = "body (float16[5] s, float16[5] x) => (float16[5] u, float16[5] y) { t = Add (s, x) u = Tanh (t) y = Mul (u, u) }"
+    onnx_model = parse(
+        "g (float16[5] s0, float16[3,5] xs) => (float16[5] last, float16[3,5] all)"
+        f"{{ last, all = Scan <body = {body}, num_scan_inputs = 1> (s0, xs) }}"
     )
-    node = helper.make_node("Scan", ["s0", "xs"], ["last", "all"], body=body, num_scan_inputs=1)
     feeds = {"s0": of(KINDS[0], 5), "xs": of(KINDS[0], 3, 5)}
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT16, value.shape) for name, value in feeds.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT16, None) for name in ("last", "all")],
-    )
-    onnx_model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     model = converter.convert_model(onnx_model)
     expected = run_onnxruntime(onnx_model, feeds)
     for value, want in zip(compile_model(model)(feeds).to_list(), expected, strict=True):
