@@ -13,28 +13,24 @@ import lxml.html
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
 
 import converter
 import ir_runtime
 from ir_runtime.graph.model_difference import ModelDifference
 from ir_runtime.report import MOST_ROWS, size_text, table
 from tests.language_models.decoders import Decoder
+from tests.optimization.models import parse
 
 NAME = "x <b> & \"y'"
 
 
 def model() -> onnx.ModelProto:
     """Two outputs, one of which the other is computed from; a name with letters that mean something in HTML."""
-    nodes = [helper.make_node("MatMul", [NAME, "w"], ["m"]), helper.make_node("Relu", ["m"], ["r"])]
-    graph = helper.make_graph(
-        nodes,
-        "net <script>",
-        [helper.make_tensor_value_info(NAME, TensorProto.FLOAT, ["n", 4])],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 8]) for name in "mr"],
-        [numpy_helper.from_array(np.ones((4, 8), np.float32), "w")],
+    made = parse(
+        "g (float[n,4] x) => (float[n,8] m, float[n,8] r) { m = MatMul (x, w) r = Relu (m) }", w=np.ones((4, 8), "f4")
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    made.graph.name, made.graph.input[0].name, made.graph.node[0].input[0] = "net <script>", NAME, NAME
+    return made
 
 
 def cells(text: str, number: int = 0) -> list[list[str]]:
@@ -61,21 +57,8 @@ def test_a_model() -> None:
 
 def test_layers_of_bodies_are_counted() -> None:
     """A loop's body has layers and weights, too."""
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy"]
-    bools = [helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("c", "d")]
-    number = helper.make_tensor_value_info("i", TensorProto.INT64, [])
-    state = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("s", "t")]
-    body = helper.make_graph(
-        [helper.make_node("Identity", ["c"], ["d"]), helper.make_node("Sin", ["s"], ["t"])],
-        "body",
-        [number, bools[0], state[0]],
-        [bools[1], state[1]],
-    )
-    count = helper.make_tensor_value_info("n", TensorProto.INT64, [])
-    graph = helper.make_graph(
-        [helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)], "g", [ends[0], count], ends[1:]
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    body = "body (int64 i, bool c, float[2] s) => (bool d, float[2] t) { d = Identity (c) t = Sin (s) }"
+    proto = parse(f'g (float[2] x, int64 n) => (float[2] y) {{ y = Loop <body = {body}> (n, "", x) }}')
     assert ["Sin-1", "1"] in cells(converter.convert_model(proto)._repr_html_(), 1)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
@@ -22,6 +21,7 @@ from ir_runtime.graph.model import Origin
 from ir_runtime.graph.operation import all_operations
 from ir_runtime.operations.activation import ReLU1
 from tests.ir_runtime.rewriting.models import branches
+from tests.optimization.models import parse
 
 WEIGHTS = np.arange(4096, dtype=np.float32)
 
@@ -71,12 +71,8 @@ def test_a_deep_copy_shares_weights_and_nothing_that_changes(model: ir_runtime.M
 def test_long_models_are_pickled_and_copied() -> None:
     """One call a layer would be too deep."""
     count = 3000
-    nodes = [helper.make_node("Relu" if i % 2 else "Neg", [f"t{i}"], [f"t{i + 1}"]) for i in range(count)]
-    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("t0", f"t{count}")]
-    graph = helper.make_graph(nodes, "long", value[:1], value[1:])
-    model = converter.convert_model(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), target="any"
-    )
+    nodes = " ".join(f"t{i + 1} = {'Relu' if i % 2 else 'Neg'} (t{i})" for i in range(count))
+    model = converter.convert_model(parse(f"g (float[2] t0) => (float[2] t{count}) {{ {nodes} }}"), target="any")
     assert len(pickle.loads(pickle.dumps(model)).nodes()) == len(copy.deepcopy(model).nodes()) == count + 2
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
 
 import ir_runtime
 from ir_runtime import PartialShape
@@ -23,6 +22,7 @@ from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.contracts import EXACT
 from ir_runtime.rewriting.pipeline import Entry
+from tests.optimization.models import parse
 
 WEIGHTS = np.arange(4096, dtype=np.float32)
 
@@ -51,19 +51,9 @@ def chain() -> tuple[Model, list[Output]]:
 
 def branches() -> onnx.ModelProto:
     """y = x + weights where c holds, and x * 2 where not."""
-    made = []
-    for op, other in (("Add", "w"), ("Mul", "two")):
-        value = helper.make_tensor_value_info("b", TensorProto.FLOAT, [4096])
-        made.append(helper.make_graph([helper.make_node(op, ["x", other], ["b"])], op, [], [value]))
-    node = helper.make_node("If", ["c"], ["y"], then_branch=made[0], else_branch=made[1])
-    inputs = [
-        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"]),
-        helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-    ]
-    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
-    constants = [numpy_helper.from_array(WEIGHTS, "w"), numpy_helper.from_array(np.float32(2), "two")]
-    graph = helper.make_graph([node], "branches", inputs, outputs, constants)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    bodies = [f"b () => (float[4096] b) {{ b = {op} (x, {other}) }}" for op, other in (("Add", "w"), ("Mul", "two"))]
+    node = f"y = If <then_branch = {bodies[0]}, else_branch = {bodies[1]}> (c)"
+    return parse(f"branches (float[n] x, bool c) => (float[a] y) {{ {node} }}", w=WEIGHTS, two=np.float32(2))
 
 
 def entry(name: str, *operations: str, after: Sequence[str] = (), groups: Any = ("cleanup",)) -> Entry:
