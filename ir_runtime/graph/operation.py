@@ -453,7 +453,8 @@ def find_operation(name: str, opset: int) -> type[Operation]:
     revisions = _REVISIONS.get(type_name or "", {})
     candidates = [version for version in revisions if version <= opset and (version or not opset)]
     if type_name is None or not candidates:
-        raise UnsupportedError(f"operation {name} of opset{opset} is not known")
+        origin = f"opset{opset}" if opset != OUTSIDE_OPSETS else "an extension"
+        raise UnsupportedError(f"operation {name} of {origin} is not known")
     if opset > _LAST_OPSET.get(type_name, opset):
         raise UnsupportedError(f"operation {name} is gone since opset{_LAST_OPSET[type_name] + 1}")
     return revisions[max(candidates)]
