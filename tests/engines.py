@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import openvino
+import pytest
 from onnx import helper, numpy_helper
 from openvino.utils.node_factory import NodeFactory
 
@@ -36,6 +37,8 @@ from ir_runtime.graph.element_types import (
     pack,
     unpack,
 )
+from ir_runtime.graph.model import Model
+from ir_runtime.rewriting.pipeline import Pipeline
 
 ENGINES = ("numpy", "openvino")
 
@@ -323,3 +326,10 @@ def schema_types(op_type: str, opset: int, variable: str = "T", domain: str = ""
             except converter.ConversionError:
                 continue
     return found
+
+
+def translated(model: object, monkeypatch: pytest.MonkeyPatch) -> Model:
+    """What the model means, before any pass."""
+    with monkeypatch.context() as without:
+        without.setattr(Pipeline, "run", lambda *args, **options: {})
+        return converter.convert_model(model, target="any")

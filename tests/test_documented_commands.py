@@ -25,7 +25,7 @@ from tests.language_models.converted_tokenizers import converted_tokenizers, tok
 from tests.language_models.decoders import Decoder
 from tests.language_models.encoder_decoders import EncoderDecoder
 from tests.language_models.folders import write_folder
-from tests.pipelines.test_image_processors import STEPS, write_image_folder
+from tests.pipelines.images import STEPS, write_image_folder
 from tests.pipelines.texts import text_encoder, write_text_folder
 
 ROOT = Path(__file__).parent.parent

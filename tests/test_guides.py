@@ -23,7 +23,7 @@ RULE_TEST = """
 from tests.runtimes.check import check
 from tests.targets.probes.computation import NOT_FINITE
 from tests.targets.probes.rows import probe, single
-from tests.targets.test_plain_layers import run_plain
+from tests.targets.probes.rows import run_plain
 
 import pytest
 

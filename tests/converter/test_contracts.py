@@ -40,7 +40,7 @@ from ir_runtime.rewriting.pipeline import Pass
 from tests.commands import onnx2ir
 from tests.converter.option_models import MODELS, feeds_for
 from tests.converter.passes.models import tied
-from tests.fuzz.test_pass_orders import translated
+from tests.engines import translated
 from tests.language_models.decoders import Decoder
 from tests.rows.formula import Idiom, all_idioms
 from tests.rows.layer import Layer

@@ -16,6 +16,7 @@ from converter.targets.registry import RULES, openvino_cpu
 from ir_runtime import Model, compile_model
 from ir_runtime.rewriting.pipeline import Pass, Pipeline
 from tests.converter.option_models import MODELS, feeds_for
+from tests.engines import translated
 from tests.fuzz.random_graphs import random_graph
 
 PIPELINES = [passes, *RULES]
@@ -29,13 +30,6 @@ def an_order(pipeline: Pipeline, chance: random.Random) -> list[Pass]:
         free = [one for one in left.values() if not any(name in left for name in one.entry.after)]
         found.append(left.pop(chance.choice(free).name))
     return found
-
-
-def translated(model: object, monkeypatch: pytest.MonkeyPatch) -> Model:
-    """What the model means, before any pass."""
-    with monkeypatch.context() as without:
-        without.setattr(Pipeline, "run", lambda *args, **options: {})
-        return converter.convert_model(model, target="any")
 
 
 def outputs(model: Model, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +185,31 @@ def encode_padded(folder: Path, tokenizer: str, text: str) -> np.ndarray:
     ids = encode(folder / tokenizer, text)["input_ids"][:, :LENGTH]
     tokens[:, : ids.shape[1]] = ids
     return tokens
+
+
+MEAN, DEVIATION = (0.5, 0.4, 0.3), (0.3, 0.25, 0.2)
+SQUARE = {"height": 13, "width": 11}
+
+
+STEPS: dict[str, Any] = {
+    "image_processor_type": "ViTImageProcessor",
+    "do_resize": True,
+    "size": SQUARE,
+    "resample": 2,
+    "do_rescale": True,
+    "rescale_factor": 1 / 255,
+    "do_normalize": True,
+    "image_mean": MEAN,
+    "image_std": DEVIATION,
+}
+
+
+def write_image_folder(folder: Path, settings: Mapping[str, Any], *, name: str = "preprocessor_config.json") -> None:
+    """A model that returns images as they are, of any size, with settings of images."""
+    folder.mkdir(parents=True, exist_ok=True)
+    graph, dims = Graph(), ["b", "c", "h", "w"]
+    value = graph["pixel_values"] * 1.5
+    onnx.save(
+        graph.model({"pixel_values": (np.float32, dims)}, {"last_hidden_state": (value, dims)}), folder / "model.onnx"
+    )
+    write_json(folder / name, settings)

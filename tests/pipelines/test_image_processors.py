@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,35 +16,12 @@ import converter
 import ir_runtime
 from converter.command_line import main
 from converter.errors import ConversionError, UnsupportedModelError
+from tests.pipelines.images import DEVIATION, MEAN, SQUARE, STEPS, write_image_folder
 
 from .graphs import Graph
-from .texts import text_encoder, write_json, write_text_folder
+from .texts import text_encoder, write_text_folder
 
-MEAN, DEVIATION = (0.5, 0.4, 0.3), (0.3, 0.25, 0.2)
-SQUARE = {"height": 13, "width": 11}
-STEPS: dict[str, Any] = {
-    "image_processor_type": "ViTImageProcessor",
-    "do_resize": True,
-    "size": SQUARE,
-    "resample": 2,
-    "do_rescale": True,
-    "rescale_factor": 1 / 255,
-    "do_normalize": True,
-    "image_mean": MEAN,
-    "image_std": DEVIATION,
-}
 CLIP = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 17}, "crop_size": SQUARE, "resample": 3}
-
-
-def write_image_folder(folder: Path, settings: Mapping[str, Any], *, name: str = "preprocessor_config.json") -> None:
-    """A model that returns images as they are, of any size, with settings of images."""
-    folder.mkdir(parents=True, exist_ok=True)
-    graph, dims = Graph(), ["b", "c", "h", "w"]
-    value = graph["pixel_values"] * 1.5
-    onnx.save(
-        graph.model({"pixel_values": (np.float32, dims)}, {"last_hidden_state": (value, dims)}), folder / "model.onnx"
-    )
-    write_json(folder / name, settings)
 
 
 def images(*shapes: tuple[int, int]) -> list[np.ndarray]:

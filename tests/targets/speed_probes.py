@@ -11,8 +11,7 @@ import onnx
 
 from tests.engines import core
 
-from .test_memory import there_and_back
-from .test_quantized import convolution, qlinear, ran_in_8_bits
+from .quantized_models import convolution, qlinear, ran_in_8_bits, there_and_back
 
 Ir = tuple[bytes, bytes]
 

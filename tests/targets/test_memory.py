@@ -23,24 +23,11 @@ from ir_runtime.rewriting.trace import PassTrace
 from tests.engines import EXACT, assert_close, core, node_model, run_compiled, run_onnxruntime
 from tests.ir_runtime.rewriting.models import entry
 from tests.named_runs import run_by_name
-from tests.optimization.models import parse
+from tests.targets.quantized_models import graph, there_and_back
 
 # --- output tensors ---
 
 X = np.array([[1.2, -2.6, 3.1, 0.4], [-1, 5.7, 0, 2.2]], np.float32)
-W = np.arange(12, dtype=np.float32).reshape(4, 3)
-
-
-def graph(nodes: str, outputs: Sequence[str], **constants: Any) -> onnx.ModelProto:
-    model = parse(f"g (float[2, 4] x) => (y) {{ {nodes} }}", **constants)
-    del model.graph.output[:]
-    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in outputs)
-    return model
-
-
-def there_and_back(*outputs: str) -> onnx.ModelProto:
-    """Whole numbers that become integers and floats again."""
-    return graph("r = Round (x) m = MatMul (r, w) i = Cast <to = 6> (m) y = Cast <to = 1> (i)", outputs, w=W)
 
 
 def check(ir: tuple[bytes, bytes], expected: Mapping[str, np.ndarray[Any, Any]]) -> None:

@@ -22,11 +22,10 @@ from converter.conversion import convert
 from converter.targets.registry import RULES, openvino_cpu
 from ir_runtime.rewriting.pipeline import release_of
 from tests.engines import HAS_AVX512
-from tests.runtimes.work import Work
 from tests.targets import speed_probes, test_releases, test_rules
 from tests.targets.installed import NEEDED
 from tests.targets.probes import ALL, CRASHING, REFUSED, WRONG, arithmetic
-from tests.targets.probes.rows import Probe
+from tests.targets.probes.rows import Probe, run_plain
 from tests.targets.speed_probes import SpeedRow
 
 NEEDED_RULE = (
@@ -55,12 +54,6 @@ def test_tables_of_two_bits_stay_stored() -> None:
     layers = converter.convert_model(model).nodes()
     tables = [node.inputs[0] for node in layers if node.op.type == "Gather"]
     assert [str(table.element_type) for table in tables] == ["u4", "f32"]
-
-
-def run_plain(row: Probe) -> None:
-    """The plain layers in the real plug-in, compared with ONNX's numbers."""
-    work = Work(row.row)
-    work.compare(work.in_openvino("plain"))
 
 
 def needed(rows: Sequence[Probe]) -> list[Probe]:
@@ -99,7 +92,7 @@ def test_the_plug_in_computes_the_plain_layers(row: Probe) -> None:
 def test_the_plug_in_survives_the_plain_layers(row: Probe) -> None:
     """In a process of its own."""
     script = (
-        "from tests.targets.probes import CRASHING; from tests.targets.test_plain_layers import run_plain; "
+        "from tests.targets.probes import CRASHING; from tests.targets.probes.rows import run_plain; "
         f"run_plain(next(row for row in CRASHING if row.name == {row.name!r}))"
     )
     root = Path(__file__).parents[2]

@@ -14,38 +14,15 @@ import pytest
 import converter
 import ir_runtime
 from ir_runtime.operations.elementwise import Convert1
-from tests.engines import ENGINES, core, output_names, run, run_onnxruntime
+from tests.engines import ENGINES, output_names, run, run_onnxruntime
 from tests.random_data import generator
+from tests.targets.quantized_models import convolution, qlinear, ran_in_8_bits
 
-from .quantized_models import MICROSOFT, Graph, bytes_of
-
-Built = tuple[onnx.ModelProto, dict[str, np.ndarray], float]
-"""A model, its inputs, and the size of one quantisation step of its output."""
+from .quantized_models import Built, Graph, bytes_of
 
 
 def layers(model: ir_runtime.Model) -> Counter[str]:
     return Counter(node.op.type for node in model.nodes() if node.op.role not in ("constant", "parameter", "result"))
-
-
-def ran_in_8_bits(ir: tuple[bytes, bytes]) -> Counter[str]:
-    """How many layers of each kind the plug-in runs in 8 bits."""
-    model = core().compile_model(core().read_model(*ir), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    found: Counter[str] = Counter()
-    for layer in model.get_runtime_model().get_ops():
-        info = layer.get_rt_info()
-        if "runtimePrecision" in info and info["runtimePrecision"].astype(str) in ("u8", "i8"):
-            found[info["layerType"].astype(str)] += 1
-    return found
-
-
-def convolution(dtype: Any, zero: int, per_channel: bool, weight_zero: int = 0) -> Built:
-    g, r = Graph(), generator(3)
-    x = g.on_steps("x", 0.02, zero, dtype)
-    scale = r.uniform(0.001, 0.01, 8) if per_channel else 0.004
-    y = g.node("Conv", x, g.weights(bytes_of(r, (8, 4, 3, 3)), scale, weight_zero), g.constant(r.normal(size=8)))
-    y = g.on_steps(g.node("Relu", y), 0.03, zero, dtype)
-    model = g.model({"x": [1, 4, 12, 12]}, [y])
-    return model, {"x": r.normal(size=(1, 4, 12, 12)).astype(np.float32)}, 0.03
 
 
 def depthwise() -> Built:
@@ -104,34 +81,6 @@ def of_channels() -> Built:
     g, r = Graph(), generator(7)
     y = g.on_steps("x", r.uniform(0.01, 0.03, 4), r.integers(90, 160, 4))
     return g.model({"x": [2, 4, 5]}, [y]), {"x": r.normal(size=(2, 4, 5)).astype(np.float32)}, 0.03
-
-
-def qlinear(group: int, residual: bool = False, dtype: Any = np.uint8) -> Built:
-    """A QOperator file: convolution, pooling and a product, all in 8 bits."""
-    g, r = Graph(), generator(8)
-    zeros = {key: g.constant(value, dtype) for key, value in {"x": 12, "a": 3, "b": 50, "y": 60}.items()}
-    scales = {key: g.constant(value) for key, value in {"x": 0.02, "a": 0.05, "b": 0.06, "y": 0.08}.items()}
-    q = g.node("QuantizeLinear", "x", scales["x"], zeros["x"])
-    bias = g.constant(r.integers(-3000, 3000, 8), np.int32)
-    weights = g.constant(bytes_of(r, (8, 8 // group, 3, 3)), np.int8)
-    steps, none = g.constant(r.uniform(0.004, 0.012, 8)), g.constant(np.zeros(8), np.int8)
-    a = g.node(
-        "QLinearConv", q, scales["x"], zeros["x"], weights, steps, none, scales["a"], zeros["a"], bias,
-        group=group, pads=[1, 1, 1, 1],
-    )  # fmt: skip
-    b, scale, zero = a, scales["a"], zeros["a"]
-    if residual:
-        inputs = (a, scale, zero, q, scales["x"], zeros["x"])
-        scale, zero = scales["b"], zeros["b"]
-        b = g.node("QLinearAdd", *inputs, scale, zero, domain=MICROSOFT)
-    b = g.node("MaxPool", b, kernel_shape=[2, 2], strides=[2, 2])
-    if residual:  # what was pooled is read by two layers of other scales
-        b = g.node("QLinearAdd", b, scale, zero, b, scales["x"], zeros["x"], scale, zero, domain=MICROSOFT)
-    b = g.node("Flatten", b)
-    matrix, step, nothing = g.constant(bytes_of(r, (72, 16)), np.int8), g.constant(0.006), g.constant(0, np.int8)
-    y = g.node("QLinearMatMul", b, scale, zero, matrix, step, nothing, scales["y"], zeros["y"])
-    y = g.node("DequantizeLinear", y, scales["y"], zeros["y"])
-    return g.model({"x": [1, 8, 6, 6]}, [y]), {"x": r.normal(size=(1, 8, 6, 6)).astype(np.float32)}, 0.08
 
 
 OTHERS = 0.02

@@ -22,8 +22,7 @@ from tests.engines import ENGINES, converted, node_model, output_names, run, run
 from tests.random_data import generator
 from tests.rows.layer import Layer
 from tests.rows.table import layer_table
-from tests.to_onnx.single_layers import model_of
-from tests.to_onnx.test_round_trips import STAY
+from tests.to_onnx.single_layers import STAY, model_of
 
 from . import probes
 from .probes.rows import Probe

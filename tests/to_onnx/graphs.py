@@ -21,6 +21,7 @@ from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from ir_runtime.rewriting.unique_names import UniqueNames
+from tests.optimization.models import floats, parse
 
 
 def op(name: str, opset: int = 15, **attributes: Any) -> Operation:
@@ -82,3 +83,16 @@ def second_pass(exported: onnx.ModelProto) -> ModelDifference:
     """What changes in an IR that came back from ONNX once, when it goes there and back again."""
     second = converter.convert_model(exported, target="any")
     return compare_models(second, converter.convert_model(converter.export_model(second), target="any"))
+
+
+def network() -> onnx.ModelProto:
+    text = """g (float[batch, 3, height, width] image) => (float[] shares, float[] logits, float[] l) {
+        [conv] c = Conv <pads = [1, 1, 1, 1]> (image, k, b)  [relu] r = Relu (c)
+        [pool] p = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (r)
+        [mean] m = ReduceMean <axes = [2, 3], keepdims = 0> (p)
+        [length] l = ReduceL1 <axes = [1, 2, 3], keepdims = 1> (p)
+        [product] logits = MatMul (m, w)  [softmax] shares = Softmax <axis = -1> (logits) }"""
+    model = parse(text, k=floats(8, 3, 3, 3), b=floats(8), w=floats(8, 5))
+    for output in model.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    return model

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import numpy as np
+import onnx
+import onnxruntime
 
+from converter.equivalence import ort_values
 from ir_runtime.graph.element_types import Array, boolean
 from ir_runtime.graph.model import InputMap, Model, Node, Output, OutputMap, SubGraph
 from ir_runtime.graph.shape_inference import make_node
@@ -13,6 +16,7 @@ from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.control_flow import If8
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
+from ir_runtime.operations.randomness import Multinomial13, RandomUniform8
 from tests.rows.layer import Layer
 
 _ARGUMENTS = 64
@@ -78,3 +82,54 @@ def model_of_branches(call: Layer, *, computed: Collection[int] = ()) -> tuple[M
     sources = [condition.outputs[0], *[node.outputs[0] for node in parameters]]
     chosen = make_node(If8(bodies=tuple(bodies)), sources, "layer")
     return Model("layer", [condition, *parameters], _results(chosen.outputs)), {**feeds, "condition": np.array(True)}
+
+
+STAY = {
+    r"Squeeze-15\(.*allow_axis_skip=True": "whether a dimension is 1 is only known at run time",
+    r"Pad-\d+\(.*pad_mode=constant": "only the mode symmetric is decomposed, but it is constant",
+    r"Pad-\d+\(.*pad_mode=edge": "only the mode symmetric is decomposed, but it is edge",
+    r"Pad-\d+\(.*pad_mode=reflect": "only the mode symmetric is decomposed, but it is reflect",
+    r"ROIPooling-2\(.*method=max": "maxima over the elements of a region need a Loop over its bins",
+    r"DeformablePSROIPooling-1\(.*(normal\[4, 4|float32\[7, [24]), 2, 2\]": "the number of channels of the offsets must be known",
+}
+"""The start of a call's label -> why the layer may stay."""
+
+
+def run_exported(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    given = {one.name: feeds[one.name] for one in session.get_inputs()}
+    return dict(zip([one.name for one in session.get_outputs()], ort_values.run(session, given)))
+
+
+def compare_outputs(call: Layer, found: dict[str, Array]) -> None:
+    assert list(found) == [f"y{index}" for index in range(len(call.outputs))]
+    if not call.op.deterministic:
+        compare_random(call, *found.values())
+        return
+    for expected, actual in zip(call.outputs, found.values()):
+        expected = np.asarray(expected)
+        assert actual.dtype == expected.dtype
+        assert actual.shape == expected.shape
+        if expected.dtype == object:
+            assert (expected == actual).all()
+            continue
+        wide_expected, wide = expected.astype(np.float64), actual.astype(np.float64)
+        finite = wide_expected[np.isfinite(wide_expected)]
+        largest = float(np.abs(finite).max(initial=0))
+        small = expected.dtype.itemsize < 4 and expected.dtype.kind not in "iub"
+        np.testing.assert_allclose(wide, wide_expected, rtol=1e-2 if small else 1e-4, atol=1e-5 * max(1.0, largest))
+
+
+def compare_random(call: Layer, actual: Array) -> None:
+    """The numbers come from another generator: type, shape and range are the same."""
+    (expected,) = call.outputs
+    assert actual.dtype == expected.dtype
+    assert actual.shape == expected.shape
+    if isinstance(call.op, RandomUniform8):
+        low, high = (np.asarray(bound).reshape(-1)[0] for bound in call.arrays[1:])
+        assert ((low <= actual) & (actual < high)).all()
+        return
+    assert isinstance(call.op, Multinomial13)
+    assert ((actual >= 0) & (actual < call.arrays[0].shape[1])).all()
+    if not call.op.with_replacement:
+        assert all(len(set(row)) == len(row) for row in actual.tolist())

@@ -20,8 +20,8 @@ from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shape_inference import make_node
 from tests.commands import onnx2ir
-from tests.optimization.models import floats, parse
-from tests.to_onnx.graphs import check, constant, layer, model, op, operators, parameter, run
+from tests.optimization.models import parse
+from tests.to_onnx.graphs import check, constant, layer, model, network, op, operators, parameter, run
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
@@ -293,19 +293,6 @@ def test_a_loop_with_what_it_captures(count: int) -> None:
     found = run(converter.export_model(ir), feeds)
     assert found["last"].tolist() == [count, 2 * count]
     assert found["all"].tolist() == [[i, 2 * i] for i in range(1, count + 1)]
-
-
-def network() -> onnx.ModelProto:
-    text = """g (float[batch, 3, height, width] image) => (float[] shares, float[] logits, float[] l) {
-        [conv] c = Conv <pads = [1, 1, 1, 1]> (image, k, b)  [relu] r = Relu (c)
-        [pool] p = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (r)
-        [mean] m = ReduceMean <axes = [2, 3], keepdims = 0> (p)
-        [length] l = ReduceL1 <axes = [1, 2, 3], keepdims = 1> (p)
-        [product] logits = MatMul (m, w)  [softmax] shares = Softmax <axis = -1> (logits) }"""
-    model = parse(text, k=floats(8, 3, 3, 3), b=floats(8), w=floats(8, 5))
-    for output in model.graph.output:
-        output.type.tensor_type.ClearField("shape")
-    return model
 
 
 @pytest.mark.parametrize("target", ["any", "cpu", "cpu@2023.3"])

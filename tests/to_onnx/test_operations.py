@@ -9,11 +9,9 @@ from typing import TypeVar
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 from converter import UnsupportedModelError, export_model
-from converter.equivalence import ort_values
 from converter.to_onnx.opsets import FORMS
 from converter.to_onnx.registry import REFUSALS, all_exporters, find_exporter
 from ir_runtime.graph.element_types import Array
@@ -23,10 +21,9 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1, Result1
-from ir_runtime.operations.randomness import Multinomial13, RandomUniform8
 from tests.rows.layer import Layer
 from tests.rows.table import layer_table
-from tests.to_onnx.single_layers import model_of
+from tests.to_onnx.single_layers import compare_outputs, model_of, run_exported
 
 T = TypeVar("T")
 
@@ -71,12 +68,6 @@ def _reason(call: Layer, table: Mapping[str, T]) -> T | None:
     return next((reason for start, reason in table.items() if re.match(start, call.label)), None)
 
 
-def _run(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    given = {one.name: feeds[one.name] for one in session.get_inputs()}
-    return dict(zip([one.name for one in session.get_outputs()], ort_values.run(session, given)))
-
-
 @pytest.mark.parametrize("call", _written(), ids=lambda call: call.label)
 def test_onnxruntime_computes_what_the_layer_computes(call: Layer) -> None:
     if _reason(call, REFUSED):
@@ -94,7 +85,7 @@ def _compare_unless_known(
     """Check the model, and compare with what onnxruntime computes; a call that is listed has to fail in one."""
     reason = _reason(call, ENDS_THE_PROCESS)
     if reason:
-        process = multiprocessing.get_context("spawn").Process(target=_run, args=(exported, feeds))
+        process = multiprocessing.get_context("spawn").Process(target=run_exported, args=(exported, feeds))
         process.start()
         process.join(120)
         assert process.exitcode not in (0, 1, None), f"{process.exitcode}, but listed: {reason}"
@@ -113,7 +104,7 @@ def _compare_unless_known(
 def _check(call: Layer, exported: onnx.ModelProto, feeds: dict[str, Array]) -> None:
     if all(value.type.tensor_type.HasField("shape") for value in exported.graph.output):  # as the checker requires
         onnx.checker.check_model(exported, full_check=True)
-    _compare(call, _run(exported, feeds))
+    compare_outputs(call, run_exported(exported, feeds))
 
 
 NEEDED = {
@@ -143,40 +134,6 @@ def test_the_lowest_opset(call: Layer) -> None:
     exported = export_model(model, opset=needed)
     assert exported.opset_import[0].version == needed
     _compare_unless_known(call, exported, feeds, KNOWN)
-
-
-def _compare(call: Layer, found: dict[str, Array]) -> None:
-    assert list(found) == [f"y{index}" for index in range(len(call.outputs))]
-    if not call.op.deterministic:
-        _compare_random(call, *found.values())
-        return
-    for expected, actual in zip(call.outputs, found.values()):
-        expected = np.asarray(expected)
-        assert actual.dtype == expected.dtype
-        assert actual.shape == expected.shape
-        if expected.dtype == object:
-            assert (expected == actual).all()
-            continue
-        wide_expected, wide = expected.astype(np.float64), actual.astype(np.float64)
-        finite = wide_expected[np.isfinite(wide_expected)]
-        largest = float(np.abs(finite).max(initial=0))
-        small = expected.dtype.itemsize < 4 and expected.dtype.kind not in "iub"
-        np.testing.assert_allclose(wide, wide_expected, rtol=1e-2 if small else 1e-4, atol=1e-5 * max(1.0, largest))
-
-
-def _compare_random(call: Layer, actual: Array) -> None:
-    """The numbers come from another generator: type, shape and range are the same."""
-    (expected,) = call.outputs
-    assert actual.dtype == expected.dtype
-    assert actual.shape == expected.shape
-    if isinstance(call.op, RandomUniform8):
-        low, high = (np.asarray(bound).reshape(-1)[0] for bound in call.arrays[1:])
-        assert ((low <= actual) & (actual < high)).all()
-        return
-    assert isinstance(call.op, Multinomial13)
-    assert ((actual >= 0) & (actual < call.arrays[0].shape[1])).all()
-    if not call.op.with_replacement:
-        assert all(len(set(row)) == len(row) for row in actual.tolist())
 
 
 def _exported(model: Model) -> onnx.ModelProto | str:
@@ -260,7 +217,7 @@ def test_priors_of_known_sizes_are_constants(call: Layer) -> None:
     result.output_names = ["y0"]
     exported = export_model(Model("m", [], [result]))
     assert [node.op_type for node in exported.graph.node] == ["Identity"]
-    _compare(call, _run(exported, {}))
+    compare_outputs(call, run_exported(exported, {}))
 
 
 def test_exporters_say_what_they_write() -> None:

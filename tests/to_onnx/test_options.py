@@ -23,9 +23,8 @@ from ir_runtime.operations.control_flow import If8
 from ir_runtime.operations.inputs_outputs import Result1
 from tests.commands import onnx2ir
 from tests.rows.layer import Layer, layers
-from tests.to_onnx.graphs import check, constant, layer, model, op, operators, parameter, run
+from tests.to_onnx.graphs import check, constant, layer, model, network, op, operators, parameter, run
 from tests.to_onnx.single_layers import model_of
-from tests.to_onnx.test_export import network
 
 # --- float16 ---
 

@@ -21,7 +21,7 @@ from tests.rows.table import layer_table
 from tests.suite.known import known_failures
 from tests.suite.node_suite import Case, as_array, difference, node_cases
 from tests.to_onnx.graphs import second_pass
-from tests.to_onnx.single_layers import model_of
+from tests.to_onnx.single_layers import STAY, model_of
 
 # --- second pass ---
 
@@ -92,16 +92,6 @@ def test_nothing_changes_in_the_second_pass(case: Case) -> None:
 
 OPERATIONS = tuple(DECOMPOSITIONS.entries())
 DECOMPOSED = [call for call in layer_table() if type(call.op) in OPERATIONS]
-
-STAY = {
-    r"Squeeze-15\(.*allow_axis_skip=True": "whether a dimension is 1 is only known at run time",
-    r"Pad-\d+\(.*pad_mode=constant": "only the mode symmetric is decomposed, but it is constant",
-    r"Pad-\d+\(.*pad_mode=edge": "only the mode symmetric is decomposed, but it is edge",
-    r"Pad-\d+\(.*pad_mode=reflect": "only the mode symmetric is decomposed, but it is reflect",
-    r"ROIPooling-2\(.*method=max": "maxima over the elements of a region need a Loop over its bins",
-    r"DeformablePSROIPooling-1\(.*(normal\[4, 4|float32\[7, [24]), 2, 2\]": "the number of channels of the offsets must be known",
-}
-"""The start of a call's label -> why the layer may stay."""
 
 
 def check(call: Layer, values: list[np.ndarray]) -> None:

@@ -15,8 +15,7 @@ from ir_runtime import compile_model
 from tests.rows.layer import Layer, ints, layers, normal, one, uniform, whole
 from tests.to_onnx.graphs import constant, layer, op, parameter
 from tests.to_onnx.graphs import model as one_layer
-from tests.to_onnx.single_layers import model_of, model_of_branches
-from tests.to_onnx.test_operations import _compare, _run
+from tests.to_onnx.single_layers import compare_outputs, model_of, model_of_branches, run_exported
 
 
 @dataclass(frozen=True)
@@ -140,7 +139,7 @@ def test_onnxruntime_computes_what_the_layer_computes(row: Row, dynamic: bool) -
     model, feeds = model_of(row.call, dynamic=dynamic, computed=row.computed)
     exported = export_model(model, opset=row.opset)
     onnx.checker.check_model(exported, full_check=True)
-    _compare(row.call, _run(exported, feeds))
+    compare_outputs(row.call, run_exported(exported, feeds))
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.label)
@@ -148,7 +147,7 @@ def test_inside_a_body(row: Row) -> None:
     model, feeds = model_of_branches(row.call, computed=row.computed)
     exported = export_model(model, opset=row.opset)
     onnx.checker.check_model(exported, full_check=True)
-    _compare(row.call, _run(exported, feeds))
+    compare_outputs(row.call, run_exported(exported, feeds))
 
 
 @pytest.mark.parametrize("rounding", ["ceil", "ceil_torch"])
@@ -173,7 +172,7 @@ def test_windows_that_are_rounded_up_along_dynamic_dimensions(
     onnx.checker.check_model(exported, full_check=True)
     for width in range(4, 10):
         feeds = {"x": np.random.default_rng(0).standard_normal((1, 2, height or width - 1, width)).astype(np.float32)}
-        np.testing.assert_allclose(_run(exported, feeds)["y"], compile_model(ir)(feeds)["y"], rtol=1e-5)
+        np.testing.assert_allclose(run_exported(exported, feeds)["y"], compile_model(ir)(feeds)["y"], rtol=1e-5)
 
 
 def test_a_window_that_is_left_out_along_a_known_dimension_is_refused_beside_a_dynamic_one() -> None:
@@ -217,7 +216,9 @@ def test_transposed_convolutions_of_dynamic_data_to_a_shape(
         feeds = {"x": random.standard_normal((1, 4, height, width)).astype(np.float32)}
         if target == "computed":
             feeds["shape"] = np.array([2 * height + 1, 5])
-        np.testing.assert_allclose(_run(exported, feeds)["y"], compile_model(ir)(feeds)["y"], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            run_exported(exported, feeds)["y"], compile_model(ir)(feeds)["y"], rtol=1e-4, atol=1e-5
+        )
 
 
 def test_bytes_that_are_no_text() -> None:

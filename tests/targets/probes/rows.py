@@ -11,6 +11,7 @@ import onnx
 
 from tests.rows import row as table
 from tests.rows.row import Row, const
+from tests.runtimes.work import Work
 
 
 @dataclass(frozen=True)
@@ -66,3 +67,9 @@ def ints(*values: int) -> np.ndarray[Any, Any]:
 
 def f32(value: Any) -> Any:
     return const(value, np.float32)
+
+
+def run_plain(row: Probe) -> None:
+    """The plain layers in the real plug-in, compared with ONNX's numbers."""
+    work = Work(row.row)
+    work.compare(work.in_openvino("plain"))
