@@ -34,11 +34,11 @@ from transformers import AutoTokenizer, WhisperFeatureExtractor
 import converter
 import ir_runtime
 from converter.pipelines.recognition import recognise
-from tests.language_models.running import Listener
-from tests.pipelines.diffusion_oracle import Flow, Images
-from tests.pipelines.speech import Speech
-from tests.pipelines.texts import POOLINGS, TEXTS, encode
-from tests.pipelines.vision import FAMILIES, VisionLanguageModel
+from tests.converter.language_models.running import Listener
+from tests.converter.pipelines.diffusion_oracle import Flow, Images
+from tests.converter.pipelines.speech import Speech
+from tests.converter.pipelines.texts import POOLINGS, TEXTS, encode
+from tests.converter.pipelines.vision import FAMILIES, VisionLanguageModel
 
 Array = np.ndarray
 ROOT = Path(__file__).parent.parent

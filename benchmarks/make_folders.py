@@ -25,8 +25,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import numpy as np
 import onnx
 
-from tests.language_models.folders import write_tokenizer
-from tests.pipelines.texts import write_json, write_pair_tokenizer, write_pooling
+from tests.converter.language_models.folders import write_tokenizer
+from tests.converter.pipelines.texts import write_json, write_pair_tokenizer, write_pooling
 
 VOCABULARY, SPEAKER_WIDTH = 260, 512
 LANGUAGE = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4} | {
@@ -516,7 +516,7 @@ def mobius_folders() -> dict[str, Callable[[Path], dict[str, Any]]]:
 
 def write_settings(folder: Path, model_type: str) -> None:
     """Write the settings of a vision-language model, and a tokenizer whose last token stands for image states."""
-    from tests.pipelines.vision import write_image_tokenizer
+    from tests.converter.pipelines.vision import write_image_tokenizer
 
     write_image_tokenizer(folder, SPECIAL_TOKENS.get(model_type, QWEN_TOKENS))
     files = {"vision": "vision_encoder", "embedding": "embedding", "decoder": "decoder"}

@@ -29,8 +29,8 @@ import quiet_peers  # noqa: F401
 
 import converter
 from converter.equivalence import ort_values
+from tests.converter.to_onnx.graphs import second_pass
 from tests.suite.node_suite import Case, as_array, difference, node_cases
-from tests.to_onnx.graphs import second_pass
 
 REFUSED = "IR not converted, or refused by the exporter"
 RIGHT = "right in onnxruntime, unchanged from the second pass on"

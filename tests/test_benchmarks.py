@@ -12,8 +12,8 @@ import pytest
 
 import converter
 from tests.commands import a_model
-from tests.language_models.decoders import Decoder
-from tests.language_models.folders import write_folder
+from tests.converter.language_models.decoders import Decoder
+from tests.converter.language_models.folders import write_folder
 
 ROOT = Path(__file__).parent.parent
 IN_SHORT = {

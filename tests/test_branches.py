@@ -22,10 +22,10 @@ from click.testing import CliRunner
 import converter
 from converter.command_line import main
 from converter.command_line.branches import BRANCHES
-from tests.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
-from tests.language_models.decoders import Decoder
-from tests.language_models.folders import write_folder
-from tests.optimization.models import parse
+from tests.converter.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
+from tests.converter.language_models.decoders import Decoder
+from tests.converter.language_models.folders import write_folder
+from tests.converter.optimization.models import parse
 
 
 def image_model(bias: float = 0.0) -> onnx.ModelProto:

@@ -21,12 +21,12 @@ import ir_runtime
 from converter.command_line import main
 from converter.command_line.former_options import FORMER_OPTIONS
 from tests.commands import a_model, onnx2ir
-from tests.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
-from tests.language_models.decoders import Decoder
-from tests.language_models.encoder_decoders import EncoderDecoder
-from tests.language_models.folders import write_folder
-from tests.pipelines.images import STEPS, write_image_folder
-from tests.pipelines.texts import text_encoder, write_text_folder
+from tests.converter.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
+from tests.converter.language_models.decoders import Decoder
+from tests.converter.language_models.encoder_decoders import EncoderDecoder
+from tests.converter.language_models.folders import write_folder
+from tests.converter.pipelines.images import STEPS, write_image_folder
+from tests.converter.pipelines.texts import text_encoder, write_text_folder
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 
+from tests.converter.targets.probes.loops import scanned
 from tests.engines import converted, output_names, run_openvino
-from tests.targets.probes.loops import scanned
 
 
 def test_an_output_in_the_memory_of_an_input_is_read_before_the_input_goes() -> None:

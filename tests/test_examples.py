@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from tests.language_models.decoders import Decoder
-from tests.language_models.folders import write_folder
-from tests.language_models.running import OnnxDecoder
+from tests.converter.language_models.decoders import Decoder
+from tests.converter.language_models.folders import write_folder
+from tests.converter.language_models.running import OnnxDecoder
 
 ROOT = Path(__file__).parent.parent
 TEXT = "generate_text.py"

@@ -26,7 +26,7 @@ from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.rewriting.checks import GRAPH_PASSES, graph_pass
 from ir_runtime.rewriting.type_updates import infer_stale
-from tests.optimization.models import floats, parse
+from tests.converter.optimization.models import floats, parse
 
 
 def image_model() -> onnx.ModelProto:
@@ -116,7 +116,7 @@ OF_COMPARISONS = {
 OF_SEVERAL_PARTS = {
     *("computed_once", "masks_of_new_tokens", "dimension_guards", "positions_of_patches", "states_of_images")
 }
-"""Passes that need a model of several parts; ``tests/language_models`` and ``tests/pipelines`` run them."""
+"""Passes that need a model of several parts; ``tests/converter/language_models`` and ``tests/converter/pipelines`` run them."""
 
 
 def lose_an_output(model: Model) -> None:

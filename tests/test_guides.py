@@ -17,13 +17,13 @@ PAGE = ROOT / "docs" / "architecture.md"
 SHOWN = re.compile(r"`((?:converter|tests)/[\w/]+\.py)`[^`]*?\n\n```python\n(.*?)^```", re.S | re.M)
 """A path at the end of a paragraph, and the Python behind it."""
 
-PROBES = "tests/targets/probes/computation.py"
+PROBES = "tests/converter/targets/probes/computation.py"
 
 RULE_TEST = """
 from tests.runtimes.check import check
-from tests.targets.probes.computation import NOT_FINITE
-from tests.targets.probes.rows import probe, single
-from tests.targets.probes.rows import run_plain
+from tests.converter.targets.probes.computation import NOT_FINITE
+from tests.converter.targets.probes.rows import probe, single
+from tests.converter.targets.probes.rows import run_plain
 
 import pytest
 

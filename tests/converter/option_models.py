@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tests.optimization.models import run
+from tests.converter.optimization.models import run
 
 Sizes = Mapping[str, int]
 Shape = Sequence[Any]

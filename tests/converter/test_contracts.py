@@ -38,15 +38,15 @@ from ir_runtime.graph.operation import Runner
 from ir_runtime.rewriting.contracts import EXACT, FUSED, IN_RANGE, Contract
 from ir_runtime.rewriting.pipeline import Pass
 from tests.commands import onnx2ir
+from tests.converter.language_models.decoders import Decoder
 from tests.converter.option_models import MODELS, feeds_for
 from tests.converter.passes.models import tied
+from tests.converter.targets import probes, speed_probes, test_releases
+from tests.converter.to_onnx.single_layers import model_of
 from tests.engines import translated
-from tests.language_models.decoders import Decoder
 from tests.rows.formula import Idiom, all_idioms
 from tests.rows.layer import Layer
 from tests.rows.table import layer_table
-from tests.targets import probes, speed_probes, test_releases
-from tests.to_onnx.single_layers import model_of
 
 Array = np.ndarray[Any, Any]
 Values = dict[Output, Array]

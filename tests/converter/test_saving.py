@@ -24,7 +24,7 @@ from converter.stages import watched
 from ir_runtime import ModelError, threads
 from ir_runtime.files import whole_files
 from ir_runtime.graph import Tensor
-from tests.optimization.models import parse
+from tests.converter.optimization.models import parse
 from tests.random_data import generator
 
 MB = 4

@@ -15,8 +15,8 @@ import pytest
 import converter
 import ir_runtime
 from ir_runtime.files.xml_writer import model_to_bytes
+from tests.converter.to_onnx.single_layers import model_of
 from tests.rows.table import layer_table
-from tests.to_onnx.single_layers import model_of
 
 MUTATIONS = 250
 NUMBER = re.compile(r'(?<=["\s,>-])-?\d+(?:\.\d+)?(?=["\s,<])')

@@ -8,8 +8,8 @@ import onnxruntime
 import pytest
 
 import converter
+from tests.converter.to_onnx.graphs import second_pass
 from tests.fuzz.random_graphs import Sample, random_graph
-from tests.to_onnx.graphs import second_pass
 
 TARGETS = ("any", "cpu", "cpu@2023.3")
 

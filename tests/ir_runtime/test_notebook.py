@@ -18,8 +18,8 @@ import converter
 import ir_runtime
 from ir_runtime.graph.model_difference import ModelDifference
 from ir_runtime.report import MOST_ROWS, size_text, table
-from tests.language_models.decoders import Decoder
-from tests.optimization.models import parse
+from tests.converter.language_models.decoders import Decoder
+from tests.converter.optimization.models import parse
 
 NAME = "x <b> & \"y'"
 

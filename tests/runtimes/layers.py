@@ -10,10 +10,10 @@ import openvino
 
 import ir_runtime
 from ir_runtime.graph.shapes import PartialShape
+from tests.converter.to_onnx.single_layers import is_constant, model_of
 from tests.engines import made, openvino_tensor, written
 from tests.rows.layer import Layer
 from tests.runtimes.work import IR, Outputs, Runtime, Work, in_numpy
-from tests.to_onnx.single_layers import is_constant, model_of
 
 WITHOUT_NODES = {"Assign", "Const", "ReadValue", "Result"}
 """Operations that OpenVINO's factory makes no node of, and of which a model alone says nothing."""

@@ -11,7 +11,7 @@ import onnx
 
 import converter
 from tests.commands import onnx2ir
-from tests.optimization.models import parse
+from tests.converter.optimization.models import parse
 
 __all__ = ["EXTENSION", "dense", "extension", "onnx2ir", "own", "rows_of", "wrong"]
 

@@ -20,7 +20,7 @@ import converter
 from converter.stages import about, inform, silent, stage, timed, warn
 from tests.commands import onnx2ir
 from tests.converter.command_line.files import contradictory
-from tests.optimization.models import parse
+from tests.converter.optimization.models import parse
 
 DECLARES = "the model declares 'h' as [3], but its shape is [2]"
 

@@ -25,8 +25,8 @@ from converter.command_line import main
 from tests.commands import a_model, onnx2ir
 from tests.converter.command_line.files import SCHEMA, check
 from tests.converter.command_line.transcripts import COMMANDS, CONVERT, ERRORS, JSON_ROWS, Transcript
+from tests.converter.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
 from tests.engines import core
-from tests.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
 
 
 def assert_parts(text: str, parts: str) -> None:

@@ -24,10 +24,10 @@ from ir_runtime import Model
 from ir_runtime.graph.tensor import Tensor
 from tests.commands import onnx2ir
 from tests.converter import option_models
+from tests.converter.optimization.models import parse
+from tests.converter.to_onnx import graphs
 from tests.engines import EXACT, core, node_model, run_compiled, run_numpy, run_onnxruntime
-from tests.optimization.models import parse
 from tests.random_data import generator
-from tests.to_onnx import graphs
 
 INT8, INT4 = WeightCompression(8), WeightCompression(4)
 WAYS = [WeightCompression(bits, group, sym) for bits, group, sym in itertools.product((8, 4), (-1, 32), (True, False))]

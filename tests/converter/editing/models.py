@@ -10,7 +10,7 @@ import onnx
 from onnx import numpy_helper
 
 import converter
-from tests.optimization.models import parse
+from tests.converter.optimization.models import parse
 
 RNG = np.random.default_rng(7)
 W = RNG.normal(size=(32, 10)).astype(np.float32)

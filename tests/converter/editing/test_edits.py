@@ -28,7 +28,7 @@ from tests.converter.editing.models import (
     weight,
     write_files,
 )
-from tests.optimization.models import parse, run
+from tests.converter.optimization.models import parse, run
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 import ir_runtime
 from tests.commands import onnx2ir
 from tests.converter.editing.models import IMAGE, classifier, ends, floats, shape_of, weight, write_files
-from tests.optimization.models import run
+from tests.converter.optimization.models import run
 
 Check = Callable[[onnx.ModelProto], object]
 

@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper
 
 import converter
-from tests.optimization.models import parse
+from tests.converter.optimization.models import parse
 
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
 WIDTH = 48

@@ -12,7 +12,7 @@ import onnx
 
 from converter import Report
 from tests.converter.equivalence.edits import Edit
-from tests.optimization.models import parse
+from tests.converter.optimization.models import parse
 from tests.rows.row import Each
 
 DERIVED, EQUAL, UNPROVEN, DIFFERENT = "derived", "equal", "unproven", "different"

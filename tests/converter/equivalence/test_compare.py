@@ -28,8 +28,8 @@ from tests.converter.command_line.files import check
 from tests.converter.equivalence import models
 from tests.converter.equivalence.edits import array_of, bit, overwrite, scaled
 from tests.converter.equivalence.models import WIDTH, f32, pair, saved
+from tests.converter.optimization.models import parse
 from tests.engines import run_onnxruntime
-from tests.optimization.models import parse
 
 F32 = np.float32
 

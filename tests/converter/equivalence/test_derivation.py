@@ -24,10 +24,10 @@ from ir_runtime.graph.model import Model, RuntimeInfo
 from ir_runtime.graph.model_difference import compare_models
 from ir_runtime.graph.provenance import Computed
 from tests.commands import onnx2ir
+from tests.converter.language_models.decoders import Decoder
+from tests.converter.optimization.models import parse
 from tests.converter.option_models import encoder
 from tests.engines import core
-from tests.language_models.decoders import Decoder
-from tests.optimization.models import parse
 
 
 def network(weight: float = 1.0, epsilon: float = 1e-5, width: int = 4) -> onnx.ModelProto:

@@ -20,8 +20,8 @@ from tests.commands import onnx2ir
 from tests.converter.equivalence import models
 from tests.converter.equivalence.edits import array_of, attributes, damaged, layer, overwrite
 from tests.converter.equivalence.models import pair, real, saved
+from tests.converter.optimization.models import parse
 from tests.engines import node_model
-from tests.optimization.models import parse
 from tests.rows.onnx.loop_states import UNCHANGED
 
 FEW, MANY = 10, 40

@@ -23,10 +23,10 @@ from tests.commands import onnx2ir
 from tests.converter.equivalence import models
 from tests.converter.equivalence.edits import damaged
 from tests.converter.equivalence.models import pair, saved
+from tests.converter.language_models.decoders import Decoder
+from tests.converter.optimization.models import parse
 from tests.converter.option_models import encoder, feeds_for
 from tests.engines import node_model
-from tests.language_models.decoders import Decoder
-from tests.optimization.models import parse
 from tests.rows.onnx.loop_states import UNCHANGED, X
 from tests.rows.row import graphs
 

@@ -23,7 +23,7 @@ from ir_runtime.execution.ports import ports_of
 from ir_runtime.graph.operation import Required
 from tests.converter.equivalence.inputs import INDEXED, embedding, indexed
 from tests.converter.equivalence.models import attending, saved
-from tests.optimization.models import parse
+from tests.converter.optimization.models import parse
 from tests.peak_memory import PEAK
 
 

@@ -23,8 +23,8 @@ from tests.converter.equivalence import models
 from tests.converter.equivalence.edits import all_of, exchanged_names, layer, names_of_ends, overwrite
 from tests.converter.equivalence.models import f32, pair, saved
 from tests.converter.equivalence.row import text
+from tests.converter.optimization.models import parse
 from tests.engines import ENGINES
-from tests.optimization.models import parse
 
 X = np.ones((1, 4), np.float32)
 OTHER_NAMES = names_of_ends({}, {"first": "one", "second": "other"})

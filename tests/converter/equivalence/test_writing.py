@@ -22,7 +22,7 @@ from ir_runtime.graph.model import Model
 from tests.commands import onnx2ir
 from tests.converter.equivalence.edits import damaged, overwrite
 from tests.converter.equivalence.models import real
-from tests.optimization.models import parse
+from tests.converter.optimization.models import parse
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import pytest
 
 import converter
 import ir_runtime
+from tests.converter.optimization.models import parse
 from tests.engines import converted, core, run_numpy, run_openvino
-from tests.optimization.models import parse
 from tests.rows.onnx import functions
 
 

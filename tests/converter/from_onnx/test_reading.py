@@ -19,8 +19,8 @@ from ir_runtime.graph.operation import find_operation
 from ir_runtime.operations import activation, pooling
 from ir_runtime.operations.elementwise import Abs1
 from ir_runtime.rewriting import layers
+from tests.converter.optimization.models import parse
 from tests.engines import check_node, node_model, run_onnxruntime
-from tests.optimization.models import parse
 from tests.rows.onnx.generous_reading import BRANCHES, X
 
 F32 = np.float32

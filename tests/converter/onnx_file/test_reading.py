@@ -21,8 +21,8 @@ from converter.onnx_file import messages, wire_format
 from converter.onnx_file.messages import MESSAGES, REPEATED, Message
 from converter.onnx_file.reader import open_model
 from converter.onnx_file.skeleton import EMBEDDED, skeleton
+from tests.converter.optimization.models import parse
 from tests.engines import check_node
-from tests.optimization.models import parse
 from tests.rows.onnx.constants import SPARSE, dense, sparse
 
 BIG = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)

@@ -18,8 +18,8 @@ import converter
 import ir_runtime
 from ir_runtime.errors import ModelError
 from tests.commands import two_inputs
-from tests.language_models.decoders import Decoder
-from tests.optimization.models import parse
+from tests.converter.language_models.decoders import Decoder
+from tests.converter.optimization.models import parse
 
 
 class Hostile:

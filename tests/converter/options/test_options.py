@@ -25,7 +25,7 @@ from converter.workflow import Work
 from ir_runtime.graph.shapes import Dimension, PartialShape
 from tests.commands import onnx2ir, two_inputs
 from tests.converter.command_line.files import OPERATORS
-from tests.optimization.models import parse
+from tests.converter.optimization.models import parse
 
 F32, I32 = openvino.Type.f32, openvino.Type.i32
 ONES = np.ones((2, 4), np.float32)

@@ -13,8 +13,8 @@ from openvino.preprocess import ColorFormat, PrePostProcessor, ResizeAlgorithm
 
 import converter
 from converter import Postprocess, Preprocess
+from tests.converter.optimization.models import parse
 from tests.engines import EXACT, core
-from tests.optimization.models import parse
 
 MEAN, SCALE = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 RESIZES = {

@@ -19,9 +19,9 @@ import ir_runtime
 from converter import Postprocess, Preprocess
 from converter.preprocessing.recorded import Recorded
 from tests.commands import onnx2ir
+from tests.converter.optimization.models import parse
 from tests.converter.preprocessing.pictures import MEAN, SCALE, compiled, model_of_pictures, picture
 from tests.engines import EXACT
-from tests.optimization.models import parse
 
 STEPS = Preprocess(
     element_type="u8",

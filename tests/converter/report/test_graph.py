@@ -16,8 +16,8 @@ from converter.report.markup import Table
 from converter.report.page import Page
 from tests.converter.equivalence.edits import overwrite
 from tests.converter.equivalence.models import saved
+from tests.converter.optimization.models import parse
 from tests.converter.report.browser import data_of, needs_browser, observed
-from tests.optimization.models import parse
 
 pytestmark = needs_browser
 

@@ -27,8 +27,8 @@ from tests.commands import onnx2ir
 from tests.converter.equivalence import models
 from tests.converter.equivalence.edits import array_of, layer, overwrite
 from tests.converter.equivalence.models import real
+from tests.converter.optimization.models import parse
 from tests.converter.report.browser import data_of
-from tests.optimization.models import parse
 
 SWISH = "g (float[2] x) => (float[2] y) { [gate] s = Sigmoid (x) [product] y = Mul (x, s) }"
 

@@ -21,8 +21,8 @@ from ir_runtime.graph.shape_inference import infer_types
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.rewriting.constant_folding import as_tuple
+from tests.converter.to_onnx.graphs import constant, layer, model, op, parameter
 from tests.ir_runtime.operations.relaxation import contradiction, relaxed_shape
-from tests.to_onnx.graphs import constant, layer, model, op, parameter
 
 Known = tuple[TensorType, Array]
 """What is known of a value, and the value."""

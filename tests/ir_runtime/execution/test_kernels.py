@@ -15,12 +15,12 @@ from ir_runtime.execution.kernels import elementwise_chains, recurrent, registry
 from ir_runtime.execution.static_plans import plan, product_calls
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import find_operation
+from tests.converter.to_onnx.single_layers import model_of as single
 from tests.ir_runtime.execution.kernel_checks import RNG, Array, Layers, called_at_once, model_of, normal, op, same
 from tests.rows.layer import Layer, flags, ints, one, uniform, whole
 from tests.rows.layer import layers as rows
 from tests.rows.layer import normal as draw
 from tests.rows.row import each
-from tests.to_onnx.single_layers import model_of as single
 
 # --- single layers ---
 

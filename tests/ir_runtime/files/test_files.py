@@ -30,8 +30,8 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
+from tests.converter.optimization.models import parse
 from tests.engines import core, node_model
-from tests.optimization.models import parse
 
 
 def constant_model(*arrays: np.ndarray, names: list[str] | None = None) -> ir_runtime.Model:

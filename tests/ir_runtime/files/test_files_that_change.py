@@ -21,7 +21,7 @@ import converter
 import ir_runtime
 from ir_runtime.files.file_kinds import kind_of_bytes
 from tests.commands import onnx2ir, two_inputs
-from tests.optimization.models import parse
+from tests.converter.optimization.models import parse
 
 
 class Trap:

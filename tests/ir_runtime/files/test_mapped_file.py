@@ -18,8 +18,8 @@ from ir_runtime.graph import tensor as tensor_module
 from ir_runtime.graph.element_types import f32, u4
 from ir_runtime.graph.mapped_file import CAN_READ_APART, FileSpan, MappedFile, forget_pages
 from ir_runtime.graph.tensor import Tensor
+from tests.converter.optimization.models import parse
 from tests.engines import node_model
-from tests.optimization.models import parse
 from tests.peak_memory import PEAK
 from tests.random_data import generator
 

@@ -13,9 +13,9 @@ from ir_runtime import compile_model
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Output
 from ir_runtime.graph.tensor import Tensor
+from tests.converter.optimization.models import parse
 from tests.engines import node_model, run_onnxruntime
 from tests.ir_runtime.execution.kernel_checks import Array, Layers, model_of, op
-from tests.optimization.models import parse
 from tests.random_data import generator
 
 RNG = generator(8)

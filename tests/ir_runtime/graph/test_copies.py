@@ -20,8 +20,8 @@ from ir_runtime.graph.element_types import ElementType
 from ir_runtime.graph.model import Origin
 from ir_runtime.graph.operation import all_operations
 from ir_runtime.operations.activation import ReLU1
+from tests.converter.optimization.models import parse
 from tests.ir_runtime.rewriting.models import branches
-from tests.optimization.models import parse
 
 WEIGHTS = np.arange(4096, dtype=np.float32)
 

@@ -20,7 +20,7 @@ from ir_runtime.graph.shapes import (
     quotient,
 )
 from ir_runtime.operations.windows import Window
-from tests.to_onnx.graphs import constant, layer, model, op, parameter
+from tests.converter.to_onnx.graphs import constant, layer, model, op, parameter
 
 DIMENSIONS = [Dimension(low, high) for low in range(4) for high in (*range(low, 4), INFINITY)]
 MANY = 12

@@ -125,9 +125,9 @@ def test_movement_takes_symbols(cls: type[Operation]) -> None:
 def test_a_fact_is_declared_where_it_holds(fact: str, holds: object) -> None:
     wrong = []
     for cls in REVISIONS:
-        results = [holds(call) for call in OF_REVISION[name_of(cls)]]  # type: ignore[operator]
-        decided = [result for result in results if result is not None]
-        if (bool(decided) and all(decided)) is not getattr(cls, fact):
+        results = map(holds, OF_REVISION[name_of(cls)])  # type: ignore[call-overload]
+        decided = (result for result in results if result is not None)
+        if (next(decided, False) and all(decided)) is not getattr(cls, fact):
             wrong.append(f"{name_of(cls)}.{fact} is {getattr(cls, fact)}")
     assert not wrong, "; ".join(wrong)
 

@@ -22,7 +22,7 @@ from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.contracts import EXACT
 from ir_runtime.rewriting.pipeline import Entry
-from tests.optimization.models import parse
+from tests.converter.optimization.models import parse
 
 WEIGHTS = np.arange(4096, dtype=np.float32)
 

@@ -11,7 +11,7 @@ from ir_runtime.operations.movement import Reshape1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.caches import variable_behind
 from ir_runtime.rewriting.expressions import Expression, concat, loop, positions, where
-from tests.to_onnx.graphs import constant, layer, model, op, parameter
+from tests.converter.to_onnx.graphs import constant, layer, model, op, parameter
 
 X = np.arange(-6, 6, dtype=np.float32).reshape(3, 4)
 

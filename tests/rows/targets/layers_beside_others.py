@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from tests.converter.targets.probes.computation import attention
+from tests.converter.targets.probes.rows import ints, numbers
 from tests.rows.row import Row, const, several
-from tests.targets.probes.computation import attention
-from tests.targets.probes.rows import ints, numbers
 
 TILED = [
     ((7, 3, 1, 5, 4), (2, 1, 2, 1, 2)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.targets.probes import ALL
+from tests.converter.targets.probes import ALL
 
 ROWS = [
     replace(

@@ -1,0 +1,284 @@
+"""Images, speech and texts in openvino-genai: what onnxruntime computes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx
+import openvino
+import openvino_genai
+import openvino_tokenizers
+import pytest
+
+import converter
+import ir_runtime
+from converter.errors import ConversionError, UnsupportedModelError
+from tests.converter.pipelines.texts import POOLINGS, TEXTS, Pooling
+
+from .diffusion_oracle import Flow, Images
+from .graphs import run
+from .images import CLASSES, FLOWS, LENGTH, SIZE, encode_padded, write_diffusion_folder
+from .images import text_encoder as image_text_encoder
+from .speech import SPEAKER, Speech, write_speech_folder
+from .texts import encode, text_encoder, write_json, write_pooling, write_text_folder
+
+# --- images in openvino-genai: those that onnxruntime computes with the same steps and the same noise ---
+
+PROMPT = "a cat"
+PROPERTIES = {"INFERENCE_PRECISION_HINT": "f32"}
+OPTIONS = {"sd": (4, 5.0), "lcm": (4, 5.0), "xl": (3, 3.0)}
+"""Steps and guidance."""
+
+
+def assert_same(image: np.ndarray, expected: np.ndarray) -> None:
+    """openvino-genai cuts what is behind the point off."""
+    assert expected.std() > 20, "an image of one colour proves little"
+    assert np.abs(image - expected).max() < 1.05
+
+
+@pytest.mark.parametrize("kind", FLOWS)
+def test_images_by_transformers(tmp_path: Path, kind: str) -> None:
+    source, target = tmp_path / "onnx", tmp_path / "ir"
+    write_diffusion_folder(source, kind, prefix="ORT")
+    converter.convert_folder(source, target)
+    expected = Flow(source, partial(encode_padded, source)).generate(PROMPT, steps=3, guidance=4.0, seed=3)
+    pipeline = openvino_genai.Text2ImagePipeline(target, "CPU", **PROPERTIES)
+    size = {"height": 2 * SIZE, "width": 2 * SIZE, "max_sequence_length": LENGTH}
+    options = {"num_inference_steps": 3, "guidance_scale": 4.0, **size}
+    image = pipeline.generate(PROMPT, generator=openvino_genai.CppStdGenerator(3), **options).data
+    assert_same(image, expected)
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_images(tmp_path: Path, kind: str) -> None:
+    source, target = tmp_path / "onnx", tmp_path / "ir"
+    write_diffusion_folder(source, kind, prefix="" if kind == "sd" else "ORT")
+    written = converter.convert_folder(source, target)
+    assert (written.pipeline.task, written.pipeline.runtime) == ("text-to-image", "Text2ImagePipeline")
+    assert all(one.written for one in written.tokenizers), written.tokenizers
+    index = json.loads((target / "model_index.json").read_text())
+    assert (index["_class_name"], index["unet"][1]) == (CLASSES[kind], "UNet2DConditionModel")
+    oracle = Images(source, partial(encode_padded, source))
+    steps, guidance = OPTIONS[kind]
+    options = {"num_inference_steps": steps, "guidance_scale": guidance}
+
+    pipeline = openvino_genai.Text2ImagePipeline(target, "CPU", **PROPERTIES)
+    image = pipeline.generate(PROMPT, generator=openvino_genai.CppStdGenerator(3), **options).data
+    assert_same(image, oracle.generate(PROMPT, steps=steps, guidance=guidance, seed=3))
+
+    random = np.random.default_rng(0)
+    start = random.integers(0, 256, (1, 2 * SIZE, 2 * SIZE, 3)).astype(np.uint8)
+    other = openvino_genai.Image2ImagePipeline(target, "CPU", **PROPERTIES)
+    image = other.generate(
+        PROMPT, openvino.Tensor(start), strength=0.75, generator=openvino_genai.CppStdGenerator(4), **options
+    ).data
+    assert_same(image, oracle.generate(PROMPT, steps=steps, guidance=guidance, seed=4, image=start, strength=0.75))
+
+    mask = np.zeros((1, 2 * SIZE, 2 * SIZE, 1), np.uint8)
+    mask[:, 4:12, 2:10] = 255
+    painting = openvino_genai.InpaintingPipeline(target, "CPU", **PROPERTIES)
+    image = painting.generate(
+        *(PROMPT, openvino.Tensor(start), openvino.Tensor(mask)),
+        strength=1.0,
+        generator=openvino_genai.CppStdGenerator(5),
+        **options,
+    ).data
+    assert_same(image, oracle.generate(PROMPT, steps=steps, guidance=guidance, seed=5, image=start, mask=mask))
+
+
+def test_every_part_is_compressed(tmp_path: Path) -> None:
+    write_diffusion_folder(tmp_path / "onnx", "sd")
+    plain, small = (
+        converter.convert_folder(tmp_path / "onnx", tmp_path / str(name), compress=name) for name in (None, "int8")
+    )
+    for whole, part in zip(plain.models, small.models):
+        assert part.with_suffix(".bin").stat().st_size < 0.7 * whole.with_suffix(".bin").stat().st_size, part
+
+
+def test_variants_of_all_parts(tmp_path: Path) -> None:
+    write_diffusion_folder(tmp_path / "onnx", "sd")
+    for model in (tmp_path / "onnx").glob("*/model.onnx"):
+        model.rename(model.with_name("model_fp16.onnx"))
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", variant="fp16")
+    assert {part.source.name for part in written.pipeline.parts} == {"model_fp16.onnx"}
+
+
+def _without(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def _index(**values: object) -> Callable[[Path], None]:
+    return lambda folder: write_json(folder / "model_index.json", values)
+
+
+def _other_denoiser(folder: Path) -> None:
+    onnx.save(image_text_encoder(), folder / "unet/model.onnx")
+
+
+WRONG_IMAGES: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
+    "no denoiser": (_without("unet/model.onnx"), ConversionError, r"needs unet/model.onnx, but .* has no ONNX file"),
+    "no settings": (_without("vae_decoder/config.json"), ConversionError, "has no config.json, which openvino-genai reads"),
+    "another pipeline": (_index(_class_name="PixArtPipeline"), UnsupportedModelError,
+                         "names the pipeline 'PixArtPipeline', but those of openvino-genai are StableDiffusionPipeline"),
+    "another denoiser": (_other_denoiser, UnsupportedModelError,
+                         "reads 'input_ids', too: openvino-genai gives the denoiser sample, timestep"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "error", "message"), WRONG_IMAGES.values(), ids=WRONG_IMAGES)
+def test_errors_of_images(tmp_path: Path, spoil: Callable[[Path], None], error: type[Exception], message: str) -> None:
+    write_diffusion_folder(tmp_path / "onnx", "sd")
+    spoil(tmp_path / "onnx")
+    with pytest.raises(error, match=message):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert not (tmp_path / "ir").exists()
+
+
+# --- speech from texts in openvino-genai: the waveform of the exported parts in onnxruntime ---
+
+SPOKEN = {
+    "until the end is likely": ("hello, you there", {"threshold": 0.95, "minlenratio": 0.0, "maxlenratio": 20.0}),
+    "a number of calls": ("what is it", {"threshold": 1.0, "minlenratio": 3.0, "maxlenratio": 4.0}),
+}
+
+
+def test_waveform(tmp_path: Path) -> None:
+    write_speech_folder(tmp_path / "onnx")
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert (written.pipeline.task, written.pipeline.runtime) == ("text-to-speech", "Text2SpeechPipeline")
+    exact = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
+    pipeline = openvino_genai.Text2SpeechPipeline(tmp_path / "ir", "CPU", **exact)
+    reference = Speech(tmp_path / "onnx")
+    lengths = set()
+    for text, options in SPOKEN.values():
+        for seed in range(2):
+            speaker = np.random.default_rng(seed).normal(size=(1, SPEAKER)).astype(np.float32)
+            speech = pipeline.generate(text, openvino.Tensor(speaker), **options).speeches[0]
+            result = np.array(speech.data).reshape(-1)  # the memory is the tensor's
+            least, most = options["minlenratio"], options["maxlenratio"]
+            expected = reference.speak(text, speaker, threshold=options["threshold"], least=least, most=most)
+            assert np.std(expected) > 0.1
+            np.testing.assert_allclose(result, expected, rtol=0, atol=2e-5)
+            lengths.add(len(expected))
+    assert len(lengths) > 1
+    assert max(lengths) > 300
+
+
+def test_files_of_transformers_js(tmp_path: Path) -> None:
+    write_speech_folder(tmp_path / "js", place="onnx", ending="_fp16")
+    written = converter.convert_folder(tmp_path / "js", tmp_path / "ir", variant="fp16")
+    assert [path.name for path in written.models] == [
+        *("openvino_encoder_model.xml", "openvino_decoder_model.xml", "openvino_postnet.xml", "openvino_vocoder.xml")
+    ]
+    decoder = ir_runtime.read_model(written.models[1])
+    assert {name for node in decoder.parameters for name in node.end_names} == {
+        *("inputs_embeds", "speaker_embeddings", "encoder_hidden_states", "encoder_attention_mask", "beam_idx")
+    }
+    openvino_genai.Text2SpeechPipeline(tmp_path / "ir", "CPU").generate("a", maxlenratio=2.0)
+
+
+def _settings(**changes: object) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        write_json(folder / "config.json", {**json.loads((folder / "config.json").read_text()), **changes})
+
+    return change
+
+
+def _rename(file: str, name: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        path = folder / f"{file}.onnx"
+        model = onnx.load(path)
+        for node in model.graph.node:
+            node.input[:] = ["other" if value == name else value for value in node.input]
+        for value in model.graph.input:
+            value.name = "other" if value.name == name else value.name
+        onnx.save(model, path)
+
+    return change
+
+
+WRONG_SPEECH = {
+    "another model": (_settings(architectures=["VitsModel"]), "names the architecture 'VitsModel', but of those with"),
+    "no model": (_settings(architectures=None), "names the architecture 'none'"),
+    "other rows": (_settings(reduction_factor=3), "'reduction_factor' in .*config.json must be 2, .* but is 3"),
+    "no speaker": (
+        _rename("decoder_with_past_model", "speaker_embeddings"),
+        "decoder_with_past_model.onnx has no 'speaker_embeddings', which Text2SpeechPipeline sets or reads",
+    ),
+    "another vocoder": (
+        _rename("decoder_postnet_and_vocoder", "spectrogram"),
+        "must read 'spectrogram' alone and return",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "message"), WRONG_SPEECH.values(), ids=WRONG_SPEECH)
+def test_errors_of_speech(tmp_path: Path, spoil: Callable[[Path], None], message: str) -> None:
+    write_speech_folder(tmp_path / "onnx")
+    spoil(tmp_path / "onnx")
+    with pytest.raises(UnsupportedModelError, match=message):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert not (tmp_path / "ir").exists()
+
+
+# --- sentence embeddings and rankings in openvino-genai: what onnxruntime computes ---
+
+
+@pytest.mark.parametrize(("mode", "normalizes", "pool"), POOLINGS.values(), ids=POOLINGS)
+def test_embeddings(tmp_path: Path, mode: str, normalizes: bool, pool: Pooling) -> None:
+    model = text_encoder("last_hidden_state" if normalizes else "token_embeddings")
+    write_text_folder(tmp_path / "onnx", model, {"model_type": "bert", "architectures": ["BertModel"]})
+    write_pooling(tmp_path / "onnx", mode, normalizes=normalizes)
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert (written.pipeline.task, written.pipeline.runtime) == ("feature-extraction", "TextEmbeddingPipeline")
+    assert (tmp_path / "ir/1_Pooling/config.json").is_file()
+    names = {"openvino_genai": openvino_genai, "FOLDER": tmp_path / "ir"}
+    pipeline = eval(written.pipeline.call.removesuffix(")") + ", **PROPERTIES)", {**names, "PROPERTIES": PROPERTIES})
+    feeds = encode(tmp_path / "onnx", *TEXTS)
+    expected = pool(run(model, **feeds)[0], feeds["attention_mask"])
+    if normalizes:
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    embeddings = np.array(pipeline.embed_documents(TEXTS))
+    assert np.abs(expected[0] - expected[1]).max() > 0.1, "equal embeddings prove little"
+    np.testing.assert_allclose(embeddings, expected, atol=1e-5)
+
+
+RERANKERS = {"one score": (1, True), "two classes": (2, True), "without segments": (1, False)}
+
+
+@pytest.mark.parametrize(("labels", "segments"), RERANKERS.values(), ids=RERANKERS)
+def test_ranking(tmp_path: Path, labels: int, segments: bool) -> None:
+    model = text_encoder("logits", labels=labels, segments=segments)
+    names = {str(number): f"LABEL_{number}" for number in range(labels)}
+    configuration = {"architectures": ["BertForSequenceClassification"], "id2label": names, "model_type": "bert"}
+    write_text_folder(tmp_path / "onnx", model, configuration, file="model.onnx", segments=segments)
+    task = None if labels == 1 else "text-ranking"  # two classes may be anything
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", task=task)
+    assert (written.pipeline.task, written.pipeline.runtime) == ("text-ranking", "TextRerankPipeline")
+    pipeline = openvino_genai.TextRerankPipeline(tmp_path / "ir", "CPU", top_n=3, **PROPERTIES)
+    feeds = encode(tmp_path / "onnx", *["a question"] * 3, second=TEXTS)
+    logits = run(model, **feeds)[0].astype(np.float64)
+    powers = np.exp(logits - logits.max(1, keepdims=True))
+    expected = 1 / (1 + np.exp(-logits[:, 0])) if labels == 1 else (powers / powers.sum(1, keepdims=True))[:, 1]
+    scores = dict(pipeline.rerank("a question", TEXTS))
+    assert np.ptp(expected) > 0.01, "equal scores prove little"
+    np.testing.assert_allclose([scores[row] for row in range(3)], expected, atol=1e-5)
+
+
+def test_classes_of_texts_in_openvino(tmp_path: Path) -> None:
+    model = text_encoder("logits", labels=3)
+    write_text_folder(tmp_path / "onnx", model, {"model_type": "bert"})
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert (written.pipeline.task, written.pipeline.call) == ("text-classification", "")
+    core = openvino.Core()
+    core.add_extension(openvino_tokenizers._ext_path)
+    tokenizer = core.compile_model(tmp_path / "ir/openvino_tokenizer.xml", "CPU")
+    classifier = core.compile_model(written.models[0], "CPU", PROPERTIES)
+    feeds = {port.any_name: value for port, value in tokenizer(TEXTS).items()}
+    logits = classifier({port.any_name: feeds[port.any_name] for port in classifier.inputs})["logits"]
+    (expected,) = run(model, **encode(tmp_path / "onnx", *TEXTS))
+    np.testing.assert_allclose(logits, expected, atol=1e-5)

@@ -1,0 +1,473 @@
+"""Folders with small models of images and texts, as transformers.js has them, and their tokens in onnxruntime."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+from tokenizers import Tokenizer
+
+from tests.converter.language_models.decoders import HIDDEN, SHARED, SIZE, VOCABULARY, Decoder
+from tests.converter.language_models.decoders import LAYERS as DECODER_LAYERS
+from tests.converter.language_models.folders import write_tokenizer
+from tests.graphs import Value
+
+from .graphs import HIDDEN as WIDTH
+from .graphs import LOWEST, Graph
+from .graphs import SIZE as HEAD
+from .texts import write_json
+
+SIDE, PATCH = 16, 8
+PATCH_NUMBERS = 2 * 3 * PATCH**2
+"""Numbers of a patch, which an image has twice, as if it were two moments."""
+IMAGE_ID = VOCABULARY - 1
+MEAN, DEVIATION = (0.5, 0.4, 0.3), (0.3, 0.25, 0.2)
+
+
+def vision_encoder(*, rank: int = 3, inputs: Sequence[str] = ("pixel_values",)) -> onnx.ModelProto:
+    """Patches, a layer of a transformer, and a projection to the width of the decoder."""
+    graph = Graph(seed=11)
+    weight = graph.weight(WIDTH, 3, PATCH, PATCH, depth=3 * PATCH**2)
+    patches = graph("Conv", "pixel_values", weight, strides=[PATCH] * 2)
+    x = patches.Reshape([0, 0, -1]).Transpose(perm=[0, 2, 1])
+    x = x + graph.weight((SIDE // PATCH) ** 2, WIDTH, depth=1)
+    x = graph.linear(graph.layer(x), WIDTH, HIDDEN)
+    dims = ["images", (SIDE // PATCH) ** 2, HIDDEN]
+    if rank == 2:
+        x, dims = x.Reshape([-1, HIDDEN]), ["tokens", HIDDEN]
+    kinds = dict.fromkeys(inputs, (np.float32, ["images", 3, SIDE, SIDE]))
+    return graph.model(kinds, {"image_features": (x, dims)})
+
+
+MERGE, WAVES = 2, HEAD // 2
+"""The side of the squares of patches that become one token; angles of a patch."""
+WINDOW = 2
+"""The side of Qwen2.5-VL's windows in tokens."""
+
+
+SIDE_OF_TABLE = 6
+"""The side of the square of positions that Qwen3-VL has embeddings of."""
+
+
+def patch_encoder(
+    window: int | None = None, *, has_table: bool = False, interpolation: str = "align_corners"
+) -> onnx.ModelProto:
+    """Qwen2-VL's encoder, as it is traced for one image: the grid tells the positions of the patches, and a mask.
+
+    With ``window`` that of Qwen2.5-VL: tokens are sorted by windows of so many rows and columns, which a layer sees alone.
+    With ``has_table`` that of Qwen3-VL: embeddings of positions, cosines and sines come from tables, and the decoder gets
+    states of the embeddings, too. ``interpolation`` says how the table is interpolated.
+    """
+    graph = Graph(seed=13)
+    row = graph("Gather", "image_grid_thw", 0)
+    time, height, width = (row.Gather(index) for index in range(3))
+    sides = [value.Unsqueeze([0]) for value in (height, width)]
+    squares = [(value / MERGE).Unsqueeze([0]) for value in (height, width)]
+    tiles = squares[0].Concat([MERGE], squares[1], [MERGE], axis=0)
+    places = []
+    for count, axis in ((height, 1), (width, 0)):
+        numbers = graph("Range", 0, count, 1).Unsqueeze([axis])
+        square = numbers.Expand(graph("Concat", *sides, axis=0)).Reshape(tiles)
+        places.append(square.Transpose(perm=[0, 2, 1, 3]).Reshape([-1]).Unsqueeze([1]))
+    numbers = graph("Concat", *places, axis=1).Tile(time.Unsqueeze([0]).Concat([1], axis=0))
+    largest = graph("Range", 0, height.Max(width), 1).Cast(to=TensorProto.FLOAT)
+    table = largest.Unsqueeze([1]) @ 10000.0 ** (-np.arange(0, WAVES, 2) / WAVES)[None]
+    angles = table.Gather(numbers).Reshape([-1, WAVES])
+    x = graph["pixel_values"] @ graph.weight(PATCH_NUMBERS, WIDTH)
+    if has_table:
+        x = x + _positions_of_table(graph, sides, tiles, interpolation)
+    embedded = x
+    masks, reverse = [], None
+    if window is not None:
+        order, reverse, mask = _windows(graph, squares, window)
+        x, angles = (
+            value.Reshape([-1, MERGE**2, width]).Gather(order).Reshape([-1, width])
+            for value, width in ((x, WIDTH), (angles, WAVES))
+        )
+        masks.append(mask)
+    if has_table:
+        all_angles = np.arange(64)[:, None] * 10000.0 ** (-np.arange(0, WAVES, 2) / WAVES)
+        halves = [graph("Gather", wave(all_angles), numbers).Reshape([-1, WAVES]) for wave in (np.cos, np.sin)]
+        waves = [half.Concat(half, axis=-1) for half in halves]
+    else:
+        angles = angles.Concat(angles, axis=-1)
+        waves = [angles.Cos(), angles.Sin()]
+    seen = graph("Range", 0, graph.size("pixel_values", 0), 1).Less(time * (height * width))
+    masks.append(seen.Where(0.0, LOWEST))
+
+    x = x.Unsqueeze([0])
+    for mask in masks:
+        parts = [graph.heads(graph.linear(graph.normalized(x), WIDTH, WIDTH, scale=2)) for _ in range(3)]
+        q, k = (_turned(part, waves) for part in parts[:2])
+        x = x + graph.linear(graph.attend(q, k, parts[2], mask), WIDTH, WIDTH)
+    states = graph.linear(x.Reshape([-1, MERGE**2 * WIDTH]), MERGE**2 * WIDTH, HIDDEN)
+    states = states.Gather(reverse) if reverse else states
+    inputs: dict[str, tuple[Any, list[int | str]]] = {
+        "pixel_values": (np.float32, ["patches", PATCH_NUMBERS]),
+        "image_grid_thw": (np.int64, ["images", 3]),
+    }
+    outputs: dict[str, tuple[str, list[Any]]] = {"image_features": (states, ["tokens", HIDDEN])}
+    if has_table:
+        merged = embedded.Reshape([-1, MERGE**2 * WIDTH]).Tanh()
+        stacked = graph.linear(merged, MERGE**2 * WIDTH, HIDDEN).Unsqueeze([0])
+        outputs["deepstack_features"] = (stacked, [1, "tokens", HIDDEN])
+    return graph.model(inputs, outputs)
+
+
+def _positions_of_table(graph: Graph, sides: Sequence[Value], tiles: Value, places: str) -> Value:
+    """Embeddings of positions ``[patches, width]``, squares of patches first, between those of a table."""
+    table = graph.weight(1, WIDTH, SIDE_OF_TABLE, SIDE_OF_TABLE, depth=1)
+    sizes = graph("Concat", [1, WIDTH], *sides, axis=0)
+    image = table.Resize("", "", sizes, mode="linear", coordinate_transformation_mode=places)
+    squares = image.Reshape(graph("Concat", [WIDTH], tiles, axis=0))
+    return squares.Transpose(perm=[1, 3, 2, 4, 0]).Reshape([-1, WIDTH])
+
+
+def _windows(graph: Graph, sides: Sequence[Value], window: int) -> tuple[Value, Value, Value]:
+    """The order of tokens by windows, the order back, and the mask of patches; ``sides`` are ``[rows]``, ``[columns]``."""
+    columns = sides[1]
+    count = (sides[0] * columns).Squeeze()
+    numbers = graph("Range", 0, count, 1)
+    row = numbers / columns
+    windows = row / window * columns + (numbers - row * columns) / window
+    keys = windows * count + numbers
+    below = keys.Unsqueeze([0]).Less(keys.Unsqueeze([1]))
+    ranks = below.Cast(to=TensorProto.INT64).ReduceSum([1], keepdims=0)
+    order = numbers.ScatterElements(ranks, numbers)
+    patches = windows.Gather(order).Unsqueeze([1]).Tile([1, MERGE**2]).Reshape([-1])
+    mask = patches.Unsqueeze([0]).Equal(patches.Unsqueeze([1])).Where(0.0, -np.inf)
+    positions = graph("Range", 0, order.Shape().Squeeze(), 1)
+    return order, positions.ScatterElements(order, positions), mask
+
+
+def _turned(x: Value, waves: Sequence[Value]) -> Value:
+    first, second = (x.Slice([at], [at + WAVES], [3]) for at in (0, WAVES))
+    return x * waves[0] + (-second).Concat(first, axis=-1) * waves[1]
+
+
+def with_three_positions(decoder: onnx.ModelProto) -> onnx.ModelProto:
+    """The decoder with positions ``[3, batch, tokens]``: time, height and width, each for some of the angles."""
+    graph, nodes = decoder.graph, []
+    for node in graph.node:
+        if node.op_type != "Gather" or node.input[1] != "position_ids":
+            nodes.append(node)
+            continue
+        output = node.output[0]
+        nodes.append(helper.make_node("Gather", node.input, [f"{output}.all"]))
+        nodes.append(
+            helper.make_node("Split", [f"{output}.all", "sections"], [f"{output}.{i}" for i in "thw"], axis=-1)
+        )
+        for index, axis in enumerate("thw"):
+            nodes.append(helper.make_node("Gather", [f"{output}.{axis}", f"axis.{index}"], [f"{output}.{axis}.own"]))
+        nodes.append(helper.make_node("Concat", [f"{output}.{axis}.own" for axis in "thw"], [output], axis=-1))
+    del graph.node[:]
+    graph.node.extend(nodes)
+    graph.initializer.append(numpy_helper.from_array(np.array([2, 3, 3]), "sections"))
+    graph.initializer.extend(numpy_helper.from_array(np.array(index), f"axis.{index}") for index in range(3))
+    positions = next(value for value in graph.input if value.name == "position_ids")
+    dims = [3, "batch_size", "sequence_length"]
+    positions.CopyFrom(helper.make_tensor_value_info("position_ids", TensorProto.INT64, dims))
+    return decoder
+
+
+def with_states_of_images(decoder: onnx.ModelProto) -> onnx.ModelProto:
+    """The decoder that adds ``deepstack_embeds [1, batch, tokens, width]``."""
+    graph = decoder.graph
+    for node in graph.node:
+        if node.op_type != "Shape":
+            node.input[:] = ["stacked" if name == "inputs_embeds" else name for name in node.input]
+    graph.node.insert(0, helper.make_node("Add", ["inputs_embeds", "states"], ["stacked"]))
+    graph.node.insert(0, helper.make_node("Gather", ["deepstack_embeds", "first"], ["states"]))
+    graph.initializer.append(numpy_helper.from_array(np.array(0), "first"))
+    dims = [1, "batch_size", "sequence_length", HIDDEN]
+    graph.input.append(helper.make_tensor_value_info("deepstack_embeds", TensorProto.FLOAT, dims))
+    return decoder
+
+
+def split(decoder: Decoder) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    """The embeddings of tokens, and the decoder that reads them."""
+    model = decoder.build()
+    graph = model.graph
+    lookup = next(node for node in graph.node if node.op_type == "Gather" and node.input[1] == "input_ids")
+    table = next(tensor for tensor in graph.initializer if tensor.name == lookup.input[0])
+    dims = ["batch_size", "sequence_length"]
+    embeddings = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Gather", [table.name, "input_ids"], ["inputs_embeds"])],
+            "embed_tokens",
+            [helper.make_tensor_value_info("input_ids", TensorProto.INT64, dims)],
+            [helper.make_tensor_value_info("inputs_embeds", TensorProto.FLOAT, [*dims, HIDDEN])],
+            [table],
+        ),
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=9,
+    )
+    for node in graph.node:
+        for index, name in enumerate(node.input):
+            if name in ("input_ids", lookup.output[0]):
+                node.input[index] = "inputs_embeds"
+    graph.node.remove(lookup)
+    graph.initializer.remove(table)
+    graph.input[0].CopyFrom(helper.make_tensor_value_info("inputs_embeds", TensorProto.FLOAT, [*dims, HIDDEN]))
+    return embeddings, model
+
+
+def write_vision_folder(
+    folder: Path,
+    decoder: Decoder,
+    *,
+    model_type: str = "llava",
+    tokens: Sequence[str] = ("<image>",),
+    size: object = None,
+    rank: int = 3,
+    ending: str = "",
+) -> None:
+    """The first of ``tokens`` stands for each state of an image; ``size`` is that of the preprocessor."""
+    has_patches, has_windows = model_type.startswith("qwen"), model_type == "qwen2_5_vl"
+    has_table = model_type == "qwen3_vl"
+    embeddings, language_model = split(decoder)
+    models = {
+        "vision_encoder": patch_encoder(WINDOW if has_windows else None, has_table=has_table)
+        if has_patches
+        else vision_encoder(rank=rank),
+        "embed_tokens": embeddings,
+        "decoder_model_merged": with_three_positions(language_model) if has_patches else language_model,
+    }
+    if has_table:
+        models["decoder_model_merged"] = with_states_of_images(models["decoder_model_merged"])
+    (folder / "onnx").mkdir(parents=True)
+    for name, model in models.items():
+        onnx.save(model, folder / "onnx" / f"{name}{ending}.onnx")
+    write_image_tokenizer(folder, tokens)
+    settings = {"hidden_size": HIDDEN, "vocab_size": VOCABULARY, "model_type": "llama"}
+    vision = {"patch_size": PATCH, "image_size": SIDE, "window_size": WINDOW * MERGE * PATCH}
+    vision |= {"num_position_embeddings": SIDE_OF_TABLE**2, "deepstack_visual_indexes": [0]}  # type: ignore[dict-item]
+    write_json(folder / "config.json", {"model_type": model_type, "text_config": settings, "vision_config": vision})
+    sizes = {"size": size or {"shortest_edge": SIDE}, "crop_size": {"height": SIDE, "width": SIDE}}
+    patches = {
+        "patch_size": PATCH,
+        "merge_size": MERGE,
+        "temporal_patch_size": 2,
+        "min_pixels": 64,
+        "max_pixels": 65536,
+    }
+    scaling = {"image_mean": MEAN, "image_std": DEVIATION}
+    write_json(folder / "preprocessor_config.json", {**(patches if has_patches else sizes), **scaling})
+
+
+def rename_for_genai(folder: Path) -> None:
+    """Make a folder for onnxruntime-genai of it: settings that name the files, and images among the embeddings."""
+    names = {"vision_encoder": "vision", "embed_tokens": "embedding", "decoder_model_merged": "decoder"}
+    parts = {part: {"filename": f"tiny-{part}.onnx"} for part in names.values()}
+    for name, part in names.items():
+        model = onnx.load(folder / "onnx" / f"{name}.onnx")
+        onnx.save(_among_embeddings(model) if part == "embedding" else model, folder / parts[part]["filename"])
+    shutil.rmtree(folder / "onnx")
+    (folder / "config.json").unlink()
+    settings = {"type": "llava", "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "vocab_size": VOCABULARY}
+    write_json(folder / "genai_config.json", {"model": {**settings, **parts}, "search": {"max_length": 128}})
+
+
+def _among_embeddings(embeddings: onnx.ModelProto) -> onnx.ModelProto:
+    """The embeddings of tokens, where image tokens have ``image_features``, one after the other."""
+    graph = embeddings.graph
+    graph.node[0].output[0] = "embeddings"
+    graph.initializer.extend(
+        numpy_helper.from_array(np.array(value), name)
+        for name, value in (("token", IMAGE_ID), ("axis", 1), ("one", 1), ("zero", 0), ("last", [-1]))
+    )
+    for op_type, inputs, output, attributes in (
+        ("Equal", ["input_ids", "token"], "is_image", {}),
+        ("Cast", ["is_image"], "counts", {"to": TensorProto.INT64}),
+        ("CumSum", ["counts", "axis"], "numbers", {}),
+        ("Sub", ["numbers", "one"], "below", {}),
+        ("Max", ["below", "zero"], "rows", {}),
+        ("Gather", ["image_features", "rows"], "features", {}),
+        ("Unsqueeze", ["is_image", "last"], "mask", {}),
+        ("Where", ["mask", "features", "embeddings"], "inputs_embeds", {}),
+    ):
+        graph.node.append(helper.make_node(op_type, inputs, [output], **attributes))
+    graph.input.append(helper.make_tensor_value_info("image_features", TensorProto.FLOAT, ["features", HIDDEN]))
+    return embeddings
+
+
+def write_image_tokenizer(folder: Path, tokens: Sequence[str]) -> None:
+    """A tokenizer of single bytes whose last tokens are ``tokens``, the first of them :data:`IMAGE_ID`."""
+    write_tokenizer(folder)
+    path = folder / "tokenizer.json"
+    settings = json.loads(path.read_text())
+    words = settings["model"]["vocab"]
+    for word in [word for word, index in words.items() if index > VOCABULARY - 1 - len(tokens)]:
+        del words[word]
+    path.write_text(json.dumps(settings))
+    tokenizer = Tokenizer.from_file(str(path))
+    tokenizer.add_special_tokens([*tokens[1:], tokens[0]])
+    assert tokenizer.token_to_id(tokens[0]) == IMAGE_ID
+    tokenizer.save(str(path))
+
+
+class VisionLanguageModel:
+    """The parts of a folder in onnxruntime; ``files`` are those of the parts, by the names of transformers.js."""
+
+    def __init__(self, folder: Path, files: Mapping[str, Path] | None = None, patch: int = PATCH) -> None:
+        self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        files = files or {path.stem: path for path in (folder / "onnx").glob("*.onnx")}
+        self._sessions = {
+            name: onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]) for name, path in files.items()
+        }
+        self._patch = patch
+        self._has_patches = len(self._sessions["vision_encoder"].get_inputs()) == 2
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, as openvino-genai returns it."""
+        return str(self._tokenizer.decode(list(tokens)))
+
+    def generate(self, text: str, images: Sequence[np.ndarray], count: int) -> list[int]:
+        """The next ``count`` tokens; ``text`` has an image token for each of the states of ``images``, ``[h, w, 3]``."""
+        tokens = np.array([self._tokenizer.encode(text).ids])
+        x, places = self._embedded(tokens), tokens == IMAGE_ID
+        stacked = np.zeros_like(x)
+        if images:
+            states, *others = (np.concatenate(parts) for parts in zip(*map(self._states, images)))
+            assert places.sum() == len(states)
+            x[places] = states
+            stacked[places] = others[0] if others else 0
+        decoder, result = self._sessions["decoder_model_merged"], list[int]()
+        inputs = [port.name for port in decoder.get_inputs()]
+        outputs = [port.name for port in decoder.get_outputs()]
+        caches = [name for name in inputs if name.startswith("past_key_values.")]
+        assert len(caches) == 2 * DECODER_LAYERS
+        feeds = {name: np.zeros((1, SHARED, 0, SIZE), np.float32) for name in caches}
+        positions = self._positions(places[0], images)
+        length = 0
+        while len(result) < count:
+            length += x.shape[1]
+            feeds |= {"inputs_embeds": x, "attention_mask": np.ones((1, length), np.int64)}
+            if "position_ids" in inputs:
+                feeds["position_ids"] = positions if self._has_patches else positions[0]
+            if "deepstack_embeds" in inputs:
+                feeds["deepstack_embeds"] = stacked[None]
+            values = dict(zip(outputs, decoder.run(None, feeds)))
+            feeds = {name: values[name.replace("past_key_values", "present")] for name in caches}
+            result.append(int(values["logits"][0, -1].argmax()))
+            x = self._embedded(np.array([result[-1:]]))
+            stacked = np.zeros_like(x)
+            positions = np.full((3, 1, 1), positions.max() + 1)
+        return result
+
+    def _embedded(self, tokens: np.ndarray) -> np.ndarray:
+        none = {"image_features": np.zeros((1, HIDDEN)), "deepstack_features": np.zeros((1, 1, HIDDEN))}
+        session = self._sessions["embed_tokens"]
+        names = {port.name for port in session.get_inputs()}
+        feeds = {name: value.astype(np.float32) for name, value in none.items() if name in names}
+        return np.array(session.run(None, {"input_ids": tokens, **feeds})[0])
+
+    def _states(self, image: np.ndarray) -> list[np.ndarray]:
+        """The states of an image, ``[tokens, width]``, and those that a layer of the decoder adds."""
+        pixels = (image.astype(np.float32) / 255 - np.float32(MEAN)) / np.float32(DEVIATION)
+        pixels = pixels.transpose(2, 0, 1)
+        session = self._sessions["vision_encoder"]
+        if not self._has_patches:
+            return [np.reshape(session.run(None, {"pixel_values": pixels[None]})[0], (-1, HIDDEN))]
+        height, width = (side // self._patch for side in image.shape[:2])
+        twice = np.stack([pixels, pixels])
+        parts = twice.reshape(2, 3, height // MERGE, MERGE, self._patch, width // MERGE, MERGE, self._patch)
+        rows = parts.transpose(2, 5, 3, 6, 1, 0, 4, 7).reshape(height * width, -1)
+        grid = np.array([[1, height, width]])
+        states, *others = session.run(None, {"pixel_values": rows, "image_grid_thw": grid})
+        return [np.array(states), *(np.array(other)[0] for other in others)]
+
+    def _positions(self, places: np.ndarray, images: Sequence[np.ndarray]) -> np.ndarray:
+        """The positions of a prompt, ``[3, 1, tokens]``: those of Qwen2-VL count rows and columns of images."""
+        if not self._has_patches:
+            return np.broadcast_to(np.arange(len(places)), (3, 1, len(places)))
+        columns: list[tuple[int, int, int]] = []
+        index, next_image = 0, iter(images)
+        while index < len(places):
+            start = max((max(column) for column in columns), default=-1) + 1
+            if not places[index]:
+                columns.append((start, start, start))
+                index += 1
+                continue
+            height, width = (side // self._patch // MERGE for side in next(next_image).shape[:2])
+            columns += [(start, start + row, start + column) for row in range(height) for column in range(width)]
+            index += height * width
+        return np.array(columns).T[:, None]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Models of a type: how ``VLMPipeline`` writes an image of a prompt, and what is special in the folder."""
+
+    model_type: str
+    tokens: Sequence[str]
+    """The token of an image's states, and others."""
+    start: str = ""
+    end: str = ""
+    mark: str = ""
+    """What stands for an image in a prompt."""
+    size: object = None
+    rank: int = 3
+    shape: tuple[int, int] = (SIDE, SIDE)
+    """The height and width of images."""
+    count: int = (SIDE // PATCH) ** 2
+    """Tokens of an image."""
+    decoder: Decoder = field(default_factory=Decoder)
+    backends: Sequence[str] = ("SDPA", "PA")
+
+    @property
+    def image(self) -> str:
+        """The tokens of an image."""
+        return self.start + self.tokens[0] * self.count + self.end
+
+    def write(self, folder: Path) -> None:
+        """Write the folder."""
+        options = {"model_type": self.model_type, "tokens": self.tokens, "size": self.size, "rank": self.rank}
+        write_vision_folder(folder, self.decoder, **options)  # type: ignore[arg-type]
+
+
+SQUARE = {"height": SIDE, "width": SIDE}
+
+
+QWEN = ("<|image_pad|>", "<|vision_start|>", "<|vision_end|>", "<|video_pad|>")
+
+
+FAMILIES = {
+    "llava": Family("llava", ["<image>"], "", "\n", "<image>"),
+    "llava, without positions and images": Family(
+        "llava", ["<image>"], "", "\n", "<image>", rank=2, decoder=Decoder("onnx", positions=False)
+    ),
+    # With SDPA openvino-genai 2026.4 counts the positions of gemma3's prompts from 1 and those of new tokens from 0.
+    "gemma3": Family(
+        *("gemma3", ["<image_soft_token>"], "\n\n<start_of_image>", "<end_of_image>\n\n", "<start_of_image>"),
+        size=SQUARE,
+        backends=["PA"],
+    ),
+    "internvl": Family("internvl", ["<IMG_CONTEXT>"], "<img>", "</img>\n", "<image>\n", size=SQUARE),
+    "qwen2_5_vl": Family(
+        *("qwen2_5_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
+        shape=(6 * PATCH, 10 * PATCH),
+        count=15,
+        decoder=Decoder("onnx"),
+    ),
+    "qwen2_vl": Family(
+        *("qwen2_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
+        shape=(4 * PATCH, 6 * PATCH),
+        count=6,
+        decoder=Decoder("onnx"),
+    ),
+    "qwen3_vl": Family(
+        *("qwen3_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
+        shape=(6 * PATCH, 10 * PATCH),
+        count=15,
+        decoder=Decoder("onnx"),
+    ),
+}

@@ -1,0 +1,18 @@
+"""Why the rules of a target are there: models whose plain layers the CPU plug-in gets wrong, refuses or crashes over.
+
+Every rule has a row here, in :mod:`tests.converter.targets.speed_probes` (plain layers that are slow) or in
+:mod:`tests.converter.targets.test_releases` (plain layers that older releases do not have); ``test_plain_layers.py`` holds that.
+"""
+
+from __future__ import annotations
+
+from . import arithmetic, computation, loops, movement
+from .rows import Probe
+
+WRONG: list[Probe] = [*arithmetic.ROWS, *movement.WRONG, *computation.WRONG, *loops.WRONG]
+"""The plug-in returns other numbers."""
+REFUSED: list[Probe] = [*arithmetic.REFUSED, *movement.REFUSED, *computation.REFUSED, *loops.REFUSED]
+"""The plug-in does not compile or run them."""
+CRASHING: list[Probe] = [*movement.CRASHING, *computation.CRASHING]
+"""The process ends."""
+ALL = [*WRONG, *REFUSED, *CRASHING]

@@ -1,0 +1,410 @@
+"""Whole models as ONNX: names, opsets, files, bodies, weights, states, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.reference
+import openvino
+import pytest
+from onnx import numpy_helper
+
+import converter
+from converter import ConversionError, UnsupportedModelError
+from ir_runtime import Model, model_to_bytes, read_model
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.operation import Operation
+from ir_runtime.graph.shape_inference import make_node
+from tests.commands import onnx2ir
+from tests.converter.optimization.models import parse
+from tests.converter.to_onnx.graphs import check, constant, layer, model, network, op, operators, parameter, run
+
+X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+
+
+def test_names_of_inputs_outputs_tensors_and_layers() -> None:
+    x = parameter("x", None, 4)
+    inner = layer(op("ReLU"), x, name="relu")
+    inner.add_name("features")
+    exported = check(model([x], {"y": layer(op("Tanh"), inner, name="tanh")}), {"x": X})
+    assert [one.name for one in exported.graph.input] == ["x"]
+    assert [one.name for one in exported.graph.output] == ["y"]
+    assert [(node.name, list(node.input), list(node.output)) for node in exported.graph.node] == [
+        ("relu", ["x"], ["features"]),
+        ("tanh", ["features"], ["y"]),
+    ]
+
+
+@pytest.mark.parametrize("aliases", [["a", "x"], ["x", "z"], ["b", "x", "z"]], ids=str)
+@pytest.mark.parametrize("port", ["", "/sink_port_0", "/sink_port_1"])
+def test_inputs_outputs_with_aliases_are_named_like_their_layers(aliases: list[str], port: str) -> None:
+    x = parameter("x", 2)
+    x.names = [*aliases]
+    ir = model([x], {"y": layer(op("ReLU", 1), x, name="r")})
+    names = ["y" if name == "x" else name * 2 for name in aliases]
+    ir.results[0].name, ir.results[0].output_names, ir.results[0].inputs[0].names = f"y{port}", names, [*names]
+    again = read_model(*model_to_bytes(ir))
+    exported = converter.export_model(again)
+    assert [exported.graph.input[0].name, exported.graph.output[0].name] == ["x", "y"]
+
+
+def test_outputs_that_share_a_tensor_or_are_inputs_and_constants() -> None:
+    x = parameter("x", 3, 4)
+    y = layer(op("ReLU"), x, name="relu")
+    ir = model([x], {"a": y, "b": y, "same": x, "fixed": constant([1.0, 2.0])})
+    assert [one.name for one in check(ir, {"x": X}).graph.output] == ["a", "b", "same", "fixed"]
+
+
+def test_layers_of_one_name_get_names_of_their_own() -> None:
+    x = parameter("x", 3, 4)
+    y = layer(op("ReLU"), layer(op("Tanh"), x, name="same"), name="same")
+    exported = check(model([x], {"y": y}), {"x": X})
+    assert len({node.name for node in exported.graph.node}) == 2
+
+
+def test_an_input_that_nothing_reads_stays() -> None:
+    x, unread = parameter("x", 3, 4), parameter("unread", 2)
+    exported = check(model([x, unread], {"y": layer(op("ReLU"), x, name="relu")}), {"x": X, "unread": X[0, :2]})
+    assert [one.name for one in exported.graph.input] == ["x", "unread"]
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18, None])
+@pytest.mark.parametrize("sizes", [None, [2, 2, 2], [1, 4, 1], [3, -1, 2]], ids=str)
+@pytest.mark.parametrize("read", [(0, 1), (0,), (1,), (2,)], ids=str)
+def test_parts_of_a_split_that_nothing_reads_stay(
+    sizes: list[int] | None, read: tuple[int, ...], opset: int | None
+) -> None:
+    """Without sizes Split divides by the number of its outputs; sizes must be as many."""
+    x = parameter("x", None, 6)
+    if sizes is None:
+        parts = make_node(op("Split", num_splits=3), [x, constant(1, "i64")], "split").outputs
+    else:
+        parts = make_node(op("VariadicSplit"), [x, constant(1, "i64"), constant(sizes, "i64")], "split").outputs
+    ir = model([x], {f"y{place}": layer(op("ReLU"), parts[place], name=f"relu{place}") for place in read})
+    (node, *_) = check(ir, {"x": np.arange(-6, 6, dtype=np.float32).reshape(2, 6)}, opset=opset).graph.node
+    assert (node.op_type, len(node.output)) == ("Split", 3)
+
+
+def test_an_optional_output_that_nothing_reads_is_left_out() -> None:
+    x = parameter("x", 1, 2, 4, 4)
+    pooled = op("MaxPool", 14, strides=(2, 2), pads_begin=(0, 0), pads_end=(0, 0), kernel=(2, 2))
+    feeds = {"x": np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)}
+    (node,) = check(model([x], {"y": layer(pooled, x, name="pool")}), feeds).graph.node
+    assert (node.op_type, len(node.output)) == ("MaxPool", 1)
+
+
+@pytest.mark.parametrize(
+    ("operation", "opset", "expected"),
+    [
+        (op("Gelu", 7), None, (20, ["Gelu"])),
+        (op("Gelu", 7), 17, (17, ["Mul", "Mul", "Erf", "Add", "Mul"])),
+        (op("HSwish"), None, (14, ["HardSwish"])),
+        (op("HSwish"), 13, (13, ["HardSigmoid", "Mul"])),
+        (op("Mish"), 17, (17, ["Softplus", "Tanh", "Mul"])),
+        (op("ReLU"), None, (13, ["Relu"])),
+        (op("ReLU"), 25, (25, ["Relu"])),
+    ],
+)
+def test_the_opset_is_the_lowest_that_is_compact_or_the_callers(
+    operation: Operation, opset: int | None, expected: tuple[int, list[str]]
+) -> None:
+    x = parameter("x", 3, 4)
+    exported = check(model([x], {"y": layer(operation, x, name="layer")}), {"x": X}, opset=opset)
+    assert (exported.opset_import[0].version, sorted(operators(exported))) == (expected[0], sorted(expected[1]))
+
+
+@pytest.mark.parametrize("opset", [6, 29, True, "17", 17.0])
+def test_opsets_that_cannot_be_written(opset: Any) -> None:
+    x = parameter("x", 3, 4)
+    with pytest.raises(ConversionError, match="from 7 to 28"):
+        converter.export_model(model([x], {"y": layer(op("ReLU"), x, name="relu")}), opset=opset)
+
+
+def test_everything_that_an_opset_does_not_express_is_listed_at_once() -> None:
+    x, operation = parameter("x", 3), op("FakeConvert", destination_type="f8e4m3")
+    rounded = layer(operation, x, constant(1.0), name="first")
+    ir = model([x], {"y": layer(operation, rounded, constant(2.0), name="second")})
+    with pytest.raises(UnsupportedModelError) as caught:
+        converter.export_model(ir, opset=17)
+    assert [problem.node for problem in caught.value.problems] == ["first", "second"]
+    assert "needs opset 19, but opset 17 is asked for" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["f32", "f16", "i64"])
+def test_a_conversion_without_a_kernel_is_refused_with_that_reason(kind: str) -> None:
+    four_bits = element_types.element_type("f4e2m1")
+    x = layer(op("Convert", 1, destination_type=four_bits), parameter("x", 3, kind=kind), name="narrow")
+    back = layer(op("Convert", 1, destination_type=element_types.f32), x, name="back")
+    with pytest.raises(UnsupportedModelError, match=r"'narrow'.* onnxruntime has no kernel of Cast .*f4e2m1"):
+        converter.export_model(model([x.node.inputs[0]], {"y": back}), opset=23)
+
+
+def test_an_input_of_a_type_that_onnx_does_not_have() -> None:
+    x = parameter("x", 3, kind="u1")
+    ir = model([x], {"y": layer(op("Convert", destination_type="f32"), x, name="convert")})
+    with pytest.raises(UnsupportedModelError, match="'x' has the element type u1"):
+        converter.export_model(ir)
+
+
+@pytest.mark.parametrize("source", [None, 3, b"model"])
+def test_what_is_no_model(source: Any) -> None:
+    with pytest.raises(ConversionError, match="a model is required"):
+        converter.export_model(source)
+
+
+def _dense(rows: int = 64, columns: int = 48) -> Model:
+    x = parameter("x", None, columns)
+    weights = np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float32)
+    hidden = layer(op("MatMul", transpose_b=True), x, constant(weights, name="w"), name="first")
+    last = constant(weights[:, :32].T.repeat(2, 1)[:, :rows], name="v")
+    return model([x], {"y": layer(op("MatMul", transpose_b=True), hidden, last, name="second")})
+
+
+@pytest.mark.parametrize("external", [False, True, None])
+def test_files_hold_what_the_message_holds(tmp_path: Path, external: bool | None) -> None:
+    ir = _dense()
+    path = tmp_path / "m.onnx"
+    converter.save_onnx(ir, path, external_data=external)
+    assert (tmp_path / "m.onnx.data").exists() is bool(external)
+    stored, expected = onnx.load(path), converter.export_model(ir)
+    for side in (stored, expected):
+        for tensor in side.graph.initializer:
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+    assert {one.name: one for one in stored.graph.initializer} == {one.name: one for one in expected.graph.initializer}
+    assert (list(stored.graph.node), stored.opset_import) == (list(expected.graph.node), expected.opset_import)
+    before = path.read_bytes()
+    converter.save_onnx(ir, path, external_data=external)
+    assert path.read_bytes() == before
+
+
+def test_an_ir_from_a_file_and_a_path_that_is_no_onnx(tmp_path: Path) -> None:
+    ir = _dense()
+    converter.save_model(ir, tmp_path / "m.xml")
+    assert converter.export_model(tmp_path / "m.xml") == converter.export_model(ir)
+    with pytest.raises(ConversionError, match=r"must end in \.onnx"):
+        converter.save_onnx(ir, tmp_path / "m.xml")
+    assert read_model(tmp_path / "m.xml").types == ir.types
+
+
+def test_the_model_stays_as_it_is(tmp_path: Path) -> None:
+    ir = _dense()
+    converter.save_model(ir, tmp_path / "before.xml")
+    converter.export_model(ir)
+    converter.save_model(ir, tmp_path / "after.xml")
+    assert (tmp_path / "before.xml").read_bytes() == (tmp_path / "after.xml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("compress", "contrib", "wanted"),
+    [
+        ("int8", False, ["DequantizeLinear", "Transpose", "MatMul"] * 2),
+        ("int4", False, ["DequantizeLinear", "MatMul", "DequantizeLinear", "Transpose", "MatMul"]),
+        ("int4", True, ["MatMulNBits", "DequantizeLinear", "Transpose", "MatMul"]),
+    ],
+)
+def test_compressed_weights(compress: str, contrib: bool, wanted: list[str], tmp_path: Path) -> None:
+    packing = converter.WeightCompression(4, group_size=16) if compress == "int4" else compress
+    converter.save_model(_dense(), tmp_path / "m.xml", compress=packing)
+    ir = read_model(tmp_path / "m.xml")
+    x = np.random.default_rng(1).standard_normal((5, 48)).astype(np.float32)
+    exported = check(ir, {"x": x}, contrib=contrib)
+    assert [name for name in operators(exported) if name != "Cast"] == wanted
+    size = sum(len(tensor.raw_data) for tensor in exported.graph.initializer)
+    assert size <= 1.1 * (tmp_path / "m.bin").stat().st_size
+
+
+@pytest.mark.parametrize("points", ["", ", xz", ", , wz", ", xz, wz"])
+@pytest.mark.parametrize(("groups", "filters"), [(1, "wide"), (2, "narrow")])
+def test_integer_products_are_one_node_and_exact(groups: int, filters: str, points: str) -> None:
+    """Sums beyond 2^24, which float32 rounds."""
+    source = onnx.parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["": 17]>
+        agraph (uint8[2, 128, 4, 5] x, uint8[3, 1200] a) => (int32[2, 4, 4, 5] y, int32[3, 2] z)
+        <uint8 xz = {{3}}, uint8 wz = {{5}}> {{
+            y = ConvInteger <pads = [1, 1, 1, 1], group = {groups}> (x, {filters} {points})
+            z = MatMulInteger (a, b {points})
+        }}""")
+    rng = np.random.default_rng(3)
+    shapes = {"wide": (4, 128, 3, 3), "narrow": (4, 64, 3, 3), "b": (1200, 2)}
+    for name, shape in shapes.items():
+        source.graph.initializer.append(numpy_helper.from_array(rng.integers(100, 255, shape, np.uint8), name))
+    exported = converter.export_model(converter.convert_model(source, target="any"))
+    assert sorted(operators(exported)) == ["ConvInteger", "MatMulInteger"]
+    feeds = {"x": rng.integers(200, 255, (2, 128, 4, 5), np.uint8), "a": rng.integers(200, 255, (3, 1200), np.uint8)}
+    expected = dict(zip(["y", "z"], onnx.reference.ReferenceEvaluator(source).run(None, feeds)))
+    for name, value in run(exported, feeds).items():
+        assert np.abs(value).max() > 2**24
+        np.testing.assert_array_equal(value, expected[name])
+
+
+def test_floats_of_4_bits_are_kept_as_codes() -> None:
+    x = parameter("x", 2, 16)
+    table = element_types.unpack(np.arange(256, dtype=np.uint8), element_types.nf4, (32, 16))
+    weights = layer(op("Convert", destination_type="f32"), constant(table, "nf4", "w"), name="convert")
+    ir = model([x], {"y": layer(op("MatMul", transpose_b=True), x, weights, name="matmul")})
+    exported = check(ir, {"x": np.random.default_rng(0).standard_normal((2, 16)).astype(np.float32)})
+    codes = next(tensor for tensor in exported.graph.initializer if tensor.name == "w")
+    assert (codes.data_type, len(codes.raw_data)) == (onnx.TensorProto.UINT4, 256)
+
+
+def _normalized(axes: list[int], *, mode: str = "INSIDE_SQRT", shape: tuple[int, ...] = (4,)) -> tuple[Output, Output]:
+    x = parameter("x", 3, 4)
+    mvn = op("MVN", eps=1e-5, normalize_variance=True, eps_mode=mode)
+    made = layer(mvn, x, constant(axes, "i64", "axes"), name="mvn")
+    scaled = layer(op("Multiply"), made, constant(np.arange(1, 5).reshape(shape), name="scale"), name="scaled")
+    return x, layer(op("Add"), scaled, constant(np.full(shape, 0.5), name="bias"), name="normalized")
+
+
+@pytest.mark.parametrize("shape", [(4,), (1, 4)])
+def test_layer_normalization_is_one_node(shape: tuple[int, ...]) -> None:
+    x, y = _normalized([-1], shape=shape)
+    exported = check(model([x], {"y": y}), {"x": X})
+    assert operators(exported) == ["LayerNormalization"]
+    assert "LayerNormalization" not in operators(check(model([x], {"y": y}), {"x": X}, opset=16))
+
+
+@pytest.mark.parametrize("options", [{"axes": [0]}, {"axes": [-1], "mode": "OUTSIDE_SQRT"}])
+def test_what_is_no_layer_normalization_is_spelled_out(options: dict[str, Any]) -> None:
+    x, y = _normalized(**options)
+    assert "LayerNormalization" not in operators(check(model([x], {"y": y}), {"x": X}))
+
+
+def test_an_output_inside_a_layer_normalization_stays() -> None:
+    x, y = _normalized([-1])
+    inner = y.node.inputs[0]
+    exported = check(model([x], {"y": y, "inner": inner}), {"x": X})
+    assert [one.name for one in exported.graph.output] == ["y", "inner"]
+
+
+LOOP = """g (int64 count, float[2] start, float[2] outer) => (float[2] last, float[n, 2] all) {
+    last, all = Loop (count, , start) <body = b (int64 i, bool on, float[2] state) => (bool go, float[2] next, float[2] one)
+        { next = Add (state, outer) one = Identity (next) go = Identity (on) }> }"""
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_a_loop_with_what_it_captures(count: int) -> None:
+    ir = converter.convert_model(parse(LOOP, 16), target="any")
+    feeds = {"count": np.array(count), "start": np.zeros(2, np.float32), "outer": np.array([1, 2], np.float32)}
+    found = run(converter.export_model(ir), feeds)
+    assert found["last"].tolist() == [count, 2 * count]
+    assert found["all"].tolist() == [[i, 2 * i] for i in range(1, count + 1)]
+
+
+@pytest.mark.parametrize("target", ["any", "cpu", "cpu@2023.3"])
+@pytest.mark.parametrize("compress", [None, "int8"])
+def test_a_network_through_other_options(target: str, compress: str | None, tmp_path: Path) -> None:
+    ir = converter.convert_model(network(), target=target)
+    converter.save_model(ir, tmp_path / "m.xml", compress=compress)
+    image = np.random.default_rng(1).standard_normal((2, 3, 8, 6)).astype(np.float32)
+    check(read_model(tmp_path / "m.xml"), {"image": image})
+
+
+def test_the_command_writes_verifies_and_reports(tmp_path: Path) -> None:
+    onnx.save(network(), tmp_path / "n.onnx")
+    assert onnx2ir("convert", str(tmp_path / "n.onnx"))[0] == 0
+    code, out, messages = onnx2ir(
+        *("export", str(tmp_path / "n.xml"), "-o", str(tmp_path / "back.onnx"), "--verify"),
+        *("--report", str(tmp_path / "page.html"), "--external-data"),
+    )
+    assert code == 0, messages
+    assert "PASSED" in out + messages
+    assert (tmp_path / "page.html").stat().st_size > 1000
+    assert (tmp_path / "back.onnx.data").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["n.xml", "-o", "nowhere/m.onnx"], 1, "no folder"),
+        (["n.xml", "-o", "m.xml"], 1, "must end in .onnx"),
+        (["n.xml", "--opset", "6"], 1, "from 7 to 28"),
+        (["n.xml", "--report", "page.html"], 2, "--report needs --verify"),
+        (["n.onnx", "-o", "m.onnx"], 1, "n.onnx"),
+    ],
+)
+def test_mistakes(
+    arguments: list[str], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(network(), tmp_path / "n.onnx")
+    converter.save_model(converter.convert_model(network()), tmp_path / "n.xml")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    found, _, messages = onnx2ir("export", *arguments)
+    assert (found, message in messages) == (code, True), messages
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_round_trip_comes_to_rest(tmp_path: Path) -> None:
+    onnx.save(network(), tmp_path / "n.onnx")
+    trip = converter.round_trip(tmp_path / "n.onnx")
+    assert trip.passed
+    assert trip.settled is not None
+    assert trip.settled <= 2
+    assert all(report.passed for report in trip.reports.values())
+    converter.save_model(converter.convert_model(network()), tmp_path / "n.xml")
+    code, out, messages = onnx2ir("roundtrip", str(tmp_path / "n.xml"), "--json")
+    assert code == 0, messages
+    assert '"passed": true' in out
+
+
+def test_what_the_first_file_declared_comes_back(tmp_path: Path) -> None:
+    before = network()
+    before.producer_name, before.producer_version, before.doc_string = "maker", "1.2", 'for <"you">\n& me'
+    before.model_version, before.domain = 7, "org.example"
+    before.metadata_props.add(key="author name", value='<"me">')
+    converter.save_model(converter.convert_model(before), tmp_path / "m.xml")
+    after = converter.export_model(tmp_path / "m.xml")
+    for field in ("producer_name", "producer_version", "doc_string", "model_version", "domain"):
+        assert getattr(after, field) == getattr(before, field), field
+    assert list(after.metadata_props) == list(before.metadata_props)
+    assert after.opset_import[0].version == before.opset_import[0].version
+    names = [dimension.dim_param for dimension in after.graph.input[0].type.tensor_type.shape.dim]
+    assert names == ["batch", "", "height", "width"]
+    openvino.Core().read_model(tmp_path / "m.xml")
+
+
+def test_an_ir_that_openvino_saved_again_keeps_what_was_declared(tmp_path: Path) -> None:
+    before = network()
+    before.producer_name = "maker"
+    converter.save_model(converter.convert_model(before), tmp_path / "m.xml")
+    openvino.save_model(openvino.Core().read_model(tmp_path / "m.xml"), tmp_path / "again.xml")
+    after = converter.export_model(tmp_path / "again.xml")
+    assert (after.producer_name, after.opset_import[0].version) == ("maker", 17)
+    assert after.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
+
+
+def _root_mean_square(axes: list[int], *, scaled: bool, keep: bool = True, power: float = 2.0) -> tuple[Output, Output]:
+    x = parameter("x", 3, 4)
+    squares = layer(op("Power"), x, constant([power], name="two"), name="squares")
+    mean = layer(op("ReduceMean", keep_dims=keep), squares, constant(axes, "i64", "axes"), name="mean")
+    root = layer(op("Sqrt"), layer(op("Add"), mean, constant([[1e-6]], name="epsilon"), name="sum"), name="root")
+    made = layer(op("Multiply"), x, layer(op("Divide"), constant(1.0, name="one"), root, name="inverse"), name="rms")
+    if scaled:
+        made = layer(op("Multiply"), constant(np.arange(1, 5), name="scale"), made, name="scaled")
+    return x, made
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_root_mean_square_normalization_is_one_node(scaled: bool) -> None:
+    x, y = _root_mean_square([-1], scaled=scaled)
+    assert operators(check(model([x], {"y": y}), {"x": X})) == ["RMSNormalization"]
+    assert "RMSNormalization" not in operators(check(model([x], {"y": y}), {"x": X}, opset=22))
+
+
+@pytest.mark.parametrize("options", [{"axes": [0]}, {"axes": [-1], "power": 4.0}, {"axes": [0, 1]}])
+def test_what_is_no_root_mean_square_normalization_is_spelled_out(options: dict[str, Any]) -> None:
+    x, y = _root_mean_square(scaled=True, **options)
+    assert "RMSNormalization" not in operators(check(model([x], {"y": y}), {"x": X}))
+
+
+def test_an_output_inside_a_root_mean_square_normalization_stays() -> None:
+    x, y = _root_mean_square([-1], scaled=True)
+    root = y.node.inputs[1].node.inputs[1].node.inputs[1]
+    exported = check(model([x], {"y": y, "root": root}), {"x": X})
+    assert [one.name for one in exported.graph.output] == ["y", "root"]
+    assert "RMSNormalization" in operators(exported)

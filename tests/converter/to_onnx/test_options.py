@@ -1,0 +1,379 @@
+"""Exports in float16, in older opsets, and of random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto
+
+import converter
+from converter import ConversionError, export_model
+from ir_runtime import Model, compile_model, read_model
+from ir_runtime.graph import element_types
+from ir_runtime.graph.element_types import Array
+from ir_runtime.graph.model import InputMap, Output, OutputMap, SubGraph
+from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.operations.control_flow import If8
+from ir_runtime.operations.inputs_outputs import Result1
+from tests.commands import onnx2ir
+from tests.converter.to_onnx.graphs import check, constant, layer, model, network, op, operators, parameter, run
+from tests.converter.to_onnx.single_layers import model_of
+from tests.rows.layer import Layer, layers
+
+# --- float16 ---
+
+IMAGE = np.random.default_rng(1).standard_normal((2, 3, 8, 6)).astype(np.float32)
+FLOATS = {TensorProto.FLOAT: "f32", TensorProto.FLOAT16: "f16"}
+
+
+@pytest.fixture(name="compressed")
+def _compressed(tmp_path: Path) -> Model:
+    path = tmp_path / "m.xml"
+    converter.save_model(converter.convert_model(network()), path, compress_to_fp16=True)
+    return read_model(path)
+
+
+def weights(exported: onnx.ModelProto) -> set[str]:
+    return {
+        FLOATS[one.data_type] for one in exported.graph.initializer if one.data_type in FLOATS and len(one.dims) > 1
+    }
+
+
+def largest_error(exported: onnx.ModelProto, ir: Model, feeds: dict[str, Any]) -> float:
+    found, expected = run(exported, feeds), compile_model(ir)(feeds)
+    assert all(found[name].dtype == expected[name].dtype for name in found)
+    return max(float(np.abs(found[name] - expected[name]).max() / np.abs(expected[name]).max()) for name in found)
+
+
+def test_weights_are_kept_and_converted(compressed: Model) -> None:
+    exported = check(compressed, {"image": IMAGE})
+    assert weights(exported) == {"f16"}
+    assert operators(exported).count("Cast") == 3
+
+
+def test_weights_are_unfolded(compressed: Model) -> None:
+    exported = check(compressed, {"image": IMAGE}, fp16="unfold")
+    assert weights(exported) == {"f32"}
+    assert "Cast" not in operators(exported)
+    kept = converter.export_model(compressed)
+    assert kept.ByteSize() < exported.ByteSize()
+
+
+def test_the_model_computes_in_float16(compressed: Model) -> None:
+    exported = converter.export_model(compressed, fp16="model")
+    assert weights(exported) == {"f16"}
+    # One at the input, and one at each of the three outputs.
+    assert operators(exported).count("Cast") == 4
+    inferred = onnx.shape_inference.infer_shapes(exported, strict_mode=True)
+    inner = {one.type.tensor_type.elem_type for one in inferred.graph.value_info}
+    assert inner == {TensorProto.FLOAT16}
+    assert [one.type.tensor_type.elem_type for one in exported.graph.input] == [TensorProto.FLOAT]
+    assert largest_error(exported, compressed, {"image": IMAGE}) < 5e-3
+
+
+def test_a_model_of_float32_in_float16(tmp_path: Path) -> None:
+    ir = converter.convert_model(network())
+    exported = converter.export_model(ir, fp16="model")
+    assert weights(exported) == {"f16"}
+    assert largest_error(exported, ir, {"image": IMAGE}) < 5e-3
+    same = converter.export_model(ir, fp16="unfold")
+    assert same == converter.export_model(ir)
+
+
+def test_an_output_in_the_middle_keeps_its_name_and_type() -> None:
+    x = parameter("x", None, 4)
+    inner = layer(op("ReLU"), x, name="relu")
+    inner.add_name("features")
+    ir = model([x], {"features": inner, "y": layer(op("Tanh"), inner, name="tanh"), "same": x})
+    exported = converter.export_model(ir, fp16="model")
+    feeds = {"x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)}
+    assert [one.name for one in exported.graph.output] == ["features", "y", "same"]
+    assert largest_error(exported, ir, feeds) < 2e-3
+
+
+def angles(positions: Output, embedded: Output) -> Output:
+    """Rotary positions: products of positions and frequencies, whose cosines meet the data."""
+    number = layer(op("Convert", 1, destination_type="f32"), positions, name="convert")
+    turned = layer(op("Multiply"), number, constant(np.array([[1.0, 0.01]], np.float32)), name="angles")
+    return layer(op("Multiply"), embedded, layer(op("Cos"), turned, name="cos"), name="rotated")
+
+
+def test_positions_are_computed_in_float32() -> None:
+    """float16 has no 5001: an angle of it would be 5000."""
+    positions, x = parameter("positions", None, 1, kind="i64"), parameter("x", None, 2)
+    ir = model([positions, x], {"y": angles(positions, x)})
+    feeds = {"positions": np.array([[5001], [7003]]), "x": np.ones((2, 2), np.float32)}
+    exported = converter.export_model(ir, fp16="model")
+    assert largest_error(exported, ir, feeds) < 2e-3
+    inferred = onnx.shape_inference.infer_shapes(exported, strict_mode=True)
+    kinds = {one.name: one.type.tensor_type.elem_type for one in inferred.graph.value_info}
+    assert kinds["cos"] == TensorProto.FLOAT
+    assert TensorProto.FLOAT16 in kinds.values()
+
+
+def test_masks_beyond_the_largest_number_hide_rows_without_nan() -> None:
+    """1 - mask times the lowest float32 is minus infinity in float16: a row of it would be NaN in Softmax."""
+    mask, x = parameter("mask", None, 3, kind="i64"), parameter("x", None, 3)
+    number = layer(op("Convert", 1, destination_type="f32"), mask, name="convert")
+    hidden = layer(op("Subtract"), constant(1.0), number, name="hidden")
+    lowest = constant(np.finfo(np.float32).min)
+    bias = layer(op("Multiply"), hidden, lowest, name="bias")
+    scores = layer(op("Add"), x, bias, name="scores")
+    ir = model([mask, x], {"y": layer(op("Softmax", 8, axis=1), scores, name="softmax")})
+    feeds = {"mask": np.array([[1, 1, 0], [0, 0, 0]]), "x": np.array([[1, 2, 3], [0, 0, 0]], np.float32)}
+    found = run(converter.export_model(ir, fp16="model"), feeds)["y"]
+    np.testing.assert_allclose(found, compile_model(ir)(feeds)["y"], atol=1e-3)
+
+
+def test_constants_beyond_the_largest_number_become_that() -> None:
+    x = parameter("x", 2)
+    ir = model([x], {"y": layer(op("Minimum"), x, constant([1e9, np.inf]), name="least")})
+    exported = converter.export_model(ir, fp16="model")
+    (limit,) = [one for one in exported.graph.initializer if one.data_type == TensorProto.FLOAT16]
+    assert onnx.numpy_helper.to_array(limit).tolist() == [65504.0, np.inf]
+
+
+@pytest.mark.parametrize("fp16", ["keep", "model", "unfold"])
+@pytest.mark.parametrize("compress", ["fp16", "int8", "int4"])
+def test_with_every_compression(compress: str, fp16: Any, tmp_path: Path) -> None:
+    how: dict[str, Any] = {"compress_to_fp16": True} if compress == "fp16" else {"compress": compress}
+    converter.save_model(converter.convert_model(network()), tmp_path / "m.xml", **how)
+    ir = read_model(tmp_path / "m.xml")
+    exported = converter.export_model(ir, fp16=fp16)
+    assert largest_error(exported, ir, {"image": IMAGE}) < (5e-3 if fp16 == "model" else 1e-5)
+
+
+def test_the_command_and_a_wrong_value(tmp_path: Path) -> None:
+    onnx.save(network(), tmp_path / "n.onnx")
+    assert onnx2ir("convert", str(tmp_path / "n.onnx"), "--compress-to-fp16")[0] == 0
+    code, out, messages = onnx2ir("export", str(tmp_path / "n.xml"), "-o", str(tmp_path / "b.onnx"), "--fp16", "unfold")
+    assert code == 0, out + messages
+    assert weights(onnx.load(tmp_path / "b.onnx")) == {"f32"}
+    with pytest.raises(ConversionError, match="fp16 must be one of keep, model, unfold, but is 'half'"):
+        converter.export_model(tmp_path / "n.xml", fp16="half")  # type: ignore[arg-type]
+
+
+# --- older opsets ---
+
+INTEGERS = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"]
+
+
+def exactly(ir: Model, feeds: dict[str, Any], opset: int) -> None:
+    """The exported model gives every element of what the IR gives."""
+    found, expected = run(converter.export_model(ir, opset=opset), feeds), compile_model(ir)(feeds)
+    for name, value in found.items():
+        assert value.shape == expected[name].shape
+        np.testing.assert_array_equal(value, expected[name])
+
+
+@pytest.mark.parametrize("opset", [13, 17, 18])
+@pytest.mark.parametrize("kind", INTEGERS)
+@pytest.mark.parametrize("name", ["BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"])
+def test_bits(name: str, kind: str, opset: int) -> None:
+    element = element_types.element_type(kind)
+    least, most = element.limits
+    values = np.array([least, most, 0, 1, most // 3, most - 1], element.dtype)
+    sources = [parameter("a", None, 1, kind=kind), parameter("b", None, kind=kind)][: 1 if name == "BitwiseNot" else 2]
+    ir = model(sources, {"y": layer(op(name, 13), *sources, name="bits")})
+    exactly(ir, {"a": values[:, None], "b": values} if len(sources) > 1 else {"a": values[:, None]}, opset)
+
+
+@pytest.mark.parametrize("opset", [13, 16, 18])
+@pytest.mark.parametrize("kind", ["i32", "i64", "i8", "f16", "boolean"])
+@pytest.mark.parametrize("own", [True, False], ids=["with the data", "without"])
+@pytest.mark.parametrize("reduction", ["sum", "prod", "min", "max", "mean"])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_elements_that_are_updated_several_times(axis: int, reduction: str, own: bool, kind: str, opset: int) -> None:
+    if kind == "boolean" and reduction == "mean":
+        pytest.skip("booleans have no mean")
+    dtype = element_types.element_type(kind).dtype
+    random = np.random.default_rng(0)
+    x, places, changes = (parameter(name, None, None, kind=one) for name, one in zip("xiu", (kind, "i64", kind)))
+    operation = op("ScatterElementsUpdate", 12, reduction=reduction, use_init_val=own)
+    ir = model([x, places, changes], {"y": layer(operation, x, places, changes, constant(axis, "i64"), name="scatter")})
+    high = 2 if kind == "boolean" else 5
+    for shape in ((3, 4), (5, 6), (0, 6)):
+        feeds = {
+            "x": random.integers(0, high, (6, 7)).astype(dtype),
+            "i": random.integers(-3, 3, shape),
+            "u": random.integers(0, high, shape).astype(dtype),
+        }
+        exactly(ir, feeds, opset)
+
+
+@pytest.mark.parametrize("opset", [13, 16, 18])
+@pytest.mark.parametrize("kind", ["f32", "f16", "u8"])
+@pytest.mark.parametrize("reduction", ["sum", "sub", "prod", "min", "max"])
+@pytest.mark.parametrize("shape", [(4, 1), (2, 3, 2), (2, 3), (0, 2), (3,)], ids=str)
+def test_rows_that_are_updated_several_times(shape: tuple[int, ...], reduction: str, kind: str, opset: int) -> None:
+    random, dtype = np.random.default_rng(0), element_types.element_type(kind).dtype
+    x = parameter("x", None, None, 2, kind=kind)
+    changes = parameter("u", *[None] * (len(shape) + 2 - shape[-1]), kind=kind)
+    places = parameter("i", *[None] * (len(shape) - 1), shape[-1], kind="i64")
+    operation = op("ScatterNDUpdate", 15, reduction=reduction)
+    ir = model([x, places, changes], {"y": layer(operation, x, places, changes, name="scatter")})
+    data = random.integers(0, 5, (3, 4, 2)).astype(dtype)
+    indices = random.integers(0, 2, shape)
+    updates = random.integers(0, 5, (*shape[:-1], *data.shape[shape[-1] :])).astype(dtype)
+    exactly(ir, {"x": data, "i": indices, "u": updates}, opset)
+
+
+@pytest.mark.parametrize("opset", [13, 14])
+@pytest.mark.parametrize(
+    ("shape", "target"),
+    [
+        ((2, 6), [3, 4]),
+        ((2, 6), [12]),
+        ((2, 6), [3, -1]),
+        ((3, 0), [0, 0]),
+        ((3, 0), [0, 3]),
+        ((0, 3), [5, 0]),
+        ((3, 0), [2, 0, 7]),
+        ((0, 3), [0]),
+        ((2, 0), [0, 1, 0, 4]),
+    ],
+)
+def test_a_shape_that_may_have_zeros(shape: tuple[int, ...], target: list[int], opset: int) -> None:
+    x, sizes = parameter("x", *[None] * len(shape)), parameter("shape", len(target), kind="i64")
+    ir = model([x, sizes], {"y": layer(op("Reshape", 1, special_zero=False), x, sizes, name="reshape")})
+    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    exactly(ir, {"x": values, "shape": np.array(target)}, opset)
+
+
+@pytest.mark.parametrize("kind", ["f32", "i64", "boolean"])
+def test_a_constant_shape_with_a_zero(kind: str) -> None:
+    x = parameter("x", None, None, kind=kind)
+    reshaped = layer(op("Reshape", 1, special_zero=False), x, constant([0, 4], "i64"), name="reshape")
+    exactly(model([x], {"y": reshaped}), {"x": np.zeros((3, 0), x.element_type.dtype)}, 13)
+
+
+def test_a_shape_whose_zeros_are_those_of_the_data_is_plain() -> None:
+    x = parameter("x", None, None, 6)
+    shape = layer(op("ShapeOf", 3, output_type="i64"), x, name="shape")
+    lead = layer(op("Gather", 8), shape, constant([0, 1], "i64"), constant(0, "i64"), name="lead")
+    target = layer(op("Concat", 1, axis=0), lead, constant([2, 3], "i64"), name="target")
+    ir = model([x], {"y": layer(op("Reshape", 1, special_zero=False), x, target, name="reshape")})
+    for lengths in ((2, 3), (0, 3), (2, 0)):
+        values = np.arange(np.prod(lengths) * 6, dtype=np.float32).reshape(*lengths, 6)
+        exactly(ir, {"x": values}, 13)
+    assert operators(converter.export_model(ir, opset=13)).count("Reshape") == 1
+
+
+def branch(flat: bool) -> SubGraph:
+    inside: Output = parameter("inside", None, None)
+    result = layer(op("ReLU"), inside, name="relu")
+    if flat:
+        result = layer(op("Reshape", 1, special_zero=False), inside, constant([-1], "i64"), name="flat")
+    body = Model("branch", [inside.node], [make_node(Result1(), [result])])
+    return SubGraph(body, (InputMap(1, 0),), (OutputMap(0, 0),))
+
+
+@pytest.mark.parametrize("opset", [13, None])
+def test_branches_of_two_ranks(opset: int | None) -> None:
+    x, condition = parameter("x", None, None), parameter("condition", kind="boolean")
+    chosen = make_node(If8(bodies=(branch(False), branch(True))), [condition, x], "chosen").outputs[0]
+    assert not chosen.shape.has_rank
+    whole = layer(op("Reshape", 1, special_zero=False), chosen, constant([2, -1], "i64"), name="whole")
+    shape = layer(op("ShapeOf", 3, output_type="i64"), chosen, name="shape")
+    ir = model([x, condition], {"y": whole, "shape": shape})
+    for holds in (True, False):
+        check(ir, {"x": np.ones((4, 3), np.float32), "condition": np.array(holds)}, opset=opset)
+
+
+# --- randomness ---
+
+_MANY = 4000
+_WEIGHTS = np.array([[1, 2, 3, 2], [0, 0, 1, 3]], np.float32)
+_SHARES = _WEIGHTS / _WEIGHTS.sum(1, keepdims=True)
+_TOLERANCE = 0.05
+"""Six standard deviations of a share of that many numbers, and more."""
+
+
+def _drawn(call: Layer, computed: Collection[int] = (), runs: int = 1) -> list[Array]:
+    model, feeds = model_of(call, computed=computed)
+    exported = export_model(model)
+    onnx.checker.check_model(exported, full_check=True)
+    sessions = [
+        onnxruntime.InferenceSession(exported.SerializeToString(), providers=["CPUExecutionProvider"])
+        for _ in range(runs)
+    ]
+    return [session.run(None, {one.name: feeds[one.name] for one in session.get_inputs()})[0] for session in sessions]
+
+
+def _fifty(op_seed: int = 0, global_seed: int = 0) -> Layer:
+    bounds = np.array(0, np.float32), np.array(1, np.float32)
+    shape = np.array([50])
+    return next(layers("RandomUniform", 8, shape, *bounds, output_type="f32", op_seed=op_seed, global_seed=global_seed))
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known bounds", "computed bounds"])
+@pytest.mark.parametrize("kind", ["float32", "float16", "float64", "int32", "int64"])
+def test_uniform_numbers(kind: str, is_known: bool) -> None:
+    shape, bounds = np.array([_MANY]), [np.array(bound, kind) for bound in (-3, 5)]
+    fixed = (0, 1, 2) if is_known else (0,)
+    (call,) = layers("RandomUniform", 8, shape, *bounds, fixed=fixed, output_type=kind[0] + kind[-2:])
+    (numbers,) = _drawn(call, () if is_known else (1, 2))
+    assert numbers.dtype == kind
+    counts, _ = np.histogram(numbers, 8, (-3, 5))
+    assert counts.sum() == _MANY
+    assert np.abs(counts / _MANY - 1 / 8).max() < _TOLERANCE
+    if np.dtype(kind).kind == "i":
+        assert set(numbers.tolist()) == set(range(-3, 5))
+
+
+@pytest.mark.parametrize("log_probs", [False, True])
+@pytest.mark.parametrize("computed", [(), (1,)], ids=["known count", "computed count"])
+def test_samples_with_replacement(computed: Collection[int], log_probs: bool) -> None:
+    weights = np.log(np.maximum(_WEIGHTS, 1e-30)) if log_probs else _WEIGHTS
+    (call,) = layers(
+        "Multinomial", 13, weights, np.array(_MANY), convert_type="i32", with_replacement=True, log_probs=log_probs
+    )
+    (numbers,) = _drawn(call, computed)
+    assert numbers.dtype == np.int32
+    assert numbers.shape == (2, _MANY)
+    found = np.stack([np.bincount(row, minlength=4) / _MANY for row in numbers])
+    assert np.abs(found - _SHARES).max() < _TOLERANCE
+
+
+@pytest.mark.parametrize("computed", [(), (1,)], ids=["known count", "computed count"])
+def test_samples_without_replacement(computed: Collection[int]) -> None:
+    """The first sample follows the weights; no row has a class twice."""
+    weights = np.tile(_WEIGHTS[:1], (_MANY, 1))
+    (call,) = layers("Multinomial", 13, weights, np.array(3), convert_type="i64")
+    (numbers,) = _drawn(call, computed)
+    assert numbers.shape == (_MANY, 3)
+    assert (np.diff(np.sort(numbers, axis=1), axis=1) > 0).all()
+    assert np.abs(np.bincount(numbers[:, 0], minlength=4) / _MANY - _SHARES[0]).max() < _TOLERANCE
+
+
+def test_with_a_seed_every_session_draws_the_same() -> None:
+    first, second = _drawn(_fifty(op_seed=7), runs=2)
+    assert (first == second).all()
+
+
+def test_without_a_seed_every_run_draws_other_numbers() -> None:
+    model, feeds = model_of(_fifty())
+    exported = export_model(model)
+    assert not any(attribute.name == "seed" for node in exported.graph.node for attribute in node.attribute)
+    session = onnxruntime.InferenceSession(exported.SerializeToString(), providers=["CPUExecutionProvider"])
+    first, second = (session.run(None, feeds)[0] for _ in range(2))
+    assert (first != second).any()
+
+
+def test_layers_of_other_seeds_draw_other_numbers() -> None:
+    drawn = [_drawn(_fifty(*seeds))[0] for seeds in ((1, 0), (2, 0), (0, 1))]
+    assert len({numbers.tobytes() for numbers in drawn}) == len(drawn)
+
+
+@pytest.mark.parametrize("seed", [0.0, 1.0, 123.5, -7.0])
+def test_a_seed_of_onnx_comes_back(seed: float) -> None:
+    bits = int(np.float32(seed).view(np.uint32))
+    call = _fifty(op_seed=bits + 1)
+    (node,) = [node for node in export_model(model_of(call)[0]).graph.node if node.op_type == "RandomUniformLike"]
+    assert [one.f for one in node.attribute if one.name == "seed"] == [seed]
