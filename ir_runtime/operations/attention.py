@@ -57,8 +57,10 @@ class ScaledDotProductAttention13(Operation):
             raise InferenceError(f"key {key} and value {value} must agree in the last but one dimension")
         batch = broadcast_all(PartialShape(list(shape)[:-2]) for shape in shapes)
         rows = query[-2]
-        seen = inputs[3].shape if len(inputs) > 3 and not self.causal else PartialShape.dynamic()
-        if seen.has_rank and seen.rank > 1:
+        seen = PartialShape(()) if len(inputs) < 4 or self.causal else inputs[3].shape
+        if not seen.has_rank:  # the mask may widen the result, and add dimensions
+            return [TensorType(element_type, PartialShape.dynamic())]
+        if seen.rank > 1:
             batch = broadcast(batch, PartialShape(list(seen)[:-2]))
             if not rows.contains(1) and not seen[-2].contains(1) and rows.merge(seen[-2]) is None:
                 raise InferenceError(f"the mask {seen} has not the rows of the query {query}")
