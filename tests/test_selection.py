@@ -1,4 +1,4 @@
-"""The rows that run without ``--full``: few of them, and each value of each parameter occurs."""
+"""The choice of rows, of changed tests, and the engines of tests."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
-from tests import selection
+from tests import changed, selection
+from tests.converter.targets.probes.loops import scanned
+from tests.engines import converted, output_names, run_openvino
 from tests.rows.table import layer_table, table
 from tests.selection import cover, parts, row_seconds, values_of
+
+# --- the rows that run without ``--full``: few of them, and each value of each parameter occurs ---
 
 ROOT = Path(__file__).parent.parent
 
@@ -109,3 +114,50 @@ def test_tests_with_slow_rows_exist() -> None:
         if not is_there or not re.search(rf"def {function.rpartition('::')[2]}\(", (ROOT / path).read_text()):
             gone.append(name)
     assert not gone, "these lines of tests/row_seconds.json name tests that are gone: take them out"
+
+
+# --- tests that reach changed lines, chosen from what was recorded ---
+
+DIFF = """\
+--- a/converter/cost.py
++++ b/converter/cost.py
+@@ -12 +12 @@ def one
+-    return 1
++    return 2
+@@ -30,0 +31,2 @@
++    more
++    lines
+--- a/ir_runtime/new.py
++++ b/ir_runtime/new.py
+@@ -3,2 +3 @@
+-a
+-b
++c
+"""
+
+
+def test_ranges_are_those_of_the_old_side() -> None:
+    assert changed.changed_lines(DIFF) == {"converter/cost.py": [(12, 12), (30, 30)], "ir_runtime/new.py": [(3, 4)]}
+
+
+def test_the_quickest_tests_of_changed_functions_run() -> None:
+    slow = changed.SECONDS - 1
+    reached = {
+        "converter/cost.py": [
+            (10, 14, [(0.1, "one"), (slow, "slow"), (2.0, "two")]),
+            (28, 40, [(0.2, "three")]),
+            (50, 60, [(0.1, "elsewhere")]),
+        ]
+    }
+    assert changed.reaching(reached, {"converter/cost.py": [(12, 12)], "ir_runtime/a.py": [(1, 1)]}) == {"one", "slow"}
+    assert changed.reaching(reached, {"converter/cost.py": [(12, 12), (30, 30)]}) == {"one", "three", "slow"}
+
+
+# --- what runs models in tests: inputs live until the outputs are read ---
+
+
+def test_an_output_in_the_memory_of_an_input_is_read_before_the_input_goes() -> None:
+    """The plug-in returns an unchanged state in the memory of the input, which the caller owns."""
+    model, feeds = scanned("", "t = Identity (s) r = Identity (row)", "", kind=ml_dtypes.bfloat16).build()
+    (state,) = run_openvino(converted(model, "any"), feeds, output_names(model))
+    np.testing.assert_array_equal(state.astype(np.float32), [[1, 2, 3], [4, 5, 6]])

@@ -1,7 +1,4 @@
-"""Every value inside models, bodies too, is of the type that was inferred for it.
-
-Models are converted with the dimensions that the file declares and with all of them dynamic.
-"""
+"""ONNX's node suite: other shapes, and the types of all values."""
 
 from __future__ import annotations
 
@@ -19,9 +16,35 @@ from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import Model, Output
 from ir_runtime.graph.operation import Runner
 from ir_runtime.rewriting.constant_folding import as_tuple
+from tests.engines import ENGINES
 from tests.fuzz.random_graphs import random_chain
 from tests.ir_runtime.operations.relaxation import contradiction
+from tests.suite.known import known_failures, known_reshape_failures
 from tests.suite.node_suite import Case, as_array, node_cases
+from tests.suite.reshape import confirmed, outcomes
+
+# --- static models of ONNX's node suite, converted as they are and then given other dimensions, in both engines ---
+
+
+@pytest.mark.parametrize("case", node_cases(), ids=lambda case: case.name)
+def test_case(case: Case) -> None:
+    found: dict[str, list[str]] = {engine: [] for engine in ENGINES}
+    for one, verdicts in outcomes(case):
+        for engine in ENGINES:
+            is_wrong = verdicts[engine].startswith("wrong")
+            if is_wrong or (verdicts[engine] != "right" and confirmed(case.model, one)):
+                found[engine].append(f"{one.label}: {verdicts[engine]}")
+    for engine in ENGINES:
+        if (case.name, engine) in known_failures():
+            continue  # not right as it stands, either
+        reason = known_reshape_failures().get((case.name, engine))
+        if reason is None:
+            assert not found[engine], f"{engine}: {found[engine]}"
+        else:
+            assert found[engine], f"{engine} is right, but is listed as failing: {reason}"
+
+
+# --- every value inside models, bodies too, is of the type that was inferred for it ---
 
 
 def contradictions(model: Model, arguments: Sequence[Array]) -> Iterator[str]:
