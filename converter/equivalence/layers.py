@@ -401,9 +401,9 @@ class _Walk:
         if expected.dtype.kind in "iu" and expected.shape == actual.shape and expected.dtype == actual.dtype:
             near = Spread(part, self._right, self.run, self._names, self._rounded).neighbours(output, plain)
             ties = self._around_ties(output, part)
-            for low, high in filter(None, (near, ties)):
-                if all(np.array_equal(side, np.clip(side, low, high)) for side in (expected, actual)):
-                    self._compared.ties += [name] if ties is not None else []
+            for bounds in filter(None, (near, ties)):
+                if all(np.array_equal(side, np.clip(side, *bounds)) for side in (expected, actual)):
+                    self._compared.ties += [name] if bounds is ties else []
                     return replace(comparison, passed=True, reason="")
         if comparison.max_ulps is None:
             return comparison

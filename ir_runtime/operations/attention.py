@@ -135,6 +135,8 @@ class GroupQueryAttention(Operation):
         query, past = inputs[0].shape, inputs[3].shape
         if any(source.shape.has_rank and source.shape.rank != 4 for source in inputs[:5]):
             raise InferenceError("queries, keys, values and their past must have four dimensions")
+        if inputs[5].shape.has_rank and inputs[5].shape.rank != 1:
+            raise InferenceError(f"the last positions must be a list, but have the shape {inputs[5].shape}")
         batch = Dimension()
         steps, size = (query[2], query[3]) if query.has_rank else (Dimension(), Dimension())
         for source in inputs[:6]:
