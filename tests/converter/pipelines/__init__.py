@@ -1,1 +1,0 @@
-"""Folders of other tasks than language models, and the pipelines that run them."""
