@@ -9,6 +9,7 @@ are named on the command line run whole. ``--changed`` runs what reaches the lin
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections import defaultdict
@@ -27,6 +28,7 @@ from ir_runtime.rewriting.checks import Checks
 from tests import changed, random_data, selection
 from tests.runtimes import batches, check
 
+gc.disable()  # until all rows are collected: they stay, and looking through them takes a fifth of that time
 os.environ["CI"] = "true"  # OpenVINO sends no telemetry then: seven processes for each convert_model
 
 import_modules_of("converter.command_line")  # some tests look through main.commands
@@ -55,7 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
         derandomize=config.getoption("--hypothesis-seed") is None,
     )
     settings.load_profile("tests")
-    check.takes_all = config.getoption("--routes")
+    check.takes_all, check.is_full = config.getoption("--routes"), _is_full(config)
     if config.getoption("--record"):
         config.pluginmanager.register(changed.Recorder(config))
     if config.getoption("--measure"):
@@ -146,6 +148,8 @@ def _chosen(items: list[pytest.Item]) -> set[pytest.Item]:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     batches.plan(session.items)
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -23,13 +23,14 @@ from tests.runtimes.batches import Batches, Run
 from tests.runtimes.layers import IN_OPENVINO, LAYERS, LayerWork
 from tests.runtimes.work import IR, Runtime, Work
 
-ALWAYS: Mapping[str, Runtime] = {
+ALWAYS: Mapping[str, Runtime] = {"openvino": conversions.openvino}
+"""Runtimes of every row."""
+IN_FULL: Mapping[str, Runtime] = {
     "numpy": conversions.numpy,
     "plain": conversions.plain,
-    "openvino": conversions.openvino,
     "openvino of open dimensions": conversions.openvino_of_open_dimensions,
 }
-"""Runtimes of every row."""
+"""Runtimes of every row with ``--full``; otherwise each row takes one of them."""
 IN_TURN: Mapping[str, Runtime] = {
     "opened": conversions.opened,
     "reshaped": conversions.reshaped,
@@ -47,6 +48,8 @@ LEFT_OUT = ("it ends the process: ", "it is undefined: ")
 """Begins of the reasons of rows that a runtime does not take: nothing would run behind them, or they may do anything."""
 takes_all = False
 """True if each row takes all runtimes; ``conftest.py`` sets it."""
+is_full = False
+"""True if each row takes those of :data:`IN_FULL`; ``conftest.py`` sets it."""
 
 
 @functools.cache
@@ -55,7 +58,7 @@ def known() -> Mapping[str, Mapping[str, str]]:
 
     A table is called by the runtimes that it is of, or "all but" and the others.
     """
-    result: dict[str, dict[str, str]] = {name: {} for name in (*ALWAYS, *IN_TURN, *LAYERS)}
+    result: dict[str, dict[str, str]] = {name: {} for name in (*ALWAYS, *IN_FULL, *IN_TURN, *LAYERS)}
     for title, patterns in tomllib.loads(Path(__file__).with_name("known.toml").read_text()).items():
         runtimes = title.removesuffix(" without AVX-512")
         names = runtimes.removeprefix("all but ").split(", ")
@@ -75,10 +78,10 @@ def reason_of(runtime: str, name: str) -> str:
 def runtimes_of(row: Row) -> dict[str, Runtime]:
     """Return the runtimes that a row takes."""
     if takes_all:
-        return {**ALWAYS, **IN_TURN}
-    names = list(IN_TURN)
-    name = names[zlib.crc32(row.name.encode()) % len(names)]
-    return {**ALWAYS, name: IN_TURN[name]}
+        return {**ALWAYS, **IN_FULL, **IN_TURN}
+    turn = zlib.crc32(row.name.encode())
+    name, often = list(IN_TURN)[turn % len(IN_TURN)], list(IN_FULL)[turn // len(IN_TURN) % len(IN_FULL)]
+    return {**ALWAYS, **(IN_FULL if is_full else {often: IN_FULL[often]}), name: IN_TURN[name]}
 
 
 _works: dict[str, Work] = {}
@@ -96,8 +99,9 @@ def _prepare(row: Row | Layer) -> dict[str, Run]:
     else:
         runtimes = {"ir": "openvino", "opened_ir": "openvino of open dimensions"}
         work = _works[row.name] = Work(row)
-    kept = [attribute for attribute, runtime in runtimes.items() if not reason_of(runtime, row.name)]
-    return {attribute: Run(getattr(work, attribute), work.feeds, work.names) for attribute in kept}
+    taken = LAYERS if isinstance(row, Layer) else runtimes_of(row)
+    kept = [name for name, runtime in runtimes.items() if runtime in taken and not reason_of(runtime, row.name)]
+    return {name: Run(getattr(work, name), work.feeds, work.names) for name in kept}
 
 
 BATCHES = Batches(_prepare)
