@@ -267,17 +267,8 @@ BERT_LAYERS = (
 ROWS = [
     *spelled(IDIOMS, NEAR_MISSES),
     # Also as many positions as heads: the plug-in transposes the output in place.
-    *(
-        row
-        for heads in (4, 8)
-        for hidden in (-10000, -3.4028235e38)
-        for row in graphs(
-            BERT.format(heads, 32 // heads, hidden, (32 / heads) ** 0.5),
-            label=f"bert-{heads}-{hidden}",
-            also=each(tokens(2, 6), tokens(1, 1), tokens(3, 4), tokens(2, 8), tokens(2, 6, hidden=6)),
-            tolerance=Tolerance(2e-5, 2e-5),
-            layers=BERT_LAYERS.split(),
-            **WEIGHTS,
-        )
-    ),
-]
+    *(row for heads in (4, 8) for hidden in (-10000, -3.4028235e38) for row in graphs(BERT.format(heads, 32 // heads,
+        hidden, (32 / heads) ** 0.5), label=f"bert-{heads}-{hidden}", also=each(tokens(2, 6), tokens(1, 1),
+        tokens(3, 4), tokens(2, 8), tokens(2, 6, hidden=6)), tolerance=Tolerance(2e-5, 2e-5),
+        layers=BERT_LAYERS.split(), **WEIGHTS)),
+]  # fmt: skip

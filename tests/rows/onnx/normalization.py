@@ -184,27 +184,14 @@ def of_types() -> list[Row]:
 
 
 ROWS = [
-    *(
-        row
-        for opset, attributes in VERSIONS
-        for shape in SHAPES
-        for row in rows(
-            "BatchNormalization", opset, label=f"{len(shape)}d", x=normal(*shape), **BATCH, **attributes,
-            also=each({}, {"epsilon": 0.1}), expect=batch,
-        )
-    ),
-    *(
-        row
-        for opset, attributes in VERSIONS
-        for row in rows("BatchNormalization", opset, label="by_inputs", x=normal(2, 3, 4), **attributes, expect=batch,
-                        **{name: value.array for name, value in BATCH.items()})
-    ),
-    *(
-        row
-        for opset, attributes in VERSIONS[:3]
-        for row in rows("BatchNormalization", opset, label="each_activation", x=normal(2, 3, 4), spatial=0, **attributes,
-                        **{name: const(np.abs(normal(3, 4))) for name in BATCH}, expect=batch_of_each_activation)
-    ),
+    *(row for opset, attributes in VERSIONS for shape in SHAPES for row in rows("BatchNormalization", opset,
+        label=f"{len(shape)}d", x=normal(*shape), **BATCH, **attributes, also=each({}, {"epsilon": 0.1}),
+        expect=batch)),
+    *(row for opset, attributes in VERSIONS for row in rows("BatchNormalization", opset, label="by_inputs",
+        x=normal(2, 3, 4), **attributes, expect=batch, **{name: value.array for name, value in BATCH.items()})),
+    *(row for opset, attributes in VERSIONS[:3] for row in rows("BatchNormalization", opset, label="each_activation",
+        x=normal(2, 3, 4), spatial=0, **attributes, **{name: const(np.abs(normal(3, 4))) for name in BATCH},
+        expect=batch_of_each_activation)),
     *rows("BatchNormalization", each(14, 15), label="training", x=normal(4, 3, 5, 2), **BATCH, training_mode=1,
           momentum=0.7, outputs=3, expect=batch_in_training),
     *rows("BatchNormalization", each(14, 15), label="training", x=normal(4, 3, 5, 2), **BATCH, training_mode=1,
@@ -247,4 +234,4 @@ ROWS = [
     *rows("LpNormalization", 22, x=normal(2, 3), p=3, refused="p must be 1 or 2"),
     *rows("LpNormalization", 22, x=normal(2, 3), axis=2, refused="axis 2 lies outside"),
     *of_types(),
-]
+]  # fmt: skip

@@ -36,45 +36,22 @@ def unique(x: np.ndarray) -> list[np.ndarray]:
 ROWS = [
     *rows("TopK", 1, x=X, k=each(1, 3), axis=each(-1, 0), outputs=2, expect=best),
     *rows("TopK", 10, x=X, k=const(each([0], [1], [3])), axis=each(-1, 0), outputs=2, expect=best),
-    *rows(
-        "TopK",
-        each(11, 24),
-        x=X,
-        k=const(each([0], [1], [3])),
-        axis=each(-1, 0),
-        largest=each(0, 1),
-        outputs=2,
-        expect=best,
-    ),
+    *rows("TopK", each(11, 24), x=X, k=const(each([0], [1], [3])), axis=each(-1, 0), largest=each(0, 1), outputs=2,
+        expect=best),
     *rows("TopK", 11, label="k_at_execution", x=X, k=np.array([2]), outputs=2, expect=best),
-    *(
-        row
-        for dtype in schema_types("TopK", 24)
-        for row in rows(
-            "TopK", 24, label=f"{dtype}", x=X.astype(dtype), k=const([3]), largest=each(0, 1), outputs=2, expect=best
-        )
-    ),
+    *(row for dtype in schema_types("TopK", 24) for row in rows("TopK", 24, label=f"{dtype}", x=X.astype(dtype),
+        k=const([3]), largest=each(0, 1), outputs=2, expect=best)),
     *rows("TopK", 11, label="equal_elements", x=EQUAL, k=const(each([1], [3], [6])), largest=each(0, 1), outputs=2),
-    *rows(
-        "TopK",
-        11,
-        label="large_integers",
-        x=np.array([2**24, 2**24 + 1, -(2**31), 2**31 - 1], np.int64),
-        k=const([4]),
-        outputs=2,
-    ),
+    *rows("TopK", 11, label="large_integers", x=np.array([2**24, 2**24 + 1, -(2**31), 2**31 - 1], np.int64),
+        k=const([4]), outputs=2),
     *rows("Unique", 11, x=REPEATED, sorted=each(0, 1), outputs=4),
     *rows("Unique", 11, x=REPEATED, sorted=each(0, 1), axis=each(0, 1, -1), outputs=4),
-    *(
-        row
-        for seed in range(16)
-        for x, axis in [slices(seed)]
-        for row in rows("Unique", 11, label=f"many_equal_slices_{seed}", x=x, axis=axis, sorted=each(0, 1), outputs=4)
-    ),
+    *(row for seed in range(16) for x, axis in [slices(seed)] for row in rows("Unique", 11,
+        label=f"many_equal_slices_{seed}", x=x, axis=axis, sorted=each(0, 1), outputs=4)),
     *rows("Unique", 28, x=REPEATED, outputs=4, expect=unique),
     *rows("TopK", 11, x=X, k=const([7]), outputs=2, refused="k is 7, but axis"),
     *rows("TopK", 11, x=X, k=const([-1]), outputs=2, refused="k is -1, but axis"),
     *rows("TopK", 11, x=X, k=const([1, 2]), outputs=2, refused="must be a single number"),
     *rows("TopK", 11, x=X, k=const([1]), axis=2, outputs=2, refused="axis 2 lies outside"),
     *rows("Unique", 11, x=X, axis=2, refused="axis 2 lies outside"),
-]
+]  # fmt: skip
