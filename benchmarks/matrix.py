@@ -1,4 +1,4 @@
-"""The random matrix of tests/rows/onnx/matrix.py, as large as you like, over both engines.
+"""The random matrix of tests/rows/onnx/matmul.py, as large as you like, over both engines.
 
     python benchmarks/matrix.py --cases 3000 --seed 1
 
@@ -16,7 +16,7 @@ import click
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.engines import ENGINES, assert_close, converted, run
-from tests.rows.onnx.matrix import cases
+from tests.rows.onnx.matmul import cases
 
 
 @click.command()

@@ -29,9 +29,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-LEAST, SHARE, MOST = 0.25, 0.04, 4.0
+LEAST, SHARE, MOST = 0.2, 0.03, 4.0
 """Minimum seconds of a test, share of the time of all of its rows, maximum seconds."""
-LONG = 1.0
+LONG = 0.6
 """Seconds of a row above which a test runs with ``--full`` alone."""
 USUAL = (0.04, 0.0)
 """Seconds of a row, and of the first one beside that, of a test that ``row_seconds.json`` does not have."""
@@ -91,12 +91,13 @@ class Measurement:
     """Plug-in that measures the processor time of each row, of the processes that it starts as well.
 
     Other programs on the machine do not change it. The slowest row of a test is left out of the mean, and what it takes
-    beyond that counts as the first row's: it imports or makes what the others share. Tests of a single row that is not
-    long, and those whose rows are about as slow as usual, need no line.
+    beyond that counts as the first row's: it imports or makes what the others share, unless it ran a batch of rows of
+    other tests. Tests of a single row that is not long, and those whose rows are about as slow as usual, need no line.
     """
 
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = defaultdict(list)
+        self.batched: dict[str, bool] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
@@ -110,11 +111,13 @@ class Measurement:
         finally:
             item.user_properties.append(("seconds", _processor_seconds() - item.stash[_START]))
             item.user_properties.append(("group", group_of(item)))
+            item.user_properties.append(("batches", item.get_closest_marker("batches") is not None))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown":
             properties = dict(report.user_properties)
             self.seconds[properties["group"]].append(properties["seconds"])
+            self.batched[properties["group"]] = properties["batches"]
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         if hasattr(session.config, "workerinput"):
@@ -123,7 +126,7 @@ class Measurement:
         for name, rows in self.seconds.items():
             seconds_by_test.pop(name, None)
             mean = (sum(rows) - max(rows)) / (len(rows) - 1) if len(rows) > 1 else rows[0]
-            usual, first = USUAL[0], max(rows) - mean
+            usual, first = USUAL[0], 0.0 if self.batched[name] else max(rows) - mean
             is_slow = mean > (1.5 * usual if len(rows) > 1 else LONG) or first > LONG
             if is_slow or (mean < usual / 2 and len(rows) > LEAST / usual):
                 seconds_by_test[name] = (max(0.002, round(mean, 3)), round(first, 3))

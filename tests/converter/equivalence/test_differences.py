@@ -22,7 +22,7 @@ from tests.converter.equivalence.edits import array_of, attributes, damaged, lay
 from tests.converter.equivalence.models import pair, real, saved
 from tests.converter.optimization.models import parse
 from tests.engines import node_model
-from tests.rows.onnx.loop_states import UNCHANGED
+from tests.rows.onnx.control_flow import UNCHANGED
 
 FEW, MANY = 10, 40
 

@@ -27,7 +27,7 @@ from tests.converter.language_models.decoders import Decoder
 from tests.converter.optimization.models import parse
 from tests.converter.option_models import encoder, feeds_for
 from tests.engines import node_model
-from tests.rows.onnx.loop_states import UNCHANGED, X
+from tests.rows.onnx.control_flow import UNCHANGED, X
 from tests.rows.row import graphs
 
 VIRTUAL = ["AUTO", "AUTO:CPU", "HETERO:CPU", "BATCH:CPU", "MULTI:CPU"]

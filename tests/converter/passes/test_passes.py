@@ -31,7 +31,8 @@ from tests.engines import ENGINES, run, run_numpy, run_onnxruntime, run_openvino
 from tests.ir_runtime.rewriting.models import entry, model_of, parameter
 from tests.named_runs import run_by_name
 from tests.rows.onnx import idle_loops
-from tests.rows.onnx.transposes_in_a_row import LEFT, REVERSE, SAME, SWAP, X, chain
+from tests.rows.onnx.movement import CHAINED as X
+from tests.rows.onnx.movement import LEFT, REVERSE, SAME, SWAP, chain
 from tests.rows.row import Row, const, several
 
 

@@ -25,7 +25,7 @@ from tests.converter.language_models.decoders import LAYERS, Decoder
 from tests.engines import core, run, run_onnxruntime
 from tests.rows.onnx.fused_by_the_plug_in import reduced_and
 from tests.rows.row import const, several
-from tests.rows.targets.layers_beside_others import GATES, OPEN, gated
+from tests.rows.targets.probes import GATES, OPEN, gated
 from tests.suite.reshape import check_reshaped
 
 from .probes.computation import attention

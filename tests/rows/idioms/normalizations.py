@@ -1,4 +1,4 @@
-"""Normalisations that exporters spell out."""
+"""Normalizations, Softmaxes and reductions as exporters spell them out."""
 
 from __future__ import annotations
 
@@ -134,5 +134,144 @@ NEAR_MISSES = {
     "an epsilon of a higher rank": Idiom(
         lambda g: layer_normalization(g, epsilon=np.full((1, 1, 1, 1), 1e-5)), absent="MVN"
     ),
+}
+
+
+ABOVE_2 = float(np.nextafter(np.float32(2), np.float32(3)))
+"""A power that is NaN for negative numbers, where a square is not."""
+ABOVE_4 = float(np.nextafter(np.float32(4), np.float32(5)))
+
+
+def mean(g: Graph, axes: Any = (-1,), count: float = 4, source: Value | None = None) -> Value:
+    """Of x times a matrix, whose last dimension is static."""
+    value = source or g.x @ (4 * g.weights(8, 4))
+    return g.scaled(g.ReduceSum(value, list(axes), keepdims=g.chance.randrange(2)), 1 / count)
+
+
+def norm(g: Graph, p: int, other: Value | None = None, root: str = "Sqrt") -> Value:
+    axes, keep = g.chance.choice([[-1], [1], [1, 2], [0, 1, 2]]), g.chance.randrange(2)
+    if p == 1:
+        return g.ReduceSum(g.Abs(g.x), axes, keepdims=keep)
+    squares = g.square(g.x) if other is None else g.Mul(g.x, other)
+    return g.node(root, g.ReduceSum(squares, axes, keepdims=keep))
+
+
+def reduced(g: Graph, op_type: str, value: Value, axis: int, keep: int) -> Value:
+    if op_type == "ReduceSum":
+        return g.node(op_type, value, [axis], keepdims=keep)
+    return g.node(op_type, value, axes=[axis], keepdims=keep)
+
+
+def in_a_row(g: Graph, op_type: str, second: str = "", shared: bool = False, drops: bool = False) -> Value:
+    """Two of them; the second one may be another one, may drop what the first one keeps, or not be the only reader."""
+    keep = 1 if shared or drops else g.chance.randrange(2)
+    inner = reduced(g, op_type, g.x, g.chance.choice([1, 2, -1]), keep)
+    result = reduced(g, second or op_type, inner, g.chance.choice([1, -1]), 0 if drops else keep)
+    return g.Add(result, g.Exp(inner)) if shared else result
+
+
+def root_of_powers(g: Graph, power: Any, *axes: int) -> Value:
+    return g.Sqrt(g.ReduceSum(g.Pow(g.x, power), list(axes), keepdims=g.chance.randrange(2)))
+
+
+IDIOMS |= {
+    "mean": Idiom(mean, "MatMul ReduceMean"),
+    "sum of magnitudes": Idiom(lambda g: norm(g, 1), "ReduceL1"),
+    "root of squares": Idiom(lambda g: norm(g, 2), "ReduceL2"),
+    **{
+        f"{name} in a row": Idiom(functools.partial(in_a_row, op_type=op_type), op_type)
+        for name, op_type in (
+            ("means", "ReduceMean"), ("maxima", "ReduceMax"), ("minima", "ReduceMin"), ("sums", "ReduceSum"),
+        )
+    },
+}  # fmt: skip
+NEAR_MISSES |= {
+    "sum over another number": Idiom(lambda g: mean(g, count=5), absent="ReduceMean"),
+    "sum over a number of dynamic elements": Idiom(lambda g: mean(g, (1, 2), 12), absent="ReduceMean"),
+    "sum over declared elements": Idiom(lambda g: mean(g, count=8, source=g.x), absent="ReduceMean"),
+    "root of products": Idiom(lambda g: norm(g, 2, g.Abs(g.x)), absent="ReduceL2"),
+    "exponential of squares": Idiom(lambda g: norm(g, 2, root="Tanh"), absent="ReduceL2"),
+    "root of squares of more dimensions": Idiom(
+        lambda g: root_of_powers(g, np.full((1, 1, 1, 1), 2.0), 0, 1), absent="ReduceL2"
+    ),
+    "root of powers next to squares": Idiom(lambda g: root_of_powers(g, ABOVE_2, 1), absent="ReduceL2"),
+    "sum over nearly its number": Idiom(lambda g: mean(g, count=ABOVE_4), absent="ReduceMean"),
+    "reductions of two kinds": Idiom(lambda g: in_a_row(g, "ReduceMax", "ReduceMean"), count=2),
+    "a reduction in a row that drops": Idiom(lambda g: in_a_row(g, "ReduceMax", drops=True), count=2),
+    "a reduction in a row that is read": Idiom(lambda g: in_a_row(g, "ReduceMean", shared=True), count=4),
+}
+
+
+def softmax_sum(g: Graph, op_type: str, value: Value, axis: int) -> Value:
+    """A reduction of opset 13 that keeps its dimension, or drops it and gets it back."""
+    axes = {"axes": [axis]} if op_type != "ReduceSum" else {}
+    inputs = [value] if op_type != "ReduceSum" else [value, [axis]]
+    if g.chance.random() < 0.7:
+        return g.node(op_type, *inputs, keepdims=1, **axes)
+    return g.Unsqueeze(g.node(op_type, *inputs, keepdims=0, **axes), [axis])
+
+
+def exponentials(
+    g: Graph, axis: int | None = None, extreme: str = "ReduceMax", second_axis: int | None = None
+) -> tuple[Value, Value, Value]:
+    """x less its maximum, e to that, and the sum; the arguments spoil one part."""
+    axis = g.chance.choice([-1, 2, 1]) if axis is None else axis
+    greatest = softmax_sum(g, extreme, g.x, axis)
+    shifted = g.x - greatest
+    powers = g.Exp(shifted)
+    again = g.Exp(g.x - greatest) if g.chance.random() < 0.3 else powers
+    return shifted, powers, softmax_sum(g, "ReduceSum", again, axis if second_axis is None else second_axis)
+
+
+def softmax(g: Graph, **other: int | str) -> Value:
+    _, powers, total = exponentials(g, **other)  # type: ignore[arg-type]
+    return g.one_of(lambda: powers / total, lambda: powers * g.Reciprocal(total))
+
+
+def log_softmax(g: Graph, axis: int = 2, second_axis: int | None = None) -> Value:
+    def less_logarithm() -> Value:
+        shifted, _, total = exponentials(g, axis, second_axis=second_axis)
+        return shifted - g.Log(total)
+
+    def less_both() -> Value:
+        greatest = softmax_sum(g, "ReduceMax", g.x, axis)
+        total = softmax_sum(g, "ReduceSum", g.Exp(g.x - greatest), axis if second_axis is None else second_axis)
+        return g.x - (greatest + g.Log(total))
+
+    return g.one_of(less_logarithm, less_both)
+
+
+def with_more_dimensions(g: Graph) -> Value:
+    """The number whose quotient by the sum is the reciprocal adds a dimension."""
+    _, powers, total = exponentials(g)
+    one = np.ones((1, 1, 1, 1))
+    return powers * g.one_of(lambda: one / total, lambda: g.Pow(total, -one))
+
+
+def without_maximum(g: Graph) -> Value:
+    powers = g.Exp(g.x * 60)
+    return powers / softmax_sum(g, "ReduceSum", powers, -1)
+
+
+def over_two_dimensions(g: Graph) -> Value:
+    powers = g.Exp(g.x - g.ReduceMax(g.x, axes=[1, 2]))
+    return powers / g.ReduceSum(powers, [1, 2])
+
+
+IDIOMS |= {
+    "softmax": Idiom(softmax, "SoftMax"),
+    "log softmax": Idiom(lambda g: log_softmax(g, g.chance.choice([-1, 2, 1])), "LogSoftmax"),
+    "softmax of two dimensions": Idiom(lambda g: softmax(g, axis=g.chance.choice([0, -1])), "SoftMax", {"x": (3, 5)}),
+}
+NEAR_MISSES |= {
+    "softmax with the sum of another dimension": Idiom(lambda g: softmax(g, axis=2, second_axis=1), absent="SoftMax"),
+    "softmax less the minimum": Idiom(lambda g: softmax(g, axis=-1, extreme="ReduceMin"), absent="SoftMax"),
+    "log softmax with the sum of another dimension": Idiom(lambda g: log_softmax(g, 2, 1), absent="LogSoftmax"),
+    "softmax without a maximum": Idiom(without_maximum, absent="SoftMax"),
+    "softmax with a reciprocal of more dimensions": Idiom(with_more_dimensions, absent="SoftMax"),
+    "softmax over two dimensions": Idiom(over_two_dimensions, absent="SoftMax"),
+    # Minus infinity where the Softmax is 0.
+    "logarithm of a softmax": Idiom(lambda g: g.Log(g.Softmax(g.x * 1e6, axis=-1)), absent="LogSoftmax"),
+    "x less its log sum exp": Idiom(lambda g: g.x - g.ReduceLogSumExp(g.x, axes=[-1]), absent="LogSoftmax"),
 }
 ROWS = spelled(IDIOMS, NEAR_MISSES)

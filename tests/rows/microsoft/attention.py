@@ -1,14 +1,16 @@
-"""onnxruntime's attention and its rotary embeddings, against onnxruntime."""
+"""onnxruntime's attention: with masks, sparse, linear, and behind an LSTM."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import onnxruntime
 
 from tests.oracles.by_onnxruntime import by_onnxruntime, defined
-from tests.rows.row import const, each, rows
+from tests.rows.row import Row, const, each, graphs, rows
 
 R = np.random.default_rng(11)
 computed = functools.partial(by_onnxruntime, domain="com.microsoft")
@@ -146,4 +148,213 @@ ROWS = [
         beam=None, bias=each(None, f(24)), past_present_share_buffer=1, scale=0.3, outputs=3)),
     *decoder(label="another_sequence", key=f(2, 2, 3, 4), value=f(2, 2, 3, 4)),
     *decoder(**STEP, output_qk=1, refused="'output_qk' is not supported"),
+]  # fmt: skip
+
+
+HEADS, SHARED, WIDTH, ROOM, BLOCK = 4, 2, 16, 64, 16
+FIRST = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]]
+SECOND = [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 1, 1]]
+sparse = functools.partial(
+    rows, "SparseAttention", 1, domain="com.microsoft", num_heads=HEADS, kv_num_heads=SHARED, sparse_block_size=BLOCK,
+    outputs=3,
+)  # fmt: skip
+
+
+def lists(patterns: list[list[list[int]]]) -> dict[str, Any]:
+    """The blocks of each row, one row behind the other, and where each starts."""
+    columns = [[place for row in one for place in np.flatnonzero(row).tolist()] for one in patterns]
+    padded = [one + [-1] * (max(map(len, columns)) - len(one)) for one in columns]
+    starts = [[0, *np.cumsum(np.sum(one, axis=1))] for one in patterns]
+    return {"rows": const(starts, np.int32), "columns": const(padded, np.int32)}
+
+
+def data(steps: int, totals: list[int], patterns: Any, packed: bool = False) -> dict[str, Any]:
+    batch = len(totals)
+    return {
+        "query": f(batch, steps, (HEADS + 2 * SHARED * packed) * WIDTH),
+        **{name: None if packed else f(batch, steps, SHARED * WIDTH) for name in ("key", "value")},
+        **{name: f(batch, SHARED, ROOM, WIDTH) for name in ("past_key", "past_value")}, **lists(patterns),
+        "total": np.array([max(totals)], np.int32), "totals": np.array(totals, np.int32),
+    }  # fmt: skip
+
+
+def alone(index: int, **arguments: Any) -> list[np.ndarray]:
+    """What onnxruntime computes of one row of a batch, with the caches as inputs and outputs.
+
+    It computes something else for the shorter rows of a batch.
+    """
+    total, steps = arguments["totals"][index], arguments["query"].shape[1]
+    for name in ("query", "key", "value", "past_key", "past_value", "totals"):
+        arguments[name] = None if arguments[name] is None else arguments[name][index : index + 1]
+        if name in ("query", "key", "value") and arguments[name] is not None and steps > 1:
+            arguments[name] = arguments[name][:, :total]
+    [row] = sparse(**arguments | {"total": np.array([total], np.int32)})
+    session = onnxruntime.InferenceSession(row.model.SerializeToString(), providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    values = {name: onnxruntime.OrtValue.ortvalue_from_numpy(value.copy()) for name, value in row.feeds.items()}
+    for name, value in values.items():
+        binding.bind_ortvalue_input(name, value)
+    binding.bind_output("y0")
+    for name, past in (("y1", "past_key"), ("y2", "past_value")):
+        binding.bind_ortvalue_output(name, values[past])
+    session.run_with_iobinding(binding)
+    y, *caches = (value.numpy().copy() for value in binding.get_outputs())
+    return [np.pad(y, ((0, 0), (0, steps - y.shape[1]), (0, 0))), *caches]
+
+
+def of_each_row(**arguments: Any) -> Any:
+    """The outputs before the padding, and the caches as far as there are keys."""
+    totals, steps = arguments["totals"], arguments["query"].shape[1]
+    y, *caches = map(np.concatenate, zip(*(alone(index, **arguments) for index in range(len(totals)))))
+    return [defined(y, totals if steps > 1 else 1, 1), *(defined(cache, totals, 2) for cache in caches)]
+
+
+ANGLES = {"cos": const(np.cos(f(ROOM, WIDTH // 2))), "sin": const(np.sin(f(ROOM, WIDTH // 2)))}
+ROTARY = each({"do_rotary": 0}, {**ANGLES, "do_rotary": 1})
+ROWS += [
+    *(row for steps, total in ((40, 40), (1, 50), (1, 17), (3, 3)) for patterns in ([FIRST], [FIRST, SECOND])
+      for packed in (False, True)
+      for row in sparse(**data(steps, [total, total], patterns, packed), also=ROTARY, expect=of_each_row)),
+    *sparse(label="lengths", **data(40, [40, 30], [FIRST, SECOND]), do_rotary=0, expect=of_each_row),
+    *sparse(label="lengths", **data(1, [50, 33], [FIRST, SECOND]), do_rotary=0, expect=of_each_row),
+    *sparse(**data(1, [5], [FIRST, SECOND]) | {"columns": const(np.full((2, 9), 7), np.int32)},
+            refused="row 0 of pattern 0 lists no blocks of 4"),
+]  # fmt: skip
+
+
+BATCH, KEY, VALUE = 2, 3, 4
+HALF = np.float16
+
+
+def inputs(rule: str, queries: int = 2, heads: int = 2, per_key: bool = False, keys: int = 0, steps: int = 5) -> Any:
+    """Inputs of a recurrence, and its attributes; the keys are of as many heads as the values, or of ``keys``."""
+    of_one = [heads * KEY, heads] if per_key else [heads, 1]
+    return {
+        "q": f(BATCH, steps, queries * KEY), "k": f(BATCH, steps, (keys or heads) * KEY),
+        "v": f(BATCH, steps, heads * VALUE), "state": f(BATCH, heads, KEY, VALUE),
+        "decay": -np.abs(f(BATCH, steps, of_one[0])) if "gated" in rule else None,
+        "beta": 1 / (1 + np.exp(f(BATCH, steps, of_one[1]))) if "delta" in rule else None,
+        "update_rule": rule, "q_num_heads": queries, "kv_num_heads": heads, "outputs": 2,
+    }  # fmt: skip
+
+
+def delta_net(
+    heads: tuple[int, int] = (2, 4), starts: Any = None, rank: int = 3, packed: bool = False, per_key: bool = False,
+    left_out: str = "", dtype: Any = np.float32, **attributes: Any,
+) -> Any:  # fmt: skip
+    lead, (shared, own) = (BATCH, 3) if rank == 4 else (6,), heads
+    values = {
+        "q": f(*lead, 2 * shared * KEY + own * VALUE) if packed else f(*lead, shared, KEY).astype(dtype),
+        "k": f(*lead, shared, KEY).astype(dtype),
+        "v": f(*lead, own, VALUE).astype(dtype),
+        "starts": np.array(starts or [], np.int32),
+        "decay": -np.abs(f(*lead, own, KEY) if per_key else f(*lead, own)),
+        "beta": 1 / (1 + np.exp(f(*lead, own))),
+        "state": f(BATCH, own, VALUE, KEY),
+        "a_log": f(own),
+        "bias": f(own, KEY) if per_key else f(own),
+        "count": np.array([1, 3], np.int32),
+        "active": np.array([0], np.int32),
+    }
+    captures = "state_update_capacity" in attributes
+    unused = left_out.split() + ["k", "v"] * packed + ["starts"] * (starts is None)
+    unused += ["count", "active"] * (not captures) + ["a_log", "bias"] * ("gate_activation" not in attributes)
+    return {**values, **dict.fromkeys(unused), **attributes, "outputs": 2 + captures}
+
+
+# Softplus of 100 and more is its argument, that of -100 nearly nothing.
+A = np.concatenate([f(2, 3, 4) * 3, np.array([-100, 0, 30, 200], np.float32) * np.ones((2, 1, 4), np.float32)], 1)
+PER_HEAD = {"dt_bias": f(4), "decay_scale": -np.exp(f(4))}
+STORED = {name: const(value) for name, value in PER_HEAD.items()}
+OPEN = each(None, {"a": ["n", "t", 4], "b": ["n", "t", 4]})
+RULES, SIZES = ("linear", "gated", "delta", "gated_delta"), ((2, 2), (4, 2), (2, 4))
+gate = functools.partial(microsoft, "LinearAttentionGate")
+linear = functools.partial(microsoft, "LinearAttention")
+net = functools.partial(microsoft, "GatedDeltaNet")
+NETS: list[dict[str, Any]] = [
+    {}, {"dtype": HALF}, {"rank": 4}, {"packed": True}, {"heads": (4, 4)}, {"starts": [0, 2, 6]}, {"starts": [0, 0, 6]},
+    {"starts": [0, 6, 6]}, {"starts": [0, 2, 6], "left_out": "state"}, {"per_key": True}, {"qk_l2_norm": 1},
+    {"scale": 0.3}, {"scale": 3**-0.5}, {"beta_activation": "sigmoid"},
+    {"update_rule": "gated", "left_out": "beta", "scale": 0.3}, {"update_rule": "delta", "left_out": "decay"},
+    {"update_rule": "linear", "left_out": "decay beta"}, {"gate_activation": "softplus"},
+    {"gate_activation": "qwen", "per_key": True}, {"gate_activation": "sigmoid", "gate_lower_bound": -2.0},
+    {"gate_activation": "kda", "per_key": True}, {"state_update_capacity": 4, "left_out": "active"},
+    {"state_update_capacity": 4}, {"state_update_capacity": 2, "left_out": "active", "starts": [0, 2, 6]},
+]  # fmt: skip
+# A function of the model that has the operator's name, as builders of models add them.
+NAMED = """g (float[2,5,6] q, float[2,5,6] k, float[2,5,8] v, float[2,2,3,4] state, float[2,5,2] decay,
+           float[2,5,1] beta) => (y, z) {{
+    y, z = com.microsoft.LinearAttention
+        <update_rule="gated_delta", q_num_heads=2, kv_num_heads=2{}> (q, k, v, state, decay, beta)
+}}
+<domain: "com.microsoft", opset_import: ["" : 17]>
+LinearAttention <update_rule, q_num_heads, kv_num_heads,
+state_window> (a, b, c, d, e, f) => (y, z) {{ y = Neg(c) z = Neg(d) }}"""
+WITHOUT_KERNEL = """g (int8[3] a, int8[3] b) => (y, z) { y, z = com.microsoft.MulInteger (a, b) }
+<domain: "com.microsoft", opset_import: ["" : 17]> MulInteger (a, b) => (y, z) { y = Add(a, b) z = Neg(a) }"""
+named = functools.partial(graphs, domain="com.microsoft")
+GATED = {name: value for name, value in inputs("gated_delta").items() if isinstance(value, np.ndarray)}
+ROWS += [
+    *(row for kind in (np.float32, HALF) for row in gate(a=A.astype(kind), **PER_HEAD, dims=OPEN)),
+    *(row for kind in (np.float32, HALF)
+      for row in gate(a=A.astype(kind), **PER_HEAD, b=(A[::-1] / 2).astype(kind), dims=OPEN, outputs=2)),
+    *gate(label="constants", a=A, **STORED, b=A + 1, outputs=2),
+    *gate(label="first_output", a=A, **PER_HEAD, b=A),
+    *gate(a=A, **PER_HEAD, outputs=2, refused="beta requires the input b"),
+    *(row for rule in RULES for size in SIZES for per_key in (False, True) for values in [inputs(rule, *size, per_key)]
+      for row in linear(label=rule, **values | {"state": each(None, values["state"])})),
+    *(row for rule in RULES for row in rows("LinearAttention", 27, **inputs(rule))),
+    *(row for steps in (0, 1) for row in linear(label=f"of_{steps}_steps", **inputs("gated_delta", steps=steps))),
+    *(row for rule in ("gated", "gated_delta") for keys in (1, 2, 4)
+      for row in linear(label="shared_keys", **inputs(rule, 2, 4, keys=keys))),
+    *linear(**inputs("squared"), refused="update_rule must be one of linear, gated, delta, gated_delta"),
+    *linear(**inputs("linear") | {"q_num_heads": 5}, refused="q_num_heads must divide the last dimension"),
+    *linear(**inputs("linear"), state_window=2, refused="state_window"),
+    *linear(**inputs("linear") | {"update_rule": "gated"}, refused="requires the input decay"),
+    *named(NAMED.format(""), label="kernel_before_function", **GATED),
+    *named(NAMED.format(", state_window=2"), label="function_where_refused", **GATED, layers=["Negative-1"] * 2,
+           expect=lambda v, state: [-v, -state]),
+    *named(WITHOUT_KERNEL, label="function_without_kernel", a=np.ones(3, np.int8), b=np.ones(3, np.int8),
+           expect=lambda a, b: [a + b, -a]),
+    *(row for options in NETS for row in net(**delta_net(**options))),
+    *net(**delta_net(left_out="state"), refused="without cu_seqlens the input initial_state is required"),
+    *net(**delta_net(left_out="state", packed=True), refused="require the input initial_state"),
+    *net(**delta_net(gate_activation="relu"), refused="gate_activation must be none, softplus or sigmoid"),
+    *net(**delta_net(gate_activation="softplus", left_out="bias"), refused="requires the inputs a_log and dt_bias"),
+    *net(**delta_net(beta_activation="relu"), refused="beta_activation must be none or sigmoid"),
+    *net(**delta_net(state_update_capacity=4, left_out="count active"), refused="requires the input capture_count"),
+]  # fmt: skip
+
+
+STEPS, BATCH_ATTENTION_LSTM, WIDTH_ATTENTION_LSTM, HIDDEN, MEMORY, DEPTH, ATTENTION, LAYER = 4, 3, 5, 6, 7, 4, 3, 2
+NEEDED = "x w r qw mw v m "
+
+
+def halved(*shape: int) -> np.ndarray:
+    return (R.standard_normal(shape) * 0.5).astype(np.float32)
+
+
+def attention_lstm(options: str = "", direction: str = "forward", **more: Any) -> Iterator[Row]:
+    """Yield rows with some of the inputs that may be left out."""
+    count = 2 if direction == "bidirectional" else 1
+    values = {
+        "x": halved(STEPS, BATCH_ATTENTION_LSTM, WIDTH_ATTENTION_LSTM), "w": halved(count, 4 * HIDDEN, WIDTH_ATTENTION_LSTM + (LAYER if "aw" in options.split() else DEPTH)),
+        "r": halved(count, 4 * HIDDEN, HIDDEN), "b": halved(count, 8 * HIDDEN), "lengths": np.array([4, 2, 3], np.int32),
+        "h": halved(count, BATCH_ATTENTION_LSTM, HIDDEN), "c": halved(count, BATCH_ATTENTION_LSTM, HIDDEN), "p": halved(count, 3 * HIDDEN),
+        "qw": halved(count, HIDDEN, ATTENTION), "mw": halved(count, DEPTH, ATTENTION), "v": halved(count, ATTENTION),
+        "m": halved(BATCH_ATTENTION_LSTM, MEMORY, DEPTH), "memory_lengths": np.array([7, 3, 5], np.int32),
+        "aw": halved(count, DEPTH + HIDDEN, LAYER),
+    }  # fmt: skip
+    inputs = {name: value if name in (NEEDED + options).split() else None for name, value in values.items()}
+    attributes = {"activations": ["sigmoid", "tanh", "tanh"] * count, "direction": direction, "hidden_size": HIDDEN}
+    return rows("AttnLSTM", 1, domain="com.microsoft", outputs=3, **{**inputs, **attributes, **more})
+
+
+ROWS += [
+    *(row for direction in ("forward", "reverse", "bidirectional")
+      for options in ("", "b lengths h c p", "b memory_lengths aw", "lengths h c p memory_lengths aw")
+      for row in attention_lstm(options, direction, input_forget=each(0, 1))),
+    *attention_lstm(direction="sideways", refused="direction must be one of"),
+    *attention_lstm(clip=1.0, refused="and clip, are not supported"),
+    *attention_lstm(activations=["tanh"] * 3, refused="activations other than"),
 ]  # fmt: skip
