@@ -20,12 +20,7 @@ import pytest
 import converter
 import ir_runtime
 from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import (
-    ElementType,
-    from_dtype,
-    pack,
-    unpack,
-)
+from ir_runtime.graph.element_types import ElementType, from_dtype, pack, unpack
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
@@ -55,14 +50,7 @@ ARRAYS = {
 
 @pytest.mark.parametrize(
     ("name", "packed"),
-    [
-        ("u1", "aa80"),
-        ("u2", "9303"),
-        ("u3", "6700d8"),
-        ("u6", "abcd6ce000c0"),
-        ("u4", "830f"),
-        ("i4", "780f"),
-    ],
+    [("u1", "aa80"), ("u2", "9303"), ("u3", "6700d8"), ("u6", "abcd6ce000c0"), ("u4", "830f"), ("i4", "780f")],
 )
 def test_packing_of_narrow_types(name: str, packed: str) -> None:
     """The layouts as OpenVINO has them: u1 from the top bit, u2 and u4 from the bottom, u3 and u6 split."""

@@ -14,16 +14,7 @@ import pytest
 import ir_runtime
 from ir_runtime import AttributeValueError
 from ir_runtime.graph import element_types
-from ir_runtime.graph.operation import (
-    Operation,
-    argument,
-    boolean,
-    enum,
-    integer,
-    integers,
-    real,
-    type_of_elements,
-)
+from ir_runtime.graph.operation import Operation, argument, boolean, enum, integer, integers, real, type_of_elements
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.movement import Concat1
 

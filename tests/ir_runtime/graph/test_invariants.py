@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 from ir_runtime import InternalError, Model
-from ir_runtime.graph.invariants import (
-    INVARIANTS,
-    Promise,
-    check,
-    violations,
-)
+from ir_runtime.graph.invariants import INVARIANTS, Promise, check, violations
 from ir_runtime.graph.operation import TensorType, find_operation
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
@@ -31,11 +26,7 @@ def a_model() -> Model:
         node.outputs[0].add_name(node.name)
     inner = builder.emit(op("Add"), *[node.outputs[0] for node in inputs])
     inner.add_name("inner")
-    added = builder.emit(
-        op("Add"),
-        inner,
-        builder.constant(np.ones((2, 3), np.float32), "f32"),
-    )
+    added = builder.emit(op("Add"), inner, builder.constant(np.ones((2, 3), np.float32), "f32"))
     relu = builder.emit(op("ReLU"), added)
     read = builder.emit(ReadValue6(variable_id="v", variable_type="f32", variable_shape=PartialShape([2, 3])), added)
     kept = make_node(Assign6(variable_id="v"), [read], "keep")

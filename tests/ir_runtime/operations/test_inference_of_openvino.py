@@ -20,16 +20,7 @@ from ir_runtime.operations.colour import BGRtoNV12_17, RGBtoNV12_17
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 from ir_runtime.operations.type_promotion import ConvertPromoteTypes14
 from tests.engines import core, made, written
-from tests.ir_runtime.operations.spelled import (
-    CELLS,
-    DETECTED,
-    GENERATED,
-    LAST,
-    PREFIX,
-    PROPOSED,
-    PYRAMID,
-    SINGLE,
-)
+from tests.ir_runtime.operations.spelled import CELLS, DETECTED, GENERATED, LAST, PREFIX, PROPOSED, PYRAMID, SINGLE
 
 Inputs = Sequence[Any]
 Row = tuple[str, Mapping[str, Any], Inputs, Sequence[str]]
@@ -221,11 +212,7 @@ def promoted(attributes: dict[str, Any], a: TensorType, b: TensorType) -> str | 
 @pytest.mark.parametrize("target", ["f32", "i64"])
 @pytest.mark.parametrize("shapes", [("2", "2"), ("2", ""), ("", "?"), ("...", "")])
 def test_promotion_of_every_pair_of_types(unsafe: bool, scalars: bool, target: str, shapes: tuple[str, str]) -> None:
-    attributes = {
-        "promote_unsafe": unsafe,
-        "pytorch_scalar_promotion": scalars,
-        "u64_integer_promotion_target": target,
-    }
+    attributes = {"promote_unsafe": unsafe, "pytorch_scalar_promotion": scalars, "u64_integer_promotion_target": target}
     for pair in itertools.product(KINDS, repeat=2):
         a, b = (TensorType(kind, PartialShape.parse(shape)) for kind, shape in zip(pair, shapes))
         assert promoted(attributes, a, b) == promoted_by_openvino(attributes, a, b), (pair, attributes)

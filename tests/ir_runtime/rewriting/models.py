@@ -10,11 +10,7 @@ import onnx
 
 import ir_runtime
 from ir_runtime import PartialShape
-from ir_runtime.graph.model import (
-    Model,
-    Node,
-    Output,
-)
+from ir_runtime.graph.model import Model, Node, Output
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.activation import ReLU1
 from ir_runtime.operations.elementwise import Abs1, Negative1

@@ -10,11 +10,7 @@ import pytest
 
 import ir_runtime
 from ir_runtime import Dimension, InferenceError, Model, ModelError, PartialShape
-from ir_runtime.graph.model import (
-    InputMap,
-    OutputMap,
-    SubGraph,
-)
+from ir_runtime.graph.model import InputMap, OutputMap, SubGraph
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.control_flow import If8, TensorIterator1
 from ir_runtime.operations.elementwise import Add1, Equal1, Multiply1
