@@ -1,405 +1,299 @@
-"""Models that are random chains of operators, for finding what goes wrong between layers and not in them.
+"""Models that are random graphs of operators, for finding what goes wrong between layers and not in them.
 
-Operators that round or choose (Cast, Floor, ArgMax) are left out: where two numbers are all but equal,
-every engine may choose differently.
+What rounds or chooses (Floor, ArgMax) is left out: where two numbers are all but equal, every engine may choose
+differently.
 """
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-from numpy.random import Generator
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotInOnnxruntime
 
 from tests.engines import run_onnxruntime
+from tests.graphs import Graph, Value
 
 Array = np.ndarray[Any, Any]
 DIMENSIONS = (1, 2, 3, 4, 5, 7, 8, 16)
 LARGEST = 20_000
-"""The number of elements beyond which a chain ends."""
+"""The number of elements beyond which a graph ends."""
 
 
-class Chain:
-    """A graph that grows at its end; ``shape`` is that of the last tensor."""
+class Chain(Graph):
+    """A graph that grows at its end ``x``; ``shapes`` are those of all its tensors of floats."""
 
-    def __init__(self, random: Generator, kind: Any = np.float32) -> None:
-        self.random = random
-        self.kind = np.dtype(kind)
-        self.shape: list[int] = [int(dimension) for dimension in random.choice(DIMENSIONS, int(random.integers(2, 6)))]
-        self.start = (random.standard_normal(self.shape) * 0.8).astype(kind)
-        self.nodes: list[onnx.NodeProto] = []
-        self.stored: list[onnx.TensorProto] = []
-        self.last = "x"
-        self.before = {"x": list(self.shape)}
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, opset=20)
+        self.dtype = np.dtype(np.float64 if self.chance(0.25) else np.float32)
+        self.kind = helper.np_dtype_to_tensor_dtype(self.dtype)
+        self.start = (self.normal(*self.random.choice(DIMENSIONS, self.random.integers(2, 6))) * 0.8).astype(self.dtype)
+        self.x, self.shapes = self["x"], {"x": list(self.start.shape)}
+
+    @property
+    def shape(self) -> list[int]:
+        return self.shapes[self.x]
 
     @property
     def rank(self) -> int:
         return len(self.shape)
 
-    def constant(self, value: Any) -> str:
-        name = f"c{len(self.stored)}"
-        array = np.asarray(value)
-        if array.dtype == np.float32:
-            array = array.astype(self.kind)
-        self.stored.append(numpy_helper.from_array(array, name))
-        return name
-
-    def weights(self, *shape: int) -> str:
-        return self.constant((self.random.standard_normal(shape) * 0.5).astype(np.float32))
-
-    def positive(self, *shape: int) -> str:
-        return self.constant((self.random.random(shape) + 0.4).astype(np.float32))
+    def chance(self, share: float) -> bool:
+        return bool(self.random.random() < share)
 
     def below(self, limit: int) -> int:
         return int(self.random.integers(0, limit))
 
-    def add(self, op_type: str, *inputs: str, shape: list[int] | None = None, **attributes: Any) -> None:
-        name = f"t{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op_type, list(inputs), [name], **attributes))
-        self.last, self.shape = name, self.shape if shape is None else shape
-        self.before[name] = list(self.shape)
+    def any_of(self, *names: str) -> str:
+        return str(self.random.choice(names))
 
-    def returned(self) -> list[str]:
-        """The end, and up to two tensors inside, in any order."""
-        inner = [name for name in self.before if name != self.last]
-        some = self.random.choice(inner, min(len(inner), self.below(3)), replace=False) if inner else []
-        return [str(name) for name in self.random.permutation([self.last, *some])]
+    def order(self) -> list[int]:
+        return [int(axis) for axis in self.random.permutation(self.rank)]
 
-    def model(self, outputs: Sequence[str] = ()) -> onnx.ModelProto:
-        """The model, whose input may have dynamic dimensions; it returns ``outputs``, or else its end."""
-        dynamic = self.random.random() < 0.4
-        declared = [
-            f"d{axis}" if dynamic and self.random.random() < 0.6 else dimension
-            for axis, dimension in enumerate(self.start.shape)
-        ]
-        graph = helper.make_graph(
-            self.nodes,
-            "chain",
-            [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(self.kind), declared)],
-            [onnx.ValueInfoProto(name=name) for name in outputs or [self.last]],
-            self.stored,
+    def normal(self, *shape: int) -> Array:
+        return self.random.standard_normal(shape)
+
+    def positive(self, *shape: int) -> Array:
+        return self.random.random(shape) + 0.4
+
+    def kernel(self) -> list[int]:
+        return [min(dimension, 1 + self.below(3)) for dimension in self.shape[2:]]
+
+    def grow(self, step: Callable[[Chain], Value]) -> None:
+        self.x = step(self)
+        found = onnx.shape_inference.infer_shapes(self.proto(self.start.shape, ()), strict_mode=True, data_prop=True)
+        for value in found.graph.value_info:
+            if value.type.tensor_type.elem_type == self.kind:
+                self.shapes[value.name] = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+
+    def proto(self, dims: Sequence[int | str], returned: Sequence[str]) -> onnx.ModelProto:
+        x, outputs = (
+            helper.make_tensor_value_info("x", self.kind, dims),
+            [onnx.ValueInfoProto(name=n) for n in returned],
         )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        graph = helper.make_graph(self.nodes, "chain", [x], outputs, list(self.constants.values()))
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=9)
 
 
 # --- steps; each takes a chain of at least one dimension ---
 
-
-def unary(chain: Chain) -> None:
-    names = (
-        "Relu",
-        "Sigmoid",
-        "Tanh",
-        "Abs",
-        "Neg",
-        "Softplus",
-        "Elu",
-        "HardSwish",
-        "Erf",
-        "Gelu",
-        "LeakyRelu",
-        "Mish",
-    )
-    chain.add(str(chain.random.choice(names)), chain.last)
+UNARY = ["Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Softplus", "Elu", "HardSwish", "Erf", "Gelu", "LeakyRelu", "Mish"]
+REDUCTIONS = [f"Reduce{name}" for name in ("Mean", "Sum", "Max", "Min", "L1", "L2", "LogSumExp", "Prod")]
 
 
-def with_constant(chain: Chain) -> None:
-    shape = [dimension if chain.random.random() < 0.6 else 1 for dimension in chain.shape]
-    if chain.random.random() < 0.4:
-        shape = shape[chain.below(chain.rank) :]
-    constant = chain.positive(*([] if chain.random.random() < 0.25 else shape))
-    op_type = str(chain.random.choice(("Add", "Mul", "Sub", "Div", "Max", "Min", "PRelu")))
-    if op_type == "Sub" and chain.random.random() < 0.5:
-        chain.add(op_type, constant, chain.last)
-    else:
-        chain.add(op_type, chain.last, constant)
+def unary(c: Chain) -> Value:
+    return c(c.any_of(*UNARY), c.x)
 
 
-def with_something_before(chain: Chain) -> None:
+def with_constant(c: Chain) -> Value:
+    shape = [dimension if c.chance(0.6) else 1 for dimension in c.shape][c.below(c.rank) if c.chance(0.4) else 0 :]
+    operands = [c.x, c.positive(*([] if c.chance(0.25) else shape))]
+    op_type = c.any_of("Add", "Mul", "Sub", "Div", "Max", "Min", "PRelu")
+    return c(op_type, *(operands[::-1] if op_type == "Sub" and c.chance(0.5) else operands))
+
+
+def with_something_before(c: Chain) -> Value:
     fitting = [
         name
-        for name, shape in chain.before.items()
-        if len(shape) <= chain.rank and all(a in (b, 1) for a, b in zip(shape[::-1], chain.shape[::-1]))
+        for name, shape in c.shapes.items()
+        if len(shape) <= c.rank and all(a in (b, 1) for a, b in zip(shape[::-1], c.shape[::-1]))
     ]
-    if fitting:
-        other = str(chain.random.choice(fitting))
-        chain.add(str(chain.random.choice(("Add", "Mul", "Sub"))), chain.last, other)
+    return c(c.any_of("Add", "Mul", "Sub"), c.x, c[c.any_of(*fitting)])
 
 
-def reduction(chain: Chain) -> None:
-    names = (
-        "ReduceMean",
-        "ReduceSum",
-        "ReduceMax",
-        "ReduceMin",
-        "ReduceL1",
-        "ReduceL2",
-        "ReduceLogSumExp",
-        "ReduceProd",
-    )
-    count = int(chain.random.integers(1, chain.rank + 1))
-    axes = sorted(int(axis) for axis in chain.random.choice(chain.rank, count, replace=False))
-    keep = chain.below(2)
-    given = [axis - chain.rank if chain.random.random() < 0.3 else axis for axis in axes]
-    left = [1 if i in axes else dimension for i, dimension in enumerate(chain.shape) if keep or i not in axes]
-    op_type = str(chain.random.choice(names))
-    chain.add(op_type, chain.last, chain.constant(np.array(given)), shape=left, keepdims=keep)
+def reduction(c: Chain) -> Value:
+    axes = sorted(c.order()[: 1 + c.below(c.rank)])
+    return c(c.any_of(*REDUCTIONS), c.x, [n - c.rank if c.chance(0.3) else n for n in axes], keepdims=c.below(2))
 
 
-def softmax(chain: Chain) -> None:
-    axis = chain.below(2 * chain.rank) - chain.rank
-    chain.add(str(chain.random.choice(("Softmax", "LogSoftmax"))), chain.last, axis=axis)
+def softmax(c: Chain) -> Value:
+    return c(c.any_of("Softmax", "LogSoftmax"), c.x, axis=c.below(2 * c.rank) - c.rank)
 
 
-def transpose(chain: Chain) -> None:
-    order = [int(axis) for axis in chain.random.permutation(chain.rank)]
-    chain.add("Transpose", chain.last, shape=[chain.shape[axis] for axis in order], perm=order)
+def transpose(c: Chain) -> Value:
+    return c.x.Transpose(perm=c.order())
 
 
-def product(chain: Chain) -> None:
-    columns = int(chain.random.integers(1, 9))
-    weights = chain.weights(chain.shape[-1], columns)
-    chain.add("MatMul", chain.last, weights, shape=[*chain.shape[:-1], columns])
+def product(c: Chain) -> Value:
+    return c.x @ c.weight(c.shape[-1], 1 + c.below(8), depth=4)
 
 
-def layer_norm(chain: Chain) -> None:
-    axis = chain.below(chain.rank)
-    scale, shift = chain.positive(*chain.shape[axis:]), chain.positive(*chain.shape[axis:])
-    chain.add("LayerNormalization", chain.last, scale, shift, axis=axis, epsilon=1e-2)
+def layer_norm(c: Chain) -> Value:
+    axis = c.below(c.rank)
+    scales = (c.positive(*c.shape[axis:]) for _ in range(2))
+    return c.x.LayerNormalization(*scales, axis=axis, epsilon=1e-2)
 
 
-def reshape(chain: Chain) -> None:
-    target = list(chain.shape)
+def reshape(c: Chain) -> Value:
+    target = list(c.shape)
     if len(target) > 1:
-        at = chain.below(len(target) - 1)
+        at = c.below(len(target) - 1)
         target[at : at + 2] = [target[at] * target[at + 1]]
-    if chain.random.random() < 0.4:
-        target.insert(chain.below(len(target) + 1), 1)
-    chain.add("Reshape", chain.last, chain.constant(np.array(target)), shape=target)
+    if c.chance(0.4):
+        target.insert(c.below(len(target) + 1), 1)
+    return c.x.Reshape(target)
 
 
-def part(chain: Chain) -> None:
-    axis = chain.below(chain.rank)
-    start = chain.below(chain.shape[axis])
-    bounds = [chain.constant(np.array([value])) for value in (start, chain.shape[axis], axis)]
-    shape = [*chain.shape[:axis], chain.shape[axis] - start, *chain.shape[axis + 1 :]]
-    chain.add("Slice", chain.last, *bounds, shape=shape)
+def part(c: Chain) -> Value:
+    axis = c.below(c.rank)
+    return c.x.Slice([c.below(c.shape[axis])], [c.shape[axis]], [axis])
 
 
-def pad(chain: Chain) -> None:
-    pads = [chain.below(2) for _ in range(2 * chain.rank)]
-    shape = [dimension + pads[i] + pads[i + chain.rank] for i, dimension in enumerate(chain.shape)]
-    chain.add("Pad", chain.last, chain.constant(np.array(pads)), chain.constant(np.float32(0.3)), shape=shape)
+def pad(c: Chain) -> Value:
+    return c.x.Pad([c.below(2) for _ in range(2 * c.rank)], 0.3)
 
 
-def gather(chain: Chain) -> None:
-    axis = chain.below(chain.rank)
-    dimension = chain.shape[axis]
-    one = chain.random.random() < 0.5
-    indices = np.array(chain.below(dimension)) if one else chain.random.integers(-dimension, dimension, 2)
-    shape = [*chain.shape[:axis], *indices.shape, *chain.shape[axis + 1 :]]
-    chain.add("Gather", chain.last, chain.constant(indices), shape=shape, axis=axis)
+def gather(c: Chain) -> Value:
+    axis = c.below(c.rank)
+    size = c.shape[axis]
+    return c.x.Gather(c.below(size) if c.chance(0.5) else c.random.integers(-size, size, 2), axis=axis)
 
 
-def doubled(chain: Chain) -> None:
-    axis = chain.below(chain.rank)
-    shape = [2 * dimension if i == axis else dimension for i, dimension in enumerate(chain.shape)]
-    chain.add("Concat", chain.last, chain.last, shape=shape, axis=axis)
+def doubled(c: Chain) -> Value:
+    return c.x.Concat(c.x, axis=c.below(c.rank))
 
 
-def tile(chain: Chain) -> None:
-    repeats = [1 + chain.below(2) for _ in chain.shape]
-    shape = [dimension * times for dimension, times in zip(chain.shape, repeats)]
-    chain.add("Tile", chain.last, chain.constant(np.array(repeats)), shape=shape)
+def tile(c: Chain) -> Value:
+    return c.x.Tile([1 + c.below(2) for _ in c.shape])
 
 
-def cumulated(chain: Chain) -> None:
-    axis = chain.constant(np.array(chain.below(chain.rank)))
-    chain.add("CumSum", chain.last, axis, exclusive=chain.below(2), reverse=chain.below(2))
+def cumulated(c: Chain) -> Value:
+    return c.x.CumSum(c.below(c.rank), exclusive=c.below(2), reverse=c.below(2))
 
 
-def clip(chain: Chain) -> None:
-    chain.add("Clip", chain.last, chain.constant(np.float32(-0.5)), chain.constant(np.float32(0.8)))
+def clip(c: Chain) -> Value:
+    return c.x.Clip(-0.5, 0.8)
 
 
 # --- steps for images, of three to five dimensions ---
 
 
-def pool(chain: Chain) -> None:
-    kernel = [min(dimension, 1 + chain.below(3)) for dimension in chain.shape[2:]]
-    strides = [1 + chain.below(2) for _ in kernel]
-    pads = [chain.below(size) for size in kernel]
-    op_type = str(chain.random.choice(("AveragePool", "AveragePool", "MaxPool")))
-    more = {"count_include_pad": chain.below(2)} if op_type == "AveragePool" else {}
-    shape = [(n + 2 * p - k) // s + 1 for n, k, s, p in zip(chain.shape[2:], kernel, strides, pads)]
-    shape = chain.shape[:2] + shape
-    chain.add(op_type, chain.last, shape=shape, kernel_shape=kernel, strides=strides, pads=pads * 2, **more)
+def pool(c: Chain) -> Value:
+    kernel = c.kernel()
+    where = {"strides": [1 + c.below(2) for _ in kernel], "pads": [c.below(size) for size in kernel] * 2}
+    if c.chance(1 / 3):
+        return c.x.MaxPool(kernel_shape=kernel, **where)
+    return c.x.AveragePool(kernel_shape=kernel, count_include_pad=c.below(2), **where)
 
 
-def global_pool(chain: Chain) -> None:
-    op_type = str(chain.random.choice(("GlobalAveragePool", "GlobalMaxPool")))
-    chain.add(op_type, chain.last, shape=chain.shape[:2] + [1] * (chain.rank - 2))
+def rounded_up_pool(c: Chain) -> Value:
+    kernel = c.kernel()
+    # By larger strides a window may start behind the data, which onnx counts otherwise than onnxruntime.
+    strides = [1 + c.below(size) for size in kernel]
+    return c(c.any_of("AveragePool", "MaxPool"), c.x, kernel_shape=kernel, strides=strides, ceil_mode=1)
 
 
-def convolution(chain: Chain) -> None:
-    channels = int(chain.random.choice((1, 3, 4, 8)))
-    kernel = [min(dimension, 1 + chain.below(3)) for dimension in chain.shape[2:]]
-    inputs = [chain.weights(channels, chain.shape[1], *kernel)]
-    if chain.random.random() < 0.6:
-        inputs.append(chain.weights(channels))
-    shape = [chain.shape[0], channels, *(n - k + 1 for n, k in zip(chain.shape[2:], kernel))]
-    chain.add("Conv", chain.last, *inputs, shape=shape, kernel_shape=kernel)
+def global_pool(c: Chain) -> Value:
+    return c(c.any_of("GlobalAveragePool", "GlobalMaxPool"), c.x)
 
 
-def batch_norm(chain: Chain) -> None:
-    chain.add("BatchNormalization", chain.last, *(chain.positive(chain.shape[1]) for _ in range(4)))
+def convolution(c: Chain) -> Value:
+    channels = int(c.random.choice((1, 3, 4, 8)))
+    bias = [c.normal(channels) * 0.5] if c.chance(0.6) else []
+    return c.x.Conv(c.weight(channels, c.shape[1], *c.kernel(), depth=4), *bias)
 
 
-def instance_norm(chain: Chain) -> None:
-    parameters = (chain.positive(chain.shape[1]) for _ in range(2))
-    chain.add("InstanceNormalization", chain.last, *parameters, epsilon=1e-2)
+def strided_convolution(c: Chain) -> Value:
+    size, count = 1 + c.below(2), c.rank - 2
+    weights = c.weight(c.below(4) + 1, c.shape[1], *(min(dimension, size) for dimension in c.shape[2:]), depth=4)
+    return c.x.Conv(weights, strides=[1 + c.below(3)] * count, pads=[c.below(2)] * 2 * count)
 
 
-ANY: tuple[Callable[[Chain], None], ...] = (
-    *(unary, unary, with_constant, with_constant, with_constant, with_something_before, reduction, reduction),
-    *(softmax, transpose, product, layer_norm, reshape, part, pad, gather, doubled, tile, cumulated, clip),
-)
-IMAGES = (pool, pool, global_pool, convolution, batch_norm, instance_norm)
+def batch_norm(c: Chain) -> Value:
+    return c.x.BatchNormalization(*(c.positive(c.shape[1]) for _ in range(4)))
 
 
-# --- steps that meet rules of the CPU plug-in; for graphs that return several tensors ---
+def instance_norm(c: Chain) -> Value:
+    return c.x.InstanceNormalization(*(c.positive(c.shape[1]) for _ in range(2)), epsilon=1e-2)
 
 
-def whole_numbers(chain: Chain) -> None:
+# --- steps that meet rules of the CPU plug-in ---
+
+
+def whole_numbers(c: Chain) -> Value:
     """Rounded, multiplied or limited, integers, and floats again."""
-    chain.add("Round", chain.last)
-    if chain.below(2):
-        chain.add("Clip", chain.last, chain.constant(np.float32(-3)), chain.constant(np.float32(4)))
-    elif chain.rank > 1:
-        weights = chain.constant(chain.random.integers(-2, 3, (chain.shape[-1], 3)).astype(np.float32))
-        chain.add("MatMul", chain.last, weights, shape=[*chain.shape[:-1], 3])
-    chain.add("Cast", chain.last, to=TensorProto.INT32)
-    chain.add("Cast", chain.last, to=helper.np_dtype_to_tensor_dtype(chain.kind))
+    value = c.x.Round()
+    if c.chance(0.5):
+        value = value.Clip(-3.0, 4.0)
+    elif c.rank > 1:
+        value = value @ c.constant(c.random.integers(-2, 3, (c.shape[-1], 3)).astype(np.float32))
+    return value.Cast(to=TensorProto.INT32).Cast(to=c.kind)
 
 
-def resize(chain: Chain) -> None:
-    count = min(chain.rank, 1 + chain.below(2))
-    sizes = [*chain.shape[:-count], *(1 + chain.below(9) for _ in range(count))]
-    mode = str(chain.random.choice(("linear", "nearest"))) if chain.rank > 1 else "nearest"
+def resize(c: Chain) -> Value:
+    count = min(c.rank, 1 + c.below(2))
+    sizes = [*c.shape[:-count], *(1 + c.below(9) for _ in range(count))]
+    mode = c.any_of("linear", "nearest") if c.rank > 1 else "nearest"
     # Exact places: a neighbour or another may be nearest otherwise.
     places = "asymmetric" if mode == "nearest" else "half_pixel"
-    attributes = {"mode": mode, "coordinate_transformation_mode": places, "nearest_mode": "floor"}
-    chain.add("Resize", chain.last, "", "", chain.constant(np.array(sizes)), shape=sizes, **attributes)
+    return c.x.Resize("", "", sizes, mode=mode, coordinate_transformation_mode=places, nearest_mode="floor")
 
 
-def selection(chain: Chain) -> None:
-    name = f"b{len(chain.nodes)}"
-    op_type = str(chain.random.choice(("Greater", "LessOrEqual")))
-    limit = chain.constant(np.float32(0.123456))
-    chain.nodes.append(helper.make_node(op_type, [chain.last, limit], [name]))
-    chain.add("Where", name, chain.last, chain.constant(np.float32(-0.5)))
+def selection(c: Chain) -> Value:
+    return c(c.any_of("Greater", "LessOrEqual"), c.x, 0.123456).Where(c.x, -0.5)
 
 
-def parts(chain: Chain) -> None:
+def parts(c: Chain) -> Value:
     """Both parts of a dimension, in the other order."""
-    axis = chain.below(chain.rank)
-    dimension = chain.shape[axis]
-    if dimension < 2:
-        return
-    first = 1 + chain.below(dimension - 1)
-    names = [f"p{len(chain.nodes)}_{side}" for side in (0, 1)]
-    sizes = chain.constant(np.array([first, dimension - first]))
-    chain.nodes.append(helper.make_node("Split", [chain.last, sizes], names, axis=axis))
-    chain.before[names[0]] = [*chain.shape[:axis], first, *chain.shape[axis + 1 :]]
-    chain.add("Concat", *names[::-1], axis=axis)
+    axis = c.below(c.rank)
+    first = 1 + c.below(max(1, c.shape[axis] - 1))
+    if first >= c.shape[axis]:
+        return c.x.Identity()
+    halves = c.x.Split([first, c.shape[axis] - first], axis=axis, count=2)
+    return halves[1].Concat(halves[0], axis=axis)
 
 
-def same_again(chain: Chain) -> None:
+def same_again(c: Chain) -> Value:
     """A tensor under another name, or changed and changed back."""
-    if chain.below(2) or not chain.rank:
-        chain.add("Identity", chain.last)
-        return
-    order = [int(axis) for axis in chain.random.permutation(chain.rank)]
-    chain.add("Transpose", chain.last, shape=[chain.shape[axis] for axis in order], perm=order)
-    back = [int(axis) for axis in np.argsort(order)]
-    chain.add("Transpose", chain.last, shape=[chain.shape[axis] for axis in back], perm=back)
+    if c.chance(0.5) or not c.rank:
+        return c.x.Identity()
+    order = c.order()
+    return c.x.Transpose(perm=order).Transpose(perm=[int(axis) for axis in np.argsort(order)])
 
 
-def shape_as_number(chain: Chain) -> None:
-    """Multiplied with the mean of its own dimensions."""
-    number = f"s{len(chain.nodes)}"
-    kind = helper.np_dtype_to_tensor_dtype(chain.kind)
-    chain.nodes.append(helper.make_node("Shape", [chain.last], [f"{number}_shape"]))
-    chain.nodes.append(helper.make_node("Cast", [f"{number}_shape"], [f"{number}_float"], to=kind))
-    first = chain.constant(np.array([0]))
-    chain.nodes.append(helper.make_node("ReduceMean", [f"{number}_float", first], [number], keepdims=0))
-    chain.add("Div", chain.last, number)
+def shape_as_number(c: Chain) -> Value:
+    """Divided by the mean of its own dimensions."""
+    return c.x / c.x.Shape().Cast(to=c.kind).ReduceMean([0], keepdims=0)
 
 
-def strided_convolution(chain: Chain) -> None:
-    channels, size = int(chain.random.choice((1, 4))), 1 + chain.below(2)
-    spatial = chain.rank - 2
-    kernel = [min(dimension, size) for dimension in chain.shape[2:]]
-    stride, pad = 1 + chain.below(3), chain.below(2)
-    weights = chain.weights(channels, chain.shape[1], *kernel)
-    shape = [chain.shape[0], channels, *((n + 2 * pad - k) // stride + 1 for n, k in zip(chain.shape[2:], kernel))]
-    chain.add("Conv", chain.last, weights, shape=shape, strides=[stride] * spatial, pads=[pad] * 2 * spatial)
-
-
-def rounded_up_pool(chain: Chain) -> None:
-    kernel = [min(dimension, 1 + chain.below(3)) for dimension in chain.shape[2:]]
-    # By larger strides a window may start behind the data, which onnx counts otherwise than onnxruntime.
-    strides = [1 + chain.below(size) for size in kernel]
-    shape = [-(-(n - k) // s) + 1 for n, k, s in zip(chain.shape[2:], kernel, strides)]
-    op_type = str(chain.random.choice(("AveragePool", "MaxPool")))
-    chain.add(op_type, chain.last, shape=chain.shape[:2] + shape, kernel_shape=kernel, strides=strides, ceil_mode=1)
-
-
-def to_rows(chain: Chain) -> None:
+def to_rows(c: Chain) -> Value:
     """A Scan over the first dimension, which adds up."""
-    if chain.rank < 2:
-        return
-    rest = chain.shape[1:]
-    kind = helper.np_dtype_to_tensor_dtype(chain.kind)
-    infos = [helper.make_tensor_value_info(name, kind, None) for name in ("state", "row", "sum", "scaled")]
-    body = helper.make_graph(
-        [helper.make_node("Add", ["state", "row"], ["sum"]), helper.make_node("Tanh", ["sum"], ["scaled"])],
-        "body",
-        infos[:2],
-        infos[2:],
-    )
-    start = chain.constant(np.zeros(rest, np.float32))
-    end = f"e{len(chain.nodes)}"
-    name = f"t{len(chain.nodes)}"
-    chain.nodes.append(helper.make_node("Scan", [start, chain.last], [end, name], num_scan_inputs=1, body=body))
-    chain.before[end] = list(rest)
-    chain.last = name
-    chain.before[name] = list(chain.shape)
+    body = Graph(dtype=c.dtype, prefix=f"inner{len(c.nodes)}_")
+    total = body["state"] + body["row"]
+    types = [dict.fromkeys(names, (c.dtype, None)) for names in (("state", "row"), (total, total.Tanh()))]
+    start = np.zeros(c.shape[1:])
+    return c("Scan", start, c.x, num_scan_inputs=1, body=body.body(*types), count=2)[1]
 
 
-MORE = (whole_numbers, resize, selection, parts, same_again, shape_as_number, to_rows)
-MORE_OF_IMAGES = (strided_convolution, strided_convolution, rounded_up_pool, resize)
+ANY = (
+    *(unary, unary, with_constant, with_constant, with_constant, with_something_before, reduction, reduction),
+    *(softmax, transpose, product, layer_norm, reshape, part, pad, gather, doubled, tile, cumulated, clip),
+    *(whole_numbers, resize, selection, parts, same_again, shape_as_number, to_rows),
+)
+IMAGES = (
+    *(pool, pool, rounded_up_pool, global_pool, batch_norm, instance_norm, resize),
+    *(convolution, strided_convolution, strided_convolution),
+)
 
 
-def random_graph(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
+def random_graph(seed: int) -> tuple[onnx.ModelProto, Array]:
     """A model of float32 or float64 that returns up to three tensors, and an input for it."""
-    random = np.random.default_rng([seed, 1])
-    chain = Chain(random, np.float64 if random.random() < 0.25 else np.float32)
-    for _ in range(int(random.integers(3, 9))):
-        images = (*IMAGES, *MORE_OF_IMAGES) if 3 <= chain.rank <= 5 else ()
-        steps = [*ANY, *MORE, *MORE, *images] if chain.rank else [unary, same_again]
-        chain_step: Callable[[Chain], None] = steps[chain.below(len(steps))]
-        chain_step(chain)
+    chain = Chain(seed)
+    for _ in range(int(chain.random.integers(2, 9))):
+        steps = [*ANY, *(IMAGES if 3 <= chain.rank <= 5 else ())] if chain.rank else [unary, same_again]
+        chain.grow(steps[chain.below(len(steps))])
         if np.prod(chain.shape) > LARGEST:
             break
-    if not chain.nodes:
-        unary(chain)
-    return chain.model(chain.returned()), chain.start
+    inner = [name for name in chain.shapes if name != chain.x]
+    some = chain.random.choice(inner, min(len(inner), chain.below(3)), replace=False)
+    dynamic = 0.6 if chain.chance(0.4) else 0
+    dims = [f"d{axis}" if chain.chance(dynamic) else dimension for axis, dimension in enumerate(chain.start.shape)]
+    return chain.proto(dims, [str(name) for name in chain.random.permutation([chain.x, *some])]), chain.start
 
 
 @dataclass(frozen=True)
@@ -432,16 +326,130 @@ class Sample:
             np.testing.assert_allclose(value, expected, rtol=1e-3, atol=1e-4 * scale, err_msg=where)
 
 
-def random_chain(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
-    """A model and an input for it."""
-    random = np.random.default_rng(seed)
-    chain = Chain(random)
-    for _ in range(int(random.integers(2, 6))):
-        steps = [*ANY, *(IMAGES if 3 <= chain.rank <= 5 else ())] if chain.rank else [unary]
-        step: Callable[[Chain], None] = steps[chain.below(len(steps))]
-        step(chain)
-        if np.prod(chain.shape) > LARGEST:
-            break
-    if not chain.nodes:
-        unary(chain)
-    return chain.model(), chain.start
+# --- programs that compute with shapes, as exporters write them: dimensions, lists, and what takes them ---
+
+X, Y = ("b", "s", 8), ("b", "t")
+END = 2**63 - 1
+
+
+class ShapeProgram(Graph):
+    """Nodes that read x [b, s, 8] and y [b, t]; each step adds some of them."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(opset=18)
+        self.draw = random.Random(seed)
+        self.data: list[tuple[Value, list[Any]]] = [(self["x"], list(X)), (self["y"], list(Y))]
+        """Tensors of floats, with what is known of their dimensions: an expression's text, or a number."""
+        self.sizes: list[Value] = []
+        """Numbers (lists of one element) that are computed from shapes."""
+
+    def dimension(self, x: Value, axis: int) -> Value:
+        """One dimension as a list of one element, in one of the ways in which exporters write it."""
+        return self.draw.choice([
+            lambda: self.size(x, axis).Unsqueeze([0]),
+            lambda: x.Shape().Slice([axis], [axis + 1]),
+            lambda: x.Shape(start=axis, end=axis + 1),
+            lambda: x.Shape().Gather([axis]),
+        ])()  # fmt: skip
+
+    def listed(self, *sizes: Any) -> Value:
+        return self("Concat", *sizes, axis=0)
+
+    def unary(self, x: Value, dims: list[Any]) -> tuple[Value, list[Any]]:
+        return self(self.draw.choice(["Abs", "Relu", "Neg", "Identity"]), x), dims
+
+    def binary(self, x: Value, dims: list[Any]) -> tuple[Value, list[Any]]:
+        return x + self.draw.choice([other for other, known in self.data if known == dims]), dims
+
+    def transpose(self, x: Value, dims: list[Any]) -> tuple[Value, list[Any]]:
+        order = self.draw.sample(range(len(dims)), len(dims))
+        return x.Transpose(perm=order), [dims[axis] for axis in order]
+
+    def merge_or_split(self, x: Value, dims: list[Any]) -> tuple[Value, list[Any]]:
+        """A Reshape that joins two dimensions, or parts one of 8."""
+        target, shape, axis = list[Any](), list[Any](), 0
+        left_out = self.draw.random() < 0.5
+        while axis < len(dims):
+            if dims[axis] == 8 and self.draw.random() < 0.6:
+                target += [[2], [4]]
+                shape += [2, 4]
+            elif axis + 1 < len(dims) and self.draw.random() < 0.3:
+                self.sizes.append(self.dimension(x, axis) * self.dimension(x, axis + 1))
+                target.append(self.sizes[-1])
+                shape.append(f"({dims[axis]} * {dims[axis + 1]})")
+                axis += 1
+            else:
+                target.append(self.dimension(x, axis))
+                shape.append(dims[axis])
+            axis += 1
+        if left_out:
+            target[self.draw.randrange(len(target))] = [-1]
+        return x.Reshape(self.listed(*target), allowzero=0 if left_out else 1), shape
+
+    def expand(self, x: Value, dims: list[Any]) -> tuple[Value, list[Any]]:
+        """Expand by a list that torch guards against -1."""
+        listed = self.listed(*[self.dimension(x, axis) for axis in range(len(dims))])
+        ones = self("ConstantOfShape", [len(dims)], value=numpy_helper.from_array(np.ones(1, np.int64)))
+        return x.Expand(listed.Equal(ones * -1).Where(ones, listed)), dims
+
+    def cut(self, x: Value, dims: list[Any]) -> tuple[Value, list[Any]]:
+        """A slice to a dimension, or to a number that is computed from it."""
+        axis = self.draw.randrange(len(dims))
+        stop = self.dimension(x, axis)
+        if self.draw.random() < 0.4:
+            stop = self(self.draw.choice(["Sub", "Div", "Add"]), stop, [2])
+        found = x.Slice([self.draw.choice([0, 0, 1])], stop, [axis], [self.draw.choice([1, 1, 2])])
+        return found, [*dims[:axis], f"cut {len(self.nodes)}", *dims[axis + 1 :]]
+
+    def positions(self, x: Value, dims: list[Any]) -> tuple[Value, list[Any]]:
+        """0, 1, ... as many as a dimension, added to the tensor."""
+        count = self.dimension(x, len(dims) - 1).Squeeze([0])
+        return x + self("Range", 0, count, 1).Cast(to=TensorProto.FLOAT), dims
+
+    def calculate(self, x: Value, dims: list[Any]) -> None:
+        size = self.dimension(x, self.draw.randrange(len(dims)))
+        if self.sizes and self.draw.random() < 0.5:
+            size = self.draw.choice(self.sizes)
+        if self.draw.random() < 0.3:
+            size = self("Sub", [8], size)
+        op_type, other = self.draw.choice([("Mul", 3), ("Div", 2), ("Sub", 1), ("Mod", 3), ("Max", 2), ("Min", 3)])
+        self.sizes.append(self(op_type, size, [other]))
+
+    def windows(self, x: Value, dims: list[Any]) -> tuple[Value, list[Any]]:
+        """A dimension padded to a multiple of 4, perhaps rolled, parted into windows, and perhaps put together again."""
+        axis, sizes = self.draw.randrange(len(dims)), [self.dimension(x, index) for index in range(len(dims))]
+        width = self("Sub", [4], sizes[axis].Mod([4])).Mod([4])
+        zeros = [[0] * count for count in (len(dims) + axis, len(dims) - axis - 1) if count]
+        padded = x.Pad(self.listed(*zeros[:1], width, *zeros[1:]))
+        if self.draw.random() < 0.5:
+            first, second = self.draw.choice([((1, END), (0, 1)), ((-3, END), (0, -3))])
+            halves = [padded.Slice([start], [stop], [axis]) for start, stop in (first, second)]
+            padded = self("Concat", *halves, axis=axis)
+        size = self.dimension(padded, axis)
+        parted = self.listed(*sizes[:axis], size / [4], [4], *sizes[axis + 1 :])
+        found = padded.Reshape(parted, allowzero=1)
+        if self.draw.random() < 0.5:
+            whole = self.listed(*sizes[:axis], size, *sizes[axis + 1 :])
+            return found.Abs().Reshape(whole, allowzero=1).Slice([0], sizes[axis], [axis]), dims
+        return found, [*dims[:axis], f"windows of {dims[axis]}", 4, *dims[axis + 1 :]]
+
+    def program(self, steps: int) -> onnx.ModelProto:
+        """A model of so many steps that returns its last tensors and a list of all sizes."""
+        choices: list[Callable[..., Any]] = [
+            *(self.unary, self.binary, self.transpose, self.merge_or_split, self.merge_or_split, self.expand),
+            *(self.cut, self.windows, self.positions, self.calculate),
+        ]
+        for _ in range(steps):
+            made = self.draw.choice(choices)(*self.draw.choice(self.data))
+            self.data += [made] if made else []
+        returned = {name: (np.float32, None) for name, _ in self.data[-3:] if name not in ("x", "y")}
+        if self.sizes:
+            returned[self.listed(*self.sizes)] = (np.int64, None)
+        graph = self.body({"x": (np.float32, X), "y": (np.float32, Y)}, returned)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def program_inputs(shape: Sequence[int], seed: int) -> dict[str, Array]:
+    """Random whole numbers for b, s and t, of which sums are exact in any order."""
+    (b, s, t), whole = shape, np.random.default_rng(seed)
+    return {name: whole.integers(-9, 10, dims).astype(np.float32) for name, dims in (("x", (b, s, 8)), ("y", (b, t)))}

@@ -17,7 +17,7 @@ from ir_runtime.graph.model import Model, Output
 from ir_runtime.graph.operation import Runner
 from ir_runtime.rewriting.constant_folding import as_tuple
 from tests.engines import ENGINES
-from tests.fuzz.random_graphs import random_chain
+from tests.fuzz.random_graphs import random_graph
 from tests.ir_runtime.operations.relaxation import contradiction
 from tests.suite.known import known_failures, known_reshape_failures
 from tests.suite.node_suite import Case, as_array, node_cases
@@ -119,5 +119,5 @@ def test_values_of_the_node_suite(case: Case) -> None:
 @pytest.mark.parametrize("block", range(20))
 def test_values_of_random_chains(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
-        proto, x = random_chain(seed)
+        proto, x = random_graph(seed)
         check(proto, [x])

@@ -22,7 +22,7 @@ from tests.converter.optimization.models import (
     parse,
     run,
 )
-from tests.fuzz.random_graphs import random_chain
+from tests.fuzz.random_graphs import random_graph
 
 # --- opsets ---
 
@@ -128,8 +128,10 @@ def test_a_resize_by_scales(source: str, scales: list[float], mode: str, dims: s
 @pytest.mark.parametrize("opset", [11, 13, 17, 21, 24])
 @pytest.mark.parametrize("block", range(3))
 def test_random_graphs(block: int, opset: int) -> None:
-    for seed in range(block * 8, block * 8 + 8):
-        model, x = random_chain(seed)
+    for seed in range(block * 10, block * 10 + 10):
+        model, x = random_graph(seed)
+        if x.dtype == np.float64:
+            continue  # for which onnxruntime lacks kernels
         found = converter.optimize(model, opset=opset).to_onnx()
         assert_valid(found, model)
         for name, value in run(model, {"x": x}).items():
