@@ -16,6 +16,7 @@ Not rows, by rule:
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,24 +31,29 @@ import converter
 from converter.from_onnx.translation.registry import find_translator
 from converter.onnx_file.types import element_type_of, onnx_number
 from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph.element_types import Array, ElementType, from_dtype
 from tests.engines import ENGINES
 from tests.suite.node_suite import node_cases
-from tests.suite.type_models import ONNX_NUMBERS, build, formal_of
-from tests.suite.type_seeds import Seed, further, written
-from tests.suite.type_values import fitted, number_of, retyped
+from tests.suite.type_seeds import Seed, Value, around, fitted, number_of, retyped
 
+IR_VERSION = 13
+"""The newest that onnxruntime reads."""
+ONNX_NUMBERS = {name.lower(): number for name, number in TensorProto.DataType.items()}
+"""A type as ONNX's schemas spell it -> its number."""
 TYPE_ATTRIBUTES = ("to", "dtype", "output_datatype", "output_dtype", "stash_type")
 """Attributes that choose the type of an output."""
-
-_SWITCHES = ("broadcast", "is_test")
-"""Attributes that old versions need for what newer ones always do."""
-
-_BETWEEN = ("linear", "cubic", "bilinear", "bicubic")
-"""Modes that make values between those of the elements."""
-
+KNOWN_INPUTS = ("position", "split", "axis", "tiles")
+"""Inputs that decide how many tensors or which dimensions there are, which the IR has to know."""
 NEVER_ZERO = {("Div", 1), ("Mod", 1)}
 """Inputs in which a zero has no meaning for integers."""
+_SWITCHES = ("broadcast", "is_test")
+"""Attributes that old versions need for what newer ones always do."""
+_BETWEEN = ("linear", "cubic", "bilinear", "bicubic")
+"""Modes that make values between those of the elements."""
+_ALL_PAIRS = ("Cast",)
+"""Operators whose two types have nothing to do with each other."""
+_NOT_INFERRED = ("MeanVarianceNormalization",)
+"""Operators that ONNX's inference fails for in every type."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +102,7 @@ class Sample:
 
 
 @cache
-def _history() -> dict[str, list[defs.OpSchema]]:
+def history() -> dict[str, list[defs.OpSchema]]:
     """Each operator's schemas, oldest first, without those that only withdraw it."""
     found: dict[str, list[defs.OpSchema]] = {}
     for schema in sorted(defs.get_all_schemas_with_history(), key=lambda s: (s.name, s.since_version)):
@@ -111,15 +117,11 @@ def allowed_types(schema: defs.OpSchema, parameter: str) -> list[ElementType]:
     Those of tensors; where it takes none, those of the elements of its sequences and optionals.
     """
     spelled = next((c.allowed_type_strs for c in schema.type_constraints if c.type_param_str == parameter), [])
-    names = [text.removeprefix("tensor(").removesuffix(")") for text in spelled if text.startswith("tensor(")]
-    if not names:
-        names = [re.sub(r".*tensor\((\w+)\).*", r"\1", text) for text in spelled]
-    found = []
-    for name in dict.fromkeys(names):
-        try:
-            found.append(element_type_of(ONNX_NUMBERS[name]))
-        except converter.ConversionError:
-            continue
+    names = [text[7:-1] for text in spelled if text.startswith("tensor(")]
+    found = set()
+    for name in names or [re.sub(r".*tensor\((\w+)\).*", r"\1", text) for text in spelled]:
+        with contextlib.suppress(converter.ConversionError):
+            found.add(element_type_of(ONNX_NUMBERS[name]))
     return sorted(found, key=element_types.ALL.index)
 
 
@@ -131,28 +133,23 @@ def _rows_of(schema: defs.OpSchema) -> Iterator[Row]:
     if not allowed:
         yield Row(name, version, (), ())
     for parameter, kinds in allowed.items():
-        for kind in kinds:
-            yield Row(name, version, (parameter,), (kind,))
+        yield from (Row(name, version, (parameter,), (kind,)) for kind in kinds)
+    if name in _ALL_PAIRS:
+        first, second = allowed
+        for source in allowed[first] if schema is history()[name][-1] else ():
+            yield from (Row(name, version, (first, second), (source, target)) for target in allowed[second])
+        return
     # What models have most: everything in the same type.
     for kind in element_types.ALL:
         together = tuple(p for p, kinds in allowed.items() if kind in kinds and len(kinds) > 1)
-        if len(together) > 1 and name not in _ALL_PAIRS:
+        if len(together) > 1:
             yield Row(name, version, together, (kind,) * len(together))
-    if name in _ALL_PAIRS:
-        first, second = allowed
-        for source in allowed[first] if schema is _history()[name][-1] else ():
-            for target in allowed[second]:
-                yield Row(name, version, (first, second), (source, target))
-
-
-_ALL_PAIRS = ("Cast",)
-"""Operators whose two types have nothing to do with each other."""
 
 
 def rows() -> list[Row]:
     """Every operator's newest version, and of the older ones the newest of each other registration."""
     found: list[Row] = []
-    for name, schemas in _history().items():
+    for name, schemas in history().items():
         seen = set()
         for schema in reversed(schemas):
             chosen = find_translator(name, "", schema.since_version)
@@ -172,25 +169,20 @@ def _suite_seeds() -> dict[str, list[Seed]]:
     found: dict[str, list[Seed]] = {}
     for case in node_cases():
         graph = case.model.graph
-        if len(graph.node) != 1 or graph.node[0].domain or not case.data_sets:
-            continue
-        inputs, outputs = case.data_sets[0]
-        given = dict(zip((value.name for value in graph.input), inputs))
-        node = graph.node[0]
-        values = tuple(_value(given[name]) if name else None for name in node.input)
-        if all(_is_of_the_ir(value) for value in values):
-            seed = Seed(case.name, node, values, stored=tuple(outputs))
-            found.setdefault(node.op_type, []).append(seed)
+        if len(graph.node) == 1 and not graph.node[0].domain and case.data_sets:
+            inputs, outputs = case.data_sets[0]
+            given = {"": None, **dict(zip((value.name for value in graph.input), map(_value, inputs)))}
+            seed = Seed(case.name, graph.node[0], tuple(map(given.get, graph.node[0].input)), stored=tuple(outputs))
+            if all(map(_is_of_the_ir, seed.values)):
+                found.setdefault(graph.node[0].op_type, []).append(seed)
     return found
 
 
 def _is_of_the_ir(value: Any) -> bool:
-    if value is None:
-        return True
     if isinstance(value, list):
-        return bool(value) and all(_is_of_the_ir(item) for item in value)
+        return bool(value) and all(map(_is_of_the_ir, value))
     known = {kind.dtype for kind in element_types.ALL}
-    return isinstance(value, np.ndarray) and (value.dtype in known or value.dtype.kind in "UO")
+    return value is None or (isinstance(value, np.ndarray) and (value.dtype in known or value.dtype.kind in "UO"))
 
 
 def _value(value: Any) -> Any:
@@ -201,31 +193,28 @@ def _value(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
-def seeds(operator: str) -> list[Seed]:
-    """The operator's seeds, the most suitable ones first."""
-    return [*written(operator), *_suite_seeds().get(operator, []), *further(operator)]
-
-
 # --- the model ---
 
 
 def sample(row: Row) -> Sample | None:
     """The first of the operator's seeds that can be turned into a valid model of the row.
 
-    Valid is what ONNX's checker and its inference agree to; the checker alone, where inference fails
-    in every type.
+    Valid is what ONNX's checker and its inference agree to.
     """
     if any(kind not in allowed_types(row.schema, parameter) for parameter, kind in row.types.items()):
         return None
-    attempts = [(row, True), *((together, True) for together in _together(row)), (row, False)]
-    for chosen, inferred in attempts:
-        for seed in seeds(row.operator):
-            if not _has_meaning(chosen, seed):
-                continue
-            found = _sample(row, seed, chosen, inferred)
-            if found is not None:
-                return found
-    return None
+    seeds = around(row.operator, _suite_seeds().get(row.operator, []))
+    attempts = (_sample(row, seed, chosen) for chosen in (row, *_together(row)) for seed in seeds)
+    return next(filter(None, attempts), None)
+
+
+def _together(row: Row) -> Iterator[Row]:
+    """The row with every parameter of that type, for operators whose types go together."""
+    for kind in row.kinds[:1] if len(row.kinds) == 1 else ():
+        names = tuple(c.type_param_str for c in row.schema.type_constraints if len(c.allowed_type_strs) > 1)
+        names = tuple(name for name in names if kind in allowed_types(row.schema, name))
+        if len(names) > 1:
+            yield replace(row, parameters=names, kinds=(kind,) * len(names))
 
 
 def _has_meaning(row: Row, seed: Seed) -> bool:
@@ -243,103 +232,64 @@ def _has_meaning(row: Row, seed: Seed) -> bool:
     return mode not in _BETWEEN or not (discrete or kinds & {element_types.boolean, element_types.string})
 
 
-def _together(row: Row) -> Iterator[Row]:
-    """The row with every parameter of that type, for operators whose types go together."""
-    if len(row.parameters) == 1:
-        kind = row.kinds[0]
-        others = tuple(
-            c.type_param_str
-            for c in row.schema.type_constraints
-            if kind in allowed_types(row.schema, c.type_param_str) and len(c.allowed_type_strs) > 1
-        )
-        if len(others) > 1:
-            yield replace(row, parameters=others, kinds=(kind,) * len(others))
-
-
-def _sample(wanted: Row, seed: Seed, row: Row, inferred: bool) -> Sample | None:
-    adapted = _in_version(seed, row)
-    if adapted is None:
+def _sample(wanted: Row, original: Seed, row: Row) -> Sample | None:
+    seed = _in_version(original, row) if _has_meaning(row, original) else None
+    if seed is None:
         return None
-    seed = adapted
-    schema = row.schema
-    bound = dict.fromkeys(row.parameters, False)
-    values, changed = list(seed.values), False
+    schema, types = row.schema, row.types
+    bound, values = set[str](), list[Value]()
     for index, value in enumerate(seed.values):
-        parameter = formal_of(schema.inputs, index).type_str if schema.inputs else ""
-        if value is None or parameter not in row.types:
+        formal = _formal(schema.inputs, index) if schema.inputs else None
+        if value is None or formal is None or formal.type_str not in types:
+            values.append(value)
             continue
-        bound[parameter] = True
-        values[index] = retyped(value, row.types[parameter])
-        changed |= values[index] is not value
-        if "zero_point" in formal_of(schema.inputs, index).name and row.types[parameter].is_real:
-            # Floats have no other.
-            values[index] = np.zeros_like(values[index])
-        if (row.operator, index) in NEVER_ZERO and row.types[parameter].is_integral:
-            values[index] = np.asarray(np.where(values[index] == 0, values[index].dtype.type(1), values[index]))
-    node = onnx.NodeProto()
-    node.CopyFrom(seed.node)
-    _set_type_attributes(node, schema, row, bound)
+        kind = types[formal.type_str]
+        bound.add(formal.type_str)
+        changed = retyped(value, kind)
+        if "zero_point" in formal.name and kind.is_real:
+            changed = np.zeros_like(changed)  # floats have no other
+        if (row.operator, index) in NEVER_ZERO and kind.is_integral:
+            changed = np.asarray(np.where(changed == 0, changed.dtype.type(1), changed))  # type: ignore[union-attr]
+        values.append(changed)
+    _set_type_attributes(seed.node, schema, types, bound)
     if seed.graphs is not None:
-        kinds = [number_of(value) for value in values]
-        node.attribute.extend(helper.make_attribute(name, g) for name, g in seed.graphs(kinds, row.types).items())
+        graphs = seed.graphs([number_of(value) for value in values], types)
+        seed.node.attribute.extend(helper.make_attribute(name, graph) for name, graph in graphs.items())
     try:
-        model, feeds = build(
-            node,
-            values,
-            row.version,
-            row.types,
-            appended=_appended(seed, row),
-            shapes=_output_shapes(seed),
-            inferred=inferred,
-        )
+        model, feeds = _model(seed, values, row)
     except (checker.ValidationError, shape_inference.InferenceError):
         return None
-    if inferred and not _is_of_the_row(model, wanted):
+    if not (row.operator in _NOT_INFERRED or _is_of_the_row(model, wanted)):
         return None
     if any(not value.type.tensor_type.elem_type for value in model.graph.output):
         return None
-    same = not changed and not any(a.name in TYPE_ATTRIBUTES for a in node.attribute)
-    return Sample(wanted, replace(seed, values=tuple(values)), model, feeds, seed.stored if same else None)
-
-
-def _output_shapes(seed: Seed) -> Sequence[Sequence[int]]:
-    if seed.shapes is not None or seed.stored is None:
-        return seed.shapes or ()
-    shapes = []
-    for value in seed.stored:
-        if isinstance(value, list):
-            return ()
-        shapes.append(tuple(value.dims) if isinstance(value, TensorProto) else np.shape(value))
-    return shapes
-
-
-def _appended(seed: Seed, row: Row) -> np.ndarray | None:
-    """What to insert into the sequence that comes out."""
-    return None if seed.appended is None else fitted(seed.appended, row.kinds[0])
+    is_same = all(value is before for value, before in zip(values, seed.values))
+    is_same &= not any(attribute.name in TYPE_ATTRIBUTES for attribute in seed.node.attribute)
+    return Sample(wanted, replace(seed, values=tuple(values)), model, feeds, seed.stored if is_same else None)
 
 
 def _in_version(seed: Seed, row: Row) -> Seed | None:
     """The seed for the row's version, in which some of its inputs may be attributes; None where it has no place."""
-    schema, newest = row.schema, _history()[row.operator][-1]
-    if any(a.name not in schema.attributes for a in seed.node.attribute):
+    schema, newest = row.schema, history()[row.operator][-1]
+    given = {a.name for a in seed.node.attribute}
+    if given - set(schema.attributes):
         return None
     node = onnx.NodeProto()
     node.CopyFrom(seed.node)
-    given = {a.name for a in node.attribute}
-    for name in _SWITCHES:
-        if name in schema.attributes and name not in given:
-            node.attribute.append(helper.make_attribute(name, 1))
+    switches = [name for name in _SWITCHES if name in schema.attributes and name not in given]
+    node.attribute.extend(helper.make_attribute(name, 1) for name in switches)
+    count = len(schema.inputs)
     if schema.since_version == newest.since_version or len(seed.values) <= _most_inputs(schema, newest):
         return replace(seed, node=node)
-    for index in range(len(schema.inputs), len(seed.values)):
-        name, value = formal_of(newest.inputs, index).name, seed.values[index]
+    for index, value in enumerate(seed.values[count:], count):
         if value is None:
             continue
+        name = _formal(newest.inputs, index).name
         if name not in schema.attributes or not isinstance(value, np.ndarray):
             return None
         node.attribute.append(helper.make_attribute(name, value.tolist()))
-    del node.input[len(schema.inputs) :]
-    return replace(seed, node=node, values=seed.values[: len(schema.inputs)])
+    del node.input[count:]
+    return replace(seed, node=node, values=seed.values[:count])
 
 
 def _most_inputs(schema: defs.OpSchema, newest: defs.OpSchema) -> int:
@@ -347,57 +297,157 @@ def _most_inputs(schema: defs.OpSchema, newest: defs.OpSchema) -> int:
     if schema.max_input > len(schema.inputs):
         return schema.max_input
     names = [formal.name for formal in newest.inputs]
-    same = 0
-    for formal, name in zip(schema.inputs, names):
-        if formal.name.lower() != name.lower() and name in schema.attributes:
-            break
-        same += 1
-    return same
+    others = (a.name.lower() != b.lower() and b in schema.attributes for a, b in zip(schema.inputs, names))
+    return next((index for index, is_other in enumerate(others) if is_other), min(len(schema.inputs), len(names)))
 
 
-def _set_type_attributes(node: onnx.NodeProto, schema: defs.OpSchema, row: Row, bound: Mapping[str, bool]) -> None:
+def _set_type_attributes(
+    node: onnx.NodeProto, schema: defs.OpSchema, types: Mapping[str, ElementType], bound: set[str]
+) -> None:
     """Set the attribute that decides the output's type, where there is one."""
     given = {a.name: a for a in node.attribute}
-    texts = {name for name, a in schema.attributes.items() if a.type == defs.OpSchema.AttrType.STRING}
-    outputs = {formal_of(schema.outputs, index).type_str for index in range(len(node.output))}
-    for parameter, kind in row.types.items():
+    outputs = {_formal(schema.outputs, index).type_str for index in range(len(node.output))}
+    for parameter, kind in types.items():
         if parameter not in outputs:
             continue
+        number, is_free = onnx_number(kind), parameter not in bound
+        made: dict[str, Any] = {}
         for name in TYPE_ATTRIBUTES:
-            if name in given or (name in schema.attributes and not bound[parameter]):
-                if name in given:
-                    node.attribute.remove(given[name])
-                number = onnx_number(kind)
-                value = TensorProto.DataType.Name(number) if name in texts else number
-                node.attribute.append(helper.make_attribute(name, value))
-        if "value" in schema.attributes and not bound[parameter]:
+            if name in given or (name in schema.attributes and is_free):
+                is_text = schema.attributes[name].type == defs.OpSchema.AttrType.STRING
+                made[name] = TensorProto.DataType.Name(number) if is_text else number
+        if "value" in schema.attributes and is_free:
             value = numpy_helper.to_array(given["value"].t) if "value" in given else np.array([3], np.float32)
-            if "value" in given:
-                node.attribute.remove(given["value"])
-            tensor = numpy_helper.from_array(fitted(value, kind))
-            node.attribute.append(helper.make_attribute("value", tensor))
+            made["value"] = numpy_helper.from_array(fitted(value, kind))
+        for name, value in made.items():
+            if name in given:
+                node.attribute.remove(given[name])
+            node.attribute.append(helper.make_attribute(name, value))
+
+
+def _model(seed: Seed, values: Sequence[Value], row: Row) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    """A valid model of the seed's node, sequences made from tensors before it and taken apart after it.
+
+    Inputs whose type is no parameter of the operator, such as axes, are initializers, as in most models,
+    and so are :data:`KNOWN_INPUTS`. Raises the errors of ONNX's checker and its inference.
+    """
+    allowed = {c.type_param_str: c.allowed_type_strs for c in row.schema.type_constraints}
+    graph = onnx.GraphProto(name="types")
+    feeds: dict[str, Any] = {}
+    main = onnx.NodeProto()
+    main.CopyFrom(seed.node)
+    main.name, main.input[:] = "node", [name and f"x{index}" for index, name in enumerate(main.input)]
+
+    def tensor(name: str, array: Array, is_known: bool = False) -> str:
+        if is_known:
+            graph.initializer.append(numpy_helper.from_array(array, name))
+        else:
+            feeds[name] = array
+            kind = onnx_number(from_dtype(array.dtype))
+            graph.input.append(helper.make_tensor_value_info(name, kind, array.shape))
+        return name
+
+    for index, value in enumerate(values):
+        name = f"x{index}"
+        if isinstance(value, list):
+            items = [tensor(f"{name}_{number}", item) for number, item in enumerate(value)]
+            graph.node.append(helper.make_node("SequenceConstruct", items, [name]))
+        elif value is not None:
+            formal = _formal(row.schema.inputs, index)
+            spelled = allowed.get(formal.type_str, [])
+            is_wrapped = bool(spelled) and not any(text.startswith("tensor(") for text in spelled)
+            tensor(f"{name}_0" if is_wrapped else name, value, not spelled or formal.name in KNOWN_INPUTS)
+            if is_wrapped:
+                graph.node.append(helper.make_node("Optional", [f"{name}_0"], [name]))
+    graph.node.append(main)
+    names = [name for name in main.output if name]
+    if seed.appended is not None:
+        appended = tensor("appended", fitted(seed.appended, row.kinds[0]))
+        graph.node.append(helper.make_node("SequenceInsert", [names[0], appended], ["longer"]))
+        names = ["longer"]
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", row.version)], ir_version=IR_VERSION)
+    _add_outputs(model, names, row)
+    for value, shape in zip(model.graph.output, _output_shapes(seed)):
+        # Old versions and values known at run time have no inferred shape, without which no model is valid.
+        if not value.type.tensor_type.HasField("shape"):
+            value.CopyFrom(helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, shape))
+    checker.check_model(model, full_check=row.operator not in _NOT_INFERRED)
+    return model, feeds
+
+
+def _output_shapes(seed: Seed) -> Sequence[Sequence[int]]:
+    if seed.shapes is not None or seed.stored is None or any(isinstance(value, list) for value in seed.stored):
+        return seed.shapes or ()
+    return [value.dims if isinstance(value, TensorProto) else np.shape(value) for value in seed.stored]
+
+
+def _inferred(model: onnx.ModelProto, row: Row) -> onnx.GraphProto:
+    is_strict = row.operator not in _NOT_INFERRED
+    return shape_inference.infer_shapes(model, check_type=is_strict, strict_mode=is_strict, data_prop=True).graph
+
+
+def _add_outputs(model: onnx.ModelProto, names: list[str], row: Row) -> None:
+    """Declare outputs as inference has them; of a sequence its length and first element, of an optional its element."""
+    graph = model.graph
+    del graph.output[:]
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    found = {value.name: value for value in _inferred(model, row).output}
+    following = []
+    for name in names:
+        kind = found[name].type.WhichOneof("value")
+        if kind == "sequence_type":
+            first = helper.make_tensor(f"{name}_0", TensorProto.INT64, [], [0])
+            graph.node.append(helper.make_node("Constant", [], [f"{name}_at"], value=first))
+            graph.node.append(helper.make_node("SequenceAt", [name, f"{name}_at"], [f"{name}_first"]))
+            graph.node.append(helper.make_node("SequenceLength", [name], [f"{name}_length"]))
+            following += [f"{name}_first", f"{name}_length"]
+        elif kind == "optional_type":
+            graph.node.append(helper.make_node("OptionalGetElement", [name], [f"{name}_element"]))
+            following.append(f"{name}_element")
+        else:
+            following.append(name)
+    if following != names:
+        _add_outputs(model, following, row)
+    for value in graph.output if following == names else ():
+        value.CopyFrom(found[value.name])
+        if not value.type.tensor_type.elem_type:
+            value.type.tensor_type.elem_type = _declared_type(graph, row, value.name)
+
+
+def _formal(formals: Sequence[defs.OpSchema.FormalParameter], index: int) -> defs.OpSchema.FormalParameter:
+    """The formal parameter that input or output ``index`` belongs to."""
+    return formals[min(index, len(formals) - 1)]
+
+
+def _declared_type(graph: onnx.GraphProto, row: Row, name: str) -> int:
+    """The type by the schema of an output that inference gives none."""
+    node = next(node for node in graph.node if name in node.output)
+    spelled = _formal(defs.get_schema(node.op_type, row.version).outputs, list(node.output).index(name)).type_str
+    if spelled in row.types:
+        return onnx_number(row.types[spelled])
+    for attribute in node.attribute:
+        if attribute.name == "to":
+            return attribute.i or ONNX_NUMBERS[attribute.s.decode().lower()]
+    return ONNX_NUMBERS.get(spelled.removeprefix("tensor(").removesuffix(")"), 0)
 
 
 def _is_of_the_row(model: onnx.ModelProto, row: Row) -> bool:
     """Whether every type parameter of the row is there and has its type; the values may decide it otherwise."""
-    schema = row.schema
-    node = next(n for n in model.graph.node if n.name == "node")
-    inferred = shape_inference.infer_shapes(model, check_type=True, strict_mode=True, data_prop=True).graph
+    node = next(node for node in model.graph.node if node.name == "node")
+    inferred = _inferred(model, row)
     types = {v.name: v.type for v in (*inferred.input, *inferred.output, *inferred.value_info)}
-    types |= {t.name: helper.make_tensor_type_proto(t.data_type, t.dims) for t in (*model.graph.initializer,)}
-    seen = set()
-    for formals, names in ((schema.inputs, node.input), (schema.outputs, node.output)):
-        for index, name in enumerate(names):
-            parameter = formal_of(formals, index).type_str
-            if name and parameter in row.types:
-                if _element_of(types[name]) != onnx_number(row.types[parameter]):
-                    return False
-                seen.add(parameter)
-    return seen == set(row.parameters)
+    types |= {t.name: helper.make_tensor_type_proto(t.data_type, t.dims) for t in model.graph.initializer}
+    sides = ((row.schema.inputs, node.input), (row.schema.outputs, node.output))
+    found = {
+        (_formal(formals, index).type_str, _element_of(types[name]))
+        for formals, names in sides
+        for index, name in enumerate(names)
+        if name and _formal(formals, index).type_str in row.types
+    }
+    return found == {(parameter, onnx_number(kind)) for parameter, kind in row.types.items()}
 
 
 def _element_of(kind: onnx.TypeProto) -> int:
-    while kind.WhichOneof("value") in ("sequence_type", "optional_type"):
-        which = kind.WhichOneof("value")
+    while (which := kind.WhichOneof("value")) in ("sequence_type", "optional_type"):
         kind = getattr(kind, which).elem_type
     return kind.tensor_type.elem_type

@@ -9,25 +9,25 @@ leave most of the texts that they copy in blocks empty.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, checker, defs, helper, numpy_helper
+from onnx import TensorProto, checker, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from converter.equivalence.oracle import session_options
 from converter.equivalence.unsigned_operands import with_unsigned_operands
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType, from_dtype
-from tests.suite.type_matrix import Sample, sample
+from ir_runtime.graph.element_types import ElementType
+from tests.suite.type_matrix import Sample, history, sample
 
 # Opsets that are not released yet are what the newest versions of operators belong to.
 os.environ["ALLOW_RELEASED_ONNX_OPSET_ONLY"] = "0"
@@ -44,7 +44,7 @@ CHANGED_MEANING = ("Softmax", "LogSoftmax", "Hardmax")
 CHARACTERS = ("Cast", "CastLike", "TfIdfVectorizer")
 """Operators that look into texts."""
 
-_PLAIN = "biufO"
+Source = Callable[[Sample], list[np.ndarray] | None]
 _REFUSALS = (
     RuntimeError, ValueError, TypeError, NotImplementedError, IndexError, KeyError, AttributeError, AssertionError,
 )  # fmt: skip
@@ -61,34 +61,26 @@ class Expected:
 
 def expected(case: Sample) -> Expected | None:
     """What the row's outputs should be; None where nobody can tell."""
-    random = _is_random(case)
+    is_random = _is_random(case)
     for source, attempt in _SOURCES.items():
-        outputs = attempt(case)
-        if outputs is None:
-            continue
-        outputs = [np.asarray(v, np.object_ if np.asarray(v).dtype.kind == "U" else None) for v in outputs]
+        outputs = [np.asarray(v, np.object_ if np.asarray(v).dtype.kind == "U" else None) for v in attempt(case) or ()]
         if _fits(case.model, outputs):
-            return Expected(outputs, source, not random)
-    return Expected(_of_declared_shapes(case.model), "declared shapes", False) if random else None
+            return Expected(outputs, source, not is_random)
+    if not is_random:
+        return None
+    shapes = [[dim.dim_value for dim in value.type.tensor_type.shape.dim] for value in case.model.graph.output]
+    zeros = [np.zeros(shape, kind.dtype) for shape, kind in zip(shapes, declared(case.model))]
+    return Expected(zeros, "declared shapes", False)
 
 
 def _fits(model: onnx.ModelProto, outputs: Sequence[np.ndarray]) -> bool:
     """Whether the outputs are of the declared types and shapes."""
-    if len(outputs) != len(model.graph.output):
-        return False
-    for value, output, kind in zip(model.graph.output, outputs, declared(model)):
-        dims = value.type.tensor_type.shape.dim
-        dimensions = [d.dim_value if d.HasField("dim_value") else None for d in dims]
-        if output.dtype != kind.dtype or len(dimensions) != output.ndim:
-            return False
-        if any(wanted not in (None, dimension) for wanted, dimension in zip(dimensions, output.shape)):
-            return False
-    return True
-
-
-def _of_declared_shapes(model: onnx.ModelProto) -> list[np.ndarray]:
-    shapes = [[d.dim_value for d in value.type.tensor_type.shape.dim] for value in model.graph.output]
-    return [np.zeros(shape, kind.dtype) for shape, kind in zip(shapes, declared(model))]
+    dims = [value.type.tensor_type.shape.dim for value in model.graph.output]
+    return len(outputs) == len(dims) and all(
+        (output.dtype, output.ndim) == (kind.dtype, len(of_output))
+        and all(not dim.HasField("dim_value") or dim.dim_value == n for dim, n in zip(of_output, output.shape))
+        for output, of_output, kind in zip(outputs, dims, declared(model))
+    )
 
 
 def declared(model: onnx.ModelProto) -> list[ElementType]:
@@ -97,12 +89,9 @@ def declared(model: onnx.ModelProto) -> list[ElementType]:
 
 
 def _is_random(case: Sample) -> bool:
-    node = case.seed.node
-    if node.op_type in RANDOM:
-        return True
-    return (
-        node.op_type == "Dropout" and case.row.version >= 12 and len(case.seed.values) > 2 and bool(case.seed.values[2])
-    )
+    row, values = case.row, case.seed.values
+    trains = row.operator == "Dropout" and row.version >= 12 and len(values) > 2 and bool(values[2])
+    return trains or row.operator in RANDOM
 
 
 # --- onnxruntime ---
@@ -128,27 +117,27 @@ def _onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[np.nd
     return [np.asarray(value).astype(kind.dtype) for value, kind in zip(outputs, wanted)]
 
 
+def _is_plain(kind: ElementType) -> bool:
+    return kind.dtype.kind in "biufO" and bool(kind.dtype.isbuiltin)
+
+
 def _with_casts(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> tuple[onnx.ModelProto, dict[str, Any]]:
     wrapped = onnx.ModelProto()
     wrapped.CopyFrom(model)
-    graph, before, given = wrapped.graph, [], dict(feeds)
-    for value in graph.input:
-        array = given[value.name]
-        if array.dtype.kind in _PLAIN and array.dtype.isbuiltin:
-            continue
-        wide = np.dtype(np.float32 if from_dtype(array.dtype).is_real else np.int32)
-        tensor = value.type.tensor_type
-        before.append(helper.make_node("Cast", [f"{value.name}_wide"], [value.name], to=tensor.elem_type))
-        given[f"{value.name}_wide"] = given.pop(value.name).astype(wide)
-        value.name, tensor.elem_type = f"{value.name}_wide", helper.np_dtype_to_tensor_dtype(wide)
-    nodes = [*before, *graph.node]
-    for value in graph.output:
-        kind = element_type_of(value.type.tensor_type.elem_type)
-        if kind.dtype.kind in _PLAIN and kind.dtype.isbuiltin:
-            continue
-        wide_type = TensorProto.FLOAT if kind.is_real else TensorProto.INT32
-        nodes.append(helper.make_node("Cast", [value.name], [f"{value.name}_wide"], to=wide_type))
-        value.name, value.type.tensor_type.elem_type = f"{value.name}_wide", wide_type
+    graph, before, after, given = wrapped.graph, list[onnx.NodeProto](), list[onnx.NodeProto](), dict(feeds)
+    for values, nodes in ((graph.input, before), (graph.output, after)):
+        for value in values:
+            name, number = value.name, value.type.tensor_type.elem_type
+            kind = element_type_of(number)
+            if _is_plain(kind):
+                continue
+            wide, wide_number = (np.float32, TensorProto.FLOAT) if kind.is_real else (np.int32, TensorProto.INT32)
+            value.name, value.type.tensor_type.elem_type = f"{name}_wide", wide_number
+            ends = ([value.name], [name], number) if nodes is before else ([name], [value.name], wide_number)
+            nodes.append(helper.make_node("Cast", *ends[:2], to=ends[2]))
+            if name in given:
+                given[value.name] = given.pop(name).astype(wide)
+    nodes = [*before, *graph.node, *after]
     del graph.node[:]
     graph.node.extend(nodes)
     return wrapped, given
@@ -161,110 +150,76 @@ def _same_types(case: Sample) -> list[np.ndarray] | None:
 def _stored(case: Sample) -> list[np.ndarray] | None:
     if case.stored is None or any(isinstance(value, list) for value in case.stored):
         return None
-    values = [numpy_helper.to_array(v) if isinstance(v, TensorProto) else np.asarray(v) for v in case.stored]
-    if len(values) != len(case.model.graph.output):
-        return None
-    return values
+    return [numpy_helper.to_array(v) if isinstance(v, TensorProto) else np.asarray(v) for v in case.stored]
 
 
 def _formula(case: Sample) -> list[np.ndarray] | None:
-    if case.seed.formula is None:
-        return None
     dtype = declared(case.model)[0].dtype
-    return [case.seed.formula(dtype, *case.seed.values).astype(dtype)]
-
-
-@cache
-def _versions(operator: str) -> tuple[int, ...]:
-    found = {s.since_version for s in defs.get_all_schemas_with_history() if s.name == operator and s.domain == ""}
-    return tuple(sorted(found, reverse=True))
+    return case.seed.formula and [case.seed.formula(dtype, *case.seed.values).astype(dtype)]
 
 
 def _other_version(case: Sample) -> list[np.ndarray] | None:
     """For versions that onnxruntime does not have: those before, and those after in the form they have there."""
-    if case.row.operator in CHANGED_MEANING:
-        return None
-    for version in _versions(case.row.operator):
-        if version == case.row.version:
-            continue
-        if version < case.row.version:
-            outputs = _in_older_version(case, version)
-        else:
-            other = sample(replace(case.row, version=version))
-            same = other is not None and other.seed.name == case.seed.name and set(other.feeds) == set(case.feeds)
-            outputs = _onnxruntime(other.model, case.feeds) if other is not None and same else None
-        if outputs is not None:
-            return outputs
+    row, schemas = case.row, history()[case.row.operator]
+    versions = [schema.since_version for schema in schemas if row.operator not in CHANGED_MEANING]
+    for index, version in reversed(list(enumerate(versions))):
+        found = None
+        if version < row.version:
+            model = onnx.ModelProto()
+            model.CopyFrom(case.model)
+            model.opset_import[0].version = versions[index + 1] - 1  # just before what replaced it
+            with contextlib.suppress(checker.ValidationError, onnx.shape_inference.InferenceError):
+                checker.check_model(model, full_check=True)
+                found = _onnxruntime(model, case.feeds)
+        elif version > row.version and (other := _like(case, version=version)) is not None:
+            found = _onnxruntime(other.model, case.feeds)
+        if found is not None:
+            return found
     return None
 
 
-def _in_older_version(case: Sample, version: int) -> list[np.ndarray] | None:
-    model = onnx.ModelProto()
-    model.CopyFrom(case.model)
-    # Just before what replaced it.
-    model.opset_import[0].version = min(v for v in _versions(case.row.operator) if v > version) - 1
-    try:
-        checker.check_model(model, full_check=True)
-    except (checker.ValidationError, onnx.shape_inference.InferenceError):
-        return None
-    return _onnxruntime(model, case.feeds)
+def _like(case: Sample, **changes: Any) -> Sample | None:
+    """The same seed in a changed row; None where it has no place there."""
+    other = sample(replace(case.row, **changes))
+    is_same = other is not None and other.seed.name == case.seed.name and set(other.feeds) == set(case.feeds)
+    return replace(other, stored=None) if other is not None and is_same else None
+
+
+def _first_of(case: Sample, *attempts: Source) -> list[np.ndarray] | None:
+    return next((found for attempt in attempts if (found := attempt(case)) is not None), None)
 
 
 def _wider(case: Sample) -> list[np.ndarray] | None:
     """The same numbers in a type that onnxruntime computes in; of conversions only what is converted."""
-    row = case.row
-    parts = 1 if row.operator in CONVERSIONS else len(row.kinds)
-    if not row.kinds:
-        return None
-    for wide in _WIDE_FLOATS if row.kinds[0].is_real else _WIDE_INTEGERS:
-        if not all(_is_wider(kind, wide) for kind in row.kinds[:parts]):
+    kinds = case.row.kinds
+    parts = 1 if case.row.operator in CONVERSIONS else len(kinds)
+    for name in () if not kinds else ("f32", "f64") if kinds[0].is_real else ("i64", "i32"):
+        wide = element_types.element_type(name)
+        if any(k is wide or k.is_real != wide.is_real or k is element_types.string for k in kinds[:parts]):
             continue
-        other = sample(replace(row, kinds=(*(wide,) * parts, *row.kinds[parts:])))
-        if other is None or other.seed.name != case.seed.name or set(other.feeds) != set(case.feeds):
-            continue
-        feeds = {name: case.feeds[name].astype(other.feeds[name].dtype) for name in case.feeds}
-        other = replace(other, feeds=feeds, stored=None)
-        for attempt in (_same_types, _other_version, _reference):
-            outputs = attempt(other)
-            if outputs is not None:
-                return [value.astype(kind.dtype) for value, kind in zip(outputs, declared(case.model))]
+        other = _like(case, kinds=(*(wide,) * parts, *kinds[parts:]))
+        if other is not None:
+            feeds = {name: case.feeds[name].astype(array.dtype) for name, array in other.feeds.items()}
+            found = _first_of(replace(other, feeds=feeds), _same_types, _other_version, _reference)
+            if found is not None:
+                return [value.astype(kind.dtype) for value, kind in zip(found, declared(case.model))]
     return None
-
-
-_WIDE_FLOATS = (element_types.f32, element_types.f64)
-_WIDE_INTEGERS = (element_types.i64, element_types.i32)
-
-
-def _is_wider(kind: ElementType, wide: ElementType) -> bool:
-    return kind is not wide and kind.is_real == wide.is_real and kind is not element_types.string
 
 
 def _numbered(case: Sample) -> list[np.ndarray] | None:
     """Texts that are only moved and compared: the same with their numbers in alphabetical order, 0 for none."""
-    row = case.row
-    if element_types.string not in row.kinds or row.operator in CHARACTERS:
+    texts = {name: array for name, array in case.feeds.items() if array.dtype.kind == "O"}
+    if not texts or element_types.string not in case.row.kinds or case.row.operator in CHARACTERS:
         return None
-    other = sample(replace(row, kinds=(element_types.i64,) * len(row.kinds)))
-    if other is None or other.seed.name != case.seed.name or set(other.feeds) != set(case.feeds):
+    other = _like(case, kinds=(element_types.i64,) * len(case.row.kinds))
+    if other is None:
         return None
-    if not any(array.dtype.kind == "O" for array in case.feeds.values()):
-        return None
-    texts = sorted({text for array in case.feeds.values() if array.dtype.kind == "O" for text in array.reshape(-1)})
-    names = ["", *texts]
-    numbers = {text: number for number, text in enumerate(names)}
-    feeds = {}
-    for name, array in case.feeds.items():
-        feeds[name] = array
-        if array.dtype.kind == "O":
-            feeds[name] = np.array([numbers[text] for text in array.reshape(-1)], np.int64).reshape(array.shape)
-    other = replace(other, feeds=feeds, stored=None)
-    for attempt in (_same_types, _other_version, _wider, _reference):
-        outputs = attempt(other)
-        if outputs is not None:
-            kinds = declared(case.model)
-            table = np.array(names, np.object_)
-            return [table[np.asarray(v)] if kind is element_types.string else v for v, kind in zip(outputs, kinds)]
-    return None
+    table = np.array(["", *sorted({text for array in texts.values() for text in array.reshape(-1)})], np.object_)
+    numbers = {name: np.searchsorted(table, array) for name, array in texts.items()}
+    other = replace(other, feeds={**case.feeds, **numbers})
+    outputs = _first_of(other, _same_types, _other_version, _wider, _reference)
+    kinds = declared(case.model)
+    return outputs and [table[v] if kind is element_types.string else v for v, kind in zip(outputs, kinds)]
 
 
 def _reference(case: Sample) -> list[np.ndarray] | None:
@@ -279,7 +234,7 @@ def _reference(case: Sample) -> list[np.ndarray] | None:
         return None
 
 
-_SOURCES: dict[str, Callable[[Sample], list[np.ndarray] | None]] = {
+_SOURCES: dict[str, Source] = {
     "formula": _formula,
     "texts by number": _numbered,
     "onnxruntime": _same_types,
