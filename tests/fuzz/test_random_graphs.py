@@ -105,7 +105,7 @@ def test_small_shape_arithmetic_is_right(seed: int) -> None:
 
 # --- graphs that a pattern nearly matches, in both engines against onnxruntime ---
 
-SEED = 2
+SEED = 5
 
 
 @pytest.mark.parametrize("block", range(20))
