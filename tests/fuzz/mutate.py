@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import json
 import logging
+import os
 import random
 import resource
 import selectors
@@ -28,11 +30,15 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT))
 
 import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 import converter  # noqa: E402
 import ir_runtime  # noqa: E402
 from converter.errors import InternalError  # noqa: E402
-from tests.fuzz import corpus, mutations  # noqa: E402
+from converter.stages import silent  # noqa: E402
+from tests.fuzz import mutations  # noqa: E402
+from tests.suite.node_suite import node_cases  # noqa: E402
 
 SECONDS = 20
 """What one mutation may take; the machine may be busy."""
@@ -50,6 +56,53 @@ OPTIONS = [
 ]  # fmt: skip
 
 
+# --- small models of every kind, which mutations start from ---
+
+_LARGEST = 12_000
+"""Bytes of a file: mutations of larger ones are spent on weights."""
+
+
+@functools.cache
+def onnx_files(count: int = 400) -> tuple[bytes, ...]:
+    """ONNX files: those that are installed with onnx, and cases of its node suite, with functions and bodies."""
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data"
+    found = [path.read_bytes() for path in sorted(folder.rglob("*.onnx")) if path.stat().st_size <= _LARGEST]
+    random.Random(0).shuffle(found)
+    cases = [case.model.SerializeToString() for case in node_cases()]
+    random.Random(0).shuffle(cases)
+    return tuple([*found[:60], *(case for case in cases if len(case) <= _LARGEST)][:count])
+
+
+@functools.cache
+def irs(count: int = 150) -> tuple[tuple[bytes, bytes], ...]:
+    """IRs of this package's own making: ``.xml`` and ``.bin``."""
+    made: list[tuple[bytes, bytes]] = []
+    with silent():
+        for data in onnx_files():
+            try:
+                made.append(ir_runtime.model_to_bytes(converter.convert_model(data, target="any")))
+            except (converter.ConversionError, ir_runtime.ModelError):
+                continue
+            if len(made) == count:
+                break
+    return tuple(made)
+
+
+def with_external_data(location: str, offset: str, length: str) -> bytes:
+    """y = x + w, where w lies in another file."""
+    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [64]) for name in "xy"]
+    tensor = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[64], data_location=TensorProto.EXTERNAL)
+    for key, text in (("location", location), ("offset", offset), ("length", length)):
+        tensor.external_data.add(key=key, value=text)
+    zero = numpy_helper.from_array(np.zeros(64, np.float32), "zero")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "g", value[:1], value[1:], [tensor, zero])
+    opsets = [helper.make_opsetid("", 17)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString())
+
+
+# --- mutations ---
+
+
 @dataclass(frozen=True)
 class Fault:
     """A mutation that did not end as it should."""
@@ -65,10 +118,10 @@ def attempt(seed: int, index: int, folder: Path) -> str:
     which = rng.randrange(10)
     try:
         if which < 5:
-            data = mutations.mutated_onnx(rng.choice(corpus.onnx_files()), rng)
+            data = mutations.mutated_onnx(rng.choice(onnx_files()), rng)
             _converted(data, rng)
         elif which < 9:
-            document, weights = rng.choice(corpus.irs())
+            document, weights = rng.choice(irs())
             if rng.randrange(6) == 0:
                 weights = weights[: rng.randrange(len(weights) + 1)]
             model = ir_runtime.read_model(mutations.mutated_xml(document, rng), weights)
@@ -77,7 +130,7 @@ def attempt(seed: int, index: int, folder: Path) -> str:
         else:
             path = folder / "m.onnx"
             try:
-                data = corpus.with_external_data(rng.choice(LOCATIONS), rng.choice(PLACES), rng.choice(PLACES))
+                data = with_external_data(rng.choice(LOCATIONS), rng.choice(PLACES), rng.choice(PLACES))
             except (UnicodeError, ValueError):
                 return "refused"  # protobuf itself will not hold it
             path.write_bytes(data)
@@ -105,7 +158,6 @@ def surroundings(folder: Path) -> None:
     (folder / "link").symlink_to("/etc/passwd")
     (folder / "out").symlink_to("/etc")
     (folder / "loop").symlink_to("loop")
-    import os
 
     os.mkfifo(folder / "pipe")
 
@@ -113,7 +165,7 @@ def surroundings(folder: Path) -> None:
 def child(seed: int, start: int, count: int) -> None:
     """Print before each mutation which it is, and after it how it ended."""
     logging.disable()
-    corpus.irs()
+    irs()
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
     with tempfile.TemporaryDirectory() as name:
