@@ -155,22 +155,6 @@ def test_dimensions(label: str, attributes: dict[str, Any], inputs: str, expecte
     assert found[0].shape == PartialShape.parse(expected)
 
 
-@pytest.mark.parametrize("step", [1, 2, -1, -3])
-@pytest.mark.parametrize("start", [(0, 0), (2, 2), (-3, -3), (-4, -1), (0, 3), (-2, 2), (2**31 - 1, 2**31 - 1)])
-@pytest.mark.parametrize(
-    "stop", [(0, 0), (3, 3), (-2, -2), (-4, -1), (1, 5), (-1, 1), (-(2**31), -(2**31)), (2**63 - 1,) * 2]
-)
-@pytest.mark.parametrize("dimension", [(0, 5), (3, 3), (2, 9), (4, INFINITY)])
-def test_dimensions_of_slices_hold_every_possible_outcome(
-    step: int, start: tuple[int, int], stop: tuple[int, int], dimension: tuple[int, int]
-) -> None:
-    found = sliced_dimension(Dimension(*dimension), start, stop, step)
-    for size in range(dimension[0], min(dimension[1], 12) + 1):
-        for first in range(start[0], start[1] + 1):
-            for last in range(stop[0], stop[1] + 1):
-                assert found.contains(len(range(size)[first:last:step])), (size, first, last)
-
-
 def _intervals(ends: Sequence[int]) -> list[tuple[int, int]]:
     return [(low, high) for low in ends for high in ends if low <= high]
 

@@ -9,7 +9,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations import activation, elementwise, normalization, sorting
 from ir_runtime.operations.colour import NV12toRGB8, RGBtoNV12_17
 from ir_runtime.operations.error_function import ErfInv17
@@ -18,7 +17,7 @@ from ir_runtime.operations.signal import ISTFT16, STFT15
 from ir_runtime.operations.sorting import TopK11
 from ir_runtime.rewriting.constant_folding import as_tuple
 from tests.engines import assert_close, run_openvino
-from tests.ir_runtime.operations.spelled import LAST, PREFIX, PROPOSED, SINGLE, operation, types
+from tests.ir_runtime.operations.spelled import LAST, PREFIX, PROPOSED, SINGLE, operation
 from tests.rows.layer import layers
 from tests.rows.layers.detection import SMALL_BOXES, SMALL_PROPOSALS
 from tests.runtimes.layers import LayerWork
@@ -101,36 +100,6 @@ def test_inputs_are_left_alone() -> None:
         activation.HSwish4(),
     ):  # fmt: skip
         op.evaluate(x)
-
-
-# --- inference ---
-
-UNKNOWN = [
-    ("Add-1", {}, 2), ("Less-1", {}, 2), ("Abs-1", {}, 1), ("IsNaN-10", {}, 1), ("Select-1", {}, 3), ("ReLU-1", {}, 1),
-    ("SoftMax-8", {"axis": -1}, 1), ("PReLU-1", {}, 2), ("Selu-1", {}, 3), ("Clamp-1", {}, 1), ("MVN-2", {}, 1),
-    ("BatchNormInference-5", {}, 5), ("BatchNormInference-1", {}, 5), ("MVN-6", {}, 2), ("NormalizeL2-1", {}, 2),
-    ("LRN-1", {"size": 3}, 2), ("GRN-1", {}, 1), ("GroupNormalization-12", {"num_groups": 2}, 3),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("label", "attributes", "count"), UNKNOWN)
-def test_unknown_rank_and_type(label: str, attributes: dict[str, Any], count: int) -> None:
-    assert not operation(label, attributes).infer(types("dynamic[...] " * count))[0].shape.has_rank
-
-
-@pytest.mark.parametrize(
-    ("label", "attributes", "inputs", "expected"),
-    [
-        ("BatchNormInference-5", {}, "f32[?,?,7] f32[4] f32[4] f32[4] f32[4]", "?,4,7"),
-        ("GRUCell-3", {"hidden_size": 2}, "f32[?,4] f32[3,?] f32[6,4] f32[6,2]", "3,2"),
-        ("Convolution-1", {"strides": [2, 1], "pads_begin": [1, 1], "pads_end": [1, 1]},
-         "f32[?,3,10..20,?] f32[8,3,3,3]", "?,8,5..10,1.."),
-        ("Convolution-1", {"strides": [2, 1], "pads_begin": [1, 1], "pads_end": [1, 1]},
-         "f32[...] f32[8,3,3,3]", "?,8,1..,1.."),
-    ],
-)  # fmt: skip
-def test_shapes_of_open_dimensions(label: str, attributes: dict[str, Any], inputs: str, expected: str) -> None:
-    assert operation(label, attributes).infer(types(inputs))[0].shape == PartialShape.parse(expected)
 
 
 # --- the others ---
