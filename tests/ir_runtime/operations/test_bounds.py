@@ -16,7 +16,7 @@ from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
 from ir_runtime.graph.value_ranges import Bounds, bounds_of, range_of
 from ir_runtime.operations import elementwise as ir
 from ir_runtime.operations.slicing import sliced_dimension
-from tests.ir_runtime.operations.spelled import ENDLESS, ends_of, operation, types
+from tests.ir_runtime.operations.relaxation import ENDLESS, ends_of, operation, types
 
 
 def bounds(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:

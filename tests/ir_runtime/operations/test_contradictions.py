@@ -10,7 +10,7 @@ import pytest
 
 from ir_runtime.errors import AttributeValueError, ExecutionError, InferenceError, ModelError
 from ir_runtime.operations import priors
-from tests.ir_runtime.operations.spelled import (
+from tests.ir_runtime.operations.relaxation import (
     CELLS,
     DETECTED,
     GENERATED,
