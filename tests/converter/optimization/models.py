@@ -16,10 +16,21 @@ from tests.engines import session_options
 
 def parse(graph: str, opset: int = 17, header: str = "", **weights: Any) -> onnx.ModelProto:
     """Return the model of a graph in onnx's text form; ``weights`` become initializers."""
-    domains = f'"" : {opset}{header}'
-    model = onnx.parser.parse_model(f"<ir_version: 8, opset_import: [{domains}]> {graph}")
+    text = graph if graph.startswith("<") else f'<ir_version: 8, opset_import: ["" : {opset}{header}]> {graph}'
+    model = onnx.parser.parse_model(text)
     model.graph.initializer.extend(numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items())
     return model
+
+
+def fed(model: onnx.ModelProto, **values: Any) -> dict[str, Any]:
+    """Return ``values``, and a value for each other input: random floats, ones; open dimensions are 2."""
+    stored = {tensor.name for tensor in model.graph.initializer}
+    for value in model.graph.input:
+        kind = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        shape = [dim.dim_value or 2 for dim in value.type.tensor_type.shape.dim]
+        if value.name not in values and value.name not in stored:
+            values[value.name] = floats(*shape).astype(kind) if kind.kind == "f" else np.ones(shape, kind).astype(kind)
+    return values
 
 
 def run(model: onnx.ModelProto | str, feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +74,8 @@ def assert_equal(found: Any, expected: Any) -> None:
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
     if expected.dtype.kind == "f":
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+        is_wide = expected.dtype == np.float64
+        np.testing.assert_allclose(found, expected, rtol=1e-15 if is_wide else 1e-4, atol=0 if is_wide else 1e-5)
     else:
         np.testing.assert_array_equal(found, expected)
 
@@ -71,6 +83,12 @@ def assert_equal(found: Any, expected: Any) -> None:
 def operators(graph: onnx.GraphProto) -> list[str]:
     """Return the operators of a graph, without constants."""
     return [node.op_type for node in graph.node if node.op_type != "Constant"]
+
+
+def all_operators(graph: onnx.GraphProto) -> list[str]:
+    """Return the operators of a graph and of those in it."""
+    inner = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+    return [*operators(graph), *(operator for body in inner for operator in all_operators(body))]
 
 
 def opset_of(model: onnx.ModelProto) -> int:

@@ -15,7 +15,6 @@ from tests.commands import onnx2ir
 from tests.converter.optimization.models import (
     assert_equal,
     assert_valid,
-    check,
     floats,
     operators,
     opset_of,
@@ -54,33 +53,36 @@ NEEDED = {"LessOrEqual": 11, "QuantizeLinear": 11, "Where": 9, "Resize": 11}
 CONSTANTS = {"one": np.array([1]), "two": np.array([2]), "last": np.array([-1])}
 
 
+def in_opset(model: onnx.ModelProto, opset: int, first: int, *runs: Any) -> onnx.ModelProto | None:
+    """The optimized model, which gives what the model gives; refused before the first opset that expresses it."""
+    if opset < first:
+        with pytest.raises(UnsupportedModelError, match=f"cannot be expressed in opset {opset}"):
+            converter.optimize(model, opset=opset)
+        return None
+    result = converter.optimize(model, opset=opset)
+    found = result.to_onnx()
+    assert opset_of(found) == result.opset == opset
+    assert_valid(found, model)
+    for feeds in runs:
+        expected = run(model, feeds)
+        for key, value in run(found, feeds).items():
+            assert_equal(value, expected[key])
+    return found
+
+
 @pytest.mark.parametrize("opset", [7, 8, 9, 10, 11, 12, 13, 16, 21, 24])
 @pytest.mark.parametrize("name", ROWS)
 def test_an_operator_in_an_opset(name: str, opset: int) -> None:
     outputs, nodes, weights = ROWS[name]
     model = parse(f"g (float[2,3,4] x) => ({outputs}) {{ {nodes} }}", **CONSTANTS, **weights)
-    if opset < NEEDED.get(name, 7):
-        with pytest.raises(UnsupportedModelError, match=f"cannot be expressed in opset {opset}"):
-            converter.optimize(model, opset=opset)
-        return
-    result = converter.optimize(model, opset=opset)
-    found = result.to_onnx()
-    assert opset_of(found) == result.opset == opset
-    assert_valid(found, model)
-    expected = run(model, {"x": X})
-    for key, value in run(found, {"x": X}).items():
-        assert_equal(value, expected[key])
+    in_opset(model, opset, NEEDED.get(name, 7), {"x": X})
 
 
 @pytest.mark.parametrize("opset", [7, 8, 10, 13])
 @pytest.mark.parametrize("dims", ["2,3", "n,3", "n,m"])
 def test_the_mask_of_dropout(dims: str, opset: int) -> None:
     model = parse(f"g (float[{dims}] x) => (float[{dims}] y, bool[{dims}] mask) {{ y, mask = Dropout(x) }}")
-    found = converter.optimize(model, opset=opset).to_onnx()
-    assert_valid(found, model)
-    expected = run(model, {"x": floats(2, 3)})
-    for key, value in run(found, {"x": floats(2, 3)}).items():
-        assert_equal(value, expected[key])
+    in_opset(model, opset, 7, {"x": floats(2, 3)})
 
 
 SCALES = {
@@ -97,32 +99,20 @@ SCALES = {
 @pytest.mark.parametrize(("source", "scales"), [(source, scales) for source in SCALES for scales in SCALES[source]])
 @pytest.mark.parametrize("dims", ["1,2,6,8", "n,2,h,w"])
 def test_a_resize_by_scales(source: str, scales: list[float], mode: str, dims: str, opset: int) -> None:
-    shrinks, name = min(scales) < 1, source.split("-")[0]
-    nodes = f'y = {name}<mode = "{mode}">(x, s)'
-    if source == "Upsample-7":
-        nodes = f'y = Upsample<mode = "{mode}", scales = [{",".join(str(float(scale)) for scale in scales)}]>(x)'
-    if source == "Resize-13":
-        how = f'mode = "{mode}", nearest_mode = "floor", coordinate_transformation_mode = "asymmetric"'
-        nodes = f"y = Resize<{how}>(x, , s)"
-    version = int(source.split("-")[1].split(",")[0])
+    shrinks, (name, version) = min(scales) < 1, source.split(",")[0].split("-")
+    nodes = {
+        "Upsample-7": f'y = Upsample<mode = "{mode}", scales = {list(map(float, scales))}>(x)',
+        "Resize-13": f"""y = Resize<mode = "{mode}", nearest_mode = "floor",
+            coordinate_transformation_mode = "asymmetric">(x, , s)""",
+    }.get(source, f'y = {name}<mode = "{mode}">(x, s)')
     inputs, weights = f"float[{dims}] x", {"s": np.float32(scales)}
     if "computed" in source:
         inputs, weights = f"{inputs}, float[4] s", {}
-    model = parse(f"g ({inputs}) => (float[a,b,c,d] y) {{ {nodes} }}", opset=version, **weights)
+    model = parse(f"g ({inputs}) => (float[a,b,c,d] y) {{ {nodes} }}", opset=int(version), **weights)
     feeds = {"x": floats(1, 2, 6, 8)} | ({} if weights else {"s": np.float32(scales)})
-    first = 7
-    if not weights:
-        first = 10
-    elif source == "Resize-13" and shrinks and mode == "nearest":
-        first = 11  # floor where data shrink
-    elif shrinks:
-        first = 10
-    if opset < first:
-        with pytest.raises(UnsupportedModelError, match=f"cannot be expressed in opset {opset}"):
-            converter.optimize(model, opset=opset)
-        return
-    found = converter.optimize(model, opset=opset).to_onnx()
-    assert_equal(run(found, feeds)["y"], run(model, feeds)["y"])
+    # floor where data shrink takes 11, and other scales than constants that do not shrink 10
+    first = 11 if source == "Resize-13" and shrinks and mode == "nearest" else 10 if shrinks or not weights else 7
+    in_opset(model, opset, first, feeds)
 
 
 @pytest.mark.parametrize("opset", [11, 13, 17, 21, 24])
@@ -130,19 +120,13 @@ def test_a_resize_by_scales(source: str, scales: list[float], mode: str, dims: s
 def test_random_graphs(block: int, opset: int) -> None:
     for seed in range(block * 10, block * 10 + 10):
         model, x = random_graph(seed)
-        if x.dtype == np.float64:
-            continue  # for which onnxruntime lacks kernels
-        found = converter.optimize(model, opset=opset).to_onnx()
-        assert_valid(found, model)
-        for name, value in run(model, {"x": x}).items():
-            assert_equal(run(found, {"x": x})[name], value)
+        if x.dtype != np.float64:  # for which onnxruntime lacks kernels
+            in_opset(model, opset, 7, {"x": x})
 
 
 def test_all_nodes_that_an_opset_lacks_are_listed() -> None:
     text = """g (float[1,2,4,4] x, float[1,3,3,2] grid) => (float[1,2,3,3] y, float[1,2,3,3] z) {
-        [first] y = GridSample(x, grid)
-        [second] z = GridSample<mode = "nearest">(x, grid)
-    }"""
+        [first] y = GridSample(x, grid)  [second] z = GridSample<mode = "nearest">(x, grid) }"""
     with pytest.raises(UnsupportedModelError) as caught:
         converter.optimize(parse(text), opset=13)
     lines = str(caught.value).splitlines()
@@ -156,29 +140,14 @@ def test_the_ir_version_follows() -> None:
     assert versions == {7: 4, 13: 7, 17: 8, 23: 11}
 
 
-def test_a_newer_opset_has_fewer_nodes() -> None:
-    text = """g (float[2,3,4] x) => (float[2,3,4] y) {
-        a = Div(x, root)  b = Erf(a)  c = Add(b, one_)  d = Mul(x, c)  y = Mul(d, half)
-    }"""
-    model = parse(text, root=np.float32(2**0.5), one_=np.float32(1), half=np.float32(0.5))
-    assert operators(check(model, {"x": X}, opset=20).graph) == ["Gelu"]
-    assert operators(check(model, {"x": X}).graph) == ["Div", "Erf", "Add", "Mul", "Mul"]
-
-
 @pytest.mark.parametrize("opset", [13, 16, 21])
 def test_a_branch_that_the_ir_cannot_carry(opset: int) -> None:
     """If stays a node, of another version that differs in types alone; its graphs are written anew."""
-    text = """g (bool c, float[2,3,4] x) => (float[] y) {
-        y = If(c) <
-            then_branch = t () => (float[2,3,4] a) { a = LayerNormalization(x, w) },
-            else_branch = e () => (float[24] b) { b = Reshape(x, rest) }>
-    }"""
+    text = """g (bool c, float[2,3,4] x) => (float[] y) { y = If(c) <
+        then_branch = t () => (float[2,3,4] a) { a = LayerNormalization(x, w) },
+        else_branch = e () => (float[24] b) { b = Reshape(x, rest) }> }"""
     model = parse(text, 17, w=floats(4), rest=np.array([-1]))
-    found = converter.optimize(model, opset=opset).to_onnx()
-    assert_valid(found, model)
-    for c in (True, False):
-        feeds = {"c": np.array(c), "x": X}
-        assert_equal(run(found, feeds)["y"], run(model, feeds)["y"])
+    in_opset(model, opset, 7, *({"c": np.array(c), "x": X} for c in (True, False)))
 
 
 @pytest.mark.parametrize("opset", [6, 29, 0, "17", True])
@@ -197,10 +166,9 @@ def test_hardmax(dims: str, axis: int | None, source: int, opset: int) -> None:
     text = f"g (float[{dims}] x) => (float[p,q,r] y) {{ y = Hardmax {attribute} (x) }}"
     model = parse(text, source)
     feeds = {"x": np.random.default_rng(0).integers(0, 3, (2, 3, 4)).astype(np.float32)}
-    result = converter.optimize(model, opset=opset).to_onnx()
-    assert "Hardmax" in operators(result.graph)
-    assert "Where" not in operators(result.graph)
-    np.testing.assert_array_equal(run(result, feeds)["y"], run(model, feeds)["y"])
+    result = in_opset(model, opset, 7, feeds)
+    assert result is not None
+    assert {*operators(result.graph)} & {"Hardmax", "Where"} == {"Hardmax"}
 
 
 # --- verification ---
@@ -213,13 +181,15 @@ def model(factor: float = 2.0) -> onnx.ModelProto:
 
 
 def test_equal_and_different_models(tmp_path: Path) -> None:
-    onnx.save(model(), tmp_path / "m.onnx")
-    onnx.save(model(2.5), tmp_path / "n.onnx")
-    report = converter.verify(tmp_path / "m.onnx", model())
-    assert (report.verdict, report.passed) == ("equal", True)
-    report = converter.verify(model(), tmp_path / "n.onnx")
-    assert (report.verdict, report.passed) == ("different", False)
-    assert [out.name for out in report.outputs if not out.passed] == ["y"]
+    first, second = str(tmp_path / "m.onnx"), str(tmp_path / "n.onnx")
+    onnx.save(model(), first)
+    onnx.save(model(2.5), second)
+    assert converter.verify(first, model()).verdict == "equal"
+    report = converter.verify(model(), second)
+    assert (report.verdict, [out.name for out in report.outputs if not out.passed]) == ("different", ["y"])
+    assert [onnx2ir("verify", first, other)[0] for other in (first, second)] == [0, 1]
+    feeds = {"x": floats(2, 3), "k": np.array(2), "s": np.array(["a"])}
+    assert converter.verify(model(), model(), inputs=feeds).passed
 
 
 def test_a_value_of_an_input_is_that_of_both() -> None:
@@ -238,18 +208,6 @@ def test_what_needs_an_ir(option: dict[str, object], tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     with pytest.raises(VerificationError, match=f"{next(iter(option))} cannot be used with two ONNX models"):
         converter.verify(model(), model(), **option)
-
-
-def test_on_the_command_line(tmp_path: Path) -> None:
-    onnx.save(model(), tmp_path / "m.onnx")
-    onnx.save(model(2.5), tmp_path / "n.onnx")
-    assert onnx2ir("verify", str(tmp_path / "m.onnx"), str(tmp_path / "m.onnx"))[0] == 0
-    assert onnx2ir("verify", str(tmp_path / "m.onnx"), str(tmp_path / "n.onnx"))[0] == 1
-
-
-def test_given_inputs(tmp_path: Path) -> None:
-    feeds = {"x": floats(2, 3), "k": np.array(2), "s": np.array(["a"])}
-    assert converter.verify(model(), model(), inputs=feeds).passed
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.0, "equal"), (1.5, "unproven")])
