@@ -41,7 +41,8 @@ from tests.commands import onnx2ir
 from tests.converter.language_models.decoders import Decoder
 from tests.converter.option_models import MODELS, feeds_for
 from tests.converter.passes.models import tied
-from tests.converter.targets import probes, speed_probes, test_releases
+from tests.converter.targets import probes
+from tests.converter.targets.models import RULED, SLOW
 from tests.converter.to_onnx.single_layers import model_of
 from tests.engines import translated
 from tests.rows.formula import Idiom, all_idioms
@@ -97,10 +98,10 @@ def cases(is_full: bool) -> Iterator[Case]:
     for name, row in all_idioms("NEAR_MISSES").items():
         for seed in range(4 if is_full else 1):
             yield written(name, row, row.types[0], seed)
-    for probe in (*probes.ALL, *test_releases.RULED):
+    for probe in (*probes.ALL, *RULED):
         model, feeds = probe.build()
         yield Case(str(probe), lambda model=model: model, feeds, takes_integers=probe in probes.arithmetic.ROWS)
-    for speed in speed_probes.ROWS:
+    for speed in SLOW:
         model = speed.build()
         yield Case(f"speed of {speed}", lambda model=model: model, whole_numbers(model))
     for scales in ([0.05], [0.25, 0.1, 3.0]):

