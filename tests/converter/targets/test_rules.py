@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import onnx.parser
 import onnxruntime.capi.onnxruntime_pybind11_state as pybind
 import openvino
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 from openvino._offline_transformations import paged_attention_transformation
 
 import converter
@@ -21,8 +20,10 @@ from converter.equivalence.verification import verify
 from converter.targets.onnxruntime.kernels import _COMPUTED_BY, TABLE, has_kernel, table_of
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph.model import Model
+from tests.converter.equivalence.edits import overwrite
 from tests.converter.language_models.decoders import LAYERS, Decoder
 from tests.engines import core, run, run_onnxruntime
+from tests.rows.onnx.folded_scales import normalized
 from tests.rows.onnx.fused_by_the_plug_in import reduced_and
 from tests.rows.row import const, several
 from tests.rows.targets.probes import GATES, OPEN, gated
@@ -87,112 +88,34 @@ def test_attention_after_a_reshape(is_fused: bool) -> None:
 
 # --- batch normalizations ---
 
-C = 6
-PLAIN = "y = BatchNormalization<epsilon=0.01>(u, g, b, m, v)"
-KINDS = {np.float16: "float16", np.float32: "float", np.float64: "double"}
+
+def batch_normalization(**more: Any) -> onnx.ModelProto:
+    return next(normalized("", 4, np.float32, "", **more)).model
 
 
-def model_of(
-    rank: int = 4, dtype: type = np.float32, text: str = PLAIN, inputs: str = "", **constants: np.ndarray
-) -> onnx.ModelProto:
-    """A convolution or a product, and a normalization of what another layer reads, too."""
-    kind = KINDS[dtype]
-    dims = f"n, 3{', 9' * (rank - 2)}"
-    out = f"n, {C}{', k' * (rank - 2)}"
-    before = "Conv(x, w)" if rank > 2 else "Gemm(x, w)"
-    model = onnx.parser.parse_model(
-        f'<ir_version: 8, opset_import: ["" : 17]> t ({kind}[{dims}] x{inputs}) => ({kind}[{out}] y, {kind}[{out}] z)'
-        f" {{ s = {before} u = Relu(s) z = Neg(u) {text} }}"
-    )
-    rng = np.random.default_rng(rank)
-    given = {
-        "w": rng.standard_normal((C, 3, *[2] * (rank - 2)) if rank > 2 else (3, C)),
-        "g": rng.standard_normal(C),
-        "b": rng.standard_normal(C),
-        "m": rng.standard_normal(C),
-        "v": rng.random(C) + 0.1,
-    } | constants
-    read = {name for node in model.graph.node for name in node.input}
-    model.graph.initializer.extend(
-        numpy_helper.from_array(array.astype(dtype), name) for name, array in given.items() if name in read
-    )
-    onnx.checker.check_model(model, full_check=True)
-    return model
-
-
-def types_of(model: ir_runtime.Model) -> set[str]:
-    return {node.op.type for node in model.nodes()} & {"BatchNormInference", "Multiply", "Add"}
-
-
-@pytest.mark.parametrize("rank", [2, 3, 4, 5])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_normalization_is_a_factor_and_a_summand(rank: int, dtype: type, tmp_path: Path) -> None:
-    model = model_of(rank, dtype)
-    converted = converter.convert_model(model)
-    assert {"Multiply", "Add"} <= types_of(converted)
-    assert "BatchNormInference" not in types_of(converted)
-    converter.save_model(converted, tmp_path / "m.xml")
-    assert verify(model, tmp_path / "m.xml", layers=True).passed
-    x = np.random.default_rng(0).standard_normal((2, 3, *[9] * (rank - 2))).astype(dtype)
-    result = ir_runtime.compile_model(converted)({"x": x})
-    g, b, m, v = (
-        numpy_helper.to_array(next(one for one in model.graph.initializer if one.name == name))
-        .astype(np.float64)
-        .reshape(1, C, *[1] * (rank - 2))
-        for name in "gbmv"
-    )
-    wanted = g * (-result["z"].astype(np.float64) - m) / np.sqrt(v + 0.01) + b
-    np.testing.assert_allclose(result["y"], wanted, rtol=1e-5 if dtype is np.float32 else 1e-12, atol=1e-5)
-
-
-def test_summands_of_0_are_left_out() -> None:
-    converted = converter.convert_model(model_of(b=np.zeros(C), m=np.zeros(C)))
-    assert types_of(converted) == {"Multiply"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options"),
-    [
-        ({"dtype": np.float16}, {}),
-        ({"text": PLAIN.replace("v)", "d)"), "inputs": f", float[{C}] d"}, {}),
-        ({"v": np.full(C, -0.01)}, {}),
-        ({}, {"exact": True}),
-        ({}, {"target": "any"}),
-    ],
-    ids=["float16", "variance at run time", "no finite factors", "exact", "another target"],
-)
-def test_the_normalization_stays(arguments: dict, options: dict) -> None:
-    assert "BatchNormInference" in types_of(converter.convert_model(model_of(**arguments), **options))
+@pytest.mark.parametrize("options", [{"v": const(np.full(6, -0.01), np.float32)}, {"exact": True}, {"target": "any"}])
+def test_the_normalization_stays(options: dict[str, Any]) -> None:
+    """Factors would not be finite, or are not asked for."""
+    model = batch_normalization(**{name: options.pop(name) for name in [*options] if name == "v"})
+    types = {node.op.type for node in converter.convert_model(model, **options).nodes()}
+    assert types & {"BatchNormInference", "Multiply", "Add"} == {"BatchNormInference"}
 
 
 @pytest.mark.parametrize("name", ["y", "z"])
 def test_outputs_keep_their_names(name: str) -> None:
-    converted = converter.convert_model(model_of(), output=name)
+    converted = converter.convert_model(batch_normalization(), output=name)
     assert [result.end_names for result in converted.results] == [[name]]
 
 
-@pytest.mark.parametrize("options", [{"compress": "int8"}, {"compress_to_fp16": True}], ids=str)
-def test_it_is_right_with_compressed_weights(options: dict, tmp_path: Path) -> None:
-    converter.save_model(converter.convert_model(model_of()), tmp_path / "m.xml", **options)
-    assert verify(model_of(), tmp_path / "m.xml").passed
-
-
-def test_a_wrong_factor_is_found(tmp_path: Path) -> None:
-    model = model_of()
-    converter.save_model(converter.convert_model(model), tmp_path / "m.xml")
-    stored = bytearray((tmp_path / "m.bin").read_bytes())
-    v, g = (numpy_helper.to_array(next(i for i in model.graph.initializer if i.name == name)) for name in "vg")
-    factor = (g.astype(np.float64) / np.sqrt(v.astype(np.float64) + np.float32(0.01))).astype(np.float32)
-    at = bytes(stored).index(factor.tobytes())
-    stored[at : at + 4] = np.float32(factor[0] * 1.05).tobytes()
-    (tmp_path / "m.bin").write_bytes(stored)
-    assert not verify(model, tmp_path / "m.xml").passed
-
-
-def test_an_export_computes_the_same(tmp_path: Path) -> None:
-    converter.save_model(converter.convert_model(model_of()), tmp_path / "m.xml")
-    converter.save_onnx(tmp_path / "m.xml", tmp_path / "back.onnx")
-    assert verify(tmp_path / "back.onnx", tmp_path / "m.xml").passed
+@pytest.mark.parametrize("options", [{}, {"compress": "int8"}, {"compress_to_fp16": True}], ids=str)
+def test_a_wrong_factor_is_found(options: dict[str, Any], tmp_path: Path) -> None:
+    model, path = batch_normalization(), tmp_path / "m.xml"
+    converter.save_model(converter.convert_model(model), path, **options)
+    assert verify(model, path, layers=True).passed
+    wrong = ir_runtime.read_model(path)
+    name = "y/Const_compressed" if "compress_to_fp16" in options else "y/Const"
+    overwrite(wrong, name, lambda values: values * np.array([1.05, *[1] * 5], values.dtype).reshape(1, 6, 1, 1))
+    assert not verify(model, wrong).passed
 
 
 # --- sliding windows ---
@@ -201,24 +124,11 @@ _WINDOW_AT = 10
 """The input of the paged attention that is its window."""
 
 
-@dataclass(frozen=True)
-class WindowRow:
-    """A decoder with a window in its mask."""
-
-    decoder: Decoder
-    rule: str = "sliding_windows"
-
-
-ROWS = [
-    WindowRow(Decoder(attention, window=window, guarded=guarded))
-    for attention, window, guarded in (
-        ("grouped", 8, False),
-        ("grouped", 100, False),
-        ("onnx", 8, False),
-        ("spelled", 8, False),
-        ("spelled", 8, True),
-    )
+WINDOWED = [
+    *(Decoder(kind, window=window) for kind, window in (("grouped", 8), ("grouped", 100), ("onnx", 8), ("spelled", 8))),
+    Decoder("spelled", window=8, guarded=True),
 ]
+"""Decoders with a window in their masks, the probes of the rule sliding_windows."""
 
 
 def windows(model: Model) -> list[int]:
@@ -234,29 +144,19 @@ def windows(model: Model) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_the_window_is_found(row: WindowRow) -> None:
-    model = converter.convert_model(row.decoder.build(), stateful=True)
-    assert windows(model) == [row.decoder.window] * LAYERS
+@pytest.mark.parametrize("decoder", WINDOWED, ids=str)
+def test_the_window_is_found_by_the_rule_alone(decoder: Decoder) -> None:
+    assert windows(converter.convert_model(decoder.build(), stateful=True)) == [decoder.window] * LAYERS
+    model = converter.convert_model(decoder.build(), stateful=True, target="any")
+    openvino_cpu.run(model, [rule for rule in openvino_cpu.all() if rule.name != "sliding_windows"])
+    assert windows(model) != [decoder.window] * LAYERS, "the plug-in finds it: give the rule until"
 
 
-@pytest.mark.parametrize("row", ROWS, ids=str)
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the row's rule does not run")
-def test_the_window_is_not_found_without_the_rule(row: WindowRow) -> None:
-    model = converter.convert_model(row.decoder.build(), stateful=True, target="any")
-    openvino_cpu.run(model, [rule for rule in openvino_cpu.all() if rule.name != row.rule])
-    assert windows(model) == [row.decoder.window] * LAYERS
-
-
-def test_masks_without_a_window_stay() -> None:
+def test_masks_without_a_window_and_windows_without_a_cache_stay() -> None:
     model = converter.convert_model(Decoder().build(), stateful=True)
-    assert "BitwiseAnd" not in model.types
     assert windows(model) == [0] * LAYERS
-
-
-def test_a_window_without_a_cache_stays() -> None:
-    model = converter.convert_model(Decoder("spelled", window=8).build())
-    assert "BitwiseAnd" not in model.types
+    for made in (model, converter.convert_model(Decoder("spelled", window=8).build())):
+        assert "BitwiseAnd" not in made.types
 
 
 # --- onnxruntime kernels ---

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from tests.rows.row import REFERENCE, Tolerance, const, each, graphs, in_float32, rows
+from tests.rows.row import REFERENCE, Row, Tolerance, const, each, graphs, in_float32, rows, several
 
 RNG = np.random.default_rng(3)
 
@@ -111,6 +112,24 @@ HALF = np.float16
 SCALES = np.linspace(0.3, 0.9, 4).astype(HALF)
 PRODUCT = "g (float[n, k] x) => (y) { p = MatMul (x, w)  y = Mul (p, s) }"
 CONVOLUTION = {"x": numbers(1, 3, 6, 6).astype(HALF), "w": const(numbers(4, 3, 3, 3), HALF)}
+
+
+def normalized(label: str, rank: int, kind: Any, layers: str, summand: float = 1, **more: Any) -> Iterator[Row]:
+    """A convolution or a product, and a normalization of what another layer reads, too."""
+    random = np.random.default_rng(rank)
+    stored = {
+        "w": random.standard_normal((6, 3, *[2] * (rank - 2)) if rank > 2 else (3, 6)),
+        "v": random.random(6) + 0.1,
+    }
+    stored |= {name: random.standard_normal(6) * (summand if name in "bm" else 1) for name in "gbm"}
+    before = "Conv" if rank > 2 else "Gemm"
+    nodes = f"s = {before} (x, w) u = Relu (s) z = Neg (u) y = BatchNormalization <epsilon = 0.01> (u, g, b, m, v)"
+    yield from several(nodes, outputs="y, z", label=f"normalized-{label}", layers=layers.split(),
+                       expect=REFERENCE if kind == np.float64 else None,
+                       x=np.random.default_rng(0).standard_normal((2, 3, *[9] * (rank - 2))).astype(kind),
+                       **({name: const(value, kind) for name, value in stored.items()} | more))  # fmt: skip
+
+
 ROWS += [
     *(row for weight, factor in ((1e30, 1e30), (1e-30, 1e-10), (1e-30, 1e-30), (np.nan, 2), (1, np.inf), (1, np.nan))
       for row in graphs(PRODUCT, label="beyond_the_range", x=numbers(2, 3), w=const(np.full((3, 4), weight), "f4"),
@@ -126,4 +145,10 @@ ROWS += [
         ("m = Mul (x, c)  y = Conv (m, w)", ["Multiply-1", "Convolution-1"], {"c": const([0.3], HALF)}))
       for row in graphs(f"g (float16[{dims}] x) => (y) {{ {nodes} }}", label="float16", **CONVOLUTION, **more,
                         layers=layers, tolerance=Tolerance(2e-2, 2e-3))),
+    *(row for rank in (2, 3, 4, 5) for kind in (np.float32, np.float64)
+      for row in normalized(f"{rank}", rank, kind, f"{'Convolution' if rank > 2 else 'MatMul'} ReLU Multiply Add Negative")),
+    *normalized("summands_of_0", 4, np.float32, "Convolution ReLU Multiply Negative", 0),
+    *normalized("float16", 4, HALF, "Convolution ReLU BatchNormInference Negative"),
+    *normalized("at_run_time", 4, np.float32, "Convolution ReLU BatchNormInference Negative",
+                v=np.linspace(1, 2, 6, dtype=np.float32)),
 ]  # fmt: skip
