@@ -13,7 +13,9 @@ from converter.conversion import convert
 from converter.targets.registry import Target
 from tests.converter.targets.models import gated_delta_rule
 from tests.converter.to_onnx.graphs import constant
-from tests.engines import check_node, node_model
+from tests.engines import check_node
+from tests.rows.onnx.sorting import MANY
+from tests.rows.row import const, rows
 
 # --- gated delta net loops ---
 
@@ -74,89 +76,28 @@ def test_other_slices(plain: tuple[str, bytes], old: str, new: str) -> None:
 
 # --- stable top k ---
 
-NUMBERS = np.random.default_rng(0)
-FEW = NUMBERS.integers(-20, 20, (2, 3, 300)).astype(np.float32)
-"""Of few values, so that each stands at many places, and the last one that is taken at more than are taken."""
-SHAPES = [[2, 3, 300], ["a", "b", "c"]]
 
-
-def top_k(data: Any, count: int, shape: Any = None, **attributes: Any) -> Any:
-    inputs, constants = {"x": data}, {"k": np.array([count])}
-    if attributes.pop("at", "constant") == "execution":
-        inputs, constants = {**inputs, **constants}, {}
-    shapes = {"x": shape or list(data.shape)}
-    model = node_model("TopK", inputs, opset=11, outputs=2, constants=constants, shapes=shapes, attributes=attributes)
-    return model, inputs
-
-
-def check(model: Any, feeds: Any, count: int, largest: int = 1, runs: int = 1) -> None:
-    """Compare with NumPy's stable sort."""
-    data = feeds["x"]
-    keys = np.negative(data, dtype=np.float64) if largest else data
-    indices = np.argsort(keys, axis=-1, kind="stable")[..., :count]
-    check_node(model, feeds, [np.take_along_axis(data, indices, -1), indices])
-    assert convert(model).rules.get("stable_top_k", 0) == runs
-
-
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("largest", [0, 1])
-@pytest.mark.parametrize("at", ["constant", "execution"])
-@pytest.mark.parametrize("count", [20, 299, 300])
-def test_equal_elements(shape: list[Any], largest: int, at: str, count: int) -> None:
-    check(*top_k(FEW, count, shape, largest=largest, at=at), count, largest)
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int32, np.int64, np.uint8])
-def test_types(dtype: Any) -> None:
-    data = (FEW + 20).astype(dtype)
-    check(*top_k(data, 30, SHAPES[1]), 30)
-
-
-def test_integers_that_float32_does_not_tell_apart() -> None:
-    data = NUMBERS.integers(0, 9, (1, 500)) + (1 << 30)
-    check(*top_k(data, 20), 20)
+def top_k(count: int, at: str = "constant", data: Any = MANY, **attributes: Any) -> Any:
+    stored = const([count]) if at == "constant" else np.array([count])
+    (row,) = rows("TopK", 11, x=data, k=stored, outputs=2, dims={"x": [None] * 3}, **attributes)
+    return row
 
 
 @pytest.mark.parametrize(
-    "data",
-    [
-        np.zeros((2, 300), np.float32),
-        np.arange(600, dtype=np.float32).reshape(2, 300),
-        np.where(FEW[0] < 0, np.float32(0), np.float32(-0.0)),
-        np.where(FEW[0] < 15, -np.inf, FEW[0]),
-        np.where(FEW[0] < 0, np.inf, FEW[0]),
-    ],
-    ids=["equal", "different", "zeros of both signs", "masked", "infinite"],
+    ("row", "count"),
+    [(top_k(30), 1), (top_k(15, "execution"), 1), (top_k(30, axis=1, data=MANY[:, [0] * 40]), 0), (top_k(15), 0)],
+    ids=["constant", "execution", "inner axis", "few"],
 )
-@pytest.mark.parametrize("largest", [0, 1])
-def test_values(data: Any, largest: int) -> None:
-    check(*top_k(data, 50, largest=largest), 50, largest)
-
-
-@pytest.mark.parametrize("count", [0, 1, 5])
-def test_branch_of_few_elements(count: int) -> None:
-    """Counts that come at run time; none at all is refused by the plug-in's own TopK, which another rule replaces."""
-    engines = ("numpy", "openvino") if count else ("numpy",)
-    model, feeds = top_k(FEW, count, SHAPES[1], at="execution")
-    check_node(model, feeds, engines=engines)
-
-
-def test_branch_of_too_many_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("converter.targets.openvino_cpu.stable_top_k._MOST", 5000)
-    check(*top_k(FEW, 30, SHAPES[1]), 30)
-    check(*top_k(FEW, 15, SHAPES[1], at="execution"), 15)
-
-
-@pytest.mark.parametrize(("count", "attributes"), [(15, {}), (30, {"axis": 1})], ids=["few", "inner axis"])
-def test_layers_that_stay(count: int, attributes: dict[str, Any]) -> None:
-    model, feeds = top_k(NUMBERS.integers(0, 9, (2, 40, 300)).astype(np.float32), count, [None] * 3, **attributes)
-    check_node(model, feeds)
-    assert not convert(model).rules.get("stable_top_k")
+def test_the_best_are_found_by_keys(row: Any, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``tests/rows/onnx/sorting.py`` has the numbers."""
+    for most in (1 << 24, 5000):  # and a branch of too many keys
+        monkeypatch.setattr("converter.targets.openvino_cpu.stable_top_k._MOST", most)
+        assert convert(row.model).rules.get("stable_top_k", 0) == count
+        check_node(row.model, row.feeds)
 
 
 def test_values_alone_need_no_order() -> None:
-    model, feeds = top_k(FEW, 30, SHAPES[1])
+    model = top_k(30).model
     del model.graph.output[1]
     (layer,) = (node for node in converter.convert_model(model).nodes() if node.op.type == "TopK")
     assert not layer.op.stable
-    check_node(model, feeds)
