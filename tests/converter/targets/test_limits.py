@@ -13,6 +13,7 @@ import pytest
 
 import converter
 import ir_runtime
+from converter.equivalence import engines
 from converter.targets.openvino_cpu.intervals import EXACT, interval_of, is_small
 from converter.targets.registry import openvino_cpu
 from ir_runtime.analysis.value_ranges import value_range
@@ -21,39 +22,16 @@ from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.operations.activation import Clamp1, Gelu2, HSwish4, ReLU1, Sigmoid1
-from ir_runtime.operations.elementwise import (
-    Abs1,
-    Add1,
-    BitwiseAnd13,
-    Ceiling1,
-    Convert1,
-    Divide1,
-    Floor1,
-    FloorMod1,
-    Less1,
-    Maximum1,
-    Minimum1,
-    Mod1,
-    Multiply1,
-    Negative1,
-    Power1,
-    Round5,
-    Select1,
-    Sign1,
-    Sin1,
-    Sqrt1,
-    SquaredDifference1,
-    Subtract1,
-    Tanh1,
-)
+from ir_runtime.operations import activation, elementwise
+from ir_runtime.operations.activation import Clamp1, ReLU1
+from ir_runtime.operations.elementwise import BitwiseAnd13, Ceiling1, Convert1, Divide1, Less1, Multiply1, Select1
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Parameter1
 from ir_runtime.rewriting.builder import Builder
+from tests.converter.optimization.models import parse
 from tests.engines import assert_close, converted, node_model, run_numpy, run_onnxruntime, run_openvino
 from tests.ir_runtime.execution.kernel_checks import model_of
-from tests.rows.row import const, several
 
 # --- limits ---
 
@@ -98,30 +76,20 @@ def test_verify_tells_limits_from_faults(
     name: str, shape: list[Any], is_faulty: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, op_type, text = VERIFIED[name]
-    _, _, constants, attributes = ROWS[name]
+    constants = ROWS[name][2]
     values = np.linspace(-4, 40, 64, dtype=np.float32)
-    how = "<to = 7>" if attributes else ""
-    stored = {key: const(value) for key, value in constants.items()}
+    kind, how = ("int64", "<to = 7>") if op_type == "Cast" else ("float", "")
     nodes = f"l = {before} (x) y = {op_type} {how} ({', '.join(['l', *constants])})"
-    kind = "int64" if op_type == "Cast" else "float"
-    model = next(
-        several(nodes, dims={"x": shape}, outputs=f"{kind}[{shape[0]}] y", label=name, opset=13, x=values, **stored)
-    ).model
+    model = parse(f"g (float[{shape[0]}] x) => ({kind}[{shape[0]}] y) {{ {nodes} }}", 13, **constants)
     if is_faulty:  # the plug-in seems to return other numbers, too
         _add_one_in(monkeypatch)
     report = converter.verify(model, converter.convert_model(model), engine="openvino", inputs={"x": values})
     assert report.verdict == "different"
-    if is_faulty:
-        assert "although its inputs are right" in report.reason
-    else:
-        assert report.limits
-        assert text in report.reason
-        assert report.first_fault is None
+    assert ("although its inputs are right" if is_faulty else text) in report.reason
+    assert is_faulty or (report.limits and report.first_fault is None)
 
 
 def _add_one_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    from converter.equivalence import engines
-
     openvino = engines._openvino
 
     def wrong(*arguments: Any) -> Any:
@@ -149,9 +117,16 @@ def test_limits_of_other_exporters(op: Operation, is_open: bool, kind: type[np.i
 # --- intervals ---
 
 INTEGER, FLOAT = element_types.i64, element_types.f32
-BOTH = (Abs1, Negative1, Sign1, ReLU1)
-UNARY = (*BOTH, Ceiling1, Floor1, Round5, Sqrt1, Tanh1, Sin1, Sigmoid1, Gelu2, HSwish4)
-BINARY = (Add1, Subtract1, Multiply1, Divide1, Maximum1, Minimum1, FloorMod1, Mod1, SquaredDifference1, Power1)
+
+
+def classes(names: str) -> list[type[Operation]]:
+    return [getattr(elementwise, name, None) or getattr(activation, name) for name in names.split()]
+
+
+BOTH = classes("Abs1 Negative1 Sign1 ReLU1")
+UNARY = [*BOTH, *classes("Ceiling1 Floor1 Round5 Sqrt1 Tanh1 Sin1 Sigmoid1 Gelu2 HSwish4")]
+ROUNDING = classes("Divide1 FloorMod1 Mod1 Power1")
+BINARY = [*ROUNDING, *classes("Add1 Subtract1 Multiply1 Maximum1 Minimum1 SquaredDifference1")]
 
 
 class Program:
@@ -194,7 +169,7 @@ class Program:
             if kind is INTEGER:
                 self._add(chosen(), first, other)
         else:
-            if chosen in (Divide1, FloorMod1, Mod1, Power1) or self.chance.random() < 0.5:
+            if chosen in ROUNDING or self.chance.random() < 0.5:
                 number = self.chance.choice([-7, -2, 1, 3, 5, 16]) / (1 if kind is INTEGER else 4)
                 constant = self.builder.constant(number, kind)
                 other = constant, np.full(200, number, kind.dtype)

@@ -13,15 +13,16 @@ import converter
 import ir_runtime
 from converter.conversion import convert
 from converter.targets.registry import Target
-from ir_runtime.graph.model import Model, Node, Output
+from ir_runtime.graph.model import Model, Node
 from ir_runtime.operations.activation import ReLU1
 from ir_runtime.operations.elementwise import Abs1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.pipeline import Pipeline
 from ir_runtime.rewriting.replace_layers import Replace
 from ir_runtime.rewriting.trace import PassTrace
+from tests.converter.optimization.models import parse
 from tests.converter.targets.models import graph, there_and_back
-from tests.engines import EXACT, assert_close, core, node_model, run_compiled, run_onnxruntime
+from tests.engines import EXACT, assert_close, core, run_compiled, run_onnxruntime
 from tests.ir_runtime.rewriting.models import entry
 from tests.named_runs import run_by_name
 
@@ -59,8 +60,7 @@ def test_names_of_tensors_inside_stay_with_what_replaces_them() -> None:
 )
 def test_compression_keeps_names_and_tensors(compress: dict[str, Any], tmp_path: Any) -> None:
     weights = np.full((64, 256), 0.5, np.float32)
-    nodes = "a_again = Identity (a) b_again = Identity (b)"
-    names = ["a_again", "b_again", "a", "x"]
+    nodes, names = "a_again = Identity (a) b_again = Identity (b)", ["a_again", "b_again", "a", "x"]
     path = tmp_path / "m.xml"
     converter.save_model(converter.convert_model(graph(nodes, names, a=weights, b=weights)), path, **compress)
     compiled = core().compile_model(path, "CPU")
@@ -70,22 +70,14 @@ def test_compression_keeps_names_and_tensors(compress: dict[str, Any], tmp_path:
 # --- rules that replace a layer by something that is there already ---
 
 
-def to_input(builder: Builder, node: Node) -> Output:
-    return node.inputs[0]
-
-
-def to_constant(builder: Builder, node: Node) -> Output:
-    return builder.constant(np.zeros((2, 4)), "f32")
-
-
 ZERO = np.zeros((2, 4), np.float32)
 
 
 @pytest.mark.parametrize(
     ("replacement", "expected"),
     [
-        (to_input, {"a": X, "b": X, "x": X, "n": np.abs(X), "c": np.abs(X)}),
-        (to_constant, {"a": ZERO, "b": ZERO, "x": X, "n": np.abs(X), "c": ZERO}),
+        (lambda _, node: node.inputs[0], {"a": X, "b": X, "x": X, "n": np.abs(X), "c": np.abs(X)}),
+        (lambda builder, _: builder.constant(ZERO, "f32"), {"a": ZERO, "b": ZERO, "x": X, "n": np.abs(X), "c": ZERO}),
     ],
     ids=["to its input", "to a constant"],
 )
@@ -149,13 +141,6 @@ AGAIN = """q = If (c) <then_branch = d () => (float[m] f) { f = Concat <axis = 0
 TRIPLED = "k = Concat <axis = 0> (p, p, p) s = Softmax (k) y = Relu (s)"
 
 
-def model_of(dims: str, following: str, outputs: str) -> onnx.ModelProto:
-    return onnx.parser.parse_model(
-        f"""<ir_version: 9, opset_import: ["" : 17]>
-        g (float[{dims}] x, bool c) => ({outputs}) {{ {IF.format(dims=dims)} {following} }}"""
-    )
-
-
 @pytest.mark.parametrize(
     ("dims", "following", "outputs", "copies"),
     [
@@ -168,7 +153,7 @@ def model_of(dims: str, following: str, outputs: str) -> onnx.ModelProto:
 )
 def test_lengths_that_grow(dims: str, following: str, outputs: str, copies: int) -> None:
     """The memory of an output that the caller gets, or that another If reads, is not reused too early."""
-    model = model_of(dims, following, outputs)
+    model = parse(f"g (float[{dims}] x, bool c) => ({outputs}) {{ {IF.format(dims=dims)} {following} }}")
     conversion = convert(model)
     assert conversion.rules.get("if_outputs_in_reused_memory", 0) == copies
     compiled = core().compile_model(core().read_model(*ir_runtime.model_to_bytes(conversion.model)), "CPU", EXACT)
@@ -183,20 +168,18 @@ def test_lengths_that_grow(dims: str, following: str, outputs: str, copies: int)
 
 # --- reused requests ---
 
-X_REUSED_REQUESTS = np.array([1, 2], np.float32)
+PAIR = np.array([1, 2], np.float32)
 DOUBLED = """body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t, float[2] o) {
   three = Constant <value_int = 3> () t = Add (s, s) o = Mul (t, t) d = DECIDE }"""
 COUNTED, DECIDED = DOUBLED.replace("DECIDE", "Identity (c)"), DOUBLED.replace("DECIDE", "Less (i, three)")
 ROWS = {
     "a count": (f"float[2] x, int64 k => e, y : e, y = Loop (k, '', x) <{COUNTED}>", [2, 0, 3, 0, -1, 1, 0]),
     "a count, read": (f"float[2] x, int64 k => y : e, p = Loop (k, '', x) <{COUNTED}> y = Neg (p)", [2, 0, 1, 0]),
-    "a count, joined": (
-        f"float[2] x, int64 k => y : e, p = Loop (k, '', x) <{COUNTED}> y = Concat <axis = 0> (p, p, p)",
-        [0, 2, 0, 1],
-    ),
+    "a count, joined": (f"float[2] x, int64 k => y : e, p = Loop (k, '', x) <{COUNTED}> y = Concat <axis = 0> (p, p, p)",
+                        [0, 2, 0, 1]),
     "a condition": (f"float[2] x, bool k => e, y : e, y = Loop ('', k, x) <{DECIDED}>", [True, False, True, False]),
     "both": (f"float[2] x, bool k => e, y : m = Cast <to = 7> (k) e, y = Loop (m, k, x) <{DECIDED}>", [True, False]),
-}
+}  # fmt: skip
 
 
 def run_in_a_row(model: onnx.ModelProto, feeds: Sequence[dict[str, Any]]) -> None:
@@ -213,21 +196,14 @@ def run_in_a_row(model: onnx.ModelProto, feeds: Sequence[dict[str, Any]]) -> Non
 def test_loops_of_no_iterations(text: str, counts: Sequence[Any]) -> None:
     signature, _, nodes = text.replace("''", '""').partition(" : ")
     inputs, outputs = signature.split(" => ")
-    model = onnx.parser.parse_model(
-        f'<ir_version: 9, opset_import: ["" : 17]> g ({inputs}) => ({outputs}) {{ {nodes} }}'
-    )
-    run_in_a_row(
-        model, [{"x": X_REUSED_REQUESTS * (place + 1), "k": np.array(count)} for place, count in enumerate(counts)]
-    )
+    feeds = [{"x": PAIR * (place + 1), "k": np.array(count)} for place, count in enumerate(counts)]
+    run_in_a_row(parse(f"g ({inputs}) => ({outputs}) {{ {nodes} }}"), feeds)
 
 
-@pytest.mark.parametrize(("count", "slices"), [("int64 k = {2}", 0), ("int64 k = {-1}", 0), ("int64 k = {0}", 0)])
-def test_loops_of_a_known_count_stay(count: str, slices: int) -> None:
-    model = onnx.parser.parse_model(
-        f'<ir_version: 9, opset_import: ["" : 17]> g (float[2] x) => (e, y) <{count}> '
-        f'{{ e, y = Loop (k, "", x) <{COUNTED}> }}'
-    )
-    assert convert(model).rules.get("loops_of_no_iterations", 0) == slices
+@pytest.mark.parametrize("count", [2, -1, 0])
+def test_loops_of_a_known_count_stay(count: int) -> None:
+    model = parse(f'g (float[2] x) => (e, y) {{ e, y = Loop (k, "", x) <{COUNTED}> }}', k=count)
+    assert "loops_of_no_iterations" not in convert(model).rules
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.int64])
@@ -239,20 +215,16 @@ def test_unique_of_nothing(kind: Any, is_sorted: int, rank: int, axis: int | Non
     arrays = [np.array([values] * 2 if axis == 1 else values, kind) for values in lists]
     if rank == 2 and axis != 1:
         arrays = [np.stack([values, values], 1) for values in arrays]
-    attributes = {"sorted": is_sorted} if axis is None else {"sorted": is_sorted, "axis": axis}
-    outputs = 1 + max(used)
-    model = node_model(
-        "Unique", {"x": arrays[0]}, opset=11, outputs=outputs, attributes=attributes, shapes={"x": [None] * rank}
-    )
-    for unused in set(range(outputs)) - set(used):
-        model.graph.node[0].output[unused] = ""
-    kept = [model.graph.output[index] for index in used]
-    del model.graph.output[:]
-    model.graph.output.extend(kept)
+    names, dims = [f"y{index}" for index in used], ", ".join("ab"[:rank])
+    every = ", ".join(f"y{index}" if index in used else '""' for index in range(1 + max(used)))
+    how = f"sorted = {is_sorted}" + ("" if axis is None else f", axis = {axis}")
+    x = f"{'float' if kind is np.float32 else 'int64'}[{dims}] x"
+    model = parse(f"g ({x}) => ({', '.join(names)}) {{ {every} = Unique <{how}> (x) }}")
     run_in_a_row(model, [{"x": values} for values in arrays])
 
 
-@pytest.mark.parametrize(("outputs", "attributes"), [(1, {}), (1, {"sorted": 0, "axis": 0}), (4, {"sorted": 0})])
-def test_unique_of_some_elements_stays(outputs: int, attributes: dict[str, int]) -> None:
-    model = node_model("Unique", {"x": X_REUSED_REQUESTS}, opset=11, outputs=outputs, attributes=attributes)
-    assert "unique_of_nothing" not in convert(model).rules
+@pytest.mark.parametrize(
+    "node", ["y = Unique (x)", "y = Unique <sorted = 0, axis = 0> (x)", "y,a,b,c = Unique <sorted = 0> (x)"]
+)
+def test_unique_of_some_elements_stays(node: str) -> None:
+    assert "unique_of_nothing" not in convert(parse(f"g (float[2] x) => ({node.split(' =')[0]}) {{ {node} }}")).rules
