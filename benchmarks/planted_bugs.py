@@ -151,7 +151,7 @@ BUGS = [
         "if ctx.node.outputs[0].shape.rank != rank:",
         "if ctx.node.outputs[0].shape.rank < rank:",
         "--full tests/converter/to_onnx -k normali",
-        "tests/converter/to_onnx/test_normalization.py",
+        "tests/converter/to_onnx/test_fused_layers.py",
     ),
     Bug(
         "an exporter, a decomposition",

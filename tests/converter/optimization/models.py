@@ -22,12 +22,12 @@ def parse(graph: str, opset: int = 17, header: str = "", **weights: Any) -> onnx
     return model
 
 
-def fed(model: onnx.ModelProto, **values: Any) -> dict[str, Any]:
-    """Return ``values``, and a value for each other input: random floats, ones; open dimensions are 2."""
+def fed(model: onnx.ModelProto, sizes: Mapping[str, int] | None = None, **values: Any) -> dict[str, Any]:
+    """Return ``values``, and a value for each other input: random floats, ones; open dimensions are ``sizes``, or 2."""
     stored = {tensor.name for tensor in model.graph.initializer}
     for value in model.graph.input:
         kind = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        shape = [dim.dim_value or 2 for dim in value.type.tensor_type.shape.dim]
+        shape = [dim.dim_value or (sizes or {}).get(dim.dim_param, 2) for dim in value.type.tensor_type.shape.dim]
         if value.name not in values and value.name not in stored:
             values[value.name] = floats(*shape).astype(kind) if kind.kind == "f" else np.ones(shape, kind).astype(kind)
     return values

@@ -36,8 +36,6 @@ from tests.suite.reshape import check_reshaped
 from .probes.computation import attention
 from .probes.rows import numbers
 
-# --- rules of the CPU plug-in: guards against its fusions, batch normalizations, windows of attention, kernels ---
-
 
 def test_the_layer_keeps_its_names_and_the_tensor_its_shape() -> None:
     (row,) = reduced_and("ReduceMean", 2, 1, "Add")
@@ -196,8 +194,6 @@ def test_functions_contain_the_operator_that_decides(name: str) -> None:
     without_kernel = [each for each in inner if not has_kernel(each, "", onnx.defs.get_schema(each).since_version, F64)]
     assert without_kernel == [_COMPUTED_BY[name]]
 
-
-# --- loops that the CPU plug-in runs as one layer, and the best of many elements by keys ---
 
 SLICE = 'axis="2" start="0" end="-1" stride="1"'
 BACKWARDS = 'axis="2" start="-1" end="0" stride="-1"'

@@ -22,6 +22,21 @@ from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from ir_runtime.rewriting.unique_names import UniqueNames
 from tests.converter.optimization.models import floats, parse
+from tests.ir_runtime.execution.kernel_checks import Layers
+
+
+class IR(Layers):
+    """A builder whose layers may have names: ``b.ReLU(x, name="relu")``."""
+
+    def __getattr__(self, op_type: str) -> Any:
+        emit = super().__getattr__(op_type)
+
+        def named(*inputs: Any, name: str = "", **attributes: Any) -> Output:
+            output = emit(*inputs, **attributes)
+            output.node.name = name or output.node.name or op_type
+            return output
+
+        return named
 
 
 def op(name: str, opset: int = 15, **attributes: Any) -> Operation:

@@ -16,7 +16,6 @@ import converter
 from converter import ConversionError, UnsupportedModelError
 from ir_runtime import Model, model_to_bytes, read_model
 from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shape_inference import make_node
 from tests.commands import onnx2ir
@@ -252,35 +251,6 @@ def test_floats_of_4_bits_are_kept_as_codes() -> None:
     assert (codes.data_type, len(codes.raw_data)) == (onnx.TensorProto.UINT4, 256)
 
 
-def _normalized(axes: list[int], *, mode: str = "INSIDE_SQRT", shape: tuple[int, ...] = (4,)) -> tuple[Output, Output]:
-    x = parameter("x", 3, 4)
-    mvn = op("MVN", eps=1e-5, normalize_variance=True, eps_mode=mode)
-    made = layer(mvn, x, constant(axes, "i64", "axes"), name="mvn")
-    scaled = layer(op("Multiply"), made, constant(np.arange(1, 5).reshape(shape), name="scale"), name="scaled")
-    return x, layer(op("Add"), scaled, constant(np.full(shape, 0.5), name="bias"), name="normalized")
-
-
-@pytest.mark.parametrize("shape", [(4,), (1, 4)])
-def test_layer_normalization_is_one_node(shape: tuple[int, ...]) -> None:
-    x, y = _normalized([-1], shape=shape)
-    exported = check(model([x], {"y": y}), {"x": X})
-    assert operators(exported) == ["LayerNormalization"]
-    assert "LayerNormalization" not in operators(check(model([x], {"y": y}), {"x": X}, opset=16))
-
-
-@pytest.mark.parametrize("options", [{"axes": [0]}, {"axes": [-1], "mode": "OUTSIDE_SQRT"}])
-def test_what_is_no_layer_normalization_is_spelled_out(options: dict[str, Any]) -> None:
-    x, y = _normalized(**options)
-    assert "LayerNormalization" not in operators(check(model([x], {"y": y}), {"x": X}))
-
-
-def test_an_output_inside_a_layer_normalization_stays() -> None:
-    x, y = _normalized([-1])
-    inner = y.node.inputs[0]
-    exported = check(model([x], {"y": y, "inner": inner}), {"x": X})
-    assert [one.name for one in exported.graph.output] == ["y", "inner"]
-
-
 LOOP = """g (int64 count, float[2] start, float[2] outer) => (float[2] last, float[n, 2] all) {
     last, all = Loop (count, , start) <body = b (int64 i, bool on, float[2] state) => (bool go, float[2] next, float[2] one)
         { next = Add (state, outer) one = Identity (next) go = Identity (on) }> }"""
@@ -376,35 +346,3 @@ def test_an_ir_that_openvino_saved_again_keeps_what_was_declared(tmp_path: Path)
     after = converter.export_model(tmp_path / "again.xml")
     assert (after.producer_name, after.opset_import[0].version) == ("maker", 17)
     assert after.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "batch"
-
-
-def _root_mean_square(axes: list[int], *, scaled: bool, keep: bool = True, power: float = 2.0) -> tuple[Output, Output]:
-    x = parameter("x", 3, 4)
-    squares = layer(op("Power"), x, constant([power], name="two"), name="squares")
-    mean = layer(op("ReduceMean", keep_dims=keep), squares, constant(axes, "i64", "axes"), name="mean")
-    root = layer(op("Sqrt"), layer(op("Add"), mean, constant([[1e-6]], name="epsilon"), name="sum"), name="root")
-    made = layer(op("Multiply"), x, layer(op("Divide"), constant(1.0, name="one"), root, name="inverse"), name="rms")
-    if scaled:
-        made = layer(op("Multiply"), constant(np.arange(1, 5), name="scale"), made, name="scaled")
-    return x, made
-
-
-@pytest.mark.parametrize("scaled", [True, False])
-def test_root_mean_square_normalization_is_one_node(scaled: bool) -> None:
-    x, y = _root_mean_square([-1], scaled=scaled)
-    assert operators(check(model([x], {"y": y}), {"x": X})) == ["RMSNormalization"]
-    assert "RMSNormalization" not in operators(check(model([x], {"y": y}), {"x": X}, opset=22))
-
-
-@pytest.mark.parametrize("options", [{"axes": [0]}, {"axes": [-1], "power": 4.0}, {"axes": [0, 1]}])
-def test_what_is_no_root_mean_square_normalization_is_spelled_out(options: dict[str, Any]) -> None:
-    x, y = _root_mean_square(scaled=True, **options)
-    assert "RMSNormalization" not in operators(check(model([x], {"y": y}), {"x": X}))
-
-
-def test_an_output_inside_a_root_mean_square_normalization_stays() -> None:
-    x, y = _root_mean_square([-1], scaled=True)
-    root = y.node.inputs[1].node.inputs[1].node.inputs[1]
-    exported = check(model([x], {"y": y, "root": root}), {"x": X})
-    assert [one.name for one in exported.graph.output] == ["y", "root"]
-    assert "RMSNormalization" in operators(exported)
