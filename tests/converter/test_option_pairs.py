@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,6 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-import openvino
 import pytest
 
 import ir_runtime
@@ -67,7 +67,6 @@ OPTIONS: Mapping[str, Sequence[str]] = {
     "against": ["none", "on"],
 }
 SIZES = {"n": 2, "s": 6, "h": 24, "w": 32}
-OTHER_SIZES = {"n": 3, "s": 9, "h": 40, "w": 48}
 
 
 @cache
@@ -154,34 +153,19 @@ def row_name(row: Row) -> str:
     return "-".join(chosen)
 
 
-@dataclass
-class Work:
-    """What a comparison asks both sides to do, counted."""
-
-    sessions: int = 0
-    """Models that onnxruntime loaded."""
-    runs: int = 0
-    """Runs of whole models, in onnxruntime and in NumPy."""
-    layers: int = 0
-    """Single layers that were computed alone."""
-
-
 @pytest.fixture
-def work(monkeypatch: pytest.MonkeyPatch) -> Work:
-    counted = Work()
+def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """What comparisons ask for: sessions of onnxruntime, runs of whole models here and there, and single layers."""
+    counted = Counter[str]()
 
     def counting(call: Callable[..., Any], what: str) -> Callable[..., Any]:
-        def called(*args: Any, **kwargs: Any) -> Any:
-            setattr(counted, what, getattr(counted, what) + 1)
-            return call(*args, **kwargs)
-
-        return called
+        return lambda *args, **kwargs: (counted.update([what]), call(*args, **kwargs))[1]
 
     session, runner = onnxruntime.InferenceSession, layer_comparison.layer_runner
-    monkeypatch.setattr(session, "__init__", counting(session.__init__, "sessions"))
-    monkeypatch.setattr(session, "run_with_ort_values", counting(session.run_with_ort_values, "runs"))
-    monkeypatch.setattr(session, "run", counting(session.run, "runs"))
-    monkeypatch.setattr(CompiledModel, "__call__", counting(CompiledModel.__call__, "runs"))
+    for owner, name, what in ((session, "__init__", "sessions"), (session, "run_with_ort_values", "runs"),
+                              (session, "run", "runs"), (CompiledModel, "__call__", "runs")):  # fmt: skip
+        # A function, which becomes a method of the class.
+        monkeypatch.setattr(owner, name, counting(getattr(owner, name), what))
     monkeypatch.setattr(layer_comparison, "layer_runner", lambda node: counting(runner(node), "layers"))
     return counted
 
@@ -194,37 +178,39 @@ _MOST_ROUNDED_RUNS = 48
 
 
 @contextmanager
-def bounded(work: Work, simple: Work, layers: int, most: int, deciding: int) -> Iterator[None]:
+def bounded(work: Counter[str], simple: Counter[str], layers: int, most: int, deciding: int) -> Iterator[None]:
     """What happens within takes at most so many times the work of the simple comparison.
 
     Layers that are computed alone count as the part of a run that they are. Each of the ``deciding`` nodes is loaded
     alone and run on directed values, at most as often as there are rounds of finite values and of others.
     """
-    before = Work(**vars(work))
+    work.clear()
     yield
-    done = Work(**{name: count - vars(before)[name] for name, count in vars(work).items()})
-    assert 0 < done.sessions <= _MOST_SESSIONS * simple.sessions + deciding
-    assert 0 < done.runs + done.layers / layers <= most * simple.runs + 2 * MOST_ROUNDS * deciding
+    assert 0 < work["sessions"] <= _MOST_SESSIONS * simple["sessions"] + deciding
+    assert 0 < work["runs"] + work["layers"] / layers <= most * simple["runs"] + 2 * MOST_ROUNDS * deciding
+
+
+CONVERTING = {
+    ("compress", "int8"): "--compress int8", ("compress", "int4"): "--compress int4", ("static", "on"): "--static",
+    ("fp16", "on"): "--compress-to-fp16", ("fuse", "none"): "--no-fuse", ("fuse", "some"): f"--skip-pass {_SKIPPED}",
+    ("record", "none"): "--no-record", ("exact", "on"): "--exact",
+}  # fmt: skip
+VERIFYING = {
+    ("layers", "on"): "--layers", ("stress", "on"): "--stress", ("minimise", "on"): "--minimise {name}_part",
+    ("report", "on"): "--report {name}.html", ("against", "on"): "--against other.xml",
+}  # fmt: skip
+"""The words of the command for values of options, in the folder of the test."""
 
 
 @dataclass
 class Case:
-    """A row with its files."""
+    """A row, whose files are in the current folder."""
 
     row: Row
-    folder: Path
 
     @property
     def model(self) -> onnx.ModelProto:
         return model_of(self.row["model"])
-
-    @property
-    def onnx(self) -> str:
-        return str(self.folder / "model.onnx")
-
-    @property
-    def xml(self) -> str:
-        return str(self.folder / "model.xml")
 
     @property
     def inner(self) -> list[str]:
@@ -247,38 +233,29 @@ class Case:
 
     def convert(self, xml: str, **changed: str) -> dict[str, Any]:
         row = {**self.row, **changed}
-        options = ["--target", row["target"], "--json", *self.shared]
-        options += ["--compress", row["compress"]] if row["compress"] != "none" else []
-        options += ["--compress-to-fp16"] if row["fp16"] == "on" else []
-        options += ["--static"] if row["static"] == "on" else []
-        options += {"on": [], "none": ["--no-fuse"], "some": ["--skip-pass", _SKIPPED]}[row["fuse"]]
-        options += ["--no-record"] if row["record"] == "none" else []
-        options += ["--exact"] if row["exact"] == "on" else []
-        code, text, messages = onnx2ir("convert", self.onnx, "-o", xml, *options)
+        words = " ".join(CONVERTING.get(pair, "") for pair in row.items()).split()
+        options = ["--target", row["target"], "--json", *self.shared, *words]
+        code, text, messages = onnx2ir("convert", "model.onnx", "-o", xml, *options)
         assert code == 0, messages
         return json.loads(text)
 
-    def verify(self, xml: str, *more: str, name: str = "verified") -> tuple[int, dict[str, Any]]:
-        options = [*self.shared, "--json", *more, "--engine", self.row["engine"]]
-        options += ["--layers"] if self.row["layers"] == "on" else []
-        options += ["--stress"] if self.row["stress"] == "on" else []
-        options += ["--minimise", str(self.folder / f"{name}_part")] if self.row["minimise"] == "on" else []
-        options += ["--report", str(self.folder / f"{name}.html")] if self.row["report"] == "on" else []
-        options += ["--against", str(self.folder / "other.xml")] if self.row["against"] == "on" else []
-        code, text, messages = onnx2ir("verify", self.onnx, xml, *options)
+    def verify(self, xml: str, name: str = "verified") -> tuple[int, dict[str, Any]]:
+        words = " ".join(VERIFYING.get(pair, "") for pair in self.row.items()).format(name=name).split()
+        options = [*self.shared, "--json", "--engine", self.row["engine"], *words]
+        code, text, messages = onnx2ir("verify", "model.onnx", xml, *options)
         assert text, messages
         return code, json.loads(text)
 
     def report_of(self, xml: str, feeds: Mapping[str, np.ndarray], engine: str) -> dict[str, Any]:
         """That of a comparison on these inputs, which passes."""
-        np.savez(self.folder / "inputs.npz", allow_pickle=False, **feeds)
-        given = ["--inputs", str(self.folder / "inputs.npz"), "--engine", engine, "--json"]
-        code, text, messages = onnx2ir("verify", self.onnx, xml, *self.shared, *given)
+        np.savez("inputs.npz", allow_pickle=False, **feeds)
+        given = ["--inputs", "inputs.npz", "--engine", engine, "--json"]
+        code, text, messages = onnx2ir("verify", "model.onnx", xml, *self.shared, *given)
         assert code == 0, (engine, messages, failures(json.loads(text)) if text else "")
         return json.loads(text)
 
     def check_page(self, name: str) -> None:
-        page = self.folder / f"{name}.html"
+        page = Path(f"{name}.html")
         assert page.exists() == (self.row["report"] == "on")
         if page.exists():
             text = page.read_text()
@@ -305,14 +282,9 @@ def failures(report: Mapping[str, Any]) -> list[str]:
     return [report["verdict"], *found, *report["notes"], report["layers_problem"]]
 
 
-def run_openvino(
-    xml: str, feeds: Mapping[str, np.ndarray], names: Sequence[str], shapes: Mapping[str, Sequence[int]] | None = None
-) -> dict[str, np.ndarray]:
-    """OpenVINO's outputs, asked for by name; its own model takes ``shapes`` first."""
-    model = core().read_model(xml)
-    if shapes is not None:
-        model.reshape({name: openvino.PartialShape(list(shape)) for name, shape in shapes.items()})
-    compiled = core().compile_model(model, "CPU", EXACT)
+def run_openvino(xml: str, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
+    """OpenVINO's outputs, asked for by name."""
+    compiled = core().compile_model(core().read_model(xml), "CPU", EXACT)
     return dict(zip(names, run_compiled(compiled, feeds, names)))
 
 
@@ -339,19 +311,14 @@ def held_against(
         assert (np.abs(got - want) <= lost * np.abs(want).max(initial=1e-3)).all(), (name, lost)
 
 
-def simple_work(case: Case, work: Work) -> Work:
+def simple_work(case: Case, work: Counter[str]) -> Counter[str]:
     """That of the plain comparison of the plain IR."""
     plain = {"compress": "none", "fp16": "none", "target": "any", "static": "none", "fuse": "none"}
-    case.convert(str(case.folder / "simple.xml"), **plain)
-    before = Work(**vars(work))
-    code, text, messages = onnx2ir("verify", case.onnx, str(case.folder / "simple.xml"), *case.shared, "--json")
+    case.convert("simple.xml", **plain)
+    work.clear()
+    code, text, messages = onnx2ir("verify", "model.onnx", "simple.xml", *case.shared, "--json")
     assert code == 0, messages + text
-    return Work(**{name: count - vars(before)[name] for name, count in vars(work).items()})
-
-
-@pytest.mark.parametrize("row", ROWS, ids=row_name)
-def test_options_meet(row: Row, tmp_path: Path, work: Work) -> None:
-    check_row(row, tmp_path, work)
+    return Counter(work)
 
 
 KNOWN_FAILURES = (
@@ -367,26 +334,33 @@ def known(row: Row) -> Any:
     return pytest.param(row, marks=marks, id=row_name(row))
 
 
+@pytest.mark.parametrize("row", ROWS, ids=row_name)
+def test_options_meet(row: Row, tmp_path: Path, work: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_row(row, work)
+
+
 @pytest.mark.weekly
 @pytest.mark.parametrize("row", [known(row) for row in random_rows(60)])
-def test_options_meet_at_random(row: Row, tmp_path: Path, work: Work) -> None:
-    check_row(row, tmp_path, work)
+def test_options_meet_at_random(row: Row, tmp_path: Path, work: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_row(row, work)
 
 
-def check_row(row: Row, tmp_path: Path, work: Work) -> None:
-    case = Case(row, tmp_path)
-    onnx.save(case.model, case.onnx)
+def check_row(row: Row, work: Counter[str]) -> None:
+    case = Case(row)
+    onnx.save(case.model, "model.onnx")
     simple = simple_work(case, work)
     if row["against"] == "on":
-        case.convert(str(tmp_path / "other.xml"), target="any" if row["target"] != "any" else "cpu")
-    made = case.convert(case.xml)
+        case.convert("other.xml", target="any" if row["target"] != "any" else "cpu")
+    made = case.convert("model.xml")
     assert made["target"] == row["target"]
     layers = sum(made["layers"].values())
     most = _MOST_RUNS if row["compress"] == row["fp16"] == "none" else _MOST_ROUNDED_RUNS
     is_directed = "on" in (row["layers"], row["stress"])
     deciding = sum(node.op_type in DECIDING for node in case.model.graph.node) if is_directed else 0
     with bounded(work, simple, layers, most, deciding):
-        code, report = case.verify(case.xml)
+        code, report = case.verify("model.xml")
     if loses_nan(case):
         failed = [sample["description"] for sample in report["samples"] if not sample["passed"]]
         assert failed in ([NAN], [INFINITIES, NAN]), failures(report)
@@ -398,7 +372,7 @@ def check_row(row: Row, tmp_path: Path, work: Work) -> None:
     against = [one["passed"] for one in report["against"]]
     assert against == [True] * len(report["outputs"]) * (row["against"] == "on")
     case.check_page("verified")
-    assert not list(tmp_path.glob("verified_part/*"))
+    assert not list(Path().glob("verified_part/*"))
     names = [*(output.name for output in case.model.graph.output), *case.inner]
     assert [one["name"] for one in report["outputs"]] == names
     feeds = feeds_for(case.model, SIZES)
@@ -406,10 +380,10 @@ def check_row(row: Row, tmp_path: Path, work: Work) -> None:
         name: value for name, value in feeds.items() if row["freeze"] == "none" or name not in small_inputs(case.model)
     }
     expected = expected_of(case.model, feeds, case.inner)
-    compiled = ir_runtime.compile_model(ir_runtime.read_model(case.xml))(fed)
-    held_against(row, case.report_of(case.xml, fed, "numpy"), expected, {name: compiled[name] for name in names})
-    actual = run_openvino(case.xml, fed, names)
-    held_against(row, case.report_of(case.xml, fed, "openvino"), expected, actual)
+    compiled = ir_runtime.compile_model(ir_runtime.read_model("model.xml"))(fed)
+    held_against(row, case.report_of("model.xml", fed, "numpy"), expected, {name: compiled[name] for name in names})
+    actual = run_openvino("model.xml", fed, names)
+    held_against(row, case.report_of("model.xml", fed, "openvino"), expected, actual)
     with bounded(work, simple, layers, most, deciding):
         check_fault(case, fed)
 
@@ -417,21 +391,18 @@ def check_row(row: Row, tmp_path: Path, work: Work) -> None:
 def check_fault(case: Case, feeds: Mapping[str, np.ndarray]) -> None:
     """One fault in the same IR fails, and what is asked for is written of it."""
     model, fault = with_fault(case, feeds)
-    faulty = str(case.folder / "faulty.xml")
-    write_model(model, faulty)
-    code, report = case.verify(faulty, name="fault")
+    write_model(model, "faulty.xml")
+    code, report = case.verify("faulty.xml", name="fault")
     assert (code, report["passed"]) == (1, False), fault
     assert report["verdict"] in ("different", "unproven"), fault
     case.check_page("fault")
-    part = sorted(path.name for path in case.folder.glob("fault_part/*"))
+    part = sorted(path.name for path in Path().glob("fault_part/*"))
     if case.row["minimise"] == "none" or report["first_fault"] is None:
         assert not part
         return
     assert part == ["expected.npz", "inputs.npz", "model.bin", "model.onnx", "model.xml"], report["unwritten"]
-    path = case.folder / "fault_part"
-    code, text, messages = onnx2ir(
-        "verify", str(path / "model.onnx"), str(path / "model.xml"), "--inputs", str(path / "inputs.npz"), "--json"
-    )
+    files = [f"fault_part/{name}" for name in ("model.onnx", "model.xml", "inputs.npz")]
+    code, text, messages = onnx2ir("verify", *files[:2], "--inputs", files[2], "--json")
     shows = "does not show it" not in report["minimised"]
     assert (code == 1) or not shows, (report["minimised"], text, messages)
 
@@ -451,12 +422,12 @@ _ATTRIBUTES: Mapping[str, Mapping[Any, Any]] = {
 
 def with_fault(case: Case, feeds: Mapping[str, np.ndarray]) -> tuple[Model, str]:
     """The IR with one attribute changed that an output shows, in most rows; else with one weight changed."""
-    right = ir_runtime.compile_model(ir_runtime.read_model(case.xml))(feeds)
+    right = ir_runtime.compile_model(ir_runtime.read_model("model.xml"))(feeds)
     names = [output.name for output in case.model.graph.output]
     chosen = random.Random(row_name(case.row))
-    count = len(ir_runtime.read_model(case.xml).nodes())
+    count = len(ir_runtime.read_model("model.xml").nodes())
     for index in chosen.sample(range(count), count) if chosen.random() < 0.6 else ():
-        model = ir_runtime.read_model(case.xml)
+        model = ir_runtime.read_model("model.xml")
         node = model.nodes()[index]
         what = changed_attribute(node)
         if not what:
@@ -468,7 +439,7 @@ def with_fault(case: Case, feeds: Mapping[str, np.ndarray]) -> tuple[Model, str]
             continue
         if any(is_apart(right[name], wrong[name]) for name in names):
             return model, f"{node.name}: {what}"
-    model = ir_runtime.read_model(case.xml)
+    model = ir_runtime.read_model("model.xml")
     weights = [node for node in model.nodes() if is_weight(node)]
     node = chosen.choice(weights)
     return model, f"{node.name}: {change_weight(node)}"
@@ -506,33 +477,3 @@ def change_weight(node: Node) -> str:
     flat[at] = -before if kind.is_real else 0
     node.op = Const1(value=Tensor.from_array(array, kind))
     return f"element {at} is {flat[at]} instead of {before}"
-
-
-@pytest.mark.parametrize("target", ["any", "cpu", "cpu@2023.3"])
-@pytest.mark.parametrize("name", [name for name in MODELS if dynamic_inputs(model_of(name))])
-def test_the_converted_ir_takes_other_sizes(name: str, target: str, tmp_path: Path) -> None:
-    """Converted for some sizes and compressed, reshaped to others in both runtimes, held against onnxruntime by name."""
-    row = {option: values[0] for option, values in OPTIONS.items()}
-    compress = {"any": "int8", "cpu": "none", "cpu@2023.3": "int4"}[target]
-    case = Case(row | {"model": name, "target": target, "compress": compress, "shapes": "input"}, tmp_path)
-    onnx.save(case.model, case.onnx)
-    case.convert(case.xml)
-    for sizes in (OTHER_SIZES, dict.fromkeys(SIZES, -1)):
-        shapes = {name: shapes_of(case.model, sizes)[name] for name in dynamic_inputs(case.model)}
-        feeds = feeds_for(case.model, OTHER_SIZES)
-        expected = expected_of(case.model, feeds)
-        model = ir_runtime.read_model(case.xml)
-        model.reshape(shapes)
-        ours = str(tmp_path / "reshaped.xml")
-        write_model(model, ours)
-        np.savez(tmp_path / "inputs.npz", allow_pickle=False, **feeds)
-        given = ["--inputs", str(tmp_path / "inputs.npz"), "--json"]
-        compiled = ir_runtime.compile_model(model)(feeds)
-        for engine, actual in (
-            ("numpy", {name: compiled[name] for name in expected}),
-            ("openvino", run_openvino(case.xml, feeds, list(expected), shapes)),
-            ("openvino", run_openvino(ours, feeds, list(expected))),
-        ):
-            code, text, messages = onnx2ir("verify", case.onnx, ours, *given, "--engine", engine)
-            assert code == 0, (messages, failures(json.loads(text)) if text else "")
-            held_against(case.row, json.loads(text), expected, actual)

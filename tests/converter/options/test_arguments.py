@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import random
 from collections.abc import Callable
@@ -119,94 +120,47 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-Calls = dict[str, tuple[Callable[..., Any], dict[str, Any]]]
+Call = tuple[Callable[..., Any], dict[str, Any]]
 
 
-def calls(files: Path) -> Calls:
+def taken(function: Callable[..., Any], **arguments: Any) -> Call:
+    """The function with these arguments, and the defaults of all others."""
+    parameters = inspect.signature(function).parameters.items()
+    return function, {name: one.default for name, one in parameters if one.default is not one.empty} | arguments
+
+
+def calls(files: Path) -> list[Call]:
     """Each function with arguments that it takes."""
     model = converter.convert_model(files / "m.onnx")
     feeds = {"x": np.ones((1, 3), np.float32), "y": np.ones((1, 3), np.float32)}
-
-    def reshaped(shapes: Any) -> None:
-        ir_runtime.read_model(files / "m.xml").reshape(shapes)
-
-    def called(inputs: Any) -> None:
-        ir_runtime.compile_model(model)(inputs)
-
-    def profiled(inputs: Any, repeat: Any) -> None:
-        ir_runtime.compile_model(model).profile(inputs, repeat=repeat)
-
+    compiled = ir_runtime.compile_model(model)
     session = ir_runtime.compile_model(ir_runtime.read_model(files / "sum.xml")).session()
-    step = {"x": np.ones((2, 3), np.float32)}
-
-    return {
-        "convert_model": (
-            converter.convert_model,
-            {
-                "model": files / "m.onnx", "input": None, "output": None, "example_input": None, "extension": None,
-                "verbose": False, "share_weights": True, "dynamo": False, "freeze": None, "batch": None,
-                "extensions": (), "static": False, "stateful": False, "target": "cpu",
-            },
-        ),
-        "convert_language_model": (
-            converter.convert_language_model,
-            {
-                "folder": files / "decoder", "output": files / "ir", "input": None, "compress": None,
-                "compress_to_fp16": False, "fuse": True, "exact": False, "target": "cpu", "stateful": True,
-            },
-        ),
-        "convert_folder": (
-            converter.convert_folder,
-            {"folder": files / "decoder", "output": files / "ir", "task": None, "variant": None, "fuse": True},
-        ),
-        "optimize": (
-            converter.optimize,
-            {
-                "model": files / "m.onnx", "input": None, "freeze": None, "batch": None, "opset": None,
-                "target": "plain", "fuse": True, "exact": False, "skip_passes": "",
-            },
-        ),
-        "edit": (
-            converter.edit,
-            {
-                "model": files / "m.onnx", "merge": None, "connect": (), "cut": None, "remove_output": (),
-                "add_output": (), "insert_after": {}, "replace_weight": {}, "cast_weights": False, "set_dim": {},
-                "rename": {}, "strip": (), "metadata": {},
-            },
-        ),
-        "make_stateless": (converter.make_stateless, {"model": ir_runtime.read_model(files / "decoder.xml")}),
-        "verify_steps": (
-            converter.verify_steps,
-            {
-                "onnx_model": files / "decoder/model.onnx", "ir": files / "decoder.xml", "steps": 1, "seed": 0,
-                "rtol": None, "atol": None, "engine": "numpy",
-            },
-        ),
-        "save_model": (
-            converter.save_model,
-            {"model": model, "path": files / "out.xml", "compress_to_fp16": False, "compress": None},
-        ),
-        "verify": (
-            converter.verify,
-            {
-                "onnx_model": files / "m.onnx", "ir": files / "m.xml", "inputs": feeds, "seed": 0, "rtol": None,
-                "atol": None, "layers": None, "freeze": None, "output": None,
-            },
-        ),
-        "read_model": (ir_runtime.read_model, {"xml": files / "m.xml", "weights": files / "m.bin"}),
-        "write_model": (ir_runtime.write_model, {"model": model, "xml": files / "out.xml", "weights": None}),
-        "compile_model": (ir_runtime.compile_model, {"model": model, "optimize": True, "threads": 1}),
-        "reshape": (reshaped, {"shapes": {"x": [1, 3]}}),
-        "call": (called, {"inputs": feeds}),
-        "profile": (profiled, {"inputs": feeds, "repeat": 1}),
-        "step": (session, {"inputs": step}),
-        "profile of steps": (session.profile, {"steps": [step]}),
-        "state": (lambda name: session.states[name], {"name": "totalnext"}),
-        "set state": (session.states.__setitem__, {"name": "totalnext", "value": step["x"]}),
-        "del state": (session.states.__delitem__, {"name": "totalnext"}),
-        "has state": (lambda name: name in session.states, {"name": "totalnext"}),
-        "reset": (session.reset, {"name": "totalnext"}),
-    }  # fmt: skip
+    step, states = {"x": np.ones((2, 3), np.float32)}, session.states
+    source, target = files / "m.onnx", files / "out.xml"
+    return [
+        taken(converter.convert_model, model=source),
+        taken(converter.convert_language_model, folder=files / "decoder", output=files / "ir"),
+        taken(converter.convert_folder, folder=files / "decoder", output=files / "ir"),
+        taken(converter.optimize, model=source),
+        taken(converter.edit, model=source),
+        taken(converter.make_stateless, model=ir_runtime.read_model(files / "decoder.xml")),
+        taken(converter.verify_steps, onnx_model=files / "decoder/model.onnx", ir=files / "decoder.xml", steps=1),
+        taken(converter.save_model, model=model, path=target),
+        taken(converter.verify, onnx_model=source, ir=files / "m.xml", inputs=feeds),
+        taken(ir_runtime.read_model, xml=files / "m.xml", weights=files / "m.bin"),
+        taken(ir_runtime.write_model, model=model, xml=target),
+        taken(ir_runtime.compile_model, model=model, threads=1),
+        taken(lambda shapes: ir_runtime.read_model(files / "m.xml").reshape(shapes), shapes={"x": [1, 3]}),
+        taken(lambda inputs: compiled(inputs), inputs=feeds),
+        taken(lambda inputs, repeat: compiled.profile(inputs, repeat=repeat), inputs=feeds, repeat=1),
+        taken(lambda inputs: session(inputs), inputs=step),
+        taken(lambda steps: session.profile(steps), steps=[step]),
+        taken(lambda name: states[name], name="totalnext"),
+        taken(lambda name, value: states.__setitem__(name, value), name="totalnext", value=step["x"]),
+        taken(lambda name: states.__delitem__(name), name="totalnext"),
+        taken(lambda name: name in states, name="totalnext"),
+        taken(lambda name: session.reset(name), name="totalnext"),
+    ]
 
 
 def attempt(function: Callable[..., Any], arguments: dict[str, Any]) -> None:
@@ -219,7 +173,7 @@ def attempt(function: Callable[..., Any], arguments: dict[str, Any]) -> None:
 @pytest.mark.parametrize("odd", ODD)
 def test_any_object_in_any_place(odd: str, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(files)
-    for function, arguments in calls(files).values():
+    for function, arguments in calls(files):
         for parameter in arguments:
             if (parameter, odd) == ("repeat", "3: int"):
                 continue  # which is what is asked for
@@ -240,7 +194,7 @@ nested = st.recursive(
 
 @given(value=nested, seed=st.integers(0, 2**32))
 def test_nested_values_in_places_of_choice(value: Any, seed: int, files: Path) -> None:
-    function, arguments = random.Random(seed).choice([*calls(files).values()])
+    function, arguments = random.Random(seed).choice(calls(files))
     places = [
         name for name in arguments if name not in ("path", "xml", "model", "onnx_model", "ir", "weights", "repeat")
     ]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto
 
 import converter
 import ir_runtime
 from converter import Postprocess, Preprocess
+from tests.commands import onnx2ir
 from tests.converter.preprocessing.pictures import MEAN, SCALE, both, compiled, executed, model_of_pictures, picture
 
 U8 = {"element_type": "u8", "layout": "nhwc", "model_layout": "nchw"}
@@ -68,6 +72,61 @@ def test_numbers_and_layers_are_those_of_the_processor(row: str, first: str, tmp
     assert not report.layers_problem
     assert len(report.layers) >= 2
     assert {check.state for check in report.weights} <= {"identical", "unused"}
+
+
+FOLDED = [(row, 0, "") for row in ROWS if ROWS[row][0].scale and ROWS[row][0].color not in ("nv12", "i420")]
+FOLDED += [("scale", 1, ""), ("mean and scale", 1, "Subtract"), ("reversed mean scale", 1, "Subtract")]
+
+
+@pytest.mark.parametrize(("row", "padding", "left"), FOLDED)
+def test_mean_and_scale_become_part_of_a_convolution(row: str, padding: int, left: str, tmp_path: Path) -> None:
+    """The numbers of the layers that they replace; zeros of pads need the mean."""
+    steps, shape, kind = ROWS[row]
+    model, given = model_of_pictures(padding=padding), picture(*shape, kind=kind)
+    irs = [converter.convert_model(model, preprocess={"image": replace(steps, fold=fold)}) for fold in (False, True)]
+    types = [{node.op.type for node in ir.nodes()} for ir in irs]
+    assert "Multiply" in types[0]
+    assert types[1] & {"Multiply", "Subtract"} == set(filter(None, [left]))
+    assert len(irs[1].nodes()) < len(irs[0].nodes())
+    for name, ir in zip(("plain", "folded"), irs):
+        converter.save_model(ir, tmp_path / f"{name}.xml")
+    plain, folded = (compiled(tmp_path / f"{name}.xml") for name in ("plain", "folded"))
+    assert executed(folded) <= executed(plain)
+    expected = ir_runtime.compile_model(irs[0])({"image": given})
+    for name in ("scores", "features"):
+        tolerance = 1e-5 * float(np.abs(expected[name]).max())
+        for found in (ir_runtime.compile_model(irs[1])({"image": given})[name], folded([given])[name]):
+            np.testing.assert_allclose(found, expected[name], rtol=0, atol=tolerance)
+
+
+def test_verify_knows_what_the_weights_hold(tmp_path: Path) -> None:
+    model = model_of_pictures(padding=0)
+    onnx.save(model, tmp_path / "m.onnx")
+    arguments = ["--mean-values", "[123.7,116.3,103.5]", "--scale-values", "[58.4,57.1,57.4]", "--layout", "nchw"]
+    words = ["convert", str(tmp_path / "m.onnx"), *arguments, "--fold-preprocessing", "--verify", "--quiet"]
+    code, out, messages = onnx2ir(*words)
+    assert code == 0, out + messages
+    found = [node.op.type for node in ir_runtime.read_model(tmp_path / "m.xml").nodes() if node.op.type != "Const"]
+    assert found == ["Parameter", "Convolution", "Add", "ReLU", "Result", "Result"]
+    report = converter.verify(tmp_path / "m.onnx", tmp_path / "m.xml", layers=True)
+    assert report.passed
+    assert report.layers_problem == "mean and scale are part of the IR's weights"
+    # Without the steps the model is another one.
+    converter.save_model(converter.convert_model(model), tmp_path / "plain.xml")
+    assert not converter.verify(tmp_path / "m.xml", tmp_path / "plain.xml").passed
+
+
+@pytest.mark.parametrize(
+    ("options", "first", "message"),
+    [
+        ({"mean": MEAN, **NCHW}, "Sub", "every layer that reads it, but 'shift' is a Subtract"),
+        ({"mean": MEAN, **NCHW}, "Add", "every layer that reads it, but 'twice' is a Concat"),
+        ({**NCHW}, "Conv", "fold is of no use without mean or scale"),
+    ],
+)
+def test_mistakes(options: dict[str, Any], first: str, message: str) -> None:
+    with pytest.raises(converter.ConversionError, match=message):
+        converter.convert_model(model_of_pictures(first=first), preprocess={"image": Preprocess(fold=True, **options)})
 
 
 OUTPUTS = {
