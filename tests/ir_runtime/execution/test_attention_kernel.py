@@ -99,28 +99,6 @@ def test_a_row_that_sees_nothing(groups: int, sink: bool) -> None:
     check(groups, "nothing seen", sink=sink)
 
 
-@pytest.mark.parametrize(
-    "shapes",
-    [
-        [(4, 8), (5, 8), (5, 6)],
-        [(3, 4, 8), (1, 5, 8), (3, 5, 6)],
-        [(1, 4, 8), (3, 5, 8), (3, 5, 6)],
-        [(2, 1, 4, 8), (1, 3, 5, 8), (5, 6)],
-        [(2, 3, 4, 8), (3, 5, 8), (1, 1, 5, 6), (3, 1, 5)],
-    ],
-    ids=str,
-)
-def test_dimensions_that_are_broadcast(shapes: list[tuple[int, ...]]) -> None:
-    inputs = [normal(*shape) for shape in shapes]
-    same(model_of(lambda b, *v: b.ScaledDotProductAttention(*v, causal=False), inputs), inputs)
-
-
-def test_a_mask_that_widens_is_left_to_evaluate() -> None:
-    inputs = [normal(1, 3, 1, 8), normal(1, 3, 5, 8), normal(1, 3, 5, 6), normal(2, 1, 4, 5)]
-    model = model_of(lambda b, *v: b.ScaledDotProductAttention(*v, causal=False), inputs)
-    same(model, inputs, fallbacks=["ScaledDotProductAttention"])
-
-
 def test_infinite_scores() -> None:
     """Infinity meets minus infinity of an added mask, a hidden one, and values that are not finite."""
     query, key, value = normal(1, 2, 3, 4), normal(1, 2, 5, 4), normal(1, 2, 5, 4)
