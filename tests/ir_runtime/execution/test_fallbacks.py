@@ -1,17 +1,22 @@
-"""What runs when a kernel does not: ``evaluate`` for what the kernel leaves alone, an error for a kernel that fails."""
+"""What runs when a kernel does not; models of float16 and bfloat16, which kernels compute in float32."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from ir_runtime import ExecutionError, InternalError, compile_model
 from ir_runtime.execution.kernels import softmax
 from ir_runtime.execution.static_plans import plan
+from ir_runtime.graph import element_types
+from ir_runtime.graph.model import Output
+from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.activation import SoftMax8
-from tests.ir_runtime.execution.kernel_checks import model_of, normal
+from tests.ir_runtime.execution.kernel_checks import Array, Layers, model_of, normal
+from tests.random_data import generator
 
 
 def raises(*_: Any) -> Any:
@@ -74,3 +79,79 @@ def test_calls_that_kernels_leave_alone_are_counted() -> None:
         profile = compiled.profile([x], repeat=2)
         assert compiled.fallbacks == ({"SoftMax": count} if count else {})
         assert [row.kernel for row in profile.layers if row.type == "SoftMax"] == [axis == -1]
+
+
+# --- 16 bits, against layers one by one ---
+
+
+RNG = generator(8)
+KINDS = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
+ROUNDING = {"float16": 2**-11, "bfloat16": 2**-8}
+
+
+def of(kind: np.dtype[Any], *shape: int) -> Array:
+    return RNG.standard_normal(shape).astype(kind)
+
+
+def held(b: Layers, array: Array) -> Output:
+    return b.tensor(Tensor.from_array(array, element_types.from_dtype(array.dtype)))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("open_", [False, True])
+def test_a_block_of_layers(kind: np.dtype[Any], open_: bool) -> None:
+    x = of(kind, 2, 5, 9, 8)
+
+    def make(b: Layers, v: Output) -> list[Output]:
+        made = b.Convolution(v, held(b, of(kind, 6, 5, 3, 3)), pads_begin=[1, 1], pads_end=[1, 1])
+        made = b.Sigmoid(b.Add(made, held(b, of(kind, 1, 6, 1, 1))))
+        pooled = b.ReduceMean(made, [2, 3], keep_dims=False)
+        turned = b.Transpose(made, [0, 2, 3, 1])
+        return [b.MatMul(pooled, held(b, of(kind, 6, 4))), turned, b.SoftMax(turned, axis=1)]
+
+    model = model_of(make, [x], open_=open_)
+    slow, fast = compile_model(model, optimize=False), compile_model(model)
+    for shape in [(2, 5, 9, 8), (2, 5, 9, 8), (1, 5, 3, 4), (1, 5, 3, 4)] if open_ else [(2, 5, 9, 8)] * 2:
+        x = of(kind, *shape)
+        for value, want in zip(fast([x]).to_list(), slow([x]).to_list(), strict=True):
+            assert value.dtype == want.dtype == kind
+            # Four layers follow one another, each of which rounds.
+            scale = float(np.abs(want.astype(np.float64)).max())
+            wide = value.astype(np.float64), want.astype(np.float64)
+            np.testing.assert_allclose(*wide, rtol=0, atol=6 * ROUNDING[kind.name] * scale)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_between_layers_nothing_is_rounded(kind: np.dtype[Any]) -> None:
+    """(1 + small) - 1, where one plus small is one in 16 bits: by hand."""
+    small = np.array([2**-13], kind)
+
+    def make(b: Layers, v: Output) -> Output:
+        one = held(b, np.array([1], kind))
+        return b.Subtract(b.Add(v, one), one)
+
+    model = model_of(make, [small])
+    assert compile_model(model)([small])[0].astype(np.float64).tolist() == [2**-13]
+    assert compile_model(model, optimize=False)([small])[0].astype(np.float64).tolist() == [0]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_what_a_model_converts_is_rounded(kind: np.dtype[Any]) -> None:
+    x = np.array([1 + 2**-13, 70000.0, -3.3], np.float32)
+
+    def make(b: Layers, v: Output) -> Output:
+        narrow = b.Convert(v, destination_type=element_types.from_dtype(kind))
+        twice = b.Add(narrow, narrow)
+        return b.Convert(twice, destination_type=element_types.f32)
+
+    with np.errstate(over="ignore"):
+        expected = 2 * x.astype(kind).astype(np.float32)
+    np.testing.assert_array_equal(compile_model(model_of(make, [x]))([x])[0], expected)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_what_is_only_moved_keeps_its_bits(kind: np.dtype[Any]) -> None:
+    x = RNG.integers(0, 2**16, (3, 4)).astype(np.uint16).view(kind)
+    model = model_of(lambda b, v: b.Transpose(v, [1, 0]), [x])
+    found = compile_model(model)([x])[0]
+    np.testing.assert_array_equal(found.view(np.uint16), x.T.view(np.uint16))

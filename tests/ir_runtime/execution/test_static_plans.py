@@ -19,7 +19,6 @@ from tests.ir_runtime.execution.kernel_checks import (
     Layers,
     alike,
     biased,
-    called_at_once,
     convolve,
     has_static_plans,
     image,
@@ -394,12 +393,6 @@ def test_an_error_says_where_it_is_from() -> None:
         compiled([np.array([1, 7])])
     np.testing.assert_array_equal(compiled([x])[0], compile_model(model, optimize=False)([x])[0])
     assert has_static_plans(compiled)
-
-
-def test_threads_at_the_same_time() -> None:
-    images = [image(1, 8, 30, 31) for _ in range(6)]
-    model = model_of(lambda b, v: b.ReLU(biased(b, convolve(b, v, 16, 3))), images[:1], open_=False)
-    called_at_once(compile_model(model), images, 15)
 
 
 # --- layers of other types ---

@@ -54,11 +54,6 @@ def test_if(condition: bool, shapes: tuple[list[int], list[int]]) -> None:
     check(outputs, parameters, [np.array(condition), normal(*sizes[0]), normal(*sizes[1])])
 
 
-def test_types_of_an_if_hold_both_branches() -> None:
-    model = ir_runtime.read_model(*written(*conditional([2, 3], [4, 3])))
-    assert model.outputs[0].shape == PartialShape.parse("2..4,3")
-
-
 def loop(
     trips: int | None, limit: float, join: bool, part: int = 1, shape: tuple[int, ...] = (1, 2)
 ) -> tuple[list[Any], list[Any]]:
@@ -159,15 +154,6 @@ def test_nested_bodies() -> None:
     out = node.set_output(then_result, else_result)
     for condition in (True, False):
         check([out], [c, x], [np.array(condition), normal(1, 2)])
-
-
-def test_a_loop_without_iterations_joins_nothing() -> None:
-    theirs = written(*loop(0, 1e9, join=True))
-    x = np.array([[1.0, 3.0]], np.float32)
-    last, joined = run_numpy(theirs, {0: x, 1: np.array(True)})  # type: ignore[dict-item]
-    np.testing.assert_array_equal(last, x)
-    assert joined.shape == (0, 2)
-    assert joined.dtype == np.float32
 
 
 def test_errors_name_the_layer_in_the_body() -> None:

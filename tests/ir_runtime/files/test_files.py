@@ -6,10 +6,6 @@ import io
 import mmap
 import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -172,42 +168,6 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
         ir_runtime.write_model(broken, tmp_path / "m.xml")
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
-
-
-KILLED = """
-import sys, time, numpy as np, ir_runtime
-from ir_runtime.graph import element_types
-from ir_runtime.operations.inputs_outputs import Const1, Result1
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.tensor import Tensor
-def slow():
-    print("writing", flush=True)
-    time.sleep(30)
-stored = Tensor.from_array(np.arange(9000.0))
-computed = Tensor.computed_in_parts(element_types.f32, (100,), slow, b"", stored, "made")
-nodes = [make_node(Const1(value=stored), (), "a"), make_node(Const1(value=computed), (), "b")]
-results = [make_node(Result1(), n.outputs, n.name + "/r") for n in nodes]
-ir_runtime.write_model(ir_runtime.Model("m", [], results), sys.argv[1])
-"""
-
-
-@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
-def test_a_killed_conversion_leaves_no_half_pair(tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path / "m.xml")], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline().strip() == "writing"
-    time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (tmp_path / "m.xml").exists()
-    assert not (tmp_path / "m.bin").exists()
-
-
-def test_output_path_may_not_be_the_weights(tmp_path: Path) -> None:
-    with pytest.raises(ir_runtime.ModelError, match="that is the weights' name"):
-        ir_runtime.write_model(constant_model(np.arange(3)), tmp_path / "m.bin")
 
 
 @pytest.mark.parametrize("suffix", [".xml", ".bin"])

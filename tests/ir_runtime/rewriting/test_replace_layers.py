@@ -1,21 +1,30 @@
-"""Layers that are replaced by others: which are found, chains of them, and what goes over to the replacement."""
+"""Layers that are replaced by others; Model.reshape in all the forms that OpenVINO's has."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import openvino
 import pytest
 
 import converter
-from ir_runtime import InternalError, compile_model
-from ir_runtime.graph.model import Model, Node, Origin, Output, Part, RuntimeInfo
+import ir_runtime
+from ir_runtime import Dimension, InferenceError, InternalError, Model, ModelError, PartialShape, compile_model
+from ir_runtime.graph.model import InputMap, Node, Origin, Output, OutputMap, Part, RuntimeInfo, SubGraph
 from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.operations.elementwise import Abs1, Add1, Multiply1, Negative1
+from ir_runtime.operations.control_flow import If8, TensorIterator1
+from ir_runtime.operations.elementwise import Abs1, Add1, Equal1, Multiply1, Negative1
+from ir_runtime.operations.generation import ShapeOf3
+from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Result1
-from ir_runtime.operations.movement import Transpose1
+from ir_runtime.operations.movement import Concat1, Reshape1, Transpose1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.replace_layers import Replacement, replace_layers
 from ir_runtime.rewriting.trace import PassTrace
+from ir_runtime.rewriting.unique_names import UniqueNames
+from tests.engines import core
 from tests.ir_runtime.rewriting.models import branches, model_of, parameter
 
 X = np.arange(48, dtype=np.float32).reshape(2, 3, 1, 4, 1, 2)
@@ -144,3 +153,155 @@ def test_what_an_attempt_that_failed_has_emitted_is_not_taken_up() -> None:
 
     assert replace_layers(model, (Transpose1,), second) == 1
     assert [node.name for node in model.nodes() if node.op.type == "Const"] == ["t1/Const"]
+
+
+# --- reshape ---
+
+
+def two_inputs() -> Model:
+    a, b = parameter("a", "2,3"), parameter("b", "2,3")
+    build = Builder()
+    total = build.emit(Add1(), a.outputs[0], b.outputs[0])
+    joined = build.emit(Concat1(axis=0), total, b.outputs[0])
+    for node in build.emitted:
+        node.name = node.op.type
+    return model_of([a, b], joined)
+
+
+FORMS = [
+    ({"a": [5, 7], "b": [5, 7]}, "10,7"),
+    ({0: [5, 7], 1: [5, 7]}, "10,7"),
+    ({"a": "5,7", "b": "[5,7]"}, "10,7"),
+    ({"a": PartialShape([5, 7]), "b": (5, 7)}, "10,7"),
+    ({"a": [-1, 7], "b": [None, 7]}, "?,7"),
+    ({"a": [(1, 4), 7], "b": ["1..4", 7]}, "2..8,7"),
+    ({"a": [Dimension(2), 7], "b": [(2, -1), 7]}, "4..,7"),
+]
+
+
+@pytest.mark.parametrize(("shapes", "result"), FORMS, ids=[str(form) for form, _ in FORMS])
+def test_forms(shapes: Any, result: str) -> None:
+    model = two_inputs()
+    model.reshape(shapes)
+    assert model.outputs[0].shape == PartialShape.parse(result)
+
+
+def test_ports_and_one_input_alone() -> None:
+    model = two_inputs()
+    compiled = ir_runtime.compile_model(model)
+    model.reshape({port: [1, 1] for port in compiled.inputs})
+    assert model.outputs[0].shape == PartialShape([2, 1])
+    a = parameter("a", "2,3")
+    single = model_of([a], a.outputs[0])
+    single.reshape([4, "..9"])
+    assert single.outputs[0].shape == PartialShape([4, Dimension(0, 9)])
+
+
+@pytest.mark.parametrize(
+    ("shapes", "error", "message"),
+    [
+        ({"c": [1]}, ModelError, r"the model has no input 'c'; its inputs are \['a', 'b'\]"),
+        ({2: [1]}, ModelError, "the model has no input 2"),
+        ({"a": [1], 0: [1]}, ModelError, "the input 0 is given two shapes"),
+        ({"a": ["x"]}, ModelError, r"the shape \['x'\] of the input 'a' cannot be read"),
+        ([1, 2], ModelError, "the model has 2 inputs: say which of them gets which shape"),
+        ({"a": [5, 7]}, InferenceError, r"layer 'Add' \(Add\): the shapes \[5,7\] and \[2,3\] cannot be broadcast"),
+    ],
+)
+def test_errors_leave_the_model_as_it_was(shapes: Any, error: type[ModelError], message: str) -> None:
+    model = two_inputs()
+    with pytest.raises(error, match=message):
+        model.reshape(shapes)
+    assert [output.shape for output in model.inputs] == [PartialShape([2, 3])] * 2
+    assert model.outputs[0].shape == PartialShape([4, 3])
+
+
+def _body() -> Model:
+    x = parameter("x", "1,3")
+    build = Builder()
+    return model_of([x], build.emit(Multiply1(), x.outputs[0], x.outputs[0]))
+
+
+@pytest.mark.parametrize("rows", ["2,3", "?,3"])
+def test_an_iteration_adds_parts_of_the_stated_size(rows: str) -> None:
+    """As OpenVINO's CPU plug-in requires it: where the shapes do not tell, running says so."""
+    a, x = parameter("a", rows), parameter("x", rows)
+    loop = TensorIterator1(
+        bodies=(SubGraph(model_of([x], x.outputs[0]), (InputMap(0, 0),), (OutputMap(0, 0, axis=0),)),)
+    )
+    message = "an iteration adds 2 elements along axis 0, where part_size is 1"
+    if rows == "2,3":
+        with pytest.raises(InferenceError, match=message):
+            make_node(loop, [a.outputs[0]], "loop")
+        return
+    model = model_of([a], make_node(loop, [a.outputs[0]], "loop").outputs[0])
+    with pytest.raises(ir_runtime.ExecutionError, match=message):
+        ir_runtime.compile_model(model)(np.zeros((2, 3), np.float32))
+    xml, weights = ir_runtime.model_to_bytes(model)
+    with pytest.raises(RuntimeError, match="incorrect output shape"):
+        core().compile_model(core().read_model(xml, weights))(np.zeros((2, 3), np.float32))
+
+
+def test_bodies_follow() -> None:
+    """A loop over the rows, and a choice whose branches differ: in the file they have the new shapes, too."""
+    a = parameter("a", "4,3")
+    loop = TensorIterator1(bodies=(SubGraph(_body(), (InputMap(0, 0, axis=0),), (OutputMap(0, 0, axis=0),)),))
+    squares = make_node(loop, [a.outputs[0]], "loop")
+    model = model_of([a], squares.outputs[0])
+    before = model.nodes()[1].op.subgraphs[0].body
+    model.reshape([6, 5])
+    body = model.nodes()[1].op.subgraphs[0].body
+    assert body.parameters[0].outputs[0].shape == PartialShape([1, 5])
+    assert body.outputs[0].shape == PartialShape([1, 5])
+    assert before.outputs[0].shape == PartialShape([1, 3])  # bodies may be shared, and are never changed
+    xml, weights = ir_runtime.model_to_bytes(model)
+    assert '<data shape="1,5"' in xml.decode().replace("1, 5", "1,5")
+    theirs = core().read_model(xml, weights) if weights else core().read_model(xml)
+    theirs.reshape(openvino.PartialShape([7, 2]))
+    again = ir_runtime.read_model(xml, weights)
+    again.reshape([7, 2])
+    assert again.outputs[0].shape == PartialShape(list(theirs.outputs[0].get_shape()))
+
+
+def test_a_branch_that_is_not_taken_need_not_fit() -> None:
+    """If of a condition that follows from the shape: one branch adds, the other asks for exactly 6 elements."""
+    x = parameter("x", "?,?")
+    build = Builder()
+    dimensions = build.emit(ShapeOf3(output_type=ir_runtime.graph.element_types.i64), x.outputs[0])
+    rows = build.emit(Gather8(), dimensions, build.constant(0), build.constant(0))
+    condition = build.emit(Equal1(), rows, build.constant(2))
+    inner = Builder()
+    p, q = parameter("p", "?,?"), parameter("q", "?,?")
+    six = inner.emit(Reshape1(special_zero=False), p.outputs[0], inner.constant([6]))
+    other = inner.emit(Reshape1(special_zero=False), q.outputs[0], inner.constant([-1]))
+    branches = [
+        SubGraph(model_of([node], out), (InputMap(1, 0),), (OutputMap(0, 0),)) for node, out in ((p, six), (q, other))
+    ]
+    chosen = make_node(If8(bodies=tuple(branches)), [condition, x.outputs[0]], "if")
+    model = model_of([x], chosen.outputs[0])
+    model.reshape([2, 3])
+    assert model.outputs[0].shape == PartialShape([6])
+    model.reshape([5, 4])
+    assert model.outputs[0].shape == PartialShape([20])
+    x_value = np.arange(20, dtype=np.float32).reshape(5, 4)
+    np.testing.assert_array_equal(ir_runtime.compile_model(model)(x_value)[0], x_value.reshape(-1))
+
+
+def test_what_dimensions_decide_is_no_step_of_the_plan() -> None:
+    x = parameter("x", "?,3")
+    build = Builder()
+    dimensions = build.emit(ShapeOf3(output_type=ir_runtime.graph.element_types.i64), x.outputs[0])
+    model = model_of([x], build.emit(Reshape1(special_zero=False), x.outputs[0], dimensions))
+    for shape, steps in (([-1, 3], ["ShapeOf", "Reshape"]), ([4, 3], ["Reshape"])):
+        model.reshape(shape)
+        plan = ir_runtime.compile_model(model)._calls.plan_for_any_shapes()
+        assert [step.type for step in plan.steps] == steps
+
+
+def test_copies_are_apart_and_names_unique() -> None:
+    model = two_inputs()
+    copy = model.clone()
+    copy.reshape({"a": [1, 1], "b": [1, 1]})
+    assert model.outputs[0].shape == PartialShape([4, 3])
+    unique = UniqueNames(model)
+    assert [unique("Add"), unique("Add"), unique("new"), unique("new")] == ["Add_1", "Add_2", "new", "new_1"]
