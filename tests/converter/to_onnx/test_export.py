@@ -10,65 +10,59 @@ import onnx
 import onnx.reference
 import openvino
 import pytest
-from onnx import numpy_helper
 
 import converter
 from converter import ConversionError, UnsupportedModelError
 from ir_runtime import Model, model_to_bytes, read_model
 from ir_runtime.graph import element_types
-from ir_runtime.graph.operation import Operation
 from ir_runtime.graph.shape_inference import make_node
 from tests.commands import onnx2ir
-from tests.converter.optimization.models import parse
-from tests.converter.to_onnx.graphs import check, constant, layer, model, network, op, operators, parameter, run
+from tests.converter.optimization.models import floats, parse
+from tests.converter.to_onnx.graphs import IR, check, constant, layer, model, network, op, operators, parameter, run
 
 X = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
 
 
+def ir_of(nodes: str, outputs: str = "y", inputs: str = "float[3,4] x", opset: int = 20, **weights: Any) -> Model:
+    return converter.convert_model(parse(f"g ({inputs}) => ({outputs}) {{ {nodes} }}", opset, **weights), target="any")
+
+
 def test_names_of_inputs_outputs_tensors_and_layers() -> None:
-    x = parameter("x", None, 4)
-    inner = layer(op("ReLU"), x, name="relu")
-    inner.add_name("features")
-    exported = check(model([x], {"y": layer(op("Tanh"), inner, name="tanh")}), {"x": X})
-    assert [one.name for one in exported.graph.input] == ["x"]
-    assert [one.name for one in exported.graph.output] == ["y"]
-    assert [(node.name, list(node.input), list(node.output)) for node in exported.graph.node] == [
-        ("relu", ["x"], ["features"]),
-        ("tanh", ["features"], ["y"]),
-    ]
+    exported = check(ir_of("[relu] features = Relu (x) [tanh] y = Tanh (features)", inputs="float[n,4] x"), {"x": X})
+    assert [one.name for one in (*exported.graph.input, *exported.graph.output)] == ["x", "y"]
+    nodes = [(node.name, list(node.input), list(node.output)) for node in exported.graph.node]
+    assert nodes == [("relu", ["x"], ["features"]), ("tanh", ["features"], ["y"])]
 
 
 @pytest.mark.parametrize("aliases", [["a", "x"], ["x", "z"], ["b", "x", "z"]], ids=str)
 @pytest.mark.parametrize("port", ["", "/sink_port_0", "/sink_port_1"])
 def test_inputs_outputs_with_aliases_are_named_like_their_layers(aliases: list[str], port: str) -> None:
-    x = parameter("x", 2)
-    x.names = [*aliases]
-    ir = model([x], {"y": layer(op("ReLU", 1), x, name="r")})
+    ir = ir_of("y = Relu (x)")
+    ir.parameters[0].outputs[0].names = [*aliases]
     names = ["y" if name == "x" else name * 2 for name in aliases]
     ir.results[0].name, ir.results[0].output_names, ir.results[0].inputs[0].names = f"y{port}", names, [*names]
-    again = read_model(*model_to_bytes(ir))
-    exported = converter.export_model(again)
+    exported = converter.export_model(read_model(*model_to_bytes(ir)))
     assert [exported.graph.input[0].name, exported.graph.output[0].name] == ["x", "y"]
 
 
-def test_outputs_that_share_a_tensor_or_are_inputs_and_constants() -> None:
-    x = parameter("x", 3, 4)
-    y = layer(op("ReLU"), x, name="relu")
-    ir = model([x], {"a": y, "b": y, "same": x, "fixed": constant([1.0, 2.0])})
-    assert [one.name for one in check(ir, {"x": X}).graph.output] == ["a", "b", "same", "fixed"]
+@pytest.mark.parametrize(
+    ("nodes", "outputs"),
+    [
+        ("a = Relu (x) b = Identity (a) same = Identity (x) fixed = Constant <value_floats = [1.0, 2.0]> ()",
+         "a, b, same, fixed"),
+        ("a = Relu (x)", "a"),
+    ],
+)  # fmt: skip
+def test_ends_that_share_a_tensor_or_that_nothing_reads_stay(nodes: str, outputs: str) -> None:
+    exported = check(ir_of(nodes, outputs, "float[3,4] x, float[2] unread"), {"x": X, "unread": X[0, :2]})
+    assert [one.name for one in exported.graph.input] == ["x", "unread"]
+    assert [one.name for one in exported.graph.output] == outputs.split(", ")
 
 
 def test_layers_of_one_name_get_names_of_their_own() -> None:
-    x = parameter("x", 3, 4)
-    y = layer(op("ReLU"), layer(op("Tanh"), x, name="same"), name="same")
-    exported = check(model([x], {"y": y}), {"x": X})
+    b, x = IR(), parameter("x", 3, 4)
+    exported = check(model([x], {"y": b.ReLU(b.Tanh(x, name="same"), name="same")}), {"x": X})
     assert len({node.name for node in exported.graph.node}) == 2
-
-
-def test_an_input_that_nothing_reads_stays() -> None:
-    x, unread = parameter("x", 3, 4), parameter("unread", 2)
-    exported = check(model([x, unread], {"y": layer(op("ReLU"), x, name="relu")}), {"x": X, "unread": X[0, :2]})
-    assert [one.name for one in exported.graph.input] == ["x", "unread"]
 
 
 @pytest.mark.parametrize("opset", [13, 17, 18, None])
@@ -79,54 +73,46 @@ def test_parts_of_a_split_that_nothing_reads_stay(
 ) -> None:
     """Without sizes Split divides by the number of its outputs; sizes must be as many."""
     x = parameter("x", None, 6)
-    if sizes is None:
-        parts = make_node(op("Split", num_splits=3), [x, constant(1, "i64")], "split").outputs
-    else:
-        parts = make_node(op("VariadicSplit"), [x, constant(1, "i64"), constant(sizes, "i64")], "split").outputs
-    ir = model([x], {f"y{place}": layer(op("ReLU"), parts[place], name=f"relu{place}") for place in read})
+    how = op("Split", num_splits=3) if sizes is None else op("VariadicSplit")
+    numbers = [constant(1, "i64"), *([] if sizes is None else [constant(sizes, "i64")])]
+    parts = make_node(how, [x, *numbers], "split").outputs
+    ir = model([x], {f"y{place}": IR().ReLU(parts[place]) for place in read})
     (node, *_) = check(ir, {"x": np.arange(-6, 6, dtype=np.float32).reshape(2, 6)}, opset=opset).graph.node
     assert (node.op_type, len(node.output)) == ("Split", 3)
 
 
 def test_an_optional_output_that_nothing_reads_is_left_out() -> None:
-    x = parameter("x", 1, 2, 4, 4)
-    pooled = op("MaxPool", 14, strides=(2, 2), pads_begin=(0, 0), pads_end=(0, 0), kernel=(2, 2))
     feeds = {"x": np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)}
-    (node,) = check(model([x], {"y": layer(pooled, x, name="pool")}), feeds).graph.node
+    ir = ir_of("y = MaxPool <kernel_shape = [2, 2]> (x)", inputs="float[1,2,4,4] x")
+    (node,) = check(ir, feeds).graph.node
     assert (node.op_type, len(node.output)) == ("MaxPool", 1)
 
 
 @pytest.mark.parametrize(
-    ("operation", "opset", "expected"),
+    ("op_type", "opset", "expected"),
     [
-        (op("Gelu", 7), None, (20, ["Gelu"])),
-        (op("Gelu", 7), 17, (17, ["Mul", "Mul", "Erf", "Add", "Mul"])),
-        (op("HSwish"), None, (14, ["HardSwish"])),
-        (op("HSwish"), 13, (13, ["HardSigmoid", "Mul"])),
-        (op("Mish"), 17, (17, ["Softplus", "Tanh", "Mul"])),
-        (op("ReLU"), None, (13, ["Relu"])),
-        (op("ReLU"), 25, (25, ["Relu"])),
+        ("Gelu", None, (20, "Gelu")), ("Gelu", 17, (17, "Add Erf Mul Mul Mul")), ("HSwish", None, (14, "HardSwish")),
+        ("HSwish", 13, (13, "HardSigmoid Mul")), ("Mish", 17, (17, "Mul Softplus Tanh")), ("ReLU", None, (13, "Relu")),
+        ("ReLU", 25, (25, "Relu")),
     ],
-)
+)  # fmt: skip
 def test_the_opset_is_the_lowest_that_is_compact_or_the_callers(
-    operation: Operation, opset: int | None, expected: tuple[int, list[str]]
+    op_type: str, opset: int | None, expected: tuple[int, str]
 ) -> None:
     x = parameter("x", 3, 4)
-    exported = check(model([x], {"y": layer(operation, x, name="layer")}), {"x": X}, opset=opset)
-    assert (exported.opset_import[0].version, sorted(operators(exported))) == (expected[0], sorted(expected[1]))
+    exported = check(model([x], {"y": getattr(IR(), op_type)(x)}), {"x": X}, opset=opset)
+    assert (exported.opset_import[0].version, " ".join(sorted(operators(exported)))) == expected
 
 
 @pytest.mark.parametrize("opset", [6, 29, True, "17", 17.0])
 def test_opsets_that_cannot_be_written(opset: Any) -> None:
-    x = parameter("x", 3, 4)
     with pytest.raises(ConversionError, match="from 7 to 28"):
-        converter.export_model(model([x], {"y": layer(op("ReLU"), x, name="relu")}), opset=opset)
+        converter.export_model(ir_of("y = Relu (x)"), opset=opset)
 
 
 def test_everything_that_an_opset_does_not_express_is_listed_at_once() -> None:
-    x, operation = parameter("x", 3), op("FakeConvert", destination_type="f8e4m3")
-    rounded = layer(operation, x, constant(1.0), name="first")
-    ir = model([x], {"y": layer(operation, rounded, constant(2.0), name="second")})
+    b, x, how = IR(), parameter("x", 3), {"destination_type": "f8e4m3"}
+    ir = model([x], {"y": b.FakeConvert(b.FakeConvert(x, 1.0, **how, name="first"), 2.0, **how, name="second")})
     with pytest.raises(UnsupportedModelError) as caught:
         converter.export_model(ir, opset=17)
     assert [problem.node for problem in caught.value.problems] == ["first", "second"]
@@ -135,16 +121,15 @@ def test_everything_that_an_opset_does_not_express_is_listed_at_once() -> None:
 
 @pytest.mark.parametrize("kind", ["f32", "f16", "i64"])
 def test_a_conversion_without_a_kernel_is_refused_with_that_reason(kind: str) -> None:
-    four_bits = element_types.element_type("f4e2m1")
-    x = layer(op("Convert", 1, destination_type=four_bits), parameter("x", 3, kind=kind), name="narrow")
-    back = layer(op("Convert", 1, destination_type=element_types.f32), x, name="back")
+    b, x = IR(), parameter("x", 3, kind=kind)
+    y = b.Convert(b.Convert(x, destination_type="f4e2m1", name="narrow"), destination_type="f32")
     with pytest.raises(UnsupportedModelError, match=r"'narrow'.* onnxruntime has no kernel of Cast .*f4e2m1"):
-        converter.export_model(model([x.node.inputs[0]], {"y": back}), opset=23)
+        converter.export_model(model([x], {"y": y}), opset=23)
 
 
 def test_an_input_of_a_type_that_onnx_does_not_have() -> None:
     x = parameter("x", 3, kind="u1")
-    ir = model([x], {"y": layer(op("Convert", destination_type="f32"), x, name="convert")})
+    ir = model([x], {"y": IR().Convert(x, destination_type="f32")})
     with pytest.raises(UnsupportedModelError, match="'x' has the element type u1"):
         converter.export_model(ir)
 
@@ -156,11 +141,9 @@ def test_what_is_no_model(source: Any) -> None:
 
 
 def _dense(rows: int = 64, columns: int = 48) -> Model:
-    x = parameter("x", None, columns)
-    weights = np.random.default_rng(0).standard_normal((rows, columns)).astype(np.float32)
-    hidden = layer(op("MatMul", transpose_b=True), x, constant(weights, name="w"), name="first")
-    last = constant(weights[:, :32].T.repeat(2, 1)[:, :rows], name="v")
-    return model([x], {"y": layer(op("MatMul", transpose_b=True), hidden, last, name="second")})
+    b, x, weights = IR(), parameter("x", None, columns), floats(rows, columns)
+    hidden, last = b.MatMul(x, weights, transpose_b=True), weights[:, :32].T.repeat(2, 1)[:, :rows]
+    return model([x], {"y": b.MatMul(hidden, last, transpose_b=True)})
 
 
 @pytest.mark.parametrize("external", [False, True, None])
@@ -170,10 +153,9 @@ def test_files_hold_what_the_message_holds(tmp_path: Path, external: bool | None
     converter.save_onnx(ir, path, external_data=external)
     assert (tmp_path / "m.onnx.data").exists() is bool(external)
     stored, expected = onnx.load(path), converter.export_model(ir)
-    for side in (stored, expected):
-        for tensor in side.graph.initializer:
-            tensor.ClearField("external_data")
-            tensor.ClearField("data_location")
+    for tensor in (*stored.graph.initializer, *expected.graph.initializer):
+        tensor.ClearField("external_data")
+        tensor.ClearField("data_location")
     assert {one.name: one for one in stored.graph.initializer} == {one.name: one for one in expected.graph.initializer}
     assert (list(stored.graph.node), stored.opset_import) == (list(expected.graph.node), expected.opset_import)
     before = path.read_bytes()
@@ -221,17 +203,12 @@ def test_compressed_weights(compress: str, contrib: bool, wanted: list[str], tmp
 @pytest.mark.parametrize(("groups", "filters"), [(1, "wide"), (2, "narrow")])
 def test_integer_products_are_one_node_and_exact(groups: int, filters: str, points: str) -> None:
     """Sums beyond 2^24, which float32 rounds."""
-    source = onnx.parser.parse_model(f"""
-        <ir_version: 8, opset_import: ["": 17]>
-        agraph (uint8[2, 128, 4, 5] x, uint8[3, 1200] a) => (int32[2, 4, 4, 5] y, int32[3, 2] z)
-        <uint8 xz = {{3}}, uint8 wz = {{5}}> {{
-            y = ConvInteger <pads = [1, 1, 1, 1], group = {groups}> (x, {filters} {points})
-            z = MatMulInteger (a, b {points})
-        }}""")
     rng = np.random.default_rng(3)
     shapes = {"wide": (4, 128, 3, 3), "narrow": (4, 64, 3, 3), "b": (1200, 2)}
-    for name, shape in shapes.items():
-        source.graph.initializer.append(numpy_helper.from_array(rng.integers(100, 255, shape, np.uint8), name))
+    source = parse(f"""g (uint8[2, 128, 4, 5] x, uint8[3, 1200] a) => (int32[2, 4, 4, 5] y, int32[3, 2] z)
+        <uint8 xz = {{3}}, uint8 wz = {{5}}> {{ z = MatMulInteger (a, b {points})
+        y = ConvInteger <pads = [1, 1, 1, 1], group = {groups}> (x, {filters} {points}) }}""",
+        **{name: rng.integers(100, 255, shape, np.uint8) for name, shape in shapes.items()})  # fmt: skip
     exported = converter.export_model(converter.convert_model(source, target="any"))
     assert sorted(operators(exported)) == ["ConvInteger", "MatMulInteger"]
     feeds = {"x": rng.integers(200, 255, (2, 128, 4, 5), np.uint8), "a": rng.integers(200, 255, (3, 1200), np.uint8)}
@@ -245,24 +222,9 @@ def test_floats_of_4_bits_are_kept_as_codes() -> None:
     x = parameter("x", 2, 16)
     table = element_types.unpack(np.arange(256, dtype=np.uint8), element_types.nf4, (32, 16))
     weights = layer(op("Convert", destination_type="f32"), constant(table, "nf4", "w"), name="convert")
-    ir = model([x], {"y": layer(op("MatMul", transpose_b=True), x, weights, name="matmul")})
-    exported = check(ir, {"x": np.random.default_rng(0).standard_normal((2, 16)).astype(np.float32)})
+    exported = check(model([x], {"y": IR().MatMul(x, weights, transpose_b=True)}), {"x": floats(2, 16)})
     codes = next(tensor for tensor in exported.graph.initializer if tensor.name == "w")
     assert (codes.data_type, len(codes.raw_data)) == (onnx.TensorProto.UINT4, 256)
-
-
-LOOP = """g (int64 count, float[2] start, float[2] outer) => (float[2] last, float[n, 2] all) {
-    last, all = Loop (count, , start) <body = b (int64 i, bool on, float[2] state) => (bool go, float[2] next, float[2] one)
-        { next = Add (state, outer) one = Identity (next) go = Identity (on) }> }"""
-
-
-@pytest.mark.parametrize("count", [0, 1, 4])
-def test_a_loop_with_what_it_captures(count: int) -> None:
-    ir = converter.convert_model(parse(LOOP, 16), target="any")
-    feeds = {"count": np.array(count), "start": np.zeros(2, np.float32), "outer": np.array([1, 2], np.float32)}
-    found = run(converter.export_model(ir), feeds)
-    assert found["last"].tolist() == [count, 2 * count]
-    assert found["all"].tolist() == [[i, 2 * i] for i in range(1, count + 1)]
 
 
 @pytest.mark.parametrize("target", ["any", "cpu", "cpu@2023.3"])
@@ -288,23 +250,19 @@ def test_the_command_writes_verifies_and_reports(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "message"),
+    ("words", "code", "message"),
     [
-        (["n.xml", "-o", "nowhere/m.onnx"], 1, "no folder"),
-        (["n.xml", "-o", "m.xml"], 1, "must end in .onnx"),
-        (["n.xml", "--opset", "6"], 1, "from 7 to 28"),
-        (["n.xml", "--report", "page.html"], 2, "--report needs --verify"),
-        (["n.onnx", "-o", "m.onnx"], 1, "n.onnx"),
+        ("n.xml -o nowhere/m.onnx", 1, "no folder"), ("n.xml -o m.xml", 1, "must end in .onnx"),
+        ("n.xml --opset 6", 1, "from 7 to 28"), ("n.xml --report page.html", 2, "--report needs --verify"),
+        ("n.onnx -o m.onnx", 1, "n.onnx"),
     ],
-)
-def test_mistakes(
-    arguments: list[str], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+)  # fmt: skip
+def test_mistakes(words: str, code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     onnx.save(network(), tmp_path / "n.onnx")
     converter.save_model(converter.convert_model(network()), tmp_path / "n.xml")
     before = sorted(path.name for path in tmp_path.iterdir())
-    found, _, messages = onnx2ir("export", *arguments)
+    found, _, messages = onnx2ir("export", *words.split())
     assert (found, message in messages) == (code, True), messages
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 

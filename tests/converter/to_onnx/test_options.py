@@ -17,14 +17,15 @@ from converter import ConversionError, export_model
 from ir_runtime import Model, compile_model, read_model
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import InputMap, Output, OutputMap, SubGraph
+from ir_runtime.graph.model import InputMap, OutputMap, SubGraph
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.control_flow import If8
 from ir_runtime.operations.inputs_outputs import Result1
 from tests.commands import onnx2ir
-from tests.converter.to_onnx.graphs import check, constant, layer, model, network, op, operators, parameter, run
-from tests.converter.to_onnx.single_layers import model_of
-from tests.rows.layer import Layer, layers
+from tests.converter.optimization.models import floats, parse
+from tests.converter.to_onnx.graphs import IR, check, model, network, operators, parameter, run
+from tests.converter.to_onnx.single_layers import model_of, run_exported
+from tests.rows.layer import Layer, ints, layers, one
 
 # --- float16 ---
 
@@ -86,31 +87,27 @@ def test_a_model_of_float32_in_float16(tmp_path: Path) -> None:
     assert same == converter.export_model(ir)
 
 
-def test_an_output_in_the_middle_keeps_its_name_and_type() -> None:
-    x = parameter("x", None, 4)
-    inner = layer(op("ReLU"), x, name="relu")
-    inner.add_name("features")
-    ir = model([x], {"features": inner, "y": layer(op("Tanh"), inner, name="tanh"), "same": x})
+def in_float16(
+    nodes: str, inputs: str, feeds: dict[str, Any], outputs: str = "y", tolerance: float = 2e-3, **weights: Any
+) -> onnx.ModelProto:
+    """The export in float16 of a model's IR, which computes the same."""
+    ir = converter.convert_model(parse(f"g ({inputs}) => ({outputs}) {{ {nodes} }}", **weights), target="any")
     exported = converter.export_model(ir, fp16="model")
-    feeds = {"x": np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)}
+    assert largest_error(exported, ir, feeds) < tolerance
+    return exported
+
+
+def test_an_output_in_the_middle_keeps_its_name_and_type() -> None:
+    exported = in_float16("features = Relu (x) y = Tanh (features) same = Identity (x)", "float[n,4] x",
+                          {"x": floats(3, 4)}, outputs="features, y, same")  # fmt: skip
     assert [one.name for one in exported.graph.output] == ["features", "y", "same"]
-    assert largest_error(exported, ir, feeds) < 2e-3
-
-
-def angles(positions: Output, embedded: Output) -> Output:
-    """Rotary positions: products of positions and frequencies, whose cosines meet the data."""
-    number = layer(op("Convert", 1, destination_type="f32"), positions, name="convert")
-    turned = layer(op("Multiply"), number, constant(np.array([[1.0, 0.01]], np.float32)), name="angles")
-    return layer(op("Multiply"), embedded, layer(op("Cos"), turned, name="cos"), name="rotated")
 
 
 def test_positions_are_computed_in_float32() -> None:
     """float16 has no 5001: an angle of it would be 5000."""
-    positions, x = parameter("positions", None, 1, kind="i64"), parameter("x", None, 2)
-    ir = model([positions, x], {"y": angles(positions, x)})
+    nodes = "number = Cast <to = 1> (positions) angles = Mul (number, steps) [cos] cos = Cos (angles) y = Mul (x, cos)"
     feeds = {"positions": np.array([[5001], [7003]]), "x": np.ones((2, 2), np.float32)}
-    exported = converter.export_model(ir, fp16="model")
-    assert largest_error(exported, ir, feeds) < 2e-3
+    exported = in_float16(nodes, "int64[n,1] positions, float[n,2] x", feeds, steps=np.float32([[1, 0.01]]))
     inferred = onnx.shape_inference.infer_shapes(exported, strict_mode=True)
     kinds = {one.name: one.type.tensor_type.elem_type for one in inferred.graph.value_info}
     assert kinds["cos"] == TensorProto.FLOAT
@@ -119,22 +116,16 @@ def test_positions_are_computed_in_float32() -> None:
 
 def test_masks_beyond_the_largest_number_hide_rows_without_nan() -> None:
     """1 - mask times the lowest float32 is minus infinity in float16: a row of it would be NaN in Softmax."""
-    mask, x = parameter("mask", None, 3, kind="i64"), parameter("x", None, 3)
-    number = layer(op("Convert", 1, destination_type="f32"), mask, name="convert")
-    hidden = layer(op("Subtract"), constant(1.0), number, name="hidden")
-    lowest = constant(np.finfo(np.float32).min)
-    bias = layer(op("Multiply"), hidden, lowest, name="bias")
-    scores = layer(op("Add"), x, bias, name="scores")
-    ir = model([mask, x], {"y": layer(op("Softmax", 8, axis=1), scores, name="softmax")})
-    feeds = {"mask": np.array([[1, 1, 0], [0, 0, 0]]), "x": np.array([[1, 2, 3], [0, 0, 0]], np.float32)}
-    found = run(converter.export_model(ir, fp16="model"), feeds)["y"]
-    np.testing.assert_allclose(found, compile_model(ir)(feeds)["y"], atol=1e-3)
+    nodes = """number = Cast <to = 1> (mask) hidden = Sub (one, number) bias = Mul (hidden, lowest) scores = Add (x, bias)
+        y = Softmax <axis = 1> (scores)"""
+    feeds = {"mask": np.array([[1, 1, 0], [0, 0, 0]]), "x": np.float32([[1, 2, 3], [0, 0, 0]])}
+    lowest = np.finfo(np.float32).min
+    in_float16(nodes, "int64[n,3] mask, float[n,3] x", feeds, one=np.float32(1), lowest=lowest)
 
 
 def test_constants_beyond_the_largest_number_become_that() -> None:
-    x = parameter("x", 2)
-    ir = model([x], {"y": layer(op("Minimum"), x, constant([1e9, np.inf]), name="least")})
-    exported = converter.export_model(ir, fp16="model")
+    feeds = {"x": np.ones(2, np.float32)}
+    exported = in_float16("y = Min (x, most)", "float[2] x", feeds, most=np.float32([1e9, np.inf]))
     (limit,) = [one for one in exported.graph.initializer if one.data_type == TensorProto.FLOAT16]
     assert onnx.numpy_helper.to_array(limit).tolist() == [65504.0, np.inf]
 
@@ -180,7 +171,7 @@ def test_bits(name: str, kind: str, opset: int) -> None:
     least, most = element.limits
     values = np.array([least, most, 0, 1, most // 3, most - 1], element.dtype)
     sources = [parameter("a", None, 1, kind=kind), parameter("b", None, kind=kind)][: 1 if name == "BitwiseNot" else 2]
-    ir = model(sources, {"y": layer(op(name, 13), *sources, name="bits")})
+    ir = model(sources, {"y": getattr(IR(), name)(*sources)})
     exactly(ir, {"a": values[:, None], "b": values} if len(sources) > 1 else {"a": values[:, None]}, opset)
 
 
@@ -195,8 +186,8 @@ def test_elements_that_are_updated_several_times(axis: int, reduction: str, own:
     dtype = element_types.element_type(kind).dtype
     random = np.random.default_rng(0)
     x, places, changes = (parameter(name, None, None, kind=one) for name, one in zip("xiu", (kind, "i64", kind)))
-    operation = op("ScatterElementsUpdate", 12, reduction=reduction, use_init_val=own)
-    ir = model([x, places, changes], {"y": layer(operation, x, places, changes, constant(axis, "i64"), name="scatter")})
+    y = IR().ScatterElementsUpdate(x, places, changes, axis, reduction=reduction, use_init_val=own)
+    ir = model([x, places, changes], {"y": y})
     high = 2 if kind == "boolean" else 5
     for shape in ((3, 4), (5, 6), (0, 6)):
         feeds = {
@@ -216,8 +207,7 @@ def test_rows_that_are_updated_several_times(shape: tuple[int, ...], reduction: 
     x = parameter("x", None, None, 2, kind=kind)
     changes = parameter("u", *[None] * (len(shape) + 2 - shape[-1]), kind=kind)
     places = parameter("i", *[None] * (len(shape) - 1), shape[-1], kind="i64")
-    operation = op("ScatterNDUpdate", 15, reduction=reduction)
-    ir = model([x, places, changes], {"y": layer(operation, x, places, changes, name="scatter")})
+    ir = model([x, places, changes], {"y": IR().ScatterNDUpdate(x, places, changes, reduction=reduction)})
     data = random.integers(0, 5, (3, 4, 2)).astype(dtype)
     indices = random.integers(0, 2, shape)
     updates = random.integers(0, 5, (*shape[:-1], *data.shape[shape[-1] :])).astype(dtype)
@@ -228,20 +218,13 @@ def test_rows_that_are_updated_several_times(shape: tuple[int, ...], reduction: 
 @pytest.mark.parametrize(
     ("shape", "target"),
     [
-        ((2, 6), [3, 4]),
-        ((2, 6), [12]),
-        ((2, 6), [3, -1]),
-        ((3, 0), [0, 0]),
-        ((3, 0), [0, 3]),
-        ((0, 3), [5, 0]),
-        ((3, 0), [2, 0, 7]),
-        ((0, 3), [0]),
-        ((2, 0), [0, 1, 0, 4]),
+        ((2, 6), [3, 4]), ((2, 6), [12]), ((2, 6), [3, -1]), ((3, 0), [0, 0]), ((3, 0), [0, 3]), ((0, 3), [5, 0]),
+        ((3, 0), [2, 0, 7]), ((0, 3), [0]), ((2, 0), [0, 1, 0, 4]),
     ],
-)
+)  # fmt: skip
 def test_a_shape_that_may_have_zeros(shape: tuple[int, ...], target: list[int], opset: int) -> None:
     x, sizes = parameter("x", *[None] * len(shape)), parameter("shape", len(target), kind="i64")
-    ir = model([x, sizes], {"y": layer(op("Reshape", 1, special_zero=False), x, sizes, name="reshape")})
+    ir = model([x, sizes], {"y": IR().Reshape(x, sizes, special_zero=False)})
     values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     exactly(ir, {"x": values, "shape": np.array(target)}, opset)
 
@@ -249,16 +232,17 @@ def test_a_shape_that_may_have_zeros(shape: tuple[int, ...], target: list[int], 
 @pytest.mark.parametrize("kind", ["f32", "i64", "boolean"])
 def test_a_constant_shape_with_a_zero(kind: str) -> None:
     x = parameter("x", None, None, kind=kind)
-    reshaped = layer(op("Reshape", 1, special_zero=False), x, constant([0, 4], "i64"), name="reshape")
-    exactly(model([x], {"y": reshaped}), {"x": np.zeros((3, 0), x.element_type.dtype)}, 13)
+    exactly(
+        model([x], {"y": IR().Reshape(x, [0, 4], special_zero=False)}),
+        {"x": np.zeros((3, 0), x.element_type.dtype)},
+        13,
+    )
 
 
 def test_a_shape_whose_zeros_are_those_of_the_data_is_plain() -> None:
-    x = parameter("x", None, None, 6)
-    shape = layer(op("ShapeOf", 3, output_type="i64"), x, name="shape")
-    lead = layer(op("Gather", 8), shape, constant([0, 1], "i64"), constant(0, "i64"), name="lead")
-    target = layer(op("Concat", 1, axis=0), lead, constant([2, 3], "i64"), name="target")
-    ir = model([x], {"y": layer(op("Reshape", 1, special_zero=False), x, target, name="reshape")})
+    b, x = IR(), parameter("x", None, None, 6)
+    target = b.Concat(b.Gather(b.ShapeOf(x, output_type="i64"), [0, 1], 0), [2, 3], axis=0)
+    ir = model([x], {"y": b.Reshape(x, target, special_zero=False)})
     for lengths in ((2, 3), (0, 3), (2, 0)):
         values = np.arange(np.prod(lengths) * 6, dtype=np.float32).reshape(*lengths, 6)
         exactly(ir, {"x": values}, 13)
@@ -266,10 +250,8 @@ def test_a_shape_whose_zeros_are_those_of_the_data_is_plain() -> None:
 
 
 def branch(flat: bool) -> SubGraph:
-    inside: Output = parameter("inside", None, None)
-    result = layer(op("ReLU"), inside, name="relu")
-    if flat:
-        result = layer(op("Reshape", 1, special_zero=False), inside, constant([-1], "i64"), name="flat")
+    b, inside = IR(), parameter("inside", None, None)
+    result = b.Reshape(inside, [-1], special_zero=False) if flat else b.ReLU(inside)
     body = Model("branch", [inside.node], [make_node(Result1(), [result])])
     return SubGraph(body, (InputMap(1, 0),), (OutputMap(0, 0),))
 
@@ -279,9 +261,8 @@ def test_branches_of_two_ranks(opset: int | None) -> None:
     x, condition = parameter("x", None, None), parameter("condition", kind="boolean")
     chosen = make_node(If8(bodies=(branch(False), branch(True))), [condition, x], "chosen").outputs[0]
     assert not chosen.shape.has_rank
-    whole = layer(op("Reshape", 1, special_zero=False), chosen, constant([2, -1], "i64"), name="whole")
-    shape = layer(op("ShapeOf", 3, output_type="i64"), chosen, name="shape")
-    ir = model([x, condition], {"y": whole, "shape": shape})
+    outputs = {"y": IR().Reshape(chosen, [2, -1], special_zero=False), "shape": IR().ShapeOf(chosen, output_type="i64")}
+    ir = model([x, condition], outputs)
     for holds in (True, False):
         check(ir, {"x": np.ones((4, 3), np.float32), "condition": np.array(holds)}, opset=opset)
 
@@ -299,17 +280,12 @@ def _drawn(call: Layer, computed: Collection[int] = (), runs: int = 1) -> list[A
     model, feeds = model_of(call, computed=computed)
     exported = export_model(model)
     onnx.checker.check_model(exported, full_check=True)
-    sessions = [
-        onnxruntime.InferenceSession(exported.SerializeToString(), providers=["CPUExecutionProvider"])
-        for _ in range(runs)
-    ]
-    return [session.run(None, {one.name: feeds[one.name] for one in session.get_inputs()})[0] for session in sessions]
+    return [run_exported(exported, feeds)["y0"] for _ in range(runs)]
 
 
 def _fifty(op_seed: int = 0, global_seed: int = 0) -> Layer:
-    bounds = np.array(0, np.float32), np.array(1, np.float32)
-    shape = np.array([50])
-    return next(layers("RandomUniform", 8, shape, *bounds, output_type="f32", op_seed=op_seed, global_seed=global_seed))
+    bounds, seeds = (one(0, np.float32), one(1, np.float32)), {"op_seed": op_seed, "global_seed": global_seed}
+    return next(layers("RandomUniform", 8, ints(50), *bounds, output_type="f32", **seeds))
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["known bounds", "computed bounds"])
