@@ -97,12 +97,13 @@ def test_the_layer_that_the_device_computes_wrongly_is_named(deep: Path, faulty:
     assert not faulty("product5")
     model = converter.convert_model(deep)
     report = converter.verify(deep, model, device=device, config={"INFERENCE_PRECISION_HINT": "f32"}, layers=True)
-    fault = report.first_fault
-    assert fault is not None
-    assert (fault.layer, fault.type) == ("product5", "MatMul")
+    assert report.first_fault is not None
+    assert (report.first_fault.layer, report.first_fault.type) == ("product5", "MatMul")
     assert [one.layer for one in report.layers if not one.local.passed] == ["product5"]
-    version = openvino.__version__.split("-")[0]
-    assert f"layer 'product5' is wrong in OpenVINO {version} on {device} in f32" in report.reason
+    assert (
+        f"layer 'product5' is wrong in OpenVINO {openvino.__version__.split('-')[0]} on {device} in f32"
+        in report.reason
+    )
 
 
 CELU = "g (float[4,8] x) => (y) { t = Tanh (x) [celu] y = Celu <alpha = 0.5> (t) }"

@@ -20,7 +20,7 @@ from converter.equivalence.statement import PREDICATE_TYPE
 from converter.report.page import Page
 from ir_runtime.graph.model import Model
 from tests.commands import onnx2ir
-from tests.converter.equivalence.edits import damaged, overwrite
+from tests.converter.equivalence.edits import damaged
 from tests.converter.equivalence.models import real
 from tests.converter.optimization.models import parse
 
@@ -37,28 +37,21 @@ def damaged_model(path: Path) -> Model:
     return model
 
 
-def bad_file(kind: str, folder: Path) -> Path:
-    if kind == "of the system":
-        return Path("/proc/page.html")
+def bad_file(name: str, folder: Path) -> Path:
     (folder / "file").write_text("")
     (folder / "folder").mkdir()
-    names = {
-        "in a folder below a file": "file/missing/page.html",
-        "a folder": "folder",
-        "below a file": "file/page.html",
-    }
-    return folder / names[kind]
+    return folder / name
 
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc takes no files")
-KINDS = ["in a folder below a file", "a folder", "below a file", pytest.param("of the system", marks=LINUX)]
+OF_THE_SYSTEM = pytest.param("/proc/page.html", marks=LINUX)
 
 
 def refuse(*_: object, **__: object) -> None:
     raise AssertionError("work was done for a page that cannot be written")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["file/missing/page.html", "folder", "file/page.html", OF_THE_SYSTEM])
 def test_a_page_that_cannot_be_written_stops_commands_before_they_start(
     image: Path, ir: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,13 +65,12 @@ def test_a_page_that_cannot_be_written_stops_commands_before_they_start(
         assert page.name in err
 
 
-@pytest.mark.parametrize("kind", ["below a file", pytest.param("of the system", marks=LINUX)])
+@pytest.mark.parametrize("kind", ["file/page.html", OF_THE_SYSTEM])
 def test_a_folder_that_cannot_be_made_stops_a_comparison_before_it_starts(
     image: Path, ir: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runs.Runs, "random", refuse)
-    (tmp_path / "x").write_text("")
-    for folder in (bad_file(kind, tmp_path), tmp_path / "x"):
+    for folder in (bad_file(kind, tmp_path), tmp_path / "file"):
         with pytest.raises(ir_runtime.FileError):
             converter.verify(image, ir, minimise=folder)
 
@@ -169,9 +161,8 @@ def test_a_statement_names_files_options_and_the_verdict(pair: Pair) -> None:
 
 
 def test_the_reference_library_validates_it(pair: Pair) -> None:
-    statements = pytest.importorskip("in_toto_attestation.v1.statement")
-    json_format = pytest.importorskip("google.protobuf.json_format")
-    messages = pytest.importorskip("in_toto_attestation.v1.statement_pb2")
+    names = ("in_toto_attestation.v1.statement", "google.protobuf.json_format", "in_toto_attestation.v1.statement_pb2")
+    statements, json_format, messages = map(pytest.importorskip, names)
     path, _ = attested(pair)
     message = json_format.Parse(path.read_text(), messages.Statement())
     statements.Statement.copy_from_pb(message).validate()
@@ -189,10 +180,9 @@ def test_a_statement_that_holds(pair: Pair) -> None:
 
 
 def change_weights(pair: Pair, _: dict[str, Any]) -> None:
-    data = pair[1].with_suffix(".bin")
-    values = np.fromfile(data, np.float32)
+    values = np.fromfile(pair[1].with_suffix(".bin"), np.float32)
     values[0] += 1
-    values.tofile(data)
+    values.tofile(pair[1].with_suffix(".bin"))
 
 
 def change_reference(pair: Pair, _: dict[str, Any]) -> None:
@@ -202,20 +192,14 @@ def change_reference(pair: Pair, _: dict[str, Any]) -> None:
     onnx.save(model, pair[0], save_as_external_data=True, location="m.data", size_threshold=0)
 
 
-def change_verdict(_: Pair, values: dict[str, Any]) -> None:
-    values["predicate"]["verdict"] = "equal"
-
-
-def change_name(_: Pair, values: dict[str, Any]) -> None:
-    values["subject"][1] = {"name": "weights", "digest": {"sha256": "0" * 64}}
-
-
-CHANGES: list[tuple[Callable[[Pair, dict[str, Any]], None], list[str]]] = [
+NOWHERE = {"name": "weights", "digest": {"sha256": "0" * 64}}
+CHANGES: list[tuple[Callable[[Pair, dict[str, Any]], Any], list[str]]] = [
     (change_weights, ["the file 'm.bin' has the SHA-256 ", "the verdict is 'different', in the statement 'derived'"]),
     (change_reference, ["the file 'm.onnx' has the SHA-256 ", "the verdict is 'equal', in the statement 'derived'"]),
-    (change_verdict, ["the verdict is 'derived', in the statement 'equal'"]),
-    (change_name, ["no file has the digest that 'weights' has", "the file 'm.bin' is not in the statement"]),
-]
+    (lambda _, values: values["predicate"].update(verdict="equal"), ["the verdict is 'derived', in the statement 'equal'"]),
+    (lambda _, values: values["subject"].__setitem__(1, NOWHERE),
+     ["no file has the digest that 'weights' has", "the file 'm.bin' is not in the statement"]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "expected"), CHANGES)
@@ -227,8 +211,7 @@ def test_every_mismatch_is_named(pair: Pair, change: Callable[..., None], expect
     code, out, _ = onnx2ir(*words, "--json")
     report = json.loads(out)
     assert (code, report["passed"], len(report["attestation"])) == (1, False, len(expected))
-    for mismatch, start in zip(report["attestation"], expected):
-        assert mismatch.startswith(start)
+    assert all(mismatch.startswith(start) for mismatch, start in zip(report["attestation"], expected))
     code, out, _ = onnx2ir(*words, "--report", str(path.parent / "p.html"))
     assert (code, "FAILED" in out) == (1, True)
     assert f"the statement does not hold:\n  {report['attestation'][0]}" in out
@@ -246,11 +229,8 @@ def test_inputs_are_materials(pair: Pair) -> None:
 
 
 def test_a_wrong_ir_is_attested_as_such(pair: Pair) -> None:
-    model = ir_runtime.read_model(pair[1])
-    overwrite(model, "w", np.zeros((16, 16), np.float32))
-    converter.save_model(model, pair[1])
-    _, values = attested(pair)
-    assert values["predicate"]["verdict"] == "different"
+    change_weights(pair, {})
+    assert attested(pair)[1]["predicate"]["verdict"] == "different"
 
 
 @pytest.mark.parametrize(
