@@ -28,6 +28,7 @@ import openvino
 import openvino_genai
 import openvino_tokenizers
 import quiet_peers  # noqa: F401
+from diffusion_oracle import Flow, Images
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, WhisperFeatureExtractor
 
@@ -35,7 +36,6 @@ import converter
 import ir_runtime
 from converter.pipelines.recognition import recognise
 from tests.converter.language_models.running import Listener
-from tests.converter.pipelines.diffusion_oracle import Flow, Images
 from tests.converter.pipelines.speech import Speech
 from tests.converter.pipelines.texts import POOLINGS, TEXTS, encode
 from tests.converter.pipelines.vision import FAMILIES, VisionLanguageModel

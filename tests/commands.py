@@ -16,6 +16,12 @@ def onnx2ir(*arguments: str) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
+def said(*arguments: object) -> tuple[int, str]:
+    """The exit code, and all that the command prints, in one line."""
+    done = CliRunner().invoke(main, [str(argument) for argument in arguments], prog_name="onnx2ir")
+    return done.exit_code, " ".join(done.output.split())
+
+
 def two_inputs() -> onnx.ModelProto:
     inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3]) for name in "xy"]
     outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "zw"]

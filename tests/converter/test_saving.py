@@ -6,11 +6,13 @@ import errno
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,16 @@ import pytest
 
 import converter
 import ir_runtime
+from converter.language_models.tokenizers import Tokenizers
 from converter.stages import watched
 from ir_runtime import ModelError, threads
+from ir_runtime.errors import FileError
 from ir_runtime.files import whole_files
+from ir_runtime.files.weights import WeightsLayout
+from ir_runtime.files.whole_files import whole_folder
 from ir_runtime.graph import Tensor
 from tests.converter.optimization.models import parse
+from tests.converter.pipelines.images import write_diffusion_folder
 from tests.random_data import generator
 
 MB = 4
@@ -347,3 +354,114 @@ def test_external_data_is_written_by_threads_too(tmp_path: Path, monkeypatch: py
         files.append((tmp_path / f"{large}.onnx.data").read_bytes())
     assert files[0] == files[1]
     assert len(files[0]) > 7 * 96 * 96 * 4, "equal weights are one"
+
+
+# --- output folders get all files of a pipeline, or stay as they were ---
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("diffusion") / "onnx"
+    write_diffusion_folder(folder, "sd")
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def write_old_files(folder: Path) -> None:
+    (folder / "unet").mkdir(parents=True)
+    for name in ("unet/openvino_model.xml", "unet/openvino_model.bin", "model_index.json", "notes.txt"):
+        (folder / name).write_text(f"old {name}")
+
+
+def failing(function: Callable[..., Any], error: BaseException, count: int) -> Callable[..., Any]:
+    """The function, which raises ``error`` in its call ``count``."""
+    calls = []
+
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        calls.append(1)
+        if len(calls) == count:
+            raise error
+        return function(*arguments, **keywords)
+
+    return call
+
+
+FAILING = {
+    "weights": (WeightsLayout, "write", 4),
+    "copies": (shutil, "copyfile", 2),
+    # Eight renames write the parts, three move old files aside, and those after these move new ones.
+    "renames": (os, "replace", 14),
+}
+
+
+@pytest.mark.parametrize("has_old", [False, True])
+@pytest.mark.parametrize("error", [FULL, KeyboardInterrupt()], ids=["disk full", "interrupted"])
+@pytest.mark.parametrize("fails", FAILING)
+def test_a_failure_leaves_the_folder_as_it_was(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str, error: BaseException, has_old: bool
+) -> None:
+    owner, name, count = FAILING[fails]
+    if has_old:
+        write_old_files(tmp_path / "out")
+    before = contents(tmp_path)
+    monkeypatch.setattr(owner, name, failing(getattr(owner, name), error, count))
+    with pytest.raises(FileError if error is FULL else KeyboardInterrupt) as caught:
+        converter.convert_folder(source, tmp_path / "out/")
+    assert contents(tmp_path) == before
+    if error is FULL:
+        assert ".part" not in str(caught.value)
+        assert caught.value.errno == errno.ENOSPC
+        assert str(tmp_path / "out") in str(caught.value)
+        assert fails != "weights" or str(tmp_path / "out/vae_encoder/openvino_model.bin") in str(caught.value)
+
+
+def test_files_are_replaced(source: Path, tmp_path: Path) -> None:
+    write_old_files(tmp_path / "out")
+    written = converter.convert_folder(source, tmp_path / "out")
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert names >= {"unet", "model_index.json", "notes.txt"}
+    assert not any(name.startswith(".") for name in names)
+    for path in (*written.models, *written.files):
+        assert not path.read_bytes().startswith(b"old"), path
+    assert (tmp_path / "out/notes.txt").read_text() == "old notes.txt"
+
+
+def test_a_folder_in_the_place_of_a_file(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "out/model_index.json").mkdir(parents=True)
+    before = contents(tmp_path)
+    with pytest.raises(FileError, match=r"model_index\.json' exists and is not a regular file"):
+        converter.convert_folder(source, tmp_path / "out")
+    assert contents(tmp_path) == before
+
+
+def test_the_command_for_tokenizers_names_the_output(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(source: Path, target: Path, *, pads_left: bool) -> Tokenizers:
+        return Tokenizers(False, "not installed", f"convert_tokenizer {source} -o {target}")
+
+    monkeypatch.setattr("converter.pipelines.convert.write_tokenizers", write)
+    (tokenizers,) = converter.convert_folder(source, tmp_path / "out").tokenizers
+    assert tokenizers.command.endswith(f" -o {tmp_path / 'out/tokenizer'}")
+
+
+def test_old_files_that_cannot_be_moved_back_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("old")
+    replace = os.replace
+
+    def refuse(*_: Any) -> None:
+        raise FULL
+
+    def move_once(*names: Any) -> None:
+        monkeypatch.setattr(os, "replace", refuse)
+        replace(*names)
+
+    monkeypatch.setattr(os, "replace", move_once)
+    with pytest.raises(FileError), whole_folder(tmp_path) as folder:
+        (folder / "file").write_text("new")
+    assert [path.read_text() for path in tmp_path.rglob("*") if path.is_file()] == ["old"]

@@ -26,11 +26,7 @@ def write_folder(folder: Path, decoder: Decoder) -> None:
     }
     if decoder.has_positions:
         inputs["position_ids"] = "position_ids"
-    outputs = {
-        "logits": "logits",
-        "present_key_names": "present.%d.key",
-        "present_value_names": "present.%d.value",
-    }
+    outputs = {"logits": "logits", "present_key_names": "present.%d.key", "present_value_names": "present.%d.value"}
     part = {
         "session_options": {"log_id": "onnxruntime-genai", "provider_options": []},
         "filename": "model.onnx",
@@ -52,7 +48,7 @@ def write_folder(folder: Path, decoder: Decoder) -> None:
         "decoder": part,
     }
     search = {"do_sample": False, "max_length": POSITIONS, "num_beams": 1, "top_k": 50}
-    _write(folder / "genai_config.json", {"model": model, "search": search})
+    write_json(folder / "genai_config.json", {"model": model, "search": search})
     write_tokenizer(folder)
 
 
@@ -71,9 +67,9 @@ def write_tokenizer(folder: Path) -> None:
         "eos_token": "</s>",
         "pad_token": "<pad>",
     }
-    _write(folder / "tokenizer_config.json", settings)
+    write_json(folder / "tokenizer_config.json", settings)
     (folder / "chat_template.jinja").write_text(TEMPLATE)
 
 
-def _write(path: Path, values: object) -> None:
+def write_json(path: Path, values: object) -> None:
     path.write_text(json.dumps(values, indent=2))

@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import openvino
 import pytest
-from click.testing import CliRunner
 
 import converter
-from converter.command_line import main
+from tests.commands import said
 from tests.converter.language_models.running import FILES, Onnx
 
-from .decoders import Decoder
 from .encoder_decoders import BANDS, FRAMES, HEADS, LAYERS, NAMES, SIZE, VOCABULARY, EncoderDecoder
 
 MODELS = {
@@ -110,36 +107,22 @@ def test_greedy_tokens_and_logits(both: Both) -> None:
     assert len(found) > 10, "few tokens prove little"
 
 
-def test_a_prompt_in_two_parts(both: Both) -> None:
-    given, tokens = given_to(both.model), tokens_of(1, 9)
-    both.onnx.encode(given)
-    both.ir.encode(given)
-    wanted = both.onnx.step(tokens)
-    both.close(both.ir.step(tokens[:, :4]), wanted[:, :4])
-    both.close(both.ir.step(tokens[:, 4:]), wanted[:, 4:])
-
-
-def test_a_batch_is_its_rows(both: Both) -> None:
-    given, steps = given_to(both.model, 3, (9, 4, 6)), [tokens_of(3, 1, seed) for seed in range(5)]
-    both.ir.encode(given)
-    together = [both.ir.step(step) for step in steps]
-    for row in range(3):
-        both.onnx.encode(row_of(given, row))
-        for step, found in zip(steps, together):
-            both.close(found[row], both.onnx.step(step[row : row + 1])[0])
-
-
-def test_beams_of_two_inputs(both: Both) -> None:
-    """Rows 0 and 1 are beams of the first input, rows 2 and 3 of the second."""
+def test_a_batch_in_two_parts_is_its_rows(both: Both) -> None:
+    """Rows 0 and 1 are beams of the first input, rows 2 and 3 of the second; the encoder's states are read once."""
     given = {name: value.repeat(2, axis=0) for name, value in given_to(both.model, 5, (7, 4)).items()}
-    prompt, step, beams = tokens_of(4, 3, 1), tokens_of(4, 1, 2), [1, 1, 3, 2]
+    prompt, steps = tokens_of(4, 5, 1), [tokens_of(4, 1, seed) for seed in range(3)]
     both.ir.encode(given)
-    both.ir.step(prompt)
-    found = both.ir.step(step, beams)
-    for row, beam in enumerate(beams):
-        both.onnx.encode(row_of(given, row))
-        both.onnx.step(prompt[beam : beam + 1])
-        both.close(found[row], both.onnx.step(step[row : row + 1])[0])
+    together = [both.ir.step(prompt[:, :3]), both.ir.step(prompt[:, 3:])]
+    both.ir.read["encoder_hidden_states"] = np.full_like(both.ir.read["encoder_hidden_states"], np.nan)
+    together += [both.ir.step(steps[0]), both.ir.step(steps[1], [1, 1, 3, 2]), both.ir.step(steps[2])]
+    for row, beam in enumerate((1, 1, 3, 2)):
+        both.onnx.encode(row_of(given, beam))
+        wanted = both.onnx.step(prompt[beam : beam + 1])[0]
+        both.close(together[0][beam], wanted[:3])
+        both.close(together[1][beam], wanted[3:])
+        both.close(together[2][beam], both.onnx.step(steps[0][beam : beam + 1])[0])
+        for found, step in zip(together[3:], steps[1:]):
+            both.close(found[row], both.onnx.step(step[row : row + 1])[0])
 
 
 def test_a_prompt_of_one_row_becomes_several_beams(both: Both) -> None:
@@ -153,15 +136,6 @@ def test_a_prompt_of_one_row_becomes_several_beams(both: Both) -> None:
         both.onnx.encode(given)
         both.onnx.step(prompt)
         both.close(found[row], both.onnx.step(step[row : row + 1])[0])
-
-
-def test_what_is_of_the_encoder_is_computed_once(both: Both) -> None:
-    given, steps = given_to(both.model), [tokens_of(1, 3), tokens_of(1, 1, 1)]
-    both.onnx.encode(given)
-    both.ir.encode(given)
-    both.close(both.ir.step(steps[0]), both.onnx.step(steps[0]))
-    both.ir.read["encoder_hidden_states"] = np.full_like(both.ir.read["encoder_hidden_states"], np.nan)
-    both.close(both.ir.step(steps[1]), both.onnx.step(steps[1]))
 
 
 def type_of(operation: openvino.Node) -> str:
@@ -224,38 +198,6 @@ def test_options(name: str, options: dict[str, Any], tmp_path: Path) -> None:
         np.testing.assert_allclose(ours.step(step), theirs.step(step), atol=2e-4, rtol=0)
 
 
-@pytest.mark.parametrize(
-    ("model", "fuse", "advice"),
-    [
-        (EncoderDecoder(one_token=True), True, "a newer release of Optimum"),
-        (EncoderDecoder(speech=True, one_token=True), False, "convert it with fusion"),
-    ],
-)
-def test_a_decoder_that_is_right_for_one_token_only_is_refused(
-    model: EncoderDecoder, fuse: bool, advice: str, tmp_path: Path
-) -> None:
-    model.save(tmp_path / "onnx")
-    with pytest.raises(converter.UnsupportedModelError, match=f"one token a call.*{advice}"):
-        converter.convert_language_model(tmp_path / "onnx", tmp_path / "ir", fuse=fuse)
-    assert not (tmp_path / "ir").exists()
-
-
-@pytest.mark.parametrize(
-    ("files", "reason"),
-    [
-        (NAMES[:1], "has encoder_model.onnx and no decoder, but its decoder must be decoder_model_merged.onnx"),
-        (NAMES[:2], "has encoder_model.onnx and decoder_model.onnx, but .* tasks that end in '-with-past'"),
-        (NAMES[:1] + NAMES[2:3], "has encoder_model.onnx and decoder_with_past_model.onnx, but its decoder must be"),
-        (NAMES[1:3], "has decoder_model.onnx, which reads 'encoder_hidden_states', but no encoder_model.onnx"),
-        (NAMES[2:3], "has decoder_with_past_model.onnx, which reads .*encoder.*, but no encoder_model.onnx"),
-    ],
-)
-def test_missing_files(files: Sequence[str], reason: str, tmp_path: Path) -> None:
-    MODELS["text"].save(tmp_path / "onnx", files)
-    with pytest.raises(converter.ConversionError, match=reason):
-        converter.convert_language_model(tmp_path / "onnx", tmp_path / "ir")
-
-
 def test_a_merged_decoder_beside_the_others_changes_nothing(tmp_path: Path) -> None:
     """As Optimum leaves its folders."""
     written = {}
@@ -274,43 +216,17 @@ def test_a_merged_decoder_beside_one_other(other: str, tmp_path: Path) -> None:
     assert "then_branch" in made.model.read_text()  # that of the merged one
 
 
-def test_steps_are_refused(tmp_path: Path) -> None:
+def test_commands(tmp_path: Path) -> None:
     MODELS["speech"].save(tmp_path / "onnx")
-    given = [str(tmp_path / name) for name in ("onnx", "ir")]
-    result = CliRunner().invoke(main, ["convert", given[0], "--stateful", "-o", given[1], "--verify"])
-    assert result.exit_code == 2
-    assert "--verify cannot be used with" in result.output
-    assert not (tmp_path / "ir").exists()
-    converter.convert_language_model(*given)
-    result = CliRunner().invoke(main, ["verify", *given, "--steps", "2"])
-    assert result.exit_code == 2
-    assert "'onnx2ir verify encoder_model.onnx openvino_encoder_model.xml' compares the encoder" in result.output
-    files = [str(tmp_path / name) for name in ("onnx/encoder_model.onnx", "ir/openvino_encoder_model.xml")]
-    result = CliRunner().invoke(main, ["verify", *files])
-    assert result.exit_code == 0, result.output
-
-
-def test_decoders_of_another_model(tmp_path: Path) -> None:
-    MODELS["text"].save(tmp_path / "onnx")
-    onnx.save(Decoder("spelled").build(), tmp_path / "onnx" / "decoder_with_past_model.onnx")
-    with pytest.raises(converter.ConversionError, match="must return the keys and values of the encoder's states"):
-        converter.convert_language_model(tmp_path / "onnx", tmp_path / "ir")
-
-
-def test_options_of_single_models_are_refused(tmp_path: Path) -> None:
-    MODELS["text"].save(tmp_path / "onnx")
-    with pytest.raises(converter.ConversionError, match="cannot be given for all at once"):
-        converter.convert_language_model(tmp_path / "onnx", tmp_path / "ir", input={"input_ids": [1, 4]})
-
-
-def test_command(tmp_path: Path) -> None:
-    MODELS["speech"].save(tmp_path / "onnx")
-    arguments = ["convert", str(tmp_path / "onnx"), "--stateful", "-o", str(tmp_path / "ir"), "--json"]
-    result = CliRunner().invoke(main, arguments)
-    assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    assert [(model["part"], Path(model["xml"]).name) for model in told["models"]] == [
-        ("encoder", "openvino_encoder_model.xml"),
-        ("decoder", "openvino_decoder_model.xml"),
+    code, text = said("convert", tmp_path / "onnx", "--stateful", "-o", tmp_path / "ir", "--json", "--quiet")
+    assert code == 0, text
+    models = json.loads(text)["models"]
+    assert [(one["part"], Path(one["xml"]).name) for one in models] == [
+        *((part, f"openvino_{part}_model.xml") for part in ("encoder", "decoder"))
     ]
-    assert all(Path(model[key]).is_file() for model in told["models"] for key in ("xml", "bin"))
+    assert all(Path(one[key]).is_file() for one in models for key in ("xml", "bin"))
+    code, text = said("verify", tmp_path / "onnx", tmp_path / "ir", "--steps", "2")
+    assert code == 2
+    assert "'onnx2ir verify encoder_model.onnx openvino_encoder_model.xml' compares the encoder" in text
+    code, text = said("verify", tmp_path / "onnx/encoder_model.onnx", tmp_path / "ir/openvino_encoder_model.xml")
+    assert code == 0, text

@@ -11,15 +11,13 @@ import numpy as np
 import onnx
 import onnxruntime_genai
 import pytest
-from click.testing import CliRunner
 
 import converter
 from converter import ConversionError
-from converter.command_line import main
 from converter.language_models import tokenizers
-from converter.language_models.source import SourceFolder
 from converter.targets.paged_attention import obstacles
 from ir_runtime import compile_model, read_model
+from tests.commands import said
 
 from .decoders import DECODERS, Decoder
 from .folders import write_folder
@@ -35,16 +33,13 @@ def options_of(xml: Path) -> dict[str, str]:
     return {} if found is None else {child.tag: child.attrib["value"] for child in found}
 
 
-def run(*arguments: object) -> tuple[int, str]:
-    """The exit code and all messages of the command."""
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    return result.exit_code, result.output
-
-
 def test_what_a_folder_becomes(tmp_path: Path) -> None:
     write_folder(tmp_path / "onnx", PLAIN)
-    code, text = run("convert", tmp_path / "onnx", "--stateful", "-o", tmp_path / "ir")
+    code, text = said("convert", tmp_path / "onnx", "--stateful", "-o", tmp_path / "ir")
     assert code == 0, text
+    (tmp_path / "onnx/config.json").write_text('{"model_type": "own"}')
+    converter.convert_language_model(tmp_path / "onnx", tmp_path / "kept")
+    assert json.loads((tmp_path / "kept/config.json").read_text()) == {"model_type": "own"}
     files = {file.name for file in (tmp_path / "ir").iterdir()}
     models = ("openvino_model", "openvino_tokenizer", "openvino_detokenizer")
     assert files == {
@@ -61,13 +56,6 @@ def test_what_a_folder_becomes(tmp_path: Path) -> None:
     }
 
 
-def test_settings_that_are_there_stay(tmp_path: Path) -> None:
-    write_folder(tmp_path / "onnx", PLAIN)
-    (tmp_path / "onnx/config.json").write_text('{"model_type": "own"}')
-    converter.convert_language_model(tmp_path / "onnx", tmp_path / "ir")
-    assert json.loads((tmp_path / "ir/config.json").read_text()) == {"model_type": "own"}
-
-
 @pytest.mark.parametrize("kind", ["int8", "int4"])
 def test_compressed_weights_leave_the_cache_to_the_runtime(tmp_path: Path, kind: str) -> None:
     write_folder(tmp_path / "onnx", PLAIN)
@@ -79,124 +67,34 @@ def test_compressed_weights_leave_the_cache_to_the_runtime(tmp_path: Path, kind:
 def test_without_openvino_tokenizers_the_command_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_folder(tmp_path / "onnx", PLAIN)
     monkeypatch.setattr(tokenizers, "_NEEDED", ("a_package_that_is_not_there",))
-    code, text = run("convert", tmp_path / "onnx", "--stateful", "-o", tmp_path / "ir")
+    code, text = said("convert", tmp_path / "onnx", "--stateful", "-o", tmp_path / "ir")
     assert code == 0
     assert "pip install 'onnx2ir[genai]'" in text
     assert f"convert_tokenizer {tmp_path / 'onnx'} --with-detokenizer --left-padding -o {tmp_path / 'ir'}" in text
     assert (tmp_path / "ir/openvino_model.xml").exists()
 
 
-def test_a_model_by_itself(tmp_path: Path) -> None:
-    onnx.save(PLAIN.build(), tmp_path / "model.onnx")
-    code, text = run("convert", tmp_path / "model.onnx", "--stateful", "-o", tmp_path / "out.xml")
-    assert code == 0, text
-    assert "ReadValue" in (tmp_path / "out.xml").read_text()
-
-
-def test_json(tmp_path: Path) -> None:
+def test_json_of_a_decoder_without_paged_attention(tmp_path: Path) -> None:
     write_folder(tmp_path / "onnx", DECODERS["grouped, softcap"])
-    result = CliRunner().invoke(
-        main, ["--quiet", "convert", str(tmp_path / "onnx"), "--stateful", "-o", str(tmp_path / "ir"), "--json"]
-    )
-    found = json.loads(result.stdout)
+    found = json.loads(said("-q", "convert", tmp_path / "onnx", "--stateful", "-o", tmp_path / "ir", "--json")[1])
     assert (found["task"], found["pipeline"]) == ("text-generation", "LLMPipeline")
     assert [one["written"] for one in found["tokenizers"]] == [True]
     assert "softcap" in found["without_paged_attention"][0]
 
 
-OBSTACLES = {
-    "grouped": [],
-    "grouped, window": [],
-    "onnx, window": [],
-    "spelled, own positions": [],
-    "grouped, softcap": ["its attention is no ScaledDotProductAttention", "used for more than the mask of attention"],
-}
+OBSTACLES: list[tuple[str, str, list[str]]] = [
+    # the decoder, the target, and parts of the reasons
+    *((name, "cpu", []) for name in ("grouped", "grouped, window", "onnx, window", "spelled, own positions")),
+    ("grouped, softcap", "cpu", ["attention is no ScaledDotProductAttention", "for more than the mask of attention"]),
+    ("grouped, window", "any", ["hides keys in a way that is not known there: the last 8 of 64 are seen"]),
+]
 
 
-@pytest.mark.parametrize(("name", "reasons"), OBSTACLES.items(), ids=OBSTACLES)
-def test_obstacles_of_paged_attention(name: str, reasons: list[str]) -> None:
-    found = obstacles(converter.convert_model(DECODERS[name].build(), stateful=True))
+@pytest.mark.parametrize(("name", "target", "reasons"), OBSTACLES)
+def test_obstacles_of_paged_attention(name: str, target: str, reasons: list[str]) -> None:
+    found = obstacles(converter.convert_model(DECODERS[name].build(), stateful=True, target=target))
     assert len(found) == len(reasons)
     assert all(reason in sentence for reason, sentence in zip(reasons, found))
-
-
-def test_a_window_in_another_form_is_an_obstacle() -> None:
-    model = converter.convert_model(Decoder(window=8).build(), stateful=True, target="any")
-    assert obstacles(model) == [
-        "the mask of attention hides keys in a way that is not known there: the last 8 of 64 are seen"
-    ]
-
-
-def _without(name: str, folder: Path) -> None:
-    (folder / name).unlink()
-
-
-def _with_branches(folder: Path) -> None:
-    """The input of decoders that older exporters merged of two."""
-    model = onnx.load(folder / "model.onnx")
-    model.graph.input.append(onnx.helper.make_tensor_value_info("use_cache_branch", onnx.TensorProto.BOOL, [1]))
-    onnx.save(model, folder / "model.onnx")
-
-
-ERRORS = {
-    "no model": (lambda folder: _without("model.onnx", folder), "names the model 'model.onnx', but there is no such"),
-    "no settings": (
-        lambda folder: (_without("genai_config.json", folder), (folder / "model.onnx").rename(folder / "a.onnx"),
-                        (folder / "b.onnx").write_bytes(b"")),
-        "must hold one model, model.onnx or the like, but its ONNX files are: a.onnx, b.onnx",
-    ),
-    "settings that are no JSON": (
-        lambda folder: (folder / "genai_config.json").write_text("{"), "genai_config.json is not JSON"
-    ),
-    "settings that are a list": (
-        lambda folder: (folder / "config.json").write_text("[]"), "must hold a JSON object, but holds list"
-    ),
-    "two branches": (_with_branches, "has one branch for the first call and one for the others"),
-    "several parts": (
-        lambda folder: (folder / "genai_config.json").write_text('{"model": {"decoder": {}, "vision": {}}}'),
-        "a model of several parts, vision, decoder",
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("spoil", "message"), ERRORS.values(), ids=ERRORS)
-def test_errors_of_folders(spoil: object, message: str, tmp_path: Path) -> None:
-    write_folder(tmp_path / "onnx", PLAIN)
-    spoil(tmp_path / "onnx")  # type: ignore[operator]
-    code, text = run("convert", tmp_path / "onnx", "--stateful", "-o", tmp_path / "ir")
-    assert code == 1
-    assert message in text
-    assert not (tmp_path / "ir").exists()
-
-
-WRONG = {
-    "without -o": (["--stateful"], "the folder to write is required: -o FOLDER"),
-    "with other options": (["--stateful", "-o", "x", "--batch", 2], "--batch cannot be used with a folder"),
-}
-
-
-@pytest.mark.parametrize(("arguments", "message"), WRONG.values(), ids=WRONG)
-def test_wrong_usage(arguments: list[object], message: str, tmp_path: Path) -> None:
-    write_folder(tmp_path / "onnx", PLAIN)
-    code, text = run("convert", tmp_path / "onnx", *arguments)
-    assert code == 2
-    assert message in text
-
-
-def test_a_decoder_is_stateful_without_the_option(tmp_path: Path) -> None:
-    write_folder(tmp_path / "onnx", PLAIN)
-    code, text = run("convert", tmp_path / "onnx", "-o", tmp_path / "ir")
-    assert code == 0, text
-    assert "Recognised as text-generation, for LLMPipeline" in text
-    assert "ReadValue" in (tmp_path / "ir/openvino_model.xml").read_text()
-
-
-def test_the_output_is_another_folder(tmp_path: Path) -> None:
-    write_folder(tmp_path / "onnx", PLAIN)
-    code, text = run("convert", tmp_path / "onnx", "--stateful", "-o", tmp_path / "onnx")
-    assert code == 1
-    assert "must be another folder" in text
-    assert SourceFolder.open(tmp_path / "onnx").model.exists()
 
 
 # --- folders with stateful IR become folders that onnxruntime-genai runs, with the same tokens ---
@@ -280,15 +178,16 @@ def test_precisions_of_what_is_written(fp16: Any, contrib: bool, tmp_path: Path)
 
 def test_the_settings(tmp_path: Path) -> None:
     folder = ir_folder(tmp_path, DECODERS["grouped"])
-    code, text = run("export", folder, "-o", tmp_path / "back", "--json")
+    code, text = said("export", folder, "-o", tmp_path / "back", "--json")
     assert code == 0, text
-    settings = json.loads((tmp_path / "back/genai_config.json").read_text())
-    before = json.loads((tmp_path / "onnx/genai_config.json").read_text())
+    after, before = (
+        json.loads((tmp_path / f"{name}/genai_config.json").read_text())["model"] for name in ("back", "onnx")
+    )
     for key in ("head_size", "hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads"):
-        assert settings["model"]["decoder"][key] == before["model"]["decoder"][key]
+        assert after["decoder"][key] == before["decoder"][key]
     for key in ("bos_token_id", "eos_token_id", "pad_token_id", "context_length", "type", "vocab_size"):
-        assert settings["model"][key] == before["model"][key]
-    assert settings["model"]["decoder"]["inputs"].items() >= before["model"]["decoder"]["inputs"].items()
+        assert after[key] == before[key]
+    assert after["decoder"]["inputs"].items() >= before["decoder"]["inputs"].items()
     assert (tmp_path / "back/tokenizer.json").read_bytes() == (tmp_path / "onnx/tokenizer.json").read_bytes()
 
 
@@ -298,7 +197,7 @@ def test_mistakes(tmp_path: Path) -> None:
         converter.export_language_model(tmp_path, tmp_path / "back")
     with pytest.raises(ConversionError, match="another folder"):
         converter.export_language_model(folder, folder)
-    assert run("export", folder)[0] == 2
+    assert said("export", folder)[0] == 2
     (folder / "config.json").write_text("[]")
     with pytest.raises(ConversionError, match="must hold a JSON object"):
         converter.export_language_model(folder, tmp_path / "back")

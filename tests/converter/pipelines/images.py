@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import onnx
 from tests.graphs import Value
 
 from .graphs import HIDDEN, Graph
-from .texts import VOCABULARY, encode, write_json, write_pair_tokenizer
+from .texts import VOCABULARY, write_json, write_pair_tokenizer
 
 LENGTH, CHANNELS, SIZE = 16, 4, 8
 """Tokens of a text, channels of the latent image, and its height and width."""
@@ -179,14 +179,6 @@ def write_diffusion_folder(folder: Path, kind: str, *, prefix: str = "") -> None
     write_json(folder / "model_index.json", {"_class_name": prefix + CLASSES[kind], **index})
 
 
-def encode_padded(folder: Path, tokenizer: str, text: str) -> np.ndarray:
-    """The tokens of a text, padded to :data:`LENGTH`."""
-    tokens = np.zeros((1, LENGTH), np.int64)
-    ids = encode(folder / tokenizer, text)["input_ids"][:, :LENGTH]
-    tokens[:, : ids.shape[1]] = ids
-    return tokens
-
-
 MEAN, DEVIATION = (0.5, 0.4, 0.3), (0.3, 0.25, 0.2)
 SQUARE = {"height": 13, "width": 11}
 
@@ -213,3 +205,11 @@ def write_image_folder(folder: Path, settings: Mapping[str, Any], *, name: str =
         graph.model({"pixel_values": (np.float32, dims)}, {"last_hidden_state": (value, dims)}), folder / "model.onnx"
     )
     write_json(folder / name, settings)
+
+
+def image_model(**outputs: Sequence[int | str]) -> onnx.ModelProto:
+    """A model of images whose outputs have these shapes."""
+    graph = Graph()
+    mean = graph("ReduceMean", "pixel_values", [1, 2, 3], keepdims=0)
+    ends = {name: (mean, dims) for name, dims in outputs.items()}
+    return graph.model({"pixel_values": (np.float32, ["b", 3, 8, 8])}, ends)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,19 +16,14 @@ from onnxruntime.transformers.float16 import convert_float_to_float16
 
 import converter
 import ir_runtime
-from converter.errors import ConversionError, UnsupportedModelError
+from converter.errors import UnsupportedModelError
 from tests.converter.language_models.decoders import Decoder
+from tests.converter.pipelines.images import DEVIATION, MEAN, SQUARE, STEPS, write_image_folder
 from tests.converter.pipelines.vision import FAMILIES, Family
 
+from .graphs import Graph
 from .texts import write_json
-from .vision import (
-    SIDE,
-    VisionLanguageModel,
-    patch_encoder,
-    rename_for_genai,
-    vision_encoder,
-    write_vision_folder,
-)
+from .vision import SIDE, VisionLanguageModel, rename_for_genai, write_vision_folder
 
 TOKENS = 32
 GREEDY = openvino_genai.GenerationConfig(
@@ -36,9 +31,9 @@ GREEDY = openvino_genai.GenerationConfig(
 )
 
 
-def images(count: int, shape: tuple[int, int]) -> list[np.ndarray]:
+def pictures(*shapes: tuple[int, int]) -> list[np.ndarray]:
     random = np.random.default_rng(0)
-    return [random.integers(0, 256, (*shape, 3)).astype(np.uint8) for _ in range(count)]
+    return [random.integers(0, 256, (*shape, 3)).astype(np.uint8) for shape in shapes]
 
 
 def pipeline(folder: Path, backend: str) -> openvino_genai.VLMPipeline:
@@ -61,13 +56,14 @@ def test_tokens(tmp_path: Path, family: Family) -> None:
         f"{image}and {image}what differs": (f"{mark}and {mark}what differs", 2),
     }
     expected = {
-        text: reference.generate(text, images(count, family.shape), TOKENS) for text, (_, count) in prompts.items()
+        text: reference.generate(text, pictures(*[family.shape] * count), TOKENS)
+        for text, (_, count) in prompts.items()
     }
     assert len({token for row in expected.values() for token in row}) > 10, "few tokens prove little"
     for backend in family.backends:
         model = pipeline(tmp_path / "ir", backend)
         for text, (prompt, count) in prompts.items():
-            parts = [openvino.Tensor(image[None]) for image in images(count, family.shape)]
+            parts = [openvino.Tensor(image[None]) for image in pictures(*[family.shape] * count)]
             result = model.generate(prompt, images=parts, generation_config=GREEDY)
             assert result.texts == [reference.decode(expected[text])], (backend, text)
 
@@ -88,7 +84,7 @@ def test_halved_files(tmp_path: Path) -> None:
         onnx.save(rounded, tmp_path / "rounded/onnx" / path.name)
     written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
     assert not written.without_paged_attention
-    text, parts = f"{FAMILIES['llava'].image}what is it", images(1, (SIDE, SIDE))
+    text, parts = f"{FAMILIES['llava'].image}what is it", pictures((SIDE, SIDE))
     reference = VisionLanguageModel(tmp_path / "rounded")
     expected = reference.decode(reference.generate(text, parts, TOKENS))
     for backend in ("SDPA", "PA"):
@@ -99,7 +95,7 @@ def test_halved_files(tmp_path: Path) -> None:
 
 def test_folder_for_onnxruntime_genai(tmp_path: Path) -> None:
     FAMILIES["llava"].write(tmp_path / "onnx")
-    text, parts = f"{FAMILIES['llava'].image}what is it", images(1, (SIDE, SIDE))
+    text, parts = f"{FAMILIES['llava'].image}what is it", pictures((SIDE, SIDE))
     reference = VisionLanguageModel(tmp_path / "onnx")
     expected = reference.generate(text, parts, TOKENS)
     rename_for_genai(tmp_path / "onnx")
@@ -143,180 +139,137 @@ def test_each_part_is_compressed_in_its_way(tmp_path: Path) -> None:
     pipeline(tmp_path / "ir", "SDPA").generate("what is it", generation_config=GREEDY)
 
 
-def _without(name: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / name).unlink()
-
-
-def _type(name: str | None) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        settings = json.loads((folder / "config.json").read_text())
-        write_json(folder / "config.json", {**settings, "model_type": name})
-
-    return change
-
-
-def _decoder_alone(folder: Path) -> None:
-    for name in ("vision_encoder", "embed_tokens"):
-        (folder / f"onnx/{name}.onnx").unlink()
-
-
-def _internvl_without_size(folder: Path) -> None:
-    _type("internvl")(folder)
-    write_json(folder / "preprocessor_config.json", {"image_mean": [0, 0, 0]})
-
-
-def _reads_sizes(folder: Path) -> None:
-    onnx.save(vision_encoder(inputs=("pixel_values", "image_sizes")), folder / "onnx/vision_encoder.onnx")
-
-
-WRONG: dict[str, tuple[Callable[[Path], None], type[Exception], str]] = {
-    "no embeddings": (_without("onnx/embed_tokens.onnx"), ConversionError,
-                      "has vision_encoder.onnx and decoder_model_merged.onnx, but no embed_tokens.onnx"),
-    "no decoder": (_without("onnx/decoder_model_merged.onnx"), ConversionError, "but no decoder_model_merged.onnx"),
-    "a decoder alone": (_decoder_alone, ConversionError, "reads 'inputs_embeds', but .* has no model of embeddings beside it"),
-    "no preprocessor": (_without("preprocessor_config.json"), ConversionError, "has no preprocessor_config.json, and no processor_config.json with an 'image_processor'"),
-    "no size": (_internvl_without_size, ConversionError, "must have a 'size' with 'height', the side of the images' tiles"),
-    "no encoder": (_without("onnx/vision_encoder.onnx"), ConversionError, "but no vision_encoder.onnx"),
-    "no type": (_type(None), ConversionError, "config.json must name the 'model_type'"),
-    "another type": (_type("phi3_v"), UnsupportedModelError,
-                     "of the type 'phi3_v', whose tiles .*; of those of VLMPipeline gemma3, .*, qwen3_vl can be"),
-    "a type that is not listed": (_type("paligemma"), UnsupportedModelError, "is of the type 'paligemma'; of those of"),
-    "another encoder": (_reads_sizes, UnsupportedModelError,
-                        "reads 'image_sizes', too: VLMPipeline gives this model pixel_values"),
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("name", ["idefics3", "smolvlm"])
 def test_types_that_the_runtime_does_not_know(tmp_path: Path, name: str) -> None:
     """The reason of the refusal is true: VLMPipeline refuses the type by itself."""
     write_vision_folder(tmp_path / "onnx", Decoder())
     converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
     for folder in ("onnx", "ir"):
-        _type(name)(tmp_path / folder)
+        path = tmp_path / folder / "config.json"
+        write_json(path, {**json.loads(path.read_text()), "model_type": name})
     with pytest.raises(UnsupportedModelError, match=r"which VLMPipeline of openvino-genai 2026\.4 does not know"):
         converter.convert_folder(tmp_path / "onnx", tmp_path / "other")
     with pytest.raises(RuntimeError, match=f"Unsupported '{name}' VLM model type"):
         pipeline(tmp_path / "ir", "SDPA")
 
 
-@pytest.mark.parametrize(("spoil", "error", "message"), WRONG.values(), ids=WRONG)
-def test_errors(tmp_path: Path, spoil: Callable[[Path], None], error: type[Exception], message: str) -> None:
-    write_vision_folder(tmp_path / "onnx", Decoder())
-    spoil(tmp_path / "onnx")
-    with pytest.raises(error, match=message):
-        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
-    assert not (tmp_path / "ir").exists()
+# --- preprocessor_config.json in front of a model: the numbers of Pillow's algorithm ---
+
+CLIP = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 17}, "crop_size": SQUARE, "resample": 3}
 
 
-def test_patches_in_another_order(tmp_path: Path) -> None:
-    FAMILIES["qwen2_vl"].write(tmp_path / "onnx")
-    path = tmp_path / "onnx/preprocessor_config.json"
-    write_json(path, {**json.loads(path.read_text()), "merge_size": 1})
-    with pytest.raises(UnsupportedModelError, match="positions of patches differ from what openvino-genai computes"):
-        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
-    assert not (tmp_path / "ir").exists()
+def resized(image: np.ndarray, sizes: tuple[int, int], *, is_cubic: bool) -> np.ndarray:
+    """Pillow's resampling of bytes: rows first, with weights and sums in units of 2 ** -22."""
+    values = image.astype(np.int64)
+    for axis in (1, 0):
+        length, count = values.shape[axis], sizes[axis]
+        if length == count:
+            continue
+        rows = []
+        stretch = max(length / count, 1.0)
+        reach = stretch * (2 if is_cubic else 1)
+        for index in range(count):
+            middle = (index + 0.5) * length / count
+            first, last = max(int(middle - reach + 0.5), 0), min(int(middle + reach + 0.5), length)
+            x = np.abs((np.arange(first, last) - middle + 0.5) / stretch)
+            weights = np.maximum(1 - x, 0)
+            if is_cubic:
+                weights = np.where(
+                    x < 1, (1.5 * x - 2.5) * x * x + 1, np.where(x < 2, ((-0.5 * x + 2.5) * x - 4) * x + 2, 0)
+                )
+            fixed = weights / weights.sum() * 2**22
+            fixed = np.where(fixed < 0, np.ceil(fixed - 0.5), np.floor(fixed + 0.5)).astype(np.int64)
+            part = np.moveaxis(values, axis, 0)[first:last]
+            rows.append(np.clip((np.tensordot(fixed, part, (0, 0)) + 2**21) >> 22, 0, 255))
+        values = np.stack(rows, axis)
+    return values
 
 
-WINDOWS = {
-    "other windows": ("qwen2_5_vl", 96, "the order of the tokens differs from what openvino-genai computes"),
-    "no windows": ("qwen2_5_vl", 8, "'window_size' .* must be at least the side of a token, 2 patches, but is 8"),
-    "windows of another type": ("qwen2_vl", 32, "the positions of patches differ|is read by .* for more than"),
-}
+def middle(image: np.ndarray, sizes: tuple[int, int]) -> np.ndarray:
+    top, left = ((length - size) // 2 for length, size in zip(image.shape, sizes))
+    return image[top : top + sizes[0], left : left + sizes[1]]
 
 
-@pytest.mark.parametrize(("model_type", "size", "message"), WINDOWS.values(), ids=WINDOWS)
-def test_other_windows(tmp_path: Path, model_type: str, size: int, message: str) -> None:
-    FAMILIES["qwen2_5_vl"].write(tmp_path / "onnx")
-    path = tmp_path / "onnx/config.json"
-    settings = json.loads(path.read_text())
-    vision = {**settings["vision_config"], "window_size": size}
-    write_json(path, {**settings, "model_type": model_type, "vision_config": vision})
-    with pytest.raises(ConversionError, match=message):
-        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
-    assert not (tmp_path / "ir").exists()
+def normalized(image: np.ndarray) -> np.ndarray:
+    return (image / 255 - MEAN) / DEVIATION
 
 
-def _vision(**changes: object) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        settings = json.loads((folder / "config.json").read_text())
-        vision = {**settings["vision_config"], **changes}
-        write_json(folder / "config.json", {**settings, "vision_config": vision})
-
-    return change
+def shorter(image: np.ndarray, side: int, *, is_cubic: bool) -> np.ndarray:
+    """Resize so that the shorter side is ``side``."""
+    height, width = (int(side * length / min(image.shape[:2])) for length in image.shape[:2])
+    return resized(image, (height, width), is_cubic=is_cubic)
 
 
-def _encoder(**options: object) -> Callable[[Path], None]:
-    return lambda folder: onnx.save(patch_encoder(**options), folder / "onnx/vision_encoder.onnx")  # type: ignore[arg-type]
+ROWS: dict[str, tuple[dict[str, Any], Any]] = {
+    "both sides": ({}, lambda image: normalized(resized(image, (13, 11), is_cubic=False))),
+    "bicubic, the shorter side, the middle": (
+        CLIP, lambda image: normalized(middle(shorter(image, 17, is_cubic=True), (13, 11))),
+    ),
+    "the shorter side alone": (
+        {**CLIP, "do_center_crop": False}, lambda image: normalized(shorter(image, 17, is_cubic=True)),
+    ),
+    "the middle of both sides": (
+        {"image_processor_type": "DeiTImageProcessor", "size": {"height": 19, "width": 14}, "crop_size": SQUARE},
+        lambda image: normalized(middle(resized(image, (19, 14), is_cubic=False), (13, 11))),
+    ),
+    "the share of ConvNext": (
+        {"image_processor_type": "ConvNextFeatureExtractor", "size": 14, "crop_pct": 0.8},
+        lambda image: normalized(middle(shorter(image, 17, is_cubic=False), (14, 14))),
+    ),
+    "blue first, not normalized": (
+        {
+            "image_processor_type": "MobileViTImageProcessor",
+            "size": {"shortest_edge": 17}, "crop_size": SQUARE, "do_normalize": None,
+        },
+        lambda image: middle(shorter(image, 17, is_cubic=False), (13, 11))[..., ::-1] / 255,
+    ),
+    "not rescaled": (
+        {"image_processor_type": "SegformerImageProcessorFast", "do_rescale": False, "size": 13},
+        lambda image: (resized(image, (13, 13), is_cubic=False) - MEAN) / DEVIATION,
+    ),
+    "not resized": ({"do_resize": False}, normalized),
+}  # fmt: skip
 
 
-TABLES: dict[str, tuple[Callable[[Path], None], str]] = {
-    "no number of positions": (_vision(num_position_embeddings=None), "must have 'num_position_embeddings', by which"),
-    "no layers": (_vision(deepstack_visual_indexes=None), "must have 'deepstack_visual_indexes'"),
-    "other layers": (_vision(deepstack_visual_indexes=[0, 1]), "'deepstack_embeds' has states for 1 layers, but .* 2"),
-    "no square": (_vision(num_position_embeddings=35), "a square of positions .* but has 1 such sums and 35 positions"),
-    "another square": (_vision(num_position_embeddings=64), "interpolated in another way than openvino-genai does"),
-    "another interpolation": (_encoder(has_table=True, interpolation="half_pixel"), "interpolated in another way"),
-    "no table": (_encoder(), "vision_encoder.onnx must return 'deepstack_features', which decoder layers add"),
-}
+@pytest.mark.parametrize(("changes", "expected"), ROWS.values(), ids=ROWS)
+def test_numbers(tmp_path: Path, changes: dict[str, Any], expected: Any) -> None:
+    settings = {**STEPS, **changes}
+    name = "processor_config.json" if changes else "preprocessor_config.json"
+    write_image_folder(tmp_path / "onnx", {"image_processor": settings} if changes else settings, name=name)
+    converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", preprocess_images=True)
+    path = tmp_path / "ir/openvino_model.xml"
+    compiled = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    model = ir_runtime.read_model(path)
+    sides = "1..,1.." if settings["do_resize"] else "?,?"
+    assert str(model.parameters[0].outputs[0].type) == f"u8[?,{sides},3]"
+    own = ir_runtime.compile_model(model)
+    step = (settings["rescale_factor"] if settings["do_rescale"] else 1) * 1.5
+    step /= min(DEVIATION) if settings["do_normalize"] else 1
+    for image in pictures((31, 23), (29, 53), (19, 17)):
+        right = 1.5 * expected(image).transpose(2, 0, 1)[None]
+        for result in (compiled([image[None]])[0], own([image[None]])["last_hidden_state"]):
+            assert result.shape == right.shape
+            difference = np.abs(result - right) / step
+            assert difference.max() < 1.001, "a step of a byte, where a sum lies halfway"
+            assert (difference > 1e-3).mean() < 0.02
+    assert not (tmp_path / "ir/preprocessor_config.json").exists()
+    report = converter.verify(tmp_path / "onnx/model.onnx", path)
+    assert report.passed, report.verdict
 
 
-@pytest.mark.parametrize(("spoil", "message"), TABLES.values(), ids=TABLES)
-def test_other_tables(tmp_path: Path, spoil: Callable[[Path], None], message: str) -> None:
-    FAMILIES["qwen3_vl"].write(tmp_path / "onnx")
-    spoil(tmp_path / "onnx")
-    with pytest.raises(ConversionError, match=message):
-        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
-    assert not (tmp_path / "ir").exists()
-
-
-def _equal_to_less(graph: onnx.GraphProto) -> None:
-    next(node for node in graph.node if node.op_type == "Equal").op_type = "Less"
-
-
-def _swap_shown_and_hidden(graph: onnx.GraphProto) -> None:
-    node = next(node for node in graph.node if node.op_type == "Where")
-    node.input[1], node.input[2] = node.input[2], node.input[1]
-
-
-def _add_to_scores(graph: onnx.GraphProto) -> None:
-    name = next(node for node in graph.node if node.op_type == "Where").input[1]
-    value = next(tensor for tensor in graph.initializer if tensor.name == name)
-    value.CopyFrom(onnx.numpy_helper.from_array(np.float32(1), name))
-
-
-MASKS = {
-    "triangles": (_equal_to_less, "the mask of attention hides patches of the same image, in another way"),
-    "what is outside": (_swap_shown_and_hidden, "the mask of attention hides patches of the same image"),
-    "numbers": (_add_to_scores, "the mask of attention adds other values than 0 to patches that it does not hide"),
-}
-
-
-@pytest.mark.parametrize(("spoil", "message"), MASKS.values(), ids=MASKS)
-def test_other_masks(tmp_path: Path, spoil: Callable[[onnx.GraphProto], None], message: str) -> None:
-    FAMILIES["qwen2_5_vl"].write(tmp_path / "onnx")
-    path = tmp_path / "onnx/onnx/vision_encoder.onnx"
-    model = onnx.load(path)
-    spoil(model.graph)
-    onnx.save(model, path)
-    with pytest.raises(UnsupportedModelError, match=message):
-        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
-
-
-SETTINGS = {
-    "no embeddings": ({"vision": {}, "decoder": {}}, "but no 'embedding' in genai_config.json"),
-    "no file": ({"embedding": {"filename": "other.onnx"}}, "names 'other.onnx', but there is no such file"),
-}
-
-
-@pytest.mark.parametrize(("parts", "message"), SETTINGS.values(), ids=SETTINGS)
-def test_wrong_settings_of_onnxruntime_genai(tmp_path: Path, parts: dict[str, object], message: str) -> None:
-    FAMILIES["llava"].write(tmp_path / "onnx")
-    rename_for_genai(tmp_path / "onnx")
-    path = tmp_path / "onnx/genai_config.json"
-    model = json.loads(path.read_text())["model"]
-    merged = {**model, **{name: {**model[name], **part} for name, part in parts.items()}}  # type: ignore[dict-item]
-    if "embedding" not in parts:
-        del merged["embedding"]
-    write_json(path, {"model": merged})
-    with pytest.raises(ConversionError, match=message):
-        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+@pytest.mark.parametrize(("saving", "tolerance"), [({"compress": "int8"}, 0.01), ({"compress_to_fp16": True}, 1e-3)])
+def test_weights_behind_the_steps_are_compressed(tmp_path: Path, saving: dict[str, Any], tolerance: float) -> None:
+    """Their own numbers stay as they are: the tolerance is that of the weights."""
+    write_image_folder(tmp_path / "onnx", STEPS)
+    graph = Graph()
+    outputs = {"last_hidden_state": (graph.convolution("pixel_values", 3, 64), ["b", 64, 13, 11])}
+    model = graph.model({"pixel_values": (np.float32, ["b", 3, 13, 11])}, outputs)
+    onnx.save(model, tmp_path / "onnx/model.onnx")
+    results = []
+    for options in ({}, saving):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", preprocess_images=True, **options)
+        ir = ir_runtime.read_model(tmp_path / "ir/openvino_model.xml")
+        results.append(ir_runtime.compile_model(ir)([pictures((20, 30))[0][None]])[0])
+    exact, compressed = results
+    difference = np.abs(exact - compressed).max()
+    assert 0 < difference < tolerance * np.abs(exact).max()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,11 @@ import numpy as np
 import onnx
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
+from tests.converter.language_models.folders import SPECIAL, write_json
+
 from .graphs import HIDDEN, Graph
 
 VOCABULARY, POSITIONS = 260, 64
-SPECIAL = ("<pad>", "<s>", "</s>")
 _TOKENS = ["batch_size", "sequence_length"]
 
 
@@ -92,10 +92,6 @@ def write_pair_tokenizer(folder: Path, *, segments: bool = True) -> None:
         **dict(zip(("pad_token", "bos_token", "eos_token"), SPECIAL)),
     }
     write_json(folder / "tokenizer_config.json", settings)
-
-
-def write_json(path: Path, values: object) -> None:
-    path.write_text(json.dumps(values, indent=2))
 
 
 def encode(folder: Path, *texts: str, second: list[str] | None = None) -> dict[str, np.ndarray]:
