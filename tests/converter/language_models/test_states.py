@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import openvino
 import pytest
-from click.testing import CliRunner
 from onnx import TensorProto, helper
 from openvino import opset13 as ops
 
 import converter
 import ir_runtime
-from converter.command_line import main
 from ir_runtime import compile_model
+from tests.commands import said
+from tests.graphs import Graph
 
 from .decoders import DECODERS, HEADS, LAYERS, Decoder
 from .running import OnnxDecoder, OpenVinoDecoder, padded, prompt_of
@@ -47,48 +48,26 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Pair:
 
 
 def test_each_step_has_the_logits_of_onnxruntime(pair: Pair) -> None:
-    tokens = prompt_of(PROMPT)
+    """A batch padded on the left, in two parts, then tokens, of other beams in the fifth step; twice, with a reset."""
+    prompts = [prompt_of(length, seed) for seed, length in enumerate((PROMPT, 9, 13))]
+    beams = {4: [2, 0, 0]}
     for run in range(2):
-        step, mask = tokens, np.ones_like(tokens)
-        for seed in range(STEPS):
-            pair.close(pair.ir(step, mask), pair.onnx(step))
-            step = prompt_of(1, 100 * run + seed)
-            mask = np.concatenate([mask, np.ones_like(step)], axis=1)
-        pair.onnx.reset()
+        tokens, mask = padded(prompts)
+        steps = [prompt_of(3, 100 * run + seed).T for seed in range(STEPS)]
+        found = [pair.ir(tokens[:, :15], mask[:, :15]), pair.ir(tokens[:, 15:], mask)]
+        for at, step in enumerate(steps):
+            mask = np.concatenate([mask[beams.get(at, [0, 1, 2])], np.ones_like(step)], axis=1)
+            found.append(pair.ir(step, mask, beams.get(at)))
+        assert np.isfinite(found[-1]).all()
+        for row, beam in enumerate(beams[4]):
+            pair.onnx.reset()
+            wanted = pair.onnx(prompts[beam])[0]
+            pair.close(found[1][beam], wanted[-5:])
+            pair.close(found[0][beam, 20 - len(wanted) :], wanted[:-5])
+            for at, step in enumerate(steps):
+                of = beam if at < 4 else row
+                pair.close(found[2 + at][of], pair.onnx(step[of : of + 1])[0])
         pair.ir.reset()  # the second run starts with no keys again
-
-
-def test_a_prompt_in_two_parts(pair: Pair) -> None:
-    tokens = prompt_of(PROMPT)
-    wanted = pair.onnx(tokens)
-    first = pair.ir(tokens[:, :7], np.ones((1, 7), np.int64))
-    pair.close(first, wanted[:, :7])
-    pair.close(pair.ir(tokens[:, 7:], np.ones_like(tokens)), wanted[:, 7:])
-
-
-def test_a_batch_padded_on_the_left_is_its_rows(pair: Pair) -> None:
-    prompts = [prompt_of(length, seed) for seed, length in enumerate((PROMPT, 5, 13))]
-    tokens, mask = padded(prompts)
-    together = pair.ir(tokens, mask)
-    step = together[:, -1:].argmax(-1)
-    after = pair.ir(step, np.concatenate([mask, np.ones_like(step)], axis=1))
-    assert np.isfinite(together).all()
-    for row, prompt in enumerate(prompts):
-        pair.onnx.reset()
-        pair.close(together[row, -1], pair.onnx(prompt)[0, -1])
-        pair.close(after[row, -1], pair.onnx(step[row : row + 1])[0, -1])
-
-
-def test_beams_go_on_with_the_past_that_beam_idx_names(pair: Pair) -> None:
-    prompts = [prompt_of(9, seed) for seed in range(3)]
-    tokens, mask = padded(prompts)
-    pair.ir(tokens, mask)
-    step, beams = prompt_of(3, 8).T, [2, 0, 0]
-    after = pair.ir(step, np.concatenate([mask, np.ones_like(step)], axis=1), beams)
-    for row, beam in enumerate(beams):
-        pair.onnx.reset()
-        pair.onnx(prompts[beam])
-        pair.close(after[row, -1], pair.onnx(step[row : row + 1])[0, -1])
 
 
 def test_the_plug_in_runs_attention_in_one_step(pair: Pair, request: pytest.FixtureRequest) -> None:
@@ -188,30 +167,16 @@ def test_a_model_of_openvino(tmp_path: Path) -> None:
     assert found["y"].tolist() == found["sum.next"].tolist() == [4, 4]
 
 
-def test_a_model_without_variables() -> None:
-    model = converter.convert_model(DECODERS["spelled"].build())
-    with pytest.raises(converter.ConversionError, match="has no variables: it is stateless already"):
-        converter.make_stateless(model)
-
-
-def run(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    return result.exit_code, result.output
-
-
-def test_the_command(tmp_path: Path) -> None:
+def test_a_model_without_variables(tmp_path: Path) -> None:
     converter.save_model(converter.convert_model(Decoder().build(), stateful=True), tmp_path / "decoder.xml")
-    code, text = run("convert", tmp_path / "decoder.xml", "--stateless", "-o", tmp_path / "plain.xml")
+    code, text = said("convert", tmp_path / "decoder.xml", "--stateless", "-o", tmp_path / "plain.xml")
     assert code == 0, text
     assert "4 variables are inputs and outputs" in text
-    assert "past_key_values.1.value" in names_of(ir_runtime.read_model(tmp_path / "plain.xml").parameters)
-    code, text = run("convert", tmp_path / "plain.xml", "--stateless", "-o", tmp_path / "again.xml")
-    assert code == 1
-    assert "has no variables" in text
-    code, text = run("convert", tmp_path / "decoder.xml", "--stateless", "--batch", 2, "-o", tmp_path / "again.xml")
-    assert code == 2
-    assert "--batch cannot be used with --stateless" in text
-    assert not (tmp_path / "again.xml").exists()
+    for name, more, message in (("plain", "", "has no variables: it is stateless already"),
+                                ("decoder", "--batch 2", "--batch cannot be used with --stateless")):  # fmt: skip
+        again = tmp_path / "again.xml"
+        code, text = said("convert", tmp_path / f"{name}.xml", "--stateless", *more.split(), "-o", again)
+        assert (code > 0, message in text, again.exists()) == (True, True, False)
 
 
 # --- which outputs are which inputs of the next call, and what is said where that cannot be told ---
@@ -219,37 +184,17 @@ def test_the_command(tmp_path: Path) -> None:
 SHAPE = ["batch", 2, "past", 4]
 
 
-def caches(
-    names: Mapping[str, str], *, op_type: str = "Concat", shape: Sequence[object] = SHAPE, kind: int = TensorProto.FLOAT
-) -> onnx.ModelProto:
+def caches(names: Mapping[str, str], *, op_type: str = "Concat", shape: Sequence[object] = SHAPE) -> onnx.ModelProto:
     """A model that returns each cache with something added, and the sum of what is new."""
-    nodes = [helper.make_node("Cast", ["input_ids"], ["wide"], to=kind)]
-    nodes.append(helper.make_node("Unsqueeze", ["wide", "axes"], ["new"]))
-    nodes.append(helper.make_node("Expand", ["new", "sizes"], ["keys"]))
+    graph = Graph(opset=17)
+    keys = graph["input_ids"].Cast(to=TensorProto.FLOAT).Unsqueeze([1, 3]).Expand([1, 2, 1, 4])
+    total = keys.ReduceSum(keepdims=0)
+    outputs: dict[str, tuple[Any, Any]] = {"total": (total, [])}
     for past, present in names.items():
-        if op_type == "Concat":
-            nodes.append(helper.make_node("Concat", [past, "keys"], [present], axis=2))
-        else:
-            nodes.append(helper.make_node(op_type, [past, "total"], [present]))
-    nodes.append(helper.make_node("ReduceSum", ["keys"], ["total"], keepdims=0))
-    nodes.sort(key=lambda node: node.op_type in ("Add", "Mul"))  # what reads the sum comes behind it
-    graph = helper.make_graph(
-        nodes,
-        "caches",
-        [
-            helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "tokens"]),
-            *(helper.make_tensor_value_info(name, kind, shape) for name in names),
-        ],
-        [
-            helper.make_tensor_value_info("total", kind, []),
-            *(helper.make_tensor_value_info(name, kind, None) for name in names.values()),
-        ],
-        [
-            helper.make_tensor("axes", TensorProto.INT64, [2], [1, 3]),
-            helper.make_tensor("sizes", TensorProto.INT64, [4], [1, 2, 1, 4]),
-        ],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+        more = {"axis": 2} if op_type == "Concat" else {}
+        outputs[present] = (graph(op_type, past, keys if more else total, **more), None)
+    inputs: dict[str, tuple[Any, Any]] = {"input_ids": (np.int64, ["batch", "tokens"])}
+    return graph.model(inputs | dict.fromkeys(names, (np.float32, shape)), outputs)
 
 
 def variables(model: onnx.ModelProto, stateful: bool | Mapping[str, str] = True) -> dict[str, str]:

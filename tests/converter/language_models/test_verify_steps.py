@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from click.testing import CliRunner
-from onnx import TensorProto, helper, numpy_helper
 
 import converter
-from converter.command_line import main
-from converter.equivalence.steps import StepsReport, verify_steps
+from converter.equivalence.steps import verify_steps
 from ir_runtime.graph.model import Model, Node
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.tensor import Tensor
@@ -24,8 +20,10 @@ from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting.caches import variable_behind
+from tests.commands import said
+from tests.graphs import Graph
 
-from .decoders import DECODERS, LAYERS, Decoder
+from .decoders import DECODERS, Decoder
 from .folders import write_folder
 
 
@@ -147,28 +145,12 @@ def test_rounded_weights_are_allowed_for_and_hide_no_fault(tmp_path: Path) -> No
 
 def recurrent(token_by_token: bool) -> onnx.ModelProto:
     """A state that each token is added to, padding as well; or one that takes one token in a step."""
-    first = ["Squeeze", "ReduceSum"][not token_by_token]
-    nodes = [
-        helper.make_node("Gather", ["table", "input_ids"], ["new"]),
-        helper.make_node(first, ["new", "steps"], ["sum"], **({} if token_by_token else {"keepdims": 0})),
-        helper.make_node("Mul", ["past_states.0", "half"], ["faded"]),
-        helper.make_node("Add", ["faded", "sum"], ["present.0"]),
-        helper.make_node("Unsqueeze", ["present.0", "steps"], ["state"]),
-        helper.make_node("Add", ["new", "state"], ["logits"]),
-    ]
-    table = np.random.default_rng(3).standard_normal((9, 9)).astype(np.float32)
-    weights = {"table": table, "half": np.float32(0.5), "steps": np.array([1], np.int64)}
-    graph = helper.make_graph(
-        nodes,
-        "recurrent",
-        [
-            helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", "tokens"]),
-            helper.make_tensor_value_info("past_states.0", TensorProto.FLOAT, ["batch", 9]),
-        ],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("logits", "present.0")],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in weights.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    graph = Graph(3, opset=17)
+    new = graph.weight(9, 9, depth=1).Gather("input_ids")
+    total = new.Squeeze([1]) if token_by_token else new.ReduceSum([1], keepdims=0)
+    state = graph["past_states.0"] * 0.5 + total
+    inputs = {"input_ids": (np.int64, ["batch", "tokens"]), "past_states.0": (np.float32, ["batch", 9])}
+    return graph.model(inputs, {"logits": (new + state.Unsqueeze([1]), None), "present.0": (state, None)})
 
 
 @pytest.mark.parametrize("engine", ["numpy", "openvino"])
@@ -205,34 +187,19 @@ def test_errors() -> None:
         verify_steps(other, ir, steps=1)
 
 
-def run(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
-    return result.exit_code, result.output
-
-
 def test_commands(tmp_path: Path) -> None:
     write_folder(tmp_path / "onnx", Decoder())
-    code, text = run(
-        "convert", tmp_path / "onnx", "--stateful", "-o", tmp_path / "ir", "--compress", "int8", "--verify"
-    )
-    assert code == 0, text
-    assert "beams" in text
-    assert "PASSED" in text
-    code, text = run("verify", tmp_path / "onnx", tmp_path / "ir", "--steps", 2, "--engine", "openvino")
-    assert code == 0, text
-    assert "IR in OpenVINO" in text
-    result = CliRunner().invoke(
-        main, ["--quiet", "verify", str(tmp_path / "onnx"), str(tmp_path / "ir"), "--steps", "2", "--json"]
-    )
-    found = json.loads(result.stdout)
-    assert found["passed"]
-    assert found["steps"][0]["run"] == "a prompt, then tokens"
-    code, text = run("verify", tmp_path / "onnx", tmp_path / "ir")
-    assert code == 2
-    assert "compared with --steps N" in text
-    code, text = run("verify", tmp_path / "onnx", tmp_path / "ir", "--steps", 2, "--stress")
-    assert code == 2
-    assert "--stress cannot be used with --steps" in text
+    files = [tmp_path / "onnx", tmp_path / "ir"]
+    for words, code, parts in (
+        (["convert", files[0], "--stateful", "-o", files[1], "--compress", "int8", "--verify"], 0, "beams|PASSED"),
+        (["verify", *files, "--steps", 2, "--engine", "openvino"], 0, "IR in OpenVINO"),
+        (["-q", "verify", *files, "--steps", 2, "--json"], 0, '"passed": true|"run": "a prompt, then tokens"'),
+        (["verify", *files], 2, "compared with --steps N"),
+        (["verify", *files, "--steps", 2, "--stress"], 2, "--stress cannot be used with --steps"),
+    ):
+        found, text = said(*words)
+        assert found == code, text
+        assert all(part in text for part in parts.split("|")), text
 
 
 def test_a_wrong_ir_fails_the_command(tmp_path: Path) -> None:
@@ -240,15 +207,7 @@ def test_a_wrong_ir_fails_the_command(tmp_path: Path) -> None:
     onnx.save(model, tmp_path / "model.onnx")
     swap_keys_and_values(ir)
     converter.save_model(ir, tmp_path / "ir.xml")
-    code, text = run("verify", tmp_path / "model.onnx", tmp_path / "ir.xml", "--steps", 2)
+    code, text = said("verify", tmp_path / "model.onnx", tmp_path / "ir.xml", "--steps", 2)
     assert code == 1
     assert "first layer that is wrong although its inputs are right" in text
     assert "FAILED" in text
-
-
-def test_reports_are_plain_values() -> None:
-    report = verify_steps(*stateful(Decoder()), steps=1)
-    assert isinstance(report, StepsReport)
-    json.dumps(report.to_dict(), default=list)
-    assert report.to_dict()["first_wrong"] is None
-    assert LAYERS == 2
