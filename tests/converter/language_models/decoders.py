@@ -40,6 +40,12 @@ class Decoder:
     guarded: bool = False
     """Whether hidden keys have -inf, and rows without keys become zeros, as torch's operator is exported."""
     kind: Any = np.float32
+    embedded: bool = False
+    """Whether the input is ``inputs_embeds``, of which :meth:`embeddings` is the model."""
+    axes: bool = False
+    """Whether positions are ``[3, batch, tokens]``: time, height and width, each for some of the angles."""
+    stacked: bool = False
+    """Whether ``deepstack_embeds [1, batch, tokens, width]`` are added."""
 
     @property
     def has_positions(self) -> bool:
@@ -49,6 +55,12 @@ class Decoder:
     def build(self, seed: int = 0) -> onnx.ModelProto:
         """The model, with ``input_ids``, ``attention_mask``, caches, and ``position_ids`` where it is not grouped."""
         return _Writer(self, seed).decode()
+
+    def embeddings(self, seed: int = 0) -> onnx.ModelProto:
+        """The model of the embeddings of tokens."""
+        graph, dims = Graph(seed), ["batch_size", "sequence_length"]
+        embedded = graph("Gather", graph.random.normal(size=(VOCABULARY, HIDDEN)), "input_ids")
+        return graph.model({"input_ids": (np.int64, dims)}, {"inputs_embeds": (embedded, [*dims, HIDDEN])})
 
     @property
     def caches(self) -> Sequence[str]:
@@ -68,12 +80,15 @@ class _Writer(Graph):
     def __init__(self, decoder: Decoder, seed: int) -> None:
         super().__init__(seed, dtype=decoder.kind, opset=23)
         self.decoder = decoder
+        self.tokens = "inputs_embeds" if decoder.embedded else "input_ids"
 
     def product(self, x: Value, width: int, inner: int = HIDDEN, scale: float = 1.0) -> Value:
         return x @ self.weight(inner, width, scale=scale)
 
     def decode(self) -> onnx.ModelProto:
-        x = self("Gather", self.random.normal(size=(VOCABULARY, HIDDEN)), "input_ids")
+        words = self.random.normal(size=(VOCABULARY, HIDDEN))
+        x = self["inputs_embeds"] if self.decoder.embedded else self("Gather", words, "input_ids")
+        x = x + self("Gather", "deepstack_embeds", 0) if self.decoder.stacked else x
         before, attend = {
             "grouped": (self.lengths, self.grouped),
             "multihead": (list, self.multihead),
@@ -93,9 +108,12 @@ class _Writer(Graph):
         past = ["batch_size", shared, "past_sequence_length", "head_size"]
         present = ["batch_size", shared, "total_sequence_length", "head_size"]
         tokens, keys = ["batch_size", "sequence_length"], ["batch_size", "total_sequence_length"]
-        inputs: dict[str, tuple[Any, Any]] = {"input_ids": (np.int64, tokens), "attention_mask": (np.int64, keys)}
+        words_of = (self.dtype, [*tokens, HIDDEN]) if self.decoder.embedded else (np.int64, tokens)
+        inputs: dict[str, tuple[Any, Any]] = {self.tokens: words_of, "attention_mask": (np.int64, keys)}
         if self.decoder.has_positions:
-            inputs["position_ids"] = (np.int64, tokens)
+            inputs["position_ids"] = (np.int64, [3, *tokens] if self.decoder.axes else tokens)
+        if self.decoder.stacked:
+            inputs["deepstack_embeds"] = (self.dtype, [1, *tokens, HIDDEN])
         inputs |= dict.fromkeys(self.decoder.caches, (self.dtype, past))
         outputs = {"logits": (self.dtype, [*tokens, VOCABULARY])}
         outputs |= {name.replace("past_key_values", "present"): (self.dtype, present) for name in self.decoder.caches}
@@ -151,7 +169,7 @@ class _Writer(Graph):
 
     def mask(self) -> Sequence[Value]:
         """``[b, 1, s, t]``: 0, or the lowest number where a key is not seen; as torch's exporters write it."""
-        count = self.size("input_ids", 1)
+        count = self.size(self.tokens, 1)
         total = self.size("attention_mask", 1) if self.decoder.positions else self.past_length() + count
         keys = self("Range", 0, total, 1).Unsqueeze([0, 1, 2])
         queries = (total - count).Range(total, 1).Unsqueeze([0, 1, 3])
@@ -173,7 +191,7 @@ class _Writer(Graph):
         if self.decoder.positions:
             return self["position_ids"]
         start = self.past_length()
-        row = start.Range(start + self.size("input_ids", 1), 1).Unsqueeze([0])
+        row = start.Range(start + self.size(self.tokens, 1), 1).Unsqueeze([0])
         if not self.decoder.bound:
             return row
         if self.decoder.bound == "If":
@@ -182,7 +200,7 @@ class _Writer(Graph):
                 output = helper.make_tensor_value_info(f"{name} of {row}", TensorProto.INT64, [1, None])
                 node = helper.make_node(operator, [row, self.constant(bound)], [output.name])
                 branches[f"{name}_branch"] = helper.make_graph([node], name, [], [output])
-            return (start + self.size("input_ids", 1)).Greater(BOUND).If(**branches)
+            return (start + self.size(self.tokens, 1)).Greater(BOUND).If(**branches)
         if self.decoder.bound == "Gather":
             return self("Gather", np.minimum(np.arange(POSITIONS), BOUND), row)
         return self(self.decoder.bound, row, BOUND)
@@ -201,7 +219,7 @@ class _Writer(Graph):
 
     def padding(self) -> Sequence[Value]:
         """``[b, 1, s, t]``: which keys count."""
-        count = self.size("input_ids", 1).Unsqueeze([0])
+        count = self.size(self.tokens, 1).Unsqueeze([0])
         return [self.valid().Expand(self("Concat", [1], [1], count, [1], axis=0))]
 
     def multihead(self, x: Value, layer: int, _: Sequence[Value]) -> Value:
@@ -222,6 +240,9 @@ class _Writer(Graph):
         """New queries, keys and values, ``[b, n, s, h]``."""
         q, k, v = (self.heads(part, count) for part, count in zip(self.parts(x), (HEADS, SHARED, SHARED)))
         found = [wave.Gather(self.places()) for wave in self.waves()]
+        if self.decoder.axes:
+            parts = [wave.Split([2, 3, 3], axis=-1, count=3) for wave in found]
+            found = [self("Concat", *(part.Gather(axis) for axis, part in enumerate(wave)), axis=-1) for wave in parts]
         waves = [wave.Concat(wave, axis=-1).Unsqueeze([1]) for wave in found]
         return [self.turned(q, waves), self.turned(k, waves), v]
 

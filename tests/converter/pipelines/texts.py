@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+from tokenizers import Tokenizer, processors
 
-from tests.converter.language_models.folders import SPECIAL, write_json
+from tests.converter.language_models.folders import write_json, write_tokenizer
 
 from .graphs import HIDDEN, Graph
 
@@ -74,24 +74,11 @@ def write_pooling(folder: Path, mode: str, *, normalizes: bool, extra: str = "")
 
 def write_pair_tokenizer(folder: Path, *, segments: bool = True) -> None:
     """A tokenizer of single bytes that joins two texts, as BERT's does; without ``segments`` as RoBERTa's."""
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {token: index for index, token in enumerate([*SPECIAL, *alphabet])}
-    tokenizer = Tokenizer(models.BPE(vocabulary, []))
-    tokenizer.add_special_tokens(list(SPECIAL))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.post_processor = processors.TemplateProcessing(
+    join = processors.TemplateProcessing(
         single="<s> $A </s>", pair="<s> $A </s> $B:1 </s>:1", special_tokens=[("<s>", 1), ("</s>", 2)]
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(str(folder / "tokenizer.json"))
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": POSITIONS,
-        "model_input_names": ["input_ids", *(["token_type_ids"] if segments else []), "attention_mask"],
-        **dict(zip(("pad_token", "bos_token", "eos_token"), SPECIAL)),
-    }
-    write_json(folder / "tokenizer_config.json", settings)
+    inputs = ["input_ids", *(["token_type_ids"] if segments else []), "attention_mask"]
+    write_tokenizer(folder, join, model_max_length=POSITIONS, model_input_names=inputs)
 
 
 def encode(folder: Path, *texts: str, second: list[str] | None = None) -> dict[str, np.ndarray]:

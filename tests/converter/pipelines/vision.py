@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 from tokenizers import Tokenizer
 
 from tests.converter.language_models.decoders import HIDDEN, SHARED, SIZE, VOCABULARY, Decoder
@@ -153,73 +153,6 @@ def _turned(x: Value, waves: Sequence[Value]) -> Value:
     return x * waves[0] + (-second).Concat(first, axis=-1) * waves[1]
 
 
-def with_three_positions(decoder: onnx.ModelProto) -> onnx.ModelProto:
-    """The decoder with positions ``[3, batch, tokens]``: time, height and width, each for some of the angles."""
-    graph, nodes = decoder.graph, []
-    for node in graph.node:
-        if node.op_type != "Gather" or node.input[1] != "position_ids":
-            nodes.append(node)
-            continue
-        output = node.output[0]
-        nodes.append(helper.make_node("Gather", node.input, [f"{output}.all"]))
-        nodes.append(
-            helper.make_node("Split", [f"{output}.all", "sections"], [f"{output}.{i}" for i in "thw"], axis=-1)
-        )
-        for index, axis in enumerate("thw"):
-            nodes.append(helper.make_node("Gather", [f"{output}.{axis}", f"axis.{index}"], [f"{output}.{axis}.own"]))
-        nodes.append(helper.make_node("Concat", [f"{output}.{axis}.own" for axis in "thw"], [output], axis=-1))
-    del graph.node[:]
-    graph.node.extend(nodes)
-    graph.initializer.append(numpy_helper.from_array(np.array([2, 3, 3]), "sections"))
-    graph.initializer.extend(numpy_helper.from_array(np.array(index), f"axis.{index}") for index in range(3))
-    positions = next(value for value in graph.input if value.name == "position_ids")
-    dims = [3, "batch_size", "sequence_length"]
-    positions.CopyFrom(helper.make_tensor_value_info("position_ids", TensorProto.INT64, dims))
-    return decoder
-
-
-def with_states_of_images(decoder: onnx.ModelProto) -> onnx.ModelProto:
-    """The decoder that adds ``deepstack_embeds [1, batch, tokens, width]``."""
-    graph = decoder.graph
-    for node in graph.node:
-        if node.op_type != "Shape":
-            node.input[:] = ["stacked" if name == "inputs_embeds" else name for name in node.input]
-    graph.node.insert(0, helper.make_node("Add", ["inputs_embeds", "states"], ["stacked"]))
-    graph.node.insert(0, helper.make_node("Gather", ["deepstack_embeds", "first"], ["states"]))
-    graph.initializer.append(numpy_helper.from_array(np.array(0), "first"))
-    dims = [1, "batch_size", "sequence_length", HIDDEN]
-    graph.input.append(helper.make_tensor_value_info("deepstack_embeds", TensorProto.FLOAT, dims))
-    return decoder
-
-
-def split(decoder: Decoder) -> tuple[onnx.ModelProto, onnx.ModelProto]:
-    """The embeddings of tokens, and the decoder that reads them."""
-    model = decoder.build()
-    graph = model.graph
-    lookup = next(node for node in graph.node if node.op_type == "Gather" and node.input[1] == "input_ids")
-    table = next(tensor for tensor in graph.initializer if tensor.name == lookup.input[0])
-    dims = ["batch_size", "sequence_length"]
-    embeddings = helper.make_model(
-        helper.make_graph(
-            [helper.make_node("Gather", [table.name, "input_ids"], ["inputs_embeds"])],
-            "embed_tokens",
-            [helper.make_tensor_value_info("input_ids", TensorProto.INT64, dims)],
-            [helper.make_tensor_value_info("inputs_embeds", TensorProto.FLOAT, [*dims, HIDDEN])],
-            [table],
-        ),
-        opset_imports=[helper.make_opsetid("", 18)],
-        ir_version=9,
-    )
-    for node in graph.node:
-        for index, name in enumerate(node.input):
-            if name in ("input_ids", lookup.output[0]):
-                node.input[index] = "inputs_embeds"
-    graph.node.remove(lookup)
-    graph.initializer.remove(table)
-    graph.input[0].CopyFrom(helper.make_tensor_value_info("inputs_embeds", TensorProto.FLOAT, [*dims, HIDDEN]))
-    return embeddings, model
-
-
 def write_vision_folder(
     folder: Path,
     decoder: Decoder,
@@ -233,16 +166,12 @@ def write_vision_folder(
     """The first of ``tokens`` stands for each state of an image; ``size`` is that of the preprocessor."""
     has_patches, has_windows = model_type.startswith("qwen"), model_type == "qwen2_5_vl"
     has_table = model_type == "qwen3_vl"
-    embeddings, language_model = split(decoder)
+    encoder = patch_encoder(WINDOW if has_windows else None, has_table=has_table)
     models = {
-        "vision_encoder": patch_encoder(WINDOW if has_windows else None, has_table=has_table)
-        if has_patches
-        else vision_encoder(rank=rank),
-        "embed_tokens": embeddings,
-        "decoder_model_merged": with_three_positions(language_model) if has_patches else language_model,
+        "vision_encoder": encoder if has_patches else vision_encoder(rank=rank),
+        "embed_tokens": decoder.embeddings(),
+        "decoder_model_merged": replace(decoder, embedded=True, axes=has_patches, stacked=has_table).build(),
     }
-    if has_table:
-        models["decoder_model_merged"] = with_states_of_images(models["decoder_model_merged"])
     (folder / "onnx").mkdir(parents=True)
     for name, model in models.items():
         onnx.save(model, folder / "onnx" / f"{name}{ending}.onnx")
@@ -252,13 +181,8 @@ def write_vision_folder(
     vision |= {"num_position_embeddings": SIDE_OF_TABLE**2, "deepstack_visual_indexes": [0]}  # type: ignore[dict-item]
     write_json(folder / "config.json", {"model_type": model_type, "text_config": settings, "vision_config": vision})
     sizes = {"size": size or {"shortest_edge": SIDE}, "crop_size": {"height": SIDE, "width": SIDE}}
-    patches = {
-        "patch_size": PATCH,
-        "merge_size": MERGE,
-        "temporal_patch_size": 2,
-        "min_pixels": 64,
-        "max_pixels": 65536,
-    }
+    patches = {"patch_size": PATCH, "merge_size": MERGE, "temporal_patch_size": 2}
+    patches |= {"min_pixels": 64, "max_pixels": 65536}
     scaling = {"image_mean": MEAN, "image_std": DEVIATION}
     write_json(folder / "preprocessor_config.json", {**(patches if has_patches else sizes), **scaling})
 
@@ -269,34 +193,22 @@ def rename_for_genai(folder: Path) -> None:
     parts = {part: {"filename": f"tiny-{part}.onnx"} for part in names.values()}
     for name, part in names.items():
         model = onnx.load(folder / "onnx" / f"{name}.onnx")
-        onnx.save(_among_embeddings(model) if part == "embedding" else model, folder / parts[part]["filename"])
+        onnx.save(_among_embeddings() if part == "embedding" else model, folder / parts[part]["filename"])
     shutil.rmtree(folder / "onnx")
     (folder / "config.json").unlink()
     settings = {"type": "llava", "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "vocab_size": VOCABULARY}
     write_json(folder / "genai_config.json", {"model": {**settings, **parts}, "search": {"max_length": 128}})
 
 
-def _among_embeddings(embeddings: onnx.ModelProto) -> onnx.ModelProto:
+def _among_embeddings() -> onnx.ModelProto:
     """The embeddings of tokens, where image tokens have ``image_features``, one after the other."""
-    graph = embeddings.graph
-    graph.node[0].output[0] = "embeddings"
-    graph.initializer.extend(
-        numpy_helper.from_array(np.array(value), name)
-        for name, value in (("token", IMAGE_ID), ("axis", 1), ("one", 1), ("zero", 0), ("last", [-1]))
-    )
-    for op_type, inputs, output, attributes in (
-        ("Equal", ["input_ids", "token"], "is_image", {}),
-        ("Cast", ["is_image"], "counts", {"to": TensorProto.INT64}),
-        ("CumSum", ["counts", "axis"], "numbers", {}),
-        ("Sub", ["numbers", "one"], "below", {}),
-        ("Max", ["below", "zero"], "rows", {}),
-        ("Gather", ["image_features", "rows"], "features", {}),
-        ("Unsqueeze", ["is_image", "last"], "mask", {}),
-        ("Where", ["mask", "features", "embeddings"], "inputs_embeds", {}),
-    ):
-        graph.node.append(helper.make_node(op_type, inputs, [output], **attributes))
-    graph.input.append(helper.make_tensor_value_info("image_features", TensorProto.FLOAT, ["features", HIDDEN]))
-    return embeddings
+    graph, dims = Graph(), ["batch_size", "sequence_length"]
+    embedded = graph("Gather", graph.random.normal(size=(VOCABULARY, HIDDEN)), "input_ids")
+    is_image = graph("Equal", "input_ids", IMAGE_ID)
+    rows = (is_image.Cast(to=TensorProto.INT64).CumSum(1) - 1).Max(0)
+    x = is_image.Unsqueeze([-1]).Where(graph("Gather", "image_features", rows), embedded)
+    inputs = {"input_ids": (np.int64, dims), "image_features": (np.float32, ["features", HIDDEN])}
+    return graph.model(inputs, {"inputs_embeds": (x, [*dims, HIDDEN])})
 
 
 def write_image_tokenizer(folder: Path, tokens: Sequence[str]) -> None:
@@ -435,9 +347,16 @@ class Family:
 
 
 SQUARE = {"height": SIDE, "width": SIDE}
-
-
 QWEN = ("<|image_pad|>", "<|vision_start|>", "<|vision_end|>", "<|video_pad|>")
+
+
+def _qwen(model_type: str, rows: int, columns: int) -> Family:
+    """Images of so many tokens."""
+    shape = (rows * MERGE * PATCH, columns * MERGE * PATCH)
+    ends = (QWEN[1], QWEN[2])
+    return Family(
+        model_type, QWEN, *ends, QWEN[0].join(ends), shape=shape, count=rows * columns, decoder=Decoder("onnx")
+    )
 
 
 FAMILIES = {
@@ -452,22 +371,7 @@ FAMILIES = {
         backends=["PA"],
     ),
     "internvl": Family("internvl", ["<IMG_CONTEXT>"], "<img>", "</img>\n", "<image>\n", size=SQUARE),
-    "qwen2_5_vl": Family(
-        *("qwen2_5_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
-        shape=(6 * PATCH, 10 * PATCH),
-        count=15,
-        decoder=Decoder("onnx"),
-    ),
-    "qwen2_vl": Family(
-        *("qwen2_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
-        shape=(4 * PATCH, 6 * PATCH),
-        count=6,
-        decoder=Decoder("onnx"),
-    ),
-    "qwen3_vl": Family(
-        *("qwen3_vl", QWEN, "<|vision_start|>", "<|vision_end|>", "<|vision_start|><|image_pad|><|vision_end|>"),
-        shape=(6 * PATCH, 10 * PATCH),
-        count=15,
-        decoder=Decoder("onnx"),
-    ),
+    "qwen2_5_vl": _qwen("qwen2_5_vl", 3, 5),
+    "qwen2_vl": _qwen("qwen2_vl", 2, 3),
+    "qwen3_vl": _qwen("qwen3_vl", 3, 5),
 }
