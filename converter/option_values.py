@@ -125,6 +125,10 @@ def check_verification(options: Any) -> dict[str, Any]:
             raise VerificationError(f"{name} must be a whole number from 0 on, but is {number!r}")
     if options.device is not None and not (isinstance(options.device, str) and options.device.strip()):
         raise VerificationError(f"device must be the name of a device of OpenVINO, but is {options.device!r}")
+    for name in ("minimise", "report"):
+        path = getattr(options, name)
+        if path is not None and not (isinstance(path, (str, os.PathLike)) and isinstance(os.fspath(path), str)):
+            raise VerificationError(f"{name} must be a path, but is {shown(path)}")
     config = {} if options.config is None else read_config(options.config)
     in_numpy = options.engine == "numpy"
     if config and in_numpy and options.device is None:

@@ -229,6 +229,8 @@ ROWS: dict[str, tuple[Callable[[ir_runtime.Model], Any], str]] = {
     "rtol": (verify(rtol="1e-3"), "rtol must be a number from 0 on, but is '1e-3'"),
     "atol": (verify(atol=-1), "atol must be a number from 0 on, but is -1"),
     "seed": (verify(seed="a"), "seed must be a whole number from 0 on, but is 'a'"),
+    "report": (verify(report=5), "report must be a path, but is 5"),
+    "minimise": (verify(minimise=b"part"), "minimise must be a path, but is b'part'"),
     "samples": (verify(samples=1.5), "samples must be a whole number from 0 on, but is 1.5"),
     "device": (lambda model: ir_runtime.compile_model(model, "CPU"), "on no device: .* without 'CPU'"),
     "output": (lambda model: result(model)["z"], r"there is no output 'z'; the outputs are \['y'\]"),
