@@ -31,12 +31,7 @@ from converter.equivalence.unsigned_operands import with_unsigned_operands
 from converter.onnx_file.types import element_type_of
 from ir_runtime.execution.ports import ports_of
 from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import (
-    element_type,
-    from_dtype,
-    pack,
-    unpack,
-)
+from ir_runtime.graph.element_types import element_type, from_dtype, pack, unpack
 from ir_runtime.graph.model import Model
 from ir_runtime.rewriting.pipeline import Pipeline
 
@@ -127,7 +122,6 @@ def converted(model: onnx.ModelProto | str, target: str = "cpu") -> tuple[bytes,
 
 
 def output_names(model: onnx.ModelProto) -> list[str]:
-    """The names of an ONNX model's outputs, in its order."""
     return [value.name for value in model.graph.output]
 
 
@@ -254,7 +248,6 @@ def run_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[np
 
 
 def _dense(value: Any) -> Any:
-    """Return the array of a sparse tensor, which onnxruntime returns as it is."""
     if type(value).__name__ != "SparseTensor":
         return value
     tensor = onnxruntime.SparseTensor(value)

@@ -96,7 +96,6 @@ def test_there_is_one_root_and_one_internal_error() -> None:
 
 
 def subclasses(kind: type) -> set[type]:
-    """All classes derived from ``kind`` that are loaded."""
     return {one for direct in kind.__subclasses__() for one in (direct, *subclasses(direct))}
 
 

@@ -29,7 +29,6 @@ from tests.converter.optimization.models import parse
 
 
 def image_model(bias: float = 0.0) -> onnx.ModelProto:
-    """A convolution whose scale can be folded, GELU in its parts, and a shape that is computed."""
     rng = np.random.default_rng(3)
     constants = {
         "w": rng.normal(size=(64, 3, 3, 3)),

@@ -113,12 +113,7 @@ def test_the_page_of_contracts_has_every_pass_and_rule() -> None:
 
 @pytest.mark.parametrize(
     "cls",
-    [
-        converter.ConversionOptions,
-        converter.SavingOptions,
-        converter.VerificationOptions,
-        converter.ExportOptions,
-    ],
+    [converter.ConversionOptions, converter.SavingOptions, converter.VerificationOptions, converter.ExportOptions],
 )
 def test_the_page_of_options_has_the_schema_of_each_class(cls: type) -> None:
     text = (ROOT / "docs" / "options.md").read_text()

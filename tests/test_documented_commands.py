@@ -78,7 +78,6 @@ def _write_stateful_models(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the examples name, made once."""
     path = tmp_path_factory.mktemp("examples")
     onnx.save(a_model(), path / "model.onnx")
     for name in ("model", "ours", "theirs", "before", "after"):
@@ -103,7 +102,6 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of what the examples name, in which the test runs."""
     shutil.copytree(original, tmp_path / "examples")
     monkeypatch.chdir(tmp_path / "examples")
     return tmp_path / "examples"

@@ -83,7 +83,6 @@ HAS_TORCH = all(importlib.util.find_spec(name) for name in ("torch", "onnxscript
 
 
 def small_model() -> onnx.ModelProto:
-    """Inputs and outputs as the notebook's network has them."""
     rng = np.random.default_rng(0)
     nodes = [
         helper.make_node("Conv", ["image", "k"], ["c"], pads=[1, 1, 1, 1]),
@@ -115,7 +114,6 @@ def outputs(cell: Mapping[str, Any]) -> str:
 
 
 def check(notebook: nbformat.NotebookNode) -> None:
-    """What the cells behind the export show."""
     shown, sizes, plain, small, result, classes = code_cells(notebook)[-6:]
     assert outputs(shown) == "<Model 'main_graph': (image: u8[?,32,32,3]) -> (scores: f32[?,10])>"
     assert "<table>" in shown["outputs"][0]["data"]["text/html"]

@@ -142,13 +142,11 @@ class Browser:
         self.wait_for(f"location.href === {json.dumps(address)} && document.readyState !== 'loading'")
 
     def choose_files(self, selector: str, *paths: Path) -> None:
-        """Choose files in an input, as a user does."""
         root = self.send("DOM.getDocument", session=self.page)["root"]["nodeId"]
         node = self.send("DOM.querySelector", session=self.page, nodeId=root, selector=selector)["nodeId"]
         self.send("DOM.setFileInputFiles", session=self.page, nodeId=node, files=[str(path) for path in paths])
 
     def press(self, key: str, text: str = "", modifiers: int = 0) -> None:
-        """Press a key of the keyboard."""
         codes = {"Tab": 9, "Enter": 13, " ": 32, "ArrowRight": 39, "ArrowLeft": 37, "ArrowDown": 40}
         event = {"key": key, "windowsVirtualKeyCode": codes.get(key, 0), "modifiers": modifiers}
         self.send("Input.dispatchKeyEvent", session=self.page, type="keyDown", text=text, **event)
@@ -173,7 +171,6 @@ class Browser:
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """A browser with a profile of its own, which is ended."""
     made = Browser(profile)
     try:
         yield made

@@ -54,7 +54,6 @@ class Page:
             self.driver.run(f"{{ const field = document.getElementById('option-{name}'); {change} }}")
 
     def run(self, seconds: float = 60) -> str:
-        """Run the chosen command; the messages."""
         self.driver.run("document.querySelector('#run').click()")
         self.done(seconds)
         text: str = self.driver.run("document.querySelector('#text').textContent")
@@ -71,7 +70,6 @@ class Page:
         return self.driver.run(f"sendToPython(...{json.dumps(values)})", seconds)
 
     def digest(self, path: str) -> str:
-        """The SHA-256 of a file of the page."""
         hashed = f"sendToPython('content', {json.dumps(path)}).then((blob) => blob.arrayBuffer())"
         hashed += ".then((bytes) => crypto.subtle.digest('SHA-256', bytes))"
         text: str = self.driver.run(f"{hashed}.then((hash) => [...new Uint8Array(hash)].join(' '))")

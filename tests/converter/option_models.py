@@ -135,7 +135,6 @@ def recurrent() -> onnx.ModelProto:
 
 
 def quantized_nodes() -> onnx.ModelProto:
-    """Quantised as QDQ: each product between QuantizeLinear and DequantizeLinear."""
     g = Graph(5)
 
     def on_steps(x: str, scale: float, zero: int) -> Value:

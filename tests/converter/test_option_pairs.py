@@ -275,7 +275,6 @@ def loses_nan(case: Case) -> bool:
 
 
 def failures(report: Mapping[str, Any]) -> list[str]:
-    """What did not pass, for the message of an assertion."""
     found = [f"{one['name']}: {one['reason']}" for one in (*report["outputs"], *report["against"]) if not one["passed"]]
     found += [f"{one['name']}: {one['reason']}" for one in report["weights"] if one["state"] == "changed"]
     found += [f"{one['layer']}: {one['local']['reason']}" for one in report["layers"] if not one["local"]["passed"]]
@@ -283,7 +282,6 @@ def failures(report: Mapping[str, Any]) -> list[str]:
 
 
 def run_openvino(xml: str, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
-    """OpenVINO's outputs, asked for by name."""
     compiled = core().compile_model(core().read_model(xml), "CPU", EXACT)
     return dict(zip(names, run_compiled(compiled, feeds, names)))
 

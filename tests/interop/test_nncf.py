@@ -169,7 +169,6 @@ def quiet() -> None:
 
 
 def both(model: onnx.ModelProto, folder: Path) -> dict[str, openvino.Model]:
-    """The IR as it is read back from our file, and the importer's."""
     xml = folder / "ours.xml"
     converter.save_model(converter.convert_model(model, target="cpu"), xml)
     (folder / "model.onnx").write_bytes(model.SerializeToString())

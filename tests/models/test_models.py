@@ -18,24 +18,13 @@ from converter.equivalence.oracle import session_options
 from ir_runtime.operations.interpolate import Interpolate11
 from tests.converter.preprocessing.pictures import MEAN, SCALE, both, compiled, executed
 from tests.engines import ENGINES, run
-from tests.models.sources import (
-    INNER,
-    LIGHT,
-    MODELS,
-    OCR,
-    from_wheel,
-    images,
-    light,
-    pages,
-    sounds,
-)
+from tests.models.sources import INNER, LIGHT, MODELS, OCR, from_wheel, images, light, pages, sounds
 from tests.suite.reshape import Reshaping, in_numpy, in_openvino, opened
 
 # --- real models, as their authors ship them: convert, load in OpenVINO, and give onnxruntime's numbers ---
 
 
 def check(name: str, path: Path, ir: tuple[bytes, bytes], engines: Sequence[str] = ENGINES) -> None:
-    """The IR in the engines against onnxruntime."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     feeds = {port.name: MODELS[name][1](port.name) for port in session.get_inputs()}
     expected = session.run(None, feeds)

@@ -10,10 +10,7 @@ import numpy as np
 import onnx
 
 import converter
-from tests.commands import onnx2ir
 from tests.converter.optimization.models import parse
-
-__all__ = ["EXTENSION", "dense", "extension", "onnx2ir", "own", "rows_of", "wrong"]
 
 EXTENSION = """
 import os, pathlib, signal, time
@@ -71,7 +68,6 @@ def sinh(ctx, x):
 
 
 def extension(folder: Path) -> Path:
-    """The file with the operators."""
     path = folder / "operators.py"
     path.write_text(EXTENSION)
     return path
@@ -105,7 +101,6 @@ def wrong(path: Path) -> Path:
 
 
 def rows_of(rows: list[converter.Row]) -> dict[str, str]:
-    """Verdicts by name, in order."""
     return {row.name: row.verdict for row in rows}
 
 

@@ -15,7 +15,8 @@ import pytest
 
 from converter.batch import rows
 from converter.report.batches import page
-from tests.converter.batch.models import dense, extension, is_running, onnx2ir, own
+from tests.commands import onnx2ir
+from tests.converter.batch.models import dense, extension, is_running, own
 from tests.converter.command_line.terminal import on_terminal
 from tests.converter.optimization.models import parse
 from tests.converter.report.browser import needs_browser, observed

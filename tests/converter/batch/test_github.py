@@ -16,7 +16,8 @@ import yaml
 
 from converter.batch.rows import CONVERTED, REFUSED, VERIFIED, Row
 from converter.report.annotations import notes_of, summary
-from tests.converter.batch.models import dense, extension, onnx2ir, wrong
+from tests.commands import onnx2ir
+from tests.converter.batch.models import dense
 
 ROOT = Path(__file__).parents[3]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -26,7 +27,6 @@ BIN = Path(sys.executable).parent
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two good models and a broken one, in git."""
     folder = tmp_path / "repository"
     dense(folder / "models" / "good.onnx")
     dense(folder / "models" / "deep" / "a, 100%: b.onnx", 1)
@@ -103,15 +103,16 @@ def test_nothing_of_an_input_is_run_as_a_command(repository: Path) -> None:
     assert not (repository / "spoilt").exists()
 
 
-def test_the_action_installs_itself_with_what_verifying_needs() -> None:
+def test_the_action_and_the_hook_install_what_verifying_needs() -> None:
     install, batch = ACTION["runs"]["steps"]
     assert '"$GITHUB_ACTION_PATH[verify]"' in install["run"]
-    assert re.search(r"^verify = ", (ROOT / "pyproject.toml").read_text(), re.M)
     assert ACTION["runs"]["using"] == "composite"
-    assert all(step["shell"] == "bash" for step in (install, batch))
-    assert {one["value"] for one in ACTION["outputs"].values()} == {
-        f"${{{{ steps.batch.outputs.{name} }}}}" for name in ACTION["outputs"]
-    }
+    assert install["shell"] == batch["shell"] == "bash"
+    names = {one["value"]: f"${{{{ steps.batch.outputs.{name} }}}}" for name, one in ACTION["outputs"].items()}
+    assert list(names) == list(names.values())
+    extra = re.search(r"^verify = (\[.*\])$", (ROOT / "pyproject.toml").read_text(), re.M)
+    assert extra is not None
+    assert HOOK["additional_dependencies"] == json.loads(extra[1])
 
 
 def row(**more: Any) -> Row:
@@ -147,18 +148,6 @@ def test_the_summary_is_one_table_whatever_names_and_reasons_have() -> None:
     assert "first &#124;<br>&lt;script&gt; &#42;x&#42; |" in table[2]
 
 
-def test_differences_are_annotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong(tmp_path / "w.onnx")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
-    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    code, printed, _ = onnx2ir(
-        "batch", "w.onnx", "--check", "--annotate", "github", "--extension", str(extension(tmp_path))
-    )
-    assert code == 1
-    assert "::error file=w.onnx,title=onnx2ir::differs: " in printed
-
-
 def test_a_check_leaves_nothing(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -180,23 +169,14 @@ def test_the_entry_of_the_hook(name: str, code: int, repository: Path) -> None:
     assert not re.search(HOOK["files"], "notes.txt")
 
 
-def test_the_hook_installs_what_verifying_needs() -> None:
-    extra = re.search(r"^verify = (\[.*\])$", (ROOT / "pyproject.toml").read_text(), re.M)
-    assert extra is not None
-    assert HOOK["additional_dependencies"] == json.loads(extra[1])
-
-
 @pytest.mark.skipif(not importlib.util.find_spec("pre_commit"), reason="pre-commit is not installed")
 def test_pre_commit_runs_the_hook(repository: Path, tmp_path: Path) -> None:
     """Of this environment instead of one that pre-commit makes: what it installs comes from a registry."""
     hook = {key: value for key, value in HOOK.items() if key != "additional_dependencies"} | {"language": "system"}
     config = {"repos": [{"repo": "local", "hooks": [hook]}]}
     (repository / ".pre-commit-config.yaml").write_text(yaml.safe_dump(config))
-    environment = {
-        **os.environ,
-        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
-        "PRE_COMMIT_HOME": str(tmp_path / "home"),
-    }
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PRE_COMMIT_HOME": str(tmp_path / "home")}
 
     def run() -> tuple[int, str]:
         done = subprocess.run(

@@ -14,8 +14,8 @@ import pytest
 import converter
 from converter.batch import rows as verdicts
 from converter.batch.process import run_job
-from tests.commands import a_model
-from tests.converter.batch.models import dense, extension, onnx2ir, own, rows_of, wrong
+from tests.commands import a_model, onnx2ir
+from tests.converter.batch.models import dense, extension, own, rows_of, wrong
 from tests.engines import core
 
 FATES = {
@@ -30,7 +30,6 @@ FATES = {
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, converter.Row]:
-    """A run of a good model among models of every fate."""
     folder = tmp_path_factory.mktemp("fates")
     for op_type in FATES:
         own(op_type, folder / "zoo" / f"{op_type}.onnx")
@@ -115,15 +114,6 @@ def test_options_reach_the_models(tmp_path: Path) -> None:
     assert [one.get_any_name() for one in model.outputs] == ["hidden"]
 
 
-def test_warnings_are_in_the_row(tmp_path: Path) -> None:
-    model = onnx.load(dense(tmp_path / "m.onnx"))
-    model.graph.value_info.append(onnx.helper.make_tensor_value_info("p", onnx.TensorProto.FLOAT, [3, 3]))
-    onnx.save(model, tmp_path / "m.onnx")
-    (row,) = converter.convert_many(tmp_path / "m.onnx", tmp_path / "ir")
-    assert row.verdict == verdicts.CONVERTED
-    assert any("declares 'p'" in message for message in row.messages), row
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -144,20 +134,16 @@ def test_what_is_wrong_for_every_model_is_an_error(arguments: dict, message: str
     assert not (tmp_path / "ir").exists()
 
 
-def test_what_a_process_writes_is_no_result(tmp_path: Path) -> None:
+def test_what_a_process_writes_and_modules_of_the_current_folder_are_no_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Text that an extension prints, and what it leaves on the stream below Python, does not spoil the row."""
-    (tmp_path / "loud.py").write_text("import os\nprint('{}')\nos.write(1, b'noise')\n")
-    dense(tmp_path / "m.onnx")
-    (row,) = converter.convert_many(tmp_path / "m.onnx", tmp_path / "ir", extensions=tmp_path / "loud.py")
-    assert row.verdict == verdicts.CONVERTED, row
-
-
-def test_modules_of_the_current_folder_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("json", "numpy", "pickle", "converter"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported')")
+    (tmp_path / "loud.py").write_text("import os\nprint('{}')\nos.write(1, b'noise')\n")
     dense(tmp_path / "m.onnx")
     monkeypatch.chdir(tmp_path)
-    (row,) = converter.convert_many("m.onnx", "ir")
+    (row,) = converter.convert_many("m.onnx", "ir", extensions=tmp_path / "loud.py")
     assert row.verdict == verdicts.CONVERTED, row
 
 

@@ -53,7 +53,6 @@ def check(name: str, found: Any) -> None:
 
 
 def contradictory() -> onnx.ModelProto:
-    """The tensor between two layers has another shape than the file declares."""
     made = parse("g (float[2] x) => (float[2] y) { h = Abs (x) y = Relu (h) }")
     made.graph.value_info.append(helper.make_tensor_value_info("h", TensorProto.FLOAT, [3]))
     return made

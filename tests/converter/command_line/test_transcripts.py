@@ -55,7 +55,6 @@ def test_transcript(row: Transcript, folder: Path) -> None:
 
 
 def value_at(found: Any, path: str) -> Any:
-    """The value at a path, None where there is none."""
     steps: list[Any] = [int(step) if step.isdigit() else step for step in path.split(".")]
     return functools.reduce(lambda at, step: at.get(step) if isinstance(at, dict) else at[step], steps, found)
 
@@ -193,7 +192,6 @@ def test_a_page_that_cannot_be_written_is_one_error(folder: Path, monkeypatch: p
 
 
 def of_one(words: str, model: str) -> dict:
-    """The entry that several models have for one; times differ."""
     found = json.loads(onnx2ir(*words.split(), "--json")[1])
     del found["versions"], found["seconds"]
     return {"model": model, **found}

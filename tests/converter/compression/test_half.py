@@ -20,7 +20,6 @@ from tests.engines import core, node_model, run_numpy, run_onnxruntime, run_open
 
 
 def constants(model: Model) -> dict[str, str]:
-    """The element types of a model's constants of several values, by name."""
     return {
         n.name.removesuffix("_compressed"): n.op.data.element_type.name
         for n in model.nodes()

@@ -50,7 +50,6 @@ def chain(*layers: tuple[str, np.ndarray], dtype: Any = np.float32, outputs: int
 
 
 def rounded(model: onnx.ModelProto | Model, options: WeightCompression, half: bool = False, **conversion: Any) -> Any:
-    """The compressed IR, and what was done."""
     plain = model if isinstance(model, Model) else converter.convert_model(model, **conversion)
     made = compressed(plain, options, half)
     assert made.weights is not None
@@ -88,7 +87,6 @@ def by_hand(model: Model, name: str, shape: tuple[int, ...]) -> tuple[np.ndarray
 
 
 def executed(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> tuple[np.ndarray, list[tuple[str, str]]]:
-    """OpenVINO's answer, and the layers that it ran with the type of their weights."""
     compiled = core().compile_model(core().read_model(*ir), "CPU", EXACT)
     ran = []
     for layer in compiled.get_runtime_model().get_ops():
@@ -152,7 +150,6 @@ def test_weights_that_are_on_a_grid_stay_exact(options: WeightCompression) -> No
 
 
 def attention_like(side: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray], np.ndarray]:
-    """A batch of matrices, or a matrix on the left."""
     values = weights(11, 3, 64, 32) if side else weights(12, 48, 64)
     x = generator(13).standard_normal((3, 5, 64) if side else (64, 7)).astype(np.float32)
     model = node_model("MatMul", {"x": x}, opset=17, constants={"w": values}, order=["x", "w"] if side else ["w", "x"])
@@ -248,7 +245,6 @@ def test_a_tied_matrix_is_stored_once(options: WeightCompression) -> None:
 
 
 def cast_while_running(first: np.ndarray, last: np.ndarray) -> onnx.ModelProto:
-    """Weights in float16 of a model that computes in float32."""
     model = chain(("Gemm", first), ("Gemm", last))
     for index, values in enumerate((first, last)):
         model.graph.initializer[index].CopyFrom(numpy_helper.from_array(values, f"w{index}_compressed"))
@@ -297,7 +293,6 @@ def test_the_rest_is_halved() -> None:
 
 
 def test_bodies() -> None:
-    """A product in either branch of an If."""
     branch = "{0}_branch = {0} () => (float[2,48] {0}) {{ {0} = MatMul (x, {0}_w) }}"
     text = f"""g (bool c, float[2,64] x) => (float[2,48] y) {{
         y = If (c) <{branch.format("then")}, {branch.format("else")}> }}"""
@@ -374,7 +369,6 @@ def test_weights_that_stay_uncompressed(make: Any, reason: str, options: WeightC
 
 
 def quantized() -> onnx.ModelProto:
-    """Weights that the model has in whole numbers already."""
     whole = generator(75).integers(-128, 128, (64, 64)).astype(np.int8)
     text = "g (float[n,64] x) => (y) { w = DequantizeLinear (q, s) y = MatMul (x, w) }"
     return parse(text, q=whole, s=np.float32(0.1))

@@ -68,7 +68,6 @@ net (float[n,4] x, bool flag) => (float[n,4] y) {
 
 
 def branches() -> onnx.ModelProto:
-    """An If whose bodies read tensors, an input and a weight from around it."""
     return parse(BRANCHES, w=np.array([0.5, -2, 3, 1], np.float32))
 
 
@@ -93,12 +92,10 @@ def write_files(folder: Path) -> None:
 
 
 def ends(model: onnx.ModelProto) -> tuple[list[str], list[str]]:
-    """Return the names of the inputs and of the outputs."""
     return [value.name for value in model.graph.input], [value.name for value in model.graph.output]
 
 
 def shape_of(model: onnx.ModelProto, name: str) -> list[Any]:
-    """Return the dimensions of an input or an output."""
     value = next(one for one in (*model.graph.input, *model.graph.output) if one.name == name)
     return [dim.dim_value or dim.dim_param for dim in value.type.tensor_type.shape.dim]
 

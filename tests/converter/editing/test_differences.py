@@ -29,7 +29,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def compare(first: onnx.ModelProto, second: onnx.ModelProto) -> dict[str, Any]:
-    """Return the JSON of ``diff``, whose exit code says whether they are the same."""
     onnx.save(first, "a.onnx")
     onnx.save(second, "b.onnx")
     code, out, _ = onnx2ir("diff", "a.onnx", "b.onnx", "--json")

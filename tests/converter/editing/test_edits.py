@@ -104,9 +104,7 @@ def test_an_operator_behind_what_bodies_read() -> None:
 
 
 def test_shapes_that_bodies_declare_follow_from_an_input() -> None:
-    fixed = onnx.parser.parse_model(
-        f'<ir_version: 8, opset_import: ["" : 17]> {BRANCHES.replace("[n,4]", "[1,4]")}',
-    )
+    fixed = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {BRANCHES.replace("[n,4]", "[1,4]")}')
     fixed.graph.initializer.append(numpy_helper.from_array(np.ones(4, np.float32), "w"))
     model = converter.edit(fixed, set_dim={"x:0": "n"}).to_onnx()
     assert shape_of(model, "y")[1:] == [4]
@@ -183,15 +181,10 @@ def test_functions_of_one_name_are_told_apart(operator: str, count: int, expecte
     assert any("prefix 'm/'" in note for note in result.notes)
     (value,) = run(model, {"x": np.ones(2, np.float32)}).values()
     np.testing.assert_array_equal(value, np.full(2, expected))
-    assert not converter.edit(parse("net (float[2] x) => (float[2] y, float[2] z) { y = Neg (x) z = Neg (y) }")).notes
-
-
-def test_functions_that_nothing_calls_any_more_are_gone() -> None:
     source = functions()
     source.graph.node[1].CopyFrom(onnx.helper.make_node("Neg", ["x"], ["y"]))
-    model = converter.edit(source, cut=":y").to_onnx()
-    assert not model.functions
-    assert ends(model) == (["x"], ["y"])
+    assert not converter.edit(source, cut=":y").to_onnx().functions  # which nothing calls any more
+    assert not converter.edit(parse("net (float[2] x) => (float[2] y, float[2] z) { y = Neg (x) z = Neg (y) }")).notes
 
 
 def test_options_in_their_order() -> None:
@@ -200,7 +193,9 @@ def test_options_in_their_order() -> None:
     options |= {"replace_weight": {"head_weight": W * 2}, "rename": {"logits": "y", "head_weight": "w"}}
     options |= {"set_dim": {"image:0": "n"}, "strip": "docs", "metadata": {"labels": "", "by": "a=b,c"}}
     source = classifier()
+    before = source.SerializeToString(deterministic=True)
     model = converter.edit(source, **options).to_onnx()
+    assert source.SerializeToString(deterministic=True) == before
     image = floats(2, 3, 8, 8)
     assert ends(model) == (["image"], ["y", "embedding"])
     source.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
@@ -212,23 +207,18 @@ def test_options_in_their_order() -> None:
     assert {entry.key: entry.value for entry in model.metadata_props} == {"owner": "cat,dog", "by": "a=b,c"}
 
 
-def test_the_source_stays_as_it_is() -> None:
-    source = classifier()
-    before = source.SerializeToString(deterministic=True)
-    converter.edit(source, cut=":embedding", strip="names,docs,metadata", rename={"image": "x"})
-    assert source.SerializeToString(deterministic=True) == before
-
-
-def test_large_tensors_of_attributes_go_from_file_to_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("external", [True, False])
+def test_large_tensors_go_from_file_to_file(external: bool, tmp_path: Path) -> None:
+    """Those of attributes, and a weight whose name and description have the words by which its data is found."""
     values = floats(400)
-    model = parse("net (float[400] x) => (float[400] y) { y = Add (x, c) }")
-    node = onnx.helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(values))
-    model.graph.node.insert(0, node)
+    model = parse("net (float[400] x) => (float[400] y) { s = Add (x, c) y = Add (s, offset) }", offset=values)
+    model.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(values)))
+    model.graph.initializer[0].doc_string = "\0embedded offset"
+    model.graph.node[1].name = "\0embedded"
     onnx.save(model, tmp_path / "m.onnx")
-    for external in (True, False):
-        converter.edit(tmp_path / "m.onnx").save(tmp_path / "n.onnx", external_data=external)
-        y = run(str(tmp_path / "n.onnx"), {"x": np.zeros(400, np.float32)})["y"]
-        np.testing.assert_array_equal(y, values)
+    converter.edit(tmp_path / "m.onnx", rename={"x": "z"}).save(tmp_path / "n.onnx", external_data=external)
+    y = run(str(tmp_path / "n.onnx"), {"z": np.zeros(400, np.float32)})["y"]
+    np.testing.assert_array_equal(y, values + values)
 
 
 def foreign() -> onnx.ModelProto:
@@ -253,19 +243,6 @@ def test_inputs_that_follow_from_schemas() -> None:
     )
     np.testing.assert_allclose(outputs["logits"], expected["logits"].reshape(2, 5), rtol=1e-5)
     np.testing.assert_allclose(outputs["aux"], expected["aux"] * 3, rtol=1e-5)
-
-
-def test_names_that_look_like_references(tmp_path: Path) -> None:
-    """A weight whose name and description have the words by which its data is found."""
-    values = floats(400)
-    model = parse("net (float[400] x) => (float[400] y) { y = Add (x, offset) }", offset=values)
-    model.graph.initializer[0].doc_string = "\0embedded offset"
-    model.graph.node[0].name = "\0embedded"
-    onnx.save(model, tmp_path / "m.onnx")
-    for external in (False, True):
-        converter.edit(tmp_path / "m.onnx", rename={"x": "z"}).save(tmp_path / "n.onnx", external_data=external)
-        y = run(str(tmp_path / "n.onnx"), {"z": np.zeros(400, np.float32)})["y"]
-        np.testing.assert_array_equal(y, values)
 
 
 @pytest.mark.parametrize("location", [0, 1])
@@ -360,12 +337,8 @@ MISTAKES: list[tuple[Callable[[], Any], dict[str, Any], str]] = [
 ]
 
 
-def an_ir() -> ir_runtime.Model:
-    return converter.convert_model(classifier())
-
-
 MISTAKES += [
-    (an_ir, options, message)
+    (lambda: converter.convert_model(classifier()), options, message)
     for options, message in (
         ({"cut": ":embeding"}, "no tensor 'embeding'; near are 'embedding'"),
         ({"cut": "aux:logits"}, "'logits' does not follow from 'aux'"),

@@ -26,7 +26,6 @@ LOGITS, AUX = EXPECTED["logits"], EXPECTED["aux"]
 
 
 def with_outputs(*names: str) -> dict[str, Any]:
-    """Return what the classifier computes, of inner tensors, too."""
     model = classifier()
     model.graph.output.extend(onnx.helper.make_tensor_value_info(name, 1, None) for name in names)
     return run(model, {"image": IMAGE})
@@ -36,7 +35,6 @@ EMBEDDING = with_outputs("embedding")["embedding"]
 
 
 def equal(name: str, expected: Any, **feeds: Any) -> Check:
-    """Check an output of the result for these inputs."""
 
     def check(model: onnx.ModelProto) -> None:
         outputs = run(model, feeds)
@@ -120,9 +118,7 @@ SAME = equal("logits", LOGITS, image=IMAGE)
 RECIPES: dict[str, Check] = {
     "model.onnx --cut :embedding": all_of(interface("image", "embedding"), equal("embedding", EMBEDDING, image=IMAGE)),
     "model.onnx --cut embedding:": all_of(
-        interface("embedding", "logits aux"),
-        equal("logits", LOGITS, embedding=EMBEDDING),
-        shape("embedding", 1, 32),
+        interface("embedding", "logits aux"), equal("logits", LOGITS, embedding=EMBEDDING), shape("embedding", 1, 32)
     ),
     "model.onnx --cut features:embedding": all_of(
         operators("ReduceMean"), equal("embedding", FEATURES.mean((2, 3)), features=FEATURES)

@@ -57,19 +57,16 @@ class Decoder:
         return _Writer(self, seed).decode()
 
     def embeddings(self, seed: int = 0) -> onnx.ModelProto:
-        """The model of the embeddings of tokens."""
         graph, dims = Graph(seed), ["batch_size", "sequence_length"]
         embedded = graph("Gather", graph.random.normal(size=(VOCABULARY, HIDDEN)), "input_ids")
         return graph.model({"input_ids": (np.int64, dims)}, {"inputs_embeds": (embedded, [*dims, HIDDEN])})
 
     @property
     def caches(self) -> Sequence[str]:
-        """The names of the inputs that are caches."""
         return [f"past_key_values.{layer}.{part}" for layer in range(LAYERS) for part in ("key", "value")]
 
     @property
     def shared(self) -> int:
-        """Heads of keys and values in the caches."""
         return HEADS if self.attention == "multihead" else SHARED
 
     def empty_caches(self, batch: int) -> Mapping[str, np.ndarray]:
@@ -247,7 +244,6 @@ class _Writer(Graph):
         return [self.turned(q, waves), self.turned(k, waves), v]
 
     def cached(self, x: Value, layer: int) -> Sequence[Value]:
-        """Queries ``[b, n, s, h]``, and keys and values ``[b, g, t, h]`` behind those of the past."""
         q, *new = self.turned_parts(x)
         wholes = [self("Concat", past, part, axis=2) for past, part in zip(self.caches(layer)[0], new)]
         for name, whole in zip(self.caches(layer)[1], wholes):

@@ -31,7 +31,6 @@ class EncoderDecoder:
     kind: Any = np.float32
 
     def save(self, folder: Path, names: Sequence[str] = NAMES) -> None:
-        """Write the files of these names."""
         folder.mkdir(parents=True, exist_ok=True)
         for name in names:
             onnx.save(self.build(name), folder / f"{name}.onnx")
@@ -157,7 +156,6 @@ class _Decoder(_Graph):
         return self.size(like, 0).Unsqueeze([0])
 
     def heads(self, x: Value, like: Value) -> Value:
-        """``[b, n, s, h]``."""
         return x.Reshape(self.batch(like).Concat([-1, HEADS, SIZE], axis=0)).Transpose(perm=[0, 2, 1, 3])
 
     def cached(self, new: Value, name: str) -> Value:
@@ -193,7 +191,6 @@ class _Decoder(_Graph):
         return self.named("distances", 8, HEADS).Gather(near).Transpose(perm=[2, 0, 1]).Unsqueeze([0]) + mask
 
     def padding(self) -> Value | None:
-        """The mask of the encoder's states; none for speech."""
         if self.of.speech:
             return None
         wide = self("Unsqueeze", "encoder_attention_mask", [1, 2]).Cast(to=self.of.element_type)

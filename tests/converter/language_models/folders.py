@@ -16,7 +16,6 @@ TEMPLATE = "{% for message in messages %}{{ message['role'] }}: {{ message['cont
 
 
 def write_folder(folder: Path, decoder: Decoder) -> None:
-    """Model, settings, tokenizer and chat template."""
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(decoder.build(), folder / "model.onnx")
     inputs = {name: name for name in ("input_ids", "attention_mask", *["position_ids"] * decoder.has_positions)}

@@ -18,7 +18,6 @@ Array = np.ndarray
 
 
 def prompt_of(length: int, seed: int = 1) -> Array:
-    """A random prompt, ``[1, length]``."""
     return np.random.default_rng(seed).integers(3, VOCABULARY, (1, length))
 
 
@@ -87,7 +86,6 @@ class OpenVinoDecoder:
         return np.array(values["logits"])
 
     def layer_types(self) -> list[str]:
-        """The types of the layers that the plug-in executes."""
         operations = self.compiled.get_runtime_model().get_ops()
         return [operation.get_rt_info()["layerType"].astype(str) for operation in operations]
 

@@ -28,8 +28,6 @@ Array = np.ndarray
 
 
 class Ir:
-    """The converted folder in OpenVINO."""
-
     def __init__(self, folder: Path) -> None:
         core = openvino.Core()
         self.encoder = core.compile_model(folder / "openvino_encoder_model.xml", "CPU", PROPERTIES)
@@ -63,14 +61,11 @@ def tokens_of(rows: int, count: int, seed: int = 0) -> Array:
 
 
 def row_of(given: Mapping[str, Array], row: int) -> Mapping[str, Array]:
-    """One row of a batch without its padding."""
     length = int(given["attention_mask"][row].sum()) if "attention_mask" in given else None
     return {name: value[row : row + 1, :length] for name, value in given.items()}
 
 
 class Both:
-    """A model in both engines."""
-
     def __init__(self, model: EncoderDecoder, files: Sequence[str], folder: Path) -> None:
         self.model = model
         model.save(folder / "onnx", files)

@@ -28,7 +28,6 @@ PLAIN = DECODERS["grouped"]
 
 
 def options_of(xml: Path) -> dict[str, str]:
-    """The runtime options that an IR asks for."""
     found = ET.parse(xml).find("rt_info/runtime_options")
     return {} if found is None else {child.tag: child.attrib["value"] for child in found}
 
@@ -110,7 +109,6 @@ def ir_folder(folder: Path, decoder: Decoder, **options: Any) -> Path:
 
 
 def tokens_of_ir(folder: Path) -> list[int]:
-    """Greedy tokens of a session in NumPy."""
     compiled = compile_model(read_model(folder / "openvino_model.xml"))
     known = {name for port in compiled.inputs for name in port.names}
     session, tokens = compiled.session(), list(PROMPT)

@@ -30,7 +30,6 @@ GREEDY = openvino_genai.GenerationConfig(max_new_tokens=TOKENS, do_sample=False,
 
 
 def greedy(decoder: Decoder, prompt: np.ndarray) -> list[int]:
-    """What onnxruntime says, token by token."""
     session, step, found = OnnxDecoder(decoder, decoder.build()), prompt, list[int]()
     while len(found) < TOKENS:
         step = session(step)[:, -1:].argmax(-1)

@@ -28,8 +28,6 @@ PROMPT, STEPS = 20, 12
 
 
 class Pair:
-    """A decoder in both engines."""
-
     def __init__(self, decoder: Decoder, folder: Path) -> None:
         model = decoder.build()
         self.onnx = OnnxDecoder(decoder, model)
@@ -198,7 +196,6 @@ def caches(names: Mapping[str, str], *, op_type: str = "Concat", shape: Sequence
 
 
 def variables(model: onnx.ModelProto, stateful: bool | Mapping[str, str] = True) -> dict[str, str]:
-    """The variables of the stateful model, each with its shape."""
     nodes = converter.convert_model(model, stateful=stateful).nodes()
     found = [node.op.attributes() for node in nodes if node.op.type == "ReadValue"]
     return {one["variable_id"]: one["variable_shape"] for one in found}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -15,7 +17,7 @@ from converter.report.conversions import write_conversion
 from converter.report.markup import Table
 from converter.report.page import Page
 from tests.converter.equivalence.edits import overwrite
-from tests.converter.equivalence.models import saved
+from tests.converter.equivalence.models import deep, saved
 from tests.converter.optimization.models import parse
 from tests.converter.report.browser import data_of, needs_browser, observed
 
@@ -24,6 +26,7 @@ pytestmark = needs_browser
 DESKTOP = ("--window-size=1400,1000",)
 DARK = (*DESKTOP, "--blink-settings=preferredColorScheme=0", "--force-dark-mode")
 PHONE = ("--window-size=500,900",)
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def encoder(path: Path, count: int, inside: int = 6) -> Path:
@@ -50,6 +53,163 @@ def page_of(path: Path) -> Path:
     converter.save_model(model, xml)
     write_conversion(model, path.name, "cpu", {}, {}, path.with_suffix(".html"), xml)
     return path.with_suffix(".html")
+
+
+def stack(folder: Path) -> Path:
+    return page_of(encoder(folder / "m.onnx", 12))
+
+
+def wide(folder: Path) -> Path:
+    names = [f"past{at}" for at in range(40)]
+    inputs = ", ".join(f"float[2] {name}" for name in names)
+    saved(parse(f"g ({inputs}) => (y) {{ [all] y = Concat <axis = 0> ({', '.join(names)}) }}"), folder)
+    return page_of(folder / "m.onnx")
+
+
+def wrong_weights(folder: Path) -> Path:
+    """A changed weight, and one of nothing but tiny values, which is compared by its own size."""
+    path = saved(deep(), folder)
+    model = converter.convert_model(path)
+    overwrite(model, "w3", np.eye(16, dtype=np.float32))
+    wrong = np.zeros((16, 4), np.float32)
+    wrong[0, 0] = np.float32(1e-30)
+    overwrite(model, "zeros", wrong)
+    converter.verify(path, model, report=folder / "page.html")
+    return folder / "page.html"
+
+
+def swish(folder: Path) -> Path:
+    saved(parse("g (float[2] x) => (float[2] y) { [gate] s = Sigmoid (x) [product] y = Mul (x, s) }"), folder)
+    made = conversion.convert(folder / "m.onnx")
+    converter.save_model(made.model, folder / "m.xml")
+    files = folder / "page.html", folder / "m.xml"
+    write_conversion(made.model, "m", "cpu", made.passes, made.rules, *files, made.trace)
+    return files[0]
+
+
+def sizes(folder: Path) -> Path:
+    kinds = zip("ABCABCAB", ["7", "-", "1,000", "20", "3", "inf", "5", "400"])
+    rows = [(f"/net/layer.{place}/MatMul", kind, size) for place, (kind, size) in enumerate(kinds)]
+    table = Table("Sizes", ("layer", "kind", "bytes"), rows, is_open=True)
+    Page("sizes", "PASSED", "good", "All is well.", [], [table]).write(folder / "page.html")
+    return folder / "page.html"
+
+
+SEARCHES = """
+    const found_by = (text) => { type(search, text); return [...list.querySelectorAll("li")].map((item) => layers[Number(item.id.slice(5))].n); };
+    for (const text of %s) observed[text] = found_by(text);
+"""
+Expected = dict[str, Any]
+ROWS: dict[str, tuple[Callable[[Path], Path], str, Expected]] = {
+    # a page, a script, and what it observes, or a function that is true for that
+    "blocks open and close by clicks": (stack, """
+        const stack = blocks.find((block) => block.repeats);
+        await later(() => {
+          observed.title = stack.title; observed.open = stack.open; observed.boxes = boxes.length;
+          clickOn(stack);
+        });
+        await later(() => {
+          observed.opened = [stack.open, boxes.length, title()];
+          clickOn(stack.parts[3]);
+          observed.inner = boxes.length;
+        });
+        await later(() => { clickOn(stack); observed.closed = [stack.open, boxes.length]; });
+        await later(() => { document.getElementById("open").click(); observed.all = boxes.length; });
+        await later(() => {
+          document.getElementById("close").click();
+          choose(leaves.find((leaf) => layers[leaf.at].n.includes("layer.7/mlp/2/Tanh")), true);
+          observed.revealed = [title(), stack.open, seenAs(chosen.at) === chosen];
+        });
+        await later(() => { press(canvas, "Enter"); observed.enter = chosen.block && !chosen.open; });
+    """, {"title": f"encoder layer {TIMES} 12", "open": False, "boxes": 4, "opened": [True, 15, f"encoder layer {TIMES} 12"],
+          "inner": 15 - 1 + 6, "closed": [False, 4], "all": 3 + 12 * 6, "enter": True,
+          "revealed": ["/encoder/layer.7/mlp/2/Tanh", True, True]}),
+    "texts have at least eleven pixels and stay in their boxes": (stack, """
+        await later(() => {
+          document.getElementById("open").click();
+          observed.written = [];
+          const original = context.fillText.bind(context);
+          context.fillText = (text, x, y) => {
+            observed.written.push([parseFloat(context.font.match(/([\\d.]+)px/)[1]), context.measureText(text).width, x]);
+            original(text, x, y);
+          };
+          labels = [];
+          for (const scale of [0.2, 0.4, 0.7, 1, 2]) {
+            view.scale = scale;
+            for (const box of boxes) drawBox(box);
+            for (const [, width, x] of observed.written.splice(0)) {
+              const inside = boxes.some((box) => {
+                const left = (box.x - WIDTH / 2) * view.scale + view.x;
+                return x >= left && x + width <= left + WIDTH * view.scale;
+              });
+              if (!inside) observed.outside = [scale, width, x];
+            }
+          }
+          const sizes = [];
+          context.fillText = (text, x, y) => sizes.push(parseFloat(context.font.match(/([\\d.]+)px/)[1]));
+          for (const scale of [0.2, 0.4, 0.7, 1, 2]) { view.scale = scale; draw(); }
+          observed.least = Math.min(...sizes);
+          observed.count = sizes.length;
+        });
+    """, {"written": [], "least": lambda size: size >= 11, "count": lambda count: count > 20}),
+    "the minimap moves the view": (stack, """
+        await later(() => { document.getElementById("open").click(); draw(); });
+        await later(() => {
+          observed.hidden = minimap.hidden;
+          const box = minimap.getBoundingClientRect();
+          const at = { clientX: box.left + 75, clientY: box.top + 145, buttons: 1, bubbles: true };
+          minimap.dispatchEvent(new PointerEvent("pointerdown", at));
+          observed.depth = (canvas.clientHeight / 2 - view.y) / view.scale / drawing.height;
+        });
+    """, {"hidden": False, "depth": lambda depth: 0.9 < depth <= 1}),
+    "constants show their values in the page of a conversion": (lambda folder: page_of(encoder(folder / "m.onnx", 2)), """
+        await later(() => {
+          choose(leaves.find((leaf) => layers[leaf.at].t === "MatMul"), true);
+          observed.bars = document.querySelectorAll("#details svg rect").length; observed.details = details();
+        });
+    """, {"bars": 30, "details": lambda text: "/encoder/layer.0/mlp/0/w" in text and "verdict" not in text}),
+    "wide rows are wrapped and no boxes overlap": (wide, """
+        document.getElementById("open").click();
+        const lines = new Map();
+        for (const box of boxes) lines.set(box.y, (lines.get(box.y) || 0) + 1);
+        observed.most = Math.max(...lines.values());
+        observed.boxes = boxes.length;
+        observed.overlaps = boxes.filter((one) => boxes.some((other) => one !== other &&
+          Math.abs(one.x - other.x) < WIDTH && Math.abs(one.y - other.y) < HEIGHT)).length;
+    """, {"boxes": 42, "most": lambda most: most <= 8, "overlaps": 0}),
+    "the search finds verdicts, types, weights and words together": (
+        wrong_weights, SEARCHES % ["wrong", "changed", "parameter", "w7", "tanh 11", "drifted", "nothing of that"],
+        {"wrong": ["product3", "head"], "changed": ["product3", "head"], "parameter": ["x"], "w7": ["product7"],
+         "tanh 11": lambda found: found[0] == "tanh11", "nothing of that": [],
+         "drifted": lambda found: "tanh9" in found and "product3" not in found}),
+    "a fused layer is found by the pass that made it and what it replaced": (swish, SEARCHES % ["swishes", "gate"] + """
+        document.querySelector(".fusions .go").click();
+        observed.chosen = title();
+        observed.drawn = [...document.querySelectorAll("#details .before span")].map((box) => box.textContent);
+    """, {"chosen": "product", "drawn": ["gate", "product", "Swish"], "swishes": ["product"], "gate": ["product"]}),
+    "a click on a heading sorts and words filter": (sizes, """
+        const cells = (column) => [...document.querySelectorAll("tbody tr")].filter((row) => !row.hidden).map((row) => row.cells[column].textContent);
+        const heads = document.querySelectorAll("thead button");
+        heads[2].click(); observed.most = cells(2).join(" ");
+        observed.order = heads[2].parentElement.getAttribute("aria-sort");
+        heads[2].click(); observed.least = cells(2).join(" ");
+        heads[1].click(); observed.kinds = cells(1).join("");
+        type(document.querySelector(".filter input"), "layer.3");
+        observed.found = cells(0); observed.count = document.querySelector(".filter span").textContent;
+        type(document.querySelector(".filter input"), "");
+        observed.all = cells(0).length;
+    """, {"most": "inf 1,000 400 20 7 5 3 -", "least": "3 5 7 20 400 1,000 inf -", "order": "descending", "all": 8,
+          "kinds": "AAABBBCC", "found": ["/net/layer.3/MatMul"], "count": "1 of 8 shown"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_what_a_script_observes(name: str, tmp_path: Path) -> None:
+    build, script, expected = ROWS[name]
+    found = observed(build(tmp_path), script, tmp_path, *DESKTOP)
+    assert found.keys() == expected.keys()
+    for key, wanted in expected.items():
+        assert wanted(found[key]) if callable(wanted) else found[key] == wanted, (key, found[key])
 
 
 CHOICES = """
@@ -105,39 +265,6 @@ def test_what_is_wrong_is_chosen_and_keys_and_clicks_choose_others(
     assert found["overflow"] <= 0
 
 
-def test_blocks_open_and_close_by_clicks(tmp_path: Path) -> None:
-    page = page_of(encoder(tmp_path / "m.onnx", 12))
-    script = """
-    const stack = blocks.find((block) => block.repeats);
-    await later(() => {
-      observed.title = stack.title; observed.open = stack.open; observed.boxes = boxes.length;
-      clickOn(stack);
-    });
-    await later(() => {
-      observed.opened = [stack.open, boxes.length, title()];
-      clickOn(stack.parts[3]);
-      observed.inner = boxes.length;
-    });
-    await later(() => { clickOn(stack); observed.closed = [stack.open, boxes.length]; });
-    await later(() => { document.getElementById("open").click(); observed.all = boxes.length; });
-    await later(() => {
-      document.getElementById("close").click();
-      choose(leaves.find((leaf) => layers[leaf.at].n.includes("layer.7/mlp/2/Tanh")), true);
-      observed.revealed = [title(), stack.open, seenAs(chosen.at) === chosen];
-    });
-    await later(() => { press(canvas, "Enter"); observed.enter = chosen.block && !chosen.open; });
-    """
-    found = observed(page, script, tmp_path, *DESKTOP)
-    assert found["title"] == "encoder layer \N{MULTIPLICATION SIGN} 12"
-    assert (found["open"], found["boxes"]) == (False, 4)  # the input, the stack, the last layer, the output
-    assert found["opened"] == [True, 15, found["title"]]
-    assert found["inner"] == 15 - 1 + 6
-    assert found["closed"] == [False, 4]
-    assert found["all"] == 3 + 12 * 6
-    assert found["revealed"] == ["/encoder/layer.7/mlp/2/Tanh", True, True]
-    assert found["enter"]
-
-
 def test_a_tensor_shows_its_values(faulty: Path, tmp_path: Path) -> None:
     script = """
     await later(() => { choose(leaves.find((leaf) => layers[leaf.at].n === "tanh0"), true); });
@@ -156,20 +283,6 @@ def test_a_tensor_shows_its_values(faulty: Path, tmp_path: Path) -> None:
     assert found["bars"] == 60
 
 
-def test_constants_show_their_values_in_the_page_of_a_conversion(tmp_path: Path) -> None:
-    page = page_of(encoder(tmp_path / "m.onnx", 2))
-    script = """
-    await later(() => {
-      choose(leaves.find((leaf) => layers[leaf.at].t === "MatMul"), true);
-      observed.bars = document.querySelectorAll("#details svg rect").length; observed.details = details();
-    });
-    """
-    found = observed(page, script, tmp_path, *DESKTOP)
-    assert found["bars"] == 30
-    assert "/encoder/layer.0/mlp/0/w" in found["details"]
-    assert "verdict" not in found["details"]
-
-
 def test_a_selected_layer_keeps_the_colour_of_its_verdict(faulty: Path, tmp_path: Path) -> None:
     script = """
     await later(() => {
@@ -185,42 +298,6 @@ def test_a_selected_layer_keeps_the_colour_of_its_verdict(faulty: Path, tmp_path
     found = observed(faulty, script, tmp_path, *DESKTOP)
     assert found["edge"] == found["bad"]
     assert found["ring"] == found["focus"]
-
-
-def test_texts_have_at_least_eleven_pixels_and_stay_in_their_boxes(tmp_path: Path) -> None:
-    page = page_of(encoder(tmp_path / "m.onnx", 12))
-    script = """
-    await later(() => {
-      document.getElementById("open").click();
-      observed.written = [];
-      const original = context.fillText.bind(context);
-      context.fillText = (text, x, y) => {
-        observed.written.push([parseFloat(context.font.match(/([\\d.]+)px/)[1]), context.measureText(text).width, x]);
-        original(text, x, y);
-      };
-      labels = [];
-      for (const scale of [0.2, 0.4, 0.7, 1, 2]) {
-        view.scale = scale;
-        for (const box of boxes) drawBox(box);
-        for (const [, width, x] of observed.written.splice(0)) {
-          const inside = boxes.some((box) => {
-            const left = (box.x - WIDTH / 2) * view.scale + view.x;
-            return x >= left && x + width <= left + WIDTH * view.scale;
-          });
-          if (!inside) observed.outside = [scale, width, x];
-        }
-      }
-      observed.sizes = [];
-      context.fillText = (text, x, y) => observed.sizes.push(parseFloat(context.font.match(/([\\d.]+)px/)[1]));
-      for (const scale of [0.2, 0.4, 0.7, 1, 2]) { view.scale = scale; draw(); }
-      observed.least = Math.min(...observed.sizes);
-      observed.count = observed.sizes.length;
-    });
-    """
-    found = observed(page, script, tmp_path, *DESKTOP)
-    assert "outside" not in found
-    assert found["least"] >= 11
-    assert found["count"] > 20
 
 
 def test_thousands_of_layers_are_drawn_at_once(tmp_path: Path) -> None:
@@ -243,118 +320,6 @@ def test_thousands_of_layers_are_drawn_at_once(tmp_path: Path) -> None:
     assert 0 < found["layout"] < 3000, found
     assert 0 < found["frame"] < 100, found
     assert 0 < found["whole"] < 500, found
-
-
-SEARCHES = """
-    const found_by = (text) => { type(search, text); return [...list.querySelectorAll("li")].map((item) => layers[Number(item.id.slice(5))].n); };
-    for (const text of %s) observed[text] = found_by(text);
-"""
-
-
-def test_the_search_finds_verdicts_types_weights_and_words_together(deep: Path, tmp_path: Path) -> None:
-    model = converter.convert_model(deep)
-    overwrite(model, "w3", np.eye(16, dtype=np.float32))
-    wrong = np.zeros((16, 4), np.float32)
-    wrong[0, 0] = np.float32(1e-30)
-    overwrite(model, "zeros", wrong)
-    converter.verify(deep, model, report=tmp_path / "page.html")
-    asked = ["wrong", "changed", "parameter", "w7", "tanh 11", "drifted", "nothing of that"]
-    found = observed(tmp_path / "page.html", SEARCHES % asked, tmp_path, *DESKTOP)
-    # A tensor of nothing but tiny values is compared by its own size.
-    assert found["wrong"] == ["product3", "head"]
-    assert found["changed"] == ["product3", "head"]
-    assert found["parameter"] == ["x"]
-    assert found["w7"] == ["product7"]
-    assert found["tanh 11"][0] == "tanh11"
-    assert "tanh9" in found["drifted"]
-    assert "product3" not in found["drifted"]
-    assert found["nothing of that"] == []
-
-
-def test_a_fused_layer_is_found_by_the_pass_that_made_it_and_what_it_replaced(tmp_path: Path) -> None:
-    saved(parse("g (float[2] x) => (float[2] y) { [gate] s = Sigmoid (x) [product] y = Mul (x, s) }"), tmp_path)
-    made = conversion.convert(tmp_path / "m.onnx")
-    xml, page = tmp_path / "m.xml", tmp_path / "page.html"
-    converter.save_model(made.model, xml)
-    write_conversion(made.model, "m", "cpu", made.passes, made.rules, page, xml, made.trace)
-    more = """
-    document.querySelector(".fusions .go").click();
-    observed.chosen = title();
-    observed.drawn = [...document.querySelectorAll("#details .before span")].map((box) => box.textContent);
-    """
-    found = observed(page, SEARCHES % ["swishes", "gate"] + more, tmp_path, *DESKTOP)
-    assert (found["chosen"], found["drawn"]) == ("product", ["gate", "product", "Swish"])
-    assert found["swishes"] == found["gate"] == ["product"]
-
-
-def test_wide_rows_are_wrapped_and_no_boxes_overlap(tmp_path: Path) -> None:
-    names = [f"past{at}" for at in range(40)]
-    inputs = ", ".join(f"float[2] {name}" for name in names)
-    saved(parse(f"g ({inputs}) => (y) {{ [all] y = Concat <axis = 0> ({', '.join(names)}) }}"), tmp_path)
-    script = """
-    document.getElementById("open").click();
-    const lines = new Map();
-    for (const box of boxes) lines.set(box.y, (lines.get(box.y) || 0) + 1);
-    observed.most = Math.max(...lines.values());
-    observed.boxes = boxes.length;
-    observed.overlaps = boxes.filter((one) => boxes.some((other) => one !== other &&
-      Math.abs(one.x - other.x) < WIDTH && Math.abs(one.y - other.y) < HEIGHT)).length;
-    """
-    found = observed(page_of(tmp_path / "m.onnx"), script, tmp_path, *DESKTOP)
-    assert found["boxes"] == 42
-    assert found["most"] <= 8
-    assert found["overlaps"] == 0
-
-
-def test_the_minimap_moves_the_view(tmp_path: Path) -> None:
-    page = page_of(encoder(tmp_path / "m.onnx", 12))
-    script = """
-    await later(() => { document.getElementById("open").click(); draw(); });
-    await later(() => {
-      observed.hidden = minimap.hidden;
-      const box = minimap.getBoundingClientRect();
-      const at = { clientX: box.left + 75, clientY: box.top + 145, buttons: 1, bubbles: true };
-      minimap.dispatchEvent(new PointerEvent("pointerdown", at));
-      const y = (canvas.clientHeight / 2 - view.y) / view.scale;
-      observed.depth = y / drawing.height;
-    });
-    """
-    found = observed(page, script, tmp_path, *DESKTOP)
-    assert found["hidden"] is False
-    assert 0.9 < found["depth"] <= 1
-
-
-@pytest.fixture
-def page(tmp_path: Path) -> Path:
-    rows = [
-        (f"/net/layer.{place}/MatMul", kind, size)
-        for place, (kind, size) in enumerate(zip("ABCABCAB", ["7", "-", "1,000", "20", "3", "inf", "5", "400"]))
-    ]
-    table = Table("Sizes", ("layer", "kind", "bytes"), rows, is_open=True)
-    Page("sizes", "PASSED", "good", "All is well.", [], [table]).write(tmp_path / "page.html")
-    return tmp_path / "page.html"
-
-
-def test_a_click_on_a_heading_sorts_and_words_filter(page: Path, tmp_path: Path) -> None:
-    script = """
-    const cells = (column) => [...document.querySelectorAll("tbody tr")].filter((row) => !row.hidden).map((row) => row.cells[column].textContent);
-    const heads = document.querySelectorAll("thead button");
-    heads[2].click(); observed.most = cells(2);
-    observed.order = heads[2].parentElement.getAttribute("aria-sort");
-    heads[2].click(); observed.least = cells(2);
-    heads[1].click(); observed.kinds = cells(1).join("");
-    type(document.querySelector(".filter input"), "layer.3");
-    observed.found = cells(0); observed.count = document.querySelector(".filter span").textContent;
-    type(document.querySelector(".filter input"), "");
-    observed.all = cells(0).length;
-    """
-    found = observed(page, script, tmp_path, *DESKTOP)
-    assert found["most"] == ["inf", "1,000", "400", "20", "7", "5", "3", "-"]
-    assert found["least"] == ["3", "5", "7", "20", "400", "1,000", "inf", "-"]
-    assert found["order"] == "descending"
-    assert found["kinds"] == "AAABBBCC"
-    assert (found["found"], found["count"]) == (["/net/layer.3/MatMul"], "1 of 8 shown")
-    assert found["all"] == 8
 
 
 def test_nothing_lies_beside_the_screen_of_a_telephone(faulty: Path, tmp_path: Path) -> None:
