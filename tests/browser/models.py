@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from tests.graphs import Graph, Value
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 
@@ -20,73 +21,51 @@ BLOCKS = (
 """Table 1 of https://arxiv.org/abs/1905.02244: kernel, expansion, channels, squeeze-and-excite, activation, stride."""
 
 
-class _Network:
+class _Network(Graph):
     def __init__(self) -> None:
-        self.nodes: list[NodeProto] = []
-        self.weights: list[TensorProto] = []
-        self._random = np.random.default_rng(0)
+        super().__init__(opset=17)
 
-    def emit(self, op_type: str, *inputs: str, **attributes: object) -> str:
-        name = f"{op_type.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op_type, inputs, [name], name=name, **attributes))
-        return name
+    def he(self, *shape: int) -> Value:
+        return self.weight(*shape, scale=2**0.5, depth=max(1, int(np.prod(shape[1:]))))
 
-    def weight(self, *shape: int) -> str:
-        name = f"weight_{len(self.weights)}"
-        values = self._random.normal(0, (2 / max(1, np.prod(shape[1:]))) ** 0.5, shape)
-        self.weights.append(numpy_helper.from_array(values.astype(np.float32), name))
-        return name
-
-    def convolve(self, x: str, before: int, after: int, kernel: int, stride: int = 1, group: int = 1) -> str:
-        weights = self.weight(after, before // group, kernel, kernel), self.weight(after)
+    def convolve(self, x: str, before: int, after: int, kernel: int, stride: int = 1, group: int = 1) -> Value:
+        weights = self.he(after, before // group, kernel, kernel), self.he(after)
         pads = [kernel // 2] * 4
-        return self.emit("Conv", x, *weights, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=pads, group=group)
+        return self("Conv", x, *weights, kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=pads, group=group)
 
-    def excite(self, x: str, channels: int) -> str:
-        squeezed = self.emit("GlobalAveragePool", x)
-        reduced = self.emit("Relu", self.convolve(squeezed, channels, channels // 4, 1))
-        gate = self.emit("HardSigmoid", self.convolve(reduced, channels // 4, channels, 1), alpha=1 / 6, beta=0.5)
-        return self.emit("Mul", gate, x)
+    def excite(self, x: Value, channels: int) -> Value:
+        reduced = self.convolve(x.GlobalAveragePool(), channels, channels // 4, 1).Relu()
+        return self.convolve(reduced, channels // 4, channels, 1).HardSigmoid(alpha=1 / 6, beta=0.5) * x
 
 
 def mobilenet_v3() -> onnx.ModelProto:
     """MobileNetV3-Large as torch exports it in opset 17, with random weights: 22 MB."""
     network = _Network()
-    x = network.emit("HardSwish", network.convolve("image", 3, 16, 3, 2))
+    x = network.convolve("image", 3, 16, 3, 2).HardSwish()
     before = 16
     for kernel, expansion, channels, has_excitation, activation, stride in BLOCKS:
         y = x
         if expansion != before:
-            y = network.emit(activation, network.convolve(y, before, expansion, 1))
-        y = network.emit(activation, network.convolve(y, expansion, expansion, kernel, stride, expansion))
+            y = network(activation, network.convolve(y, before, expansion, 1))
+        y = network(activation, network.convolve(y, expansion, expansion, kernel, stride, expansion))
         if has_excitation:
             y = network.excite(y, expansion)
         y = network.convolve(y, expansion, channels, 1)
-        x = network.emit("Add", x, y) if stride == 1 and channels == before else y
+        x = x + y if stride == 1 and channels == before else y
         before = channels
-    x = network.emit("HardSwish", network.convolve(x, 160, 960, 1))
-    x = network.emit("Flatten", network.emit("GlobalAveragePool", x))
-    x = network.emit("HardSwish", network.emit("Gemm", x, network.weight(1280, 960), network.weight(1280), transB=1))
-    x = network.emit("Gemm", x, network.weight(1000, 1280), network.weight(1000), transB=1)
-    graph = helper.make_graph(
-        network.nodes,
-        "mobilenet_v3_large",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, 224, 224])],
-        [helper.make_tensor_value_info(x, TensorProto.FLOAT, ["n", 1000])],
-        network.weights,
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = network.convolve(x, 160, 960, 1).HardSwish().GlobalAveragePool().Flatten()
+    x = x.Gemm(network.he(1280, 960), network.he(1280), transB=1).HardSwish()
+    x = x.Gemm(network.he(1000, 1280), network.he(1000), transB=1)
+    return network.model({"image": (np.float32, ["n", 3, 224, 224])}, {"scores": (x, ["n", 1000])})
 
 
 def large(size: int) -> onnx.ModelProto:
     """A chain of matrix multiplications with ``size`` bytes of weights or more."""
     network, width = _Network(), 4096
-    x = "x"
+    x = network["x"]
     for _ in range(-(-size // (width * width * 4))):
-        x = network.emit("Tanh", network.emit("MatMul", x, network.weight(width, width)))
-    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", width]) for name in ("x", x)]
-    graph = helper.make_graph(network.nodes, "large", ports[:1], ports[1:], network.weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        x = (x @ network.he(width, width)).Tanh()
+    return network.model({"x": (np.float32, ["n", width])}, {"y": (x, ["n", width])})
 
 
 def exported() -> dict[str, Path]:

@@ -17,7 +17,6 @@ import onnx
 import onnxruntime
 import pytest
 from click.testing import CliRunner
-from onnx import TensorProto, helper
 
 from converter import browser
 from converter.command_line import main
@@ -29,6 +28,7 @@ from converter.optimization_options import OptimizationOptions
 from converter.options import ConversionOptions, SavingOptions, on_command_line, parameter_of
 from converter.verification_options import VerificationOptions
 from tests.commands import a_model
+from tests.converter.optimization.models import parse
 
 
 @pytest.fixture
@@ -71,16 +71,13 @@ def test_options_that_the_page_leaves_out_exist() -> None:
     assert names >= browser._PAGES_OWN | browser._WITHOUT_PROCESSES
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({}, []),
-        ({"compress": "int8", "symmetric": "asymmetric"}, ["--compress", "int8", "--asymmetric"]),
-        ({"fuse": False, "static": True, "batch": "3"}, ["--no-fuse", "--static", "--batch", "3"]),
-        ({"fuse": True, "static": False, "batch": "", "runtime": "cpu", "seed": 0, "compress": None}, []),
-        ({"input_texts": "x[1,?]"}, ["--input", "x[1,?]"]),
-    ],
-)
+@pytest.mark.parametrize(("values", "words"), [
+    ({}, []),
+    ({"compress": "int8", "symmetric": "asymmetric"}, ["--compress", "int8", "--asymmetric"]),
+    ({"fuse": False, "static": True, "batch": "3"}, ["--no-fuse", "--static", "--batch", "3"]),
+    ({"fuse": True, "static": False, "batch": "", "runtime": "cpu", "seed": 0, "compress": None}, []),
+    ({"input_texts": "x[1,?]"}, ["--input", "x[1,?]"]),
+])  # fmt: skip
 def test_values_of_the_form_become_words(folder: Path, values: dict[str, Any], words: list[str]) -> None:
     arguments = browser.arguments_of("convert", ["a.onnx"], values)
     assert arguments == ["convert", "a.onnx", *words, "-o", "results/a.xml", "--report", "results/convert.html"]
@@ -212,17 +209,8 @@ def test_verify_runs_onnxruntime_of_the_page(folder: Path, sessions: Sessions) -
 
 def test_strings_and_external_weights_reach_onnxruntime_of_the_page(tmp_path: Path, sessions: Sessions) -> None:
     weights = np.arange(600, dtype=np.float32).reshape(2, 300)
-    nodes = [helper.make_node("Add", ["x", "w"], ["sum"]), helper.make_node("StringConcat", ["a", "a"], ["text"])]
-    inputs = [
-        helper.make_tensor_value_info("x", 1, [2, 300]),
-        helper.make_tensor_value_info("a", TensorProto.STRING, [2]),
-    ]
-    outputs = [
-        helper.make_tensor_value_info("sum", 1, None),
-        helper.make_tensor_value_info("text", TensorProto.STRING, [2]),
-    ]
-    graph = helper.make_graph(nodes, "g", inputs, outputs, [onnx.numpy_helper.from_array(weights, "w")])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    text = "g (float[2,300] x, string[2] a) => (float[2,300] sum, string[2] text) { sum = Add (x, w) text = StringConcat (a, a) }"
+    model = parse(text, 20, w=weights)
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
     oracle = Oracle(OnnxGraph(str(tmp_path / "m.onnx")))
     result = oracle.run({"x": np.ones((2, 300), np.float32), "a": np.array(["b", "ä"], object)})
@@ -232,11 +220,7 @@ def test_strings_and_external_weights_reach_onnxruntime_of_the_page(tmp_path: Pa
 
 
 def test_models_that_onnxruntime_of_the_page_refuses_are_run_by_definition(tmp_path: Path, sessions: Sessions) -> None:
-    node = helper.make_node("Relu", ["x"], ["y"])
-    ports = [[helper.make_tensor_value_info(name, TensorProto.UINT8, [2])] for name in "xy"]
-    model = helper.make_model(
-        helper.make_graph([node], "g", *ports), opset_imports=[helper.make_opsetid("", 14)], ir_version=9
-    )
+    model = parse("g (uint8[2] x) => (uint8[2] y) { y = Relu (x) }", 14)
     onnx.save(model, tmp_path / "m.onnx")
     oracle = Oracle(OnnxGraph(str(tmp_path / "m.onnx")))
     assert oracle.run({"x": np.array([1, 2], np.uint8)})["y"].tolist() == [1, 2]

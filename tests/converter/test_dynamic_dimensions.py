@@ -94,17 +94,19 @@ def test_a_dimension_that_decides_a_rank_is_kept_and_others_are_refused() -> Non
         theirs.reshape(openvino.PartialShape([5, 2, 3]))
 
 
-@pytest.mark.parametrize(
-    ("model", "most"),
-    [
-        (FLATTENED, 1),  # all dynamic
-        (SQUEEZED, 2 + 3),  # all dynamic, all static, and one translation a group: the batch, the 1 and the 4
-        (with_rank_of_length(2), 2 + 0),  # the only group alone is all dynamic, which has been tried
-        (with_rank_of_length(2, 3, 4), 2 + 3),
-        (with_rank_of_length(*range(2, 30)), 2 + 12),  # no more than twelve groups are tried
-    ],
-    ids=["none", "one of three", "one of one", "three of three", "28 of 28"],
-)
+MOST = {
+    "none": (FLATTENED, 1),  # all dynamic
+    "one of three": (
+        SQUEEZED,
+        2 + 3,
+    ),  # all dynamic, all static, and one translation a group: the batch, the 1 and the 4
+    "one of one": (with_rank_of_length(2), 2 + 0),  # the only group alone is all dynamic, which has been tried
+    "three of three": (with_rank_of_length(2, 3, 4), 2 + 3),
+    "28 of 28": (with_rank_of_length(*range(2, 30)), 2 + 12),  # no more than twelve groups are tried
+}
+
+
+@pytest.mark.parametrize(("model", "most"), MOST.values(), ids=MOST)
 def test_a_model_is_translated_few_times(monkeypatch: pytest.MonkeyPatch, model: onnx.ModelProto, most: int) -> None:
     translate, count = conversion.translate_model, 0
 
@@ -120,38 +122,33 @@ def test_a_model_is_translated_few_times(monkeypatch: pytest.MonkeyPatch, model:
     assert [str(output.shape) for output in made.outputs] == [str(output.shape) for output in static.outputs]
 
 
-@pytest.mark.parametrize("dimension", [1, 3])
-@pytest.mark.parametrize("keepdims", [0, 1])
-def test_a_dimension_of_one_is_no_promise(dimension: int, keepdims: int) -> None:
-    """A reduction and a sum that broadcasts, converted for 1 and run for more, in both engines."""
-    nodes = f"m = ReduceMean <axes = [1], keepdims = {keepdims}> (x)  y = Add (m, k)"
-    generator = np.random.default_rng(dimension)
-    feeds, other = (
-        {"x": generator.random(shape, np.float32), "k": np.arange(4, dtype=np.float32)}
-        for shape in ((1, 1, 4), (2, dimension, 4))
-    )
-    check_reshaped(parsed(f"g (float[1, 1, 4] x, float[4] k) => (y) {{ {nodes} }}", 13), feeds, other)
+EMPTY = ["ReduceMax <axes = [1]>", "ReduceProd <axes = [0, 1]>", "ReduceL2 <axes = [2]>", "Softmax <axis = 2>",
+         "Transpose <perm = [2, 0, 1]>", "Flatten", "Trilu", "ArgMax <axis = 2>"]  # fmt: skip
+CACHE = """keys = Concat <axis = 2> (past, k) turned = Transpose <perm = [0, 1, 3, 2]> (keys)
+    scores = MatMul (q, turned) weights = Softmax <axis = -1> (scores) y = MatMul (weights, keys)"""
+RESHAPED: list[tuple[str, dict[str, tuple[int, ...]], list[dict[str, tuple[int, ...]]]]] = [
+    # nodes, the declared shapes of the inputs, and other ones
+    *((f"m = ReduceMean <axes = [1], keepdims = {keep}> (x) y = Add (m, k)", {"x": (1, 1, 4), "k": (4,)},
+       [{"x": (2, size, 4)} for size in (1, 3)]) for keep in (0, 1)),
+    *((f"y = {operator} (x)", {"x": (2, 0, 4)}, [{"x": (3, 0, 4)}, {"x": (2, 1, 4)}, {"x": (3, 5, 4)}]) for operator in EMPTY),
+    # A cache that is declared empty grows.
+    (CACHE, {"past": (1, 2, 0, 4), "k": (1, 2, 1, 4), "q": (1, 2, 1, 4)}, [{"past": (1, 2, 6, 4)}]),
+    # The tail of a classifier: pooled channels, of which the product of dimensions is known.
+    ("c = Conv (x, w) p = GlobalAveragePool (c) y = Flatten (p)", {"x": (1, 3, 5, 5), "w": (4, 3, 3, 3)}, [{"x": (2, 3, 6, 7)}]),
+]  # fmt: skip
 
 
-EMPTY: dict[str, tuple[int, dict[str, Any]]] = {
-    "ReduceMax": (13, {"axes": [1]}),
-    "ReduceSum": (11, {"axes": [1], "keepdims": 0}),
-    "ReduceProd": (13, {"axes": [0, 1]}),
-    "ReduceL2": (13, {"axes": [2]}),
-    "Softmax": (13, {"axis": 2}),
-    "Transpose": (13, {"perm": [2, 0, 1]}),
-    "Flatten": (13, {}),
-    "Trilu": (14, {}),
-    "ArgMax": (13, {"axis": 2}),
-}
-
-
-@pytest.mark.parametrize("op_type", EMPTY)
-def test_an_input_declared_empty_can_be_reshaped(op_type: str) -> None:
-    opset, attributes = EMPTY[op_type]
-    data = np.random.default_rng(opset).random((3, 5, 4), np.float32)
-    model = node_model(op_type, {"x": data[:2, :0]}, opset=opset, attributes=attributes)
-    check_reshaped(model, {"x": data[:2, :0]}, {"x": data[:, :0]}, {"x": data[:2, :1]}, {"x": data})
+@pytest.mark.parametrize(("nodes", "shapes", "others"), RESHAPED, ids=[row[0][:40] for row in RESHAPED])
+def test_models_of_ones_and_of_empty_inputs_can_be_reshaped(nodes: str, shapes: Any, others: Any) -> None:
+    """They are converted for their declared shapes and run in both engines for others."""
+    draw = np.random.default_rng(3)
+    feeds = {name: draw.random(shape, np.float32) for name, shape in shapes.items()}
+    inputs = ", ".join(f"float{list(shape)} {name}" for name, shape in shapes.items())
+    model = parsed(f"g ({inputs}) => (y) {{ {nodes} }}", 14)
+    changed = [{name: draw.random(shape, np.float32) for name, shape in other.items()} for other in others]
+    check_reshaped(model, feeds, *({**feeds, **other} for other in changed))
+    if "Flatten (p)" in nodes:
+        assert layers(converter.convert_model(model)) == ["Convolution", "ReduceMean", "Reshape"]
 
 
 def test_bit_cast_of_an_empty_input_refuses_other_dimensions() -> None:
@@ -161,26 +158,6 @@ def test_bit_cast_of_an_empty_input_refuses_other_dimensions() -> None:
     assert layers(made) == ["VariadicSplit", "VariadicSplit", "Convert"]
     with pytest.raises(InferenceError, match="dimension_1"):
         made.reshape([2, 3])
-
-
-def test_a_cache_that_is_declared_empty_grows() -> None:
-    model = parsed("""g (float[1, 2, 0, 4] past, float[1, 2, 1, 4] k, float[1, 2, 1, 4] q) => (y, keys) {
-        keys = Concat <axis = 2> (past, k)  turned = Transpose <perm = [0, 1, 3, 2]> (keys)
-        scores = MatMul (q, turned)  weights = Softmax <axis = -1> (scores)  y = MatMul (weights, keys)
-    }""")
-    generator = np.random.default_rng(11)
-    feeds = {name: generator.random((1, 2, n, 4), np.float32) for name, n in (("past", 0), ("k", 1), ("q", 1))}
-    check_reshaped(model, feeds, {**feeds, "past": generator.random((1, 2, 6, 4), np.float32)})
-
-
-def test_flatten_of_any_batch_before_channels_of_a_known_number() -> None:
-    """The tail of a classifier: pooled channels, of which the product of dimensions is known."""
-    nodes = "c = Conv (x, w)  p = GlobalAveragePool (c)  y = Flatten (p)"
-    model = parsed(f"g (float[1, 3, 5, 5] x, float[4, 3, 3, 3] w) => (y) {{ {nodes} }}")
-    generator = np.random.default_rng(3)
-    w, image = generator.random((4, 3, 3, 3), np.float32), generator.random((2, 3, 6, 7), np.float32)
-    check_reshaped(model, {"x": image[:1, :, :5, :5], "w": w}, {"x": image, "w": w})
-    assert layers(converter.convert_model(model)) == ["Convolution", "ReduceMean", "Reshape"]
 
 
 @pytest.mark.parametrize("outputs", ["y", "float[a, b, c, d] y"])

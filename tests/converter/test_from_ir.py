@@ -69,16 +69,13 @@ def test_a_batch(theirs: Path) -> None:
     assert [node.end_names[0] for node in made.parameters] == ["image"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"input": "picture[1,3,4,4]"}, "no input 'picture'.*'image'"),
-        ({"output": "hiden"}, "no tensor 'hiden'.*'hidden'"),
-        ({"freeze": {"rate": 2.5}}, "rate"),
-        ({"static": True}, "'image'.*dynamic"),
-        ({"input": {"image": [1, 4, 4, 4]}}, "channels|Convolution"),
-    ],
-)
+@pytest.mark.parametrize(("options", "message"), [
+    ({"input": "picture[1,3,4,4]"}, "no input 'picture'.*'image'"),
+    ({"output": "hiden"}, "no tensor 'hiden'.*'hidden'"),
+    ({"freeze": {"rate": 2.5}}, "rate"),
+    ({"static": True}, "'image'.*dynamic"),
+    ({"input": {"image": [1, 4, 4, 4]}}, "channels|Convolution"),
+])  # fmt: skip
 def test_options_that_do_not_fit(theirs: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises((ConversionError, Exception), match=message) as caught:
         converter.convert_model(theirs, **options)

@@ -187,15 +187,12 @@ def test_results_that_do_not_fit_name_the_file(tmp_path: Path) -> None:
     assert not (tmp_path / "y.npz").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [
-        ("x" * 300 + ".xml", os.strerror(errno.ENAMETOOLONG)),
-        ("none/m.xml", os.strerror(errno.ENOENT)),
-        ("file/m.xml", os.strerror(errno.ENOTDIR)),
-        ("/proc/m.xml", ""),
-    ],
-)
+@pytest.mark.parametrize(("name", "reason"), [
+    ("x" * 300 + ".xml", os.strerror(errno.ENAMETOOLONG)),
+    ("none/m.xml", os.strerror(errno.ENOENT)),
+    ("file/m.xml", os.strerror(errno.ENOTDIR)),
+    ("/proc/m.xml", ""),
+])  # fmt: skip
 def test_places_that_cannot_be_written(name: str, reason: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ir_runtime.FileError) as caught:

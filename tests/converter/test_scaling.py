@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 import converter
 import ir_runtime
 from benchmarks.growing_graphs import FORMS
+from tests.converter.optimization.models import parse
 from tests.peak_memory import PEAK
 
 SMALL, LARGE = 400, 1600
@@ -75,31 +76,11 @@ def test_memory_does_not_follow_the_weights(tmp_path: Path, external: bool, prec
 def peak(folder: Path, dimension: int, external: bool, precision: str) -> int:
     """KiB at most in a process of its own."""
     folder.mkdir()
-    tensors, data = [], folder / "m.data"
-    size = dimension * dimension * 4
-    for index in range(2):
-        values = np.full((dimension, dimension), index + 1, np.float32)
-        tensor = TensorProto(name=f"w{index}", data_type=TensorProto.FLOAT, dims=[dimension, dimension])
-        if external:
-            with data.open("ab") as file:
-                file.write(values.tobytes())
-            tensor.data_location = TensorProto.EXTERNAL
-            for key, value in (("location", data.name), ("offset", index * size), ("length", size)):
-                tensor.external_data.add(key=key, value=str(value))
-        else:
-            tensor.raw_data = values.tobytes()
-        tensors.append(tensor)
-    nodes = [helper.make_node("MatMul", [f"v{i}" if i else "x", f"w{i}"], [f"v{i + 1}"]) for i in range(2)]
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, dimension])],
-        [helper.make_tensor_value_info("v2", TensorProto.FLOAT, [1, dimension])],
-        tensors,
-    )
-    path = folder / "m.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
-    command = [sys.executable, "-c", SCRIPT, str(path), str(folder / "m.xml"), precision]
+    weights = {f"w{at}": np.full((dimension, dimension), at + 1, np.float32) for at in range(2)}
+    text = f"g (float[1,{dimension}] x) => (float[1,{dimension}] y) {{ v = MatMul (x, w0) y = MatMul (v, w1) }}"
+    where = {"save_as_external_data": True, "location": "m.data", "size_threshold": 0} if external else {}
+    onnx.save(parse(text, **weights), folder / "m.onnx", **where)
+    command = [sys.executable, "-c", SCRIPT, str(folder / "m.onnx"), str(folder / "m.xml"), precision]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert re.fullmatch(r"\d+", done.stdout.strip())
     return int(done.stdout)

@@ -119,22 +119,18 @@ def row(**more: Any) -> Row:
     return Row(**{"name": "a.onnx", "model": "/repository/a.onnx", "xml": "a.xml", "verdict": VERIFIED, **more})
 
 
-@pytest.mark.parametrize(
-    ("given", "lines"),
-    [
-        ({}, []),
-        ({"verdict": REFUSED, "reason": "50%\r\nis"}, ["::error file=a.onnx,title=onnx2ir::refused: 50%25%0D%0Ais"]),
-        ({"verdict": "lost"}, ["::error file=a.onnx,title=onnx2ir::lost"]),
-        ({"reason": "passed, but"}, ["::notice file=a.onnx,title=onnx2ir::passed, but"]),
-        ({"messages": ("one", "two")}, [f"::warning file=a.onnx,title=onnx2ir::{text}" for text in ("one", "two")]),
-        (
-            {"model": "/repository/d/a,b: 9%.onnx", "verdict": REFUSED, "reason": "a,b: c"},
-            ["::error file=d/a%2Cb%3A 9%25.onnx,title=onnx2ir::refused: a,b: c"],
-        ),
-        ({"model": "/other/a.onnx", "verdict": REFUSED}, ["::error file=/other/a.onnx,title=onnx2ir::refused"]),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("given", "lines"), [
+    ({}, []),
+    ({"verdict": REFUSED, "reason": "50%\r\nis"}, ["::error file=a.onnx,title=onnx2ir::refused: 50%25%0D%0Ais"]),
+    ({"verdict": "lost"}, ["::error file=a.onnx,title=onnx2ir::lost"]),
+    ({"reason": "passed, but"}, ["::notice file=a.onnx,title=onnx2ir::passed, but"]),
+    ({"messages": ("one", "two")}, [f"::warning file=a.onnx,title=onnx2ir::{text}" for text in ("one", "two")]),
+    (
+        {"model": "/repository/d/a,b: 9%.onnx", "verdict": REFUSED, "reason": "a,b: c"},
+        ["::error file=d/a%2Cb%3A 9%25.onnx,title=onnx2ir::refused: a,b: c"],
+    ),
+    ({"model": "/other/a.onnx", "verdict": REFUSED}, ["::error file=/other/a.onnx,title=onnx2ir::refused"]),
+], ids=str)  # fmt: skip
 def test_notes(given: dict[str, Any], lines: list[str]) -> None:
     assert notes_of([row(**given)], Path("/repository")) == lines
 

@@ -114,19 +114,16 @@ def test_options_reach_the_models(tmp_path: Path) -> None:
     assert [one.get_any_name() for one in model.outputs] == ["hidden"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"target": "gpu@1"}, "gpu"),
-        ({"batch": 0}, "batch"),
-        ({"compress": "int3"}, "int3"),
-        ({"time_limit": 0}, "time_limit must be more than 0"),
-        ({"memory_limit": -1}, "memory_limit must be more than 0"),
-        ({"jobs": 0}, "jobs must be more than 0"),
-        ({"jobs": 1, "executor": ProcessPoolExecutor()}, "workers of its own"),
-        ({"input": 5}, "input"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"target": "gpu@1"}, "gpu"),
+    ({"batch": 0}, "batch"),
+    ({"compress": "int3"}, "int3"),
+    ({"time_limit": 0}, "time_limit must be more than 0"),
+    ({"memory_limit": -1}, "memory_limit must be more than 0"),
+    ({"jobs": 0}, "jobs must be more than 0"),
+    ({"jobs": 1, "executor": ProcessPoolExecutor()}, "workers of its own"),
+    ({"input": 5}, "input"),
+])  # fmt: skip
 def test_what_is_wrong_for_every_model_is_an_error(arguments: dict, message: str, tmp_path: Path) -> None:
     dense(tmp_path / "m.onnx")
     with pytest.raises(converter.ConversionError, match=re.escape(message)):

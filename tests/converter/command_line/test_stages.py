@@ -72,16 +72,13 @@ def test_logging_of_the_caller() -> None:
     assert all(line.startswith("own ") for line in messages.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("words", "stages"),
-    [
-        ("convert a.onnx --verify --compress int8", "translate rules compress write run"),
-        ("verify a.onnx a.xml --layers --report a.html", "read run layers weights page"),
-        ("export a.xml -o c.onnx --verify", "export write run"),
-        ("run a.xml --repeat 2", "read compile run time"),
-        ("roundtrip a.onnx", "translate write run"),
-    ],
-)
+@pytest.mark.parametrize(("words", "stages"), [
+    ("convert a.onnx --verify --compress int8", "translate rules compress write run"),
+    ("verify a.onnx a.xml --layers --report a.html", "read run layers weights page"),
+    ("export a.xml -o c.onnx --verify", "export write run"),
+    ("run a.xml --repeat 2", "read compile run time"),
+    ("roundtrip a.onnx", "translate write run"),
+])  # fmt: skip
 def test_commands_show_stages(words: str, stages: str) -> None:
     assert onnx2ir("convert", "a.onnx")[0] == 0
     code, _, messages = onnx2ir(*words.split(), "-v")
@@ -90,17 +87,13 @@ def test_commands_show_stages(words: str, stages: str) -> None:
     assert "INFO: " not in onnx2ir(*words.split())[2]
 
 
-@pytest.mark.parametrize(
-    ("given", "name"),
-    [
-        (lambda path: path, "a.onnx"),
-        (lambda path: Path.cwd() / path, ""),
-        (lambda path: Path(path).read_bytes(), "g"),
-        (lambda path: io.BytesIO(Path(path).read_bytes()), "g"),
-        (lambda path: onnx.load(path), "g"),
-    ],
-    ids=["text", "path", "bytes", "file", "message"],
-)
+@pytest.mark.parametrize(("given", "name"), [
+    (lambda path: path, "a.onnx"),
+    (lambda path: Path.cwd() / path, ""),
+    (lambda path: Path(path).read_bytes(), "g"),
+    (lambda path: io.BytesIO(Path(path).read_bytes()), "g"),
+    (lambda path: onnx.load(path), "g"),
+], ids=["text", "path", "bytes", "file", "message"])  # fmt: skip
 def test_a_warning_names_its_model(given: Any, name: str, caplog: pytest.LogCaptureFixture) -> None:
     unnamed = contradictory()
     unnamed.graph.name = ""

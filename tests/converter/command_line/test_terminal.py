@@ -42,16 +42,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("columns", [60, 80])
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("verify m.onnx m.xml", ["float32", "[2, 3, 7, 7]", "equal", "max abs", "ULPs"]),
-        ("inspect m.onnx", ["[n,3,8,8]", "f32", "AveragePool"]),
-        ("inspect m.xml", ["[?,3,8,8]", "AvgPool-1", "weights:"]),
-        ("run m.xml --profile", ["[2, 3, 7, 7]", "AvgPool", "100.0%"]),
-        ("ops broken.onnx", ["ai.onnx", "19", "no: ONNX has no operator"]),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), [
+    ("verify m.onnx m.xml", ["float32", "[2, 3, 7, 7]", "equal", "max abs", "ULPs"]),
+    ("inspect m.onnx", ["[n,3,8,8]", "f32", "AveragePool"]),
+    ("inspect m.xml", ["[?,3,8,8]", "AvgPool-1", "weights:"]),
+    ("run m.xml --profile", ["[2, 3, 7, 7]", "AvgPool", "100.0%"]),
+    ("ops broken.onnx", ["ai.onnx", "19", "no: ONNX has no operator"]),
+])  # fmt: skip
 def test_words_stay_whole_and_lines_within_the_terminal(
     arguments: str, words: list[str], columns: int, folder: Path
 ) -> None:
@@ -64,15 +61,12 @@ def test_words_stay_whole_and_lines_within_the_terminal(
         assert word in text, text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environment", "coloured"),
-    [
-        (["verify", "m.onnx", "m.xml"], {}, True),
-        (["verify", "m.onnx", "m.xml"], {"NO_COLOR": "1"}, False),
-        (["convert", "broken.onnx"], {}, True),
-        (["convert", "broken.onnx"], {"NO_COLOR": "1"}, False),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "environment", "coloured"), [
+    (["verify", "m.onnx", "m.xml"], {}, True),
+    (["verify", "m.onnx", "m.xml"], {"NO_COLOR": "1"}, False),
+    (["convert", "broken.onnx"], {}, True),
+    (["convert", "broken.onnx"], {"NO_COLOR": "1"}, False),
+])  # fmt: skip
 def test_colours(arguments: list[str], environment: dict[str, str], coloured: bool, folder: Path) -> None:
     assert bool(COLOUR.search(on_terminal(folder, *arguments, **environment))) == coloured
 

@@ -35,19 +35,16 @@ def test_ovc_writes_to_the_paths_of_the_transcripts(folder: Path) -> None:
         assert (folder / xml).exists()
 
 
-@pytest.mark.parametrize(
-    ("words", "half"),
-    [
-        ("", False),
-        ("--compress_to_fp16", True),
-        ("--compress-to-fp16=True", True),
-        ("--compress_to_fp16=False", False),
-        ("--compress_to_fp16 False", False),
-        ("--compress_to_fp16 true", True),
-        ("--compress_to_fp16=0", False),
-        ("--no-compress-to-fp16", False),
-    ],
-)
+@pytest.mark.parametrize(("words", "half"), [
+    ("", False),
+    ("--compress_to_fp16", True),
+    ("--compress-to-fp16=True", True),
+    ("--compress_to_fp16=False", False),
+    ("--compress_to_fp16 False", False),
+    ("--compress_to_fp16 true", True),
+    ("--compress_to_fp16=0", False),
+    ("--no-compress-to-fp16", False),
+])  # fmt: skip
 def test_fp16_as_ovc_spells_it(folder: Path, words: str, half: bool) -> None:
     for order in (f"{words} half.onnx", f"half.onnx {words}"):
         code, _, messages = onnx2ir("convert", *order.split(), "--output_model", "half")
@@ -62,23 +59,18 @@ def test_fp16_as_ovc_spells_it(folder: Path, words: str, half: bool) -> None:
         np.testing.assert_allclose(core().compile_model("half.xml", "CPU")([ones])[0], np.arange(64) / 7, rtol=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("words", "shapes", "types"),
-    [
-        # As ovc: unnamed shapes go to the inputs in order, blanks separate as commas do.
-        ("--input [1,3],[2,3]", "[1,3] [2,3]", "f32 f32"),
-        ("--input [1,3]", "[1,3] [?,3]", "f32 f32"),
-        ("--input 'y[1 3]'", "[?,3] [1,3]", "f32 f32"),
-        ("--input x[1..4,3]", "[1..4,3] [?,3]", "f32 f32"),
-        ("--input y,x", "[?,3] [?,3]", "f32 f32"),
-        # Not as ovc, which forgets the first.
-        ("--input x[1,3] --input y[2,3]", "[1,3] [2,3]", "f32 f32"),
-        ("--input y[2,3],[1,3]", "[1,3] [2,3]", "f32 f32"),
-        # As openvino.convert_model.
-        ("--input x[1,3]{i32},y{i32}", "[1,3] [?,3]", "i32 i32"),
-        ("--input ''", "[?,3] [?,3]", "f32 f32"),
-    ],
-)
+@pytest.mark.parametrize(("words", "shapes", "types"), [
+    # As ovc: unnamed shapes go to the inputs in order, blanks separate as commas do.
+    ("--input [1,3],[2,3]", "[1,3] [2,3]", "f32 f32"),
+    ("--input [1,3]", "[1,3] [?,3]", "f32 f32"),
+    ("--input 'y[1 3]'", "[?,3] [1,3]", "f32 f32"),
+    ("--input x[1..4,3]", "[1..4,3] [?,3]", "f32 f32"),
+    ("--input y,x", "[?,3] [?,3]", "f32 f32"),  # Not as ovc, which forgets the first.
+    ("--input x[1,3] --input y[2,3]", "[1,3] [2,3]", "f32 f32"),
+    ("--input y[2,3],[1,3]", "[1,3] [2,3]", "f32 f32"),  # As openvino.convert_model.
+    ("--input x[1,3]{i32},y{i32}", "[1,3] [?,3]", "i32 i32"),
+    ("--input ''", "[?,3] [?,3]", "f32 f32"),
+])  # fmt: skip
 def test_inputs_as_ovc_reads_them(folder: Path, words: str, shapes: str, types: str) -> None:
     code, _, messages = onnx2ir("convert", "m.onnx", *shlex.split(words))
     assert code == 0, messages
@@ -250,17 +242,14 @@ def test_any_number_of_options_has_one_answer(folder: Path) -> None:
     assert Path("out/net.xml").exists()
 
 
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("LowLatency2", "apply_low_latency_transformation|--stateful"),
-        ("LowLatency2[use_const_initializer=False]", "apply_low_latency_transformation"),
-        ("MakeStateful[param_res_names={'x':'z','y':'w'}]", "convert_model(..., stateful={'x':'z','y':'w'})"),
-        ("MakeStateful", "convert_model(..., stateful={'input': 'output'})"),
-        ("Pruning", "apply_pruning_transformation"),
-        ("NoSuchThing", "none of that name"),
-    ],
-)
+@pytest.mark.parametrize(("text", "parts"), [
+    ("LowLatency2", "apply_low_latency_transformation|--stateful"),
+    ("LowLatency2[use_const_initializer=False]", "apply_low_latency_transformation"),
+    ("MakeStateful[param_res_names={'x':'z','y':'w'}]", "convert_model(..., stateful={'x':'z','y':'w'})"),
+    ("MakeStateful", "convert_model(..., stateful={'input': 'output'})"),
+    ("Pruning", "apply_pruning_transformation"),
+    ("NoSuchThing", "none of that name"),
+])  # fmt: skip
 def test_transformations_have_an_answer(text: str, parts: str, folder: Path) -> None:
     import openvino._offline_transformations as offline
 

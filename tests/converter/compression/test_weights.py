@@ -171,14 +171,15 @@ def convolved(kind: str, shape: tuple[int, ...], **attributes: Any) -> Any:
     return make
 
 
-LAYERS = {
-    "batch": lambda: attention_like(1),
-    "left": lambda: attention_like(0),
-    "gather": gathered,
-    "convolution": convolved("Conv", (24, 16, 3, 3)),
-    "group convolution": convolved("Conv", (32, 4, 3, 3), group=4),
-    "transposed": convolved("ConvTranspose", (16, 12, 3, 3)),
-    "transposed groups": convolved("ConvTranspose", (16, 6, 3, 3), group=4),
+LAYERS: dict[str, tuple[Any, tuple[int, ...]]] = {
+    # the model, and the shape of the scales: of the axes of the weights those that the layer sums over are shared
+    "batch": (lambda: attention_like(1), (3, 1, 32)),
+    "left": (lambda: attention_like(0), (48, 1)),
+    "gather": (gathered, (100, 1)),
+    "convolution": (convolved("Conv", (24, 16, 3, 3)), (24, 1, 1, 1)),
+    "group convolution": (convolved("Conv", (32, 4, 3, 3), group=4), (4, 8, 1, 1, 1)),
+    "transposed": (convolved("ConvTranspose", (16, 12, 3, 3)), (1, 12, 1, 1)),
+    "transposed groups": (convolved("ConvTranspose", (16, 6, 3, 3), group=4), (4, 1, 6, 1, 1)),
 }
 
 
@@ -186,32 +187,17 @@ LAYERS = {
 @pytest.mark.parametrize("layer", LAYERS)
 def test_layers(layer: str, options: WeightCompression) -> None:
     """All of them take 8 bits, by channel: the products come last."""
-    model, feeds, values = LAYERS[layer]()
+    make, shape = LAYERS[layer]
+    model, feeds, values = make()
     made = rounded(model, options)
     assert dict(made.weights.count) == {"u8 by channel": 1}
-    name = next(name.removesuffix("/scale") for name in constants(made.model) if name.endswith("/scale"))
-    found, step = by_hand(made.model, name, values.shape)
+    (name,) = (name for name in constants(made.model) if name.endswith("/scale"))
+    assert constants(made.model)[name].shape == shape
+    found, step = by_hand(made.model, name.removesuffix("/scale"), values.shape)
     assert (np.abs(found - values) <= 0.5001 * step).all()
     model.graph.initializer[0].CopyFrom(numpy_helper.from_array(found.astype(np.float32), "w"))
     ran = check_answers(made, feeds, run_onnxruntime(model, feeds)[0])
     assert ran == ([("Gather", "u8")] if layer == "gather" else [])
-
-
-def test_each_channel_has_a_scale() -> None:
-    """Of the axes of the weights those that the layer sums over are shared, and no others."""
-    found = {}
-    for layer, make in LAYERS.items():
-        made = rounded(make()[0], INT8).model
-        found[layer] = next(data.shape for name, data in constants(made).items() if name.endswith("/scale"))
-    assert found == {
-        "batch": (3, 1, 32),
-        "left": (48, 1),
-        "gather": (100, 1),
-        "convolution": (24, 1, 1, 1),
-        "group convolution": (4, 8, 1, 1, 1),
-        "transposed": (1, 12, 1, 1),
-        "transposed groups": (4, 1, 6, 1, 1),
-    }
 
 
 @pytest.mark.parametrize("orders", [[(1, 0, 2)], [(0, 2, 1)], [(1, 2, 0), (1, 2, 0)], [(0, 2, 1), (2, 1, 0)]], ids=str)
@@ -293,13 +279,12 @@ def test_the_rest_is_halved() -> None:
 
 
 def test_bodies() -> None:
+    """A product in either branch of an If."""
     branch = "{0}_branch = {0} () => (float[2,48] {0}) {{ {0} = MatMul (x, {0}_w) }}"
-    text = f"""g (bool c, float[2,64] x) => (float[2,48] y) {{
-        y = If (c) <{branch.format("then")}, {branch.format("else")}> }}"""
+    text = f"g (bool c, float[2,64] x) => (float[2,48] y) {{ y = If (c) <{branch.format('then')}, {branch.format('else')}> }}"
     model = parse(text)
-    for at, seed in ((0, 41), (1, 42)):
-        body = next(one for one in model.graph.node[0].attribute if one.name == ("then_branch", "else_branch")[at]).g
-        body.initializer.append(numpy_helper.from_array(weights(seed, 64, 48), ("then_w", "else_w")[at]))
+    for body, seed in zip(model.graph.node[0].attribute, (41, 42)):
+        body.g.initializer.append(numpy_helper.from_array(weights(seed, 64, 48), f"{body.g.name}_w"))
     made = rounded(model, INT8)
     assert dict(made.weights.count) == {"u8 by channel": 2}
     x = generator(43).standard_normal((2, 64)).astype(np.float32)
@@ -307,19 +292,16 @@ def test_bodies() -> None:
         check_answers(made, {"c": np.array(chosen), "x": x}, x @ by_hand(made.model, name, (48, 64))[0].T)
 
 
-@pytest.mark.parametrize(
-    ("depth", "group", "way"),
-    [
-        (256, None, "i4 in groups of 128"),
-        (192, None, "i4 in groups of 64"),
-        (96, None, "i4 in groups of 32"),
-        (96, 64, "i4 in groups of 32"),
-        (96, 48, "i4 in groups of 48"),
-        (320, 100, "i4 in groups of 64"),
-        (100, None, "u8 by channel"),
-        (100, -1, "i4 by channel"),
-    ],
-)
+GROUPS = [
+    # the depth of the product, the group that is asked for, and what is done
+    *((depth, None, f"i4 in groups of {size}") for depth, size in ((256, 128), (192, 64), (96, 32))),
+    *((depth, group, f"i4 in groups of {size}") for depth, group, size in ((96, 64, 32), (96, 48, 48), (320, 100, 64))),
+    (100, None, "u8 by channel"),
+    (100, -1, "i4 by channel"),
+]
+
+
+@pytest.mark.parametrize(("depth", "group", "way"), GROUPS)
 def test_groups_that_do_not_divide_the_depth(depth: int, group: int | None, way: str) -> None:
     model = chain(("Gemm", weights(51, 64, depth)), ("Gemm", weights(52, 128, 64)))
     made = rounded(model, WeightCompression(4, group))
@@ -343,49 +325,39 @@ def spoilt(value: float) -> onnx.ModelProto:
 
 
 def read_twice() -> onnx.ModelProto:
-    model = chain(("MatMul", weights(72, 64, 64)))
-    model.graph.node.append(helper.make_node("Add", ["y0", "w0"], ["z"]))
-    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 64
-    model.graph.output[0].name = "z"
-    return model
-
-
-@pytest.mark.parametrize(
-    ("make", "reason"),
-    [
-        (lambda: spoilt(np.nan), "are not finite"),
-        (lambda: spoilt(-np.inf), "are not finite"),
-        (lambda: spoilt(-3e38), "have values beyond 65504"),
-        (read_twice, "are read by other layers as well"),
-        (lambda: chain(("MatMul", weights(73, 16, 16))), "are too small"),
-    ],
-)
-@pytest.mark.parametrize("options", [INT8, INT4], ids=["int8", "int4"])
-def test_weights_that_stay_uncompressed(make: Any, reason: str, options: WeightCompression) -> None:
-    plain = converter.convert_model(make())
-    made = rounded(plain, options)
-    assert (dict(made.weights.count), dict(made.weights.kept)) == ({}, {reason: 1})
-    assert ir_runtime.model_to_bytes(made.model) == ir_runtime.model_to_bytes(plain)
+    return parse("g (float[64,64] x) => (z) { y = MatMul (x, w) z = Add (y, w) }", w=weights(72, 64, 64))
 
 
 def quantized() -> onnx.ModelProto:
     whole = generator(75).integers(-128, 128, (64, 64)).astype(np.int8)
-    text = "g (float[n,64] x) => (y) { w = DequantizeLinear (q, s) y = MatMul (x, w) }"
+    text = "g (float[n,64] x) => (float[n,64] y) { w = DequantizeLinear (q, s) y = MatMul (x, w) }"
     return parse(text, q=whole, s=np.float32(0.1))
 
 
 def recurrent() -> onnx.ModelProto:
-    shapes = {"w": (1, 128, 64), "r": (1, 128, 32)}
-    given = {name: weights(76, *shape) for name, shape in shapes.items()}
+    given = {name: weights(76, *shape) for name, shape in {"w": (1, 128, 64), "r": (1, 128, 32)}.items()}
     x = {"x": np.zeros((4, 1, 64), np.float32)}
     return node_model("LSTM", x, opset=14, outputs=3, attributes={"hidden_size": 32}, constants=given)
 
 
-@pytest.mark.parametrize("make", [quantized, recurrent])
+STAYING: dict[str, tuple[Any, str]] = {
+    "NaN": (lambda: spoilt(np.nan), "are not finite"),
+    "infinity": (lambda: spoilt(-np.inf), "are not finite"),
+    "large": (lambda: spoilt(-3e38), "have values beyond 65504"),
+    "read twice": (read_twice, "are read by other layers as well"),
+    "small": (lambda: chain(("MatMul", weights(73, 16, 16))), "are too small"),
+    "whole numbers already": (quantized, ""),
+    "recurrent": (recurrent, ""),
+}
+"""Weights that stay as they are, and the reason that is told."""
+
+
+@pytest.mark.parametrize(("make", "reason"), STAYING.values(), ids=STAYING)
 @pytest.mark.parametrize("options", [INT8, INT4], ids=["int8", "int4"])
-def test_layers_that_compression_leaves_out(make: Any, options: WeightCompression) -> None:
+def test_weights_that_stay_uncompressed(make: Any, reason: str, options: WeightCompression) -> None:
     plain = converter.convert_model(make())
     made = rounded(plain, options)
+    assert (dict(made.weights.count), dict(made.weights.kept)) == ({}, {reason: 1} if reason else {})
     assert ir_runtime.model_to_bytes(made.model) == ir_runtime.model_to_bytes(plain)
 
 
@@ -440,17 +412,19 @@ def test_verification_distinguishes_rounding_from_faults(layers: int, options: W
     assert report.passed
     result = report.outputs[0]
     assert 0 < result.max_absolute <= result.tolerance.rounding + 1e-2 * np.abs(run_onnxruntime(model, feeds)[0]).max()
-    turned = chain(*(("MatMul", values[:, ::-1] if i == 0 else values) for i, values in enumerate(sizes)))
-    assert not converter.verify(turned, ir, inputs=feeds).passed
-    negative = sizes[-1].copy()
-    negative[:, 7] *= -1
-    assert not converter.verify(chain(*(("MatMul", w) for w in (*sizes[:-1], negative))), ir, inputs=feeds).passed
-    if options is INT8:
-        stretched = sizes[-1].copy()
-        stretched[:, 7] *= 1.2
-        assert not converter.verify(chain(*(("MatMul", w) for w in (*sizes[:-1], stretched))), ir, inputs=feeds).passed
-    nothing = chain(*(("MatMul", values) for values in (*sizes[:-1], 0 * sizes[-1])))
-    assert not converter.verify(nothing, ir, inputs=feeds).passed
+
+    def is_passed(at: int, change: Any) -> bool:
+        changed = [change(values.copy()) if layer == at else values for layer, values in enumerate(sizes)]
+        return converter.verify(chain(*(("MatMul", w) for w in changed)), ir, inputs=feeds).passed
+
+    def scaled(factor: float) -> Any:
+        return lambda values: values * np.where(np.arange(256) == 7, np.float32(factor), 1)
+
+    assert is_passed(0, lambda values: values)
+    assert not is_passed(0, lambda values: values[:, ::-1])
+    assert not is_passed(layers, scaled(-1))
+    assert options is INT4 or not is_passed(layers, scaled(1.2))
+    assert not is_passed(layers, lambda values: 0 * values)
 
 
 @pytest.mark.parametrize("arguments", [["--compress", "int4"], ["--compress", "int8", "--symmetric"]])
@@ -467,14 +441,6 @@ def test_the_command_line(arguments: list[str], tmp_path: Path) -> None:
     result = json.loads(onnx2ir("convert", str(tmp_path / "m.onnx"), *arguments, "--compress-to-fp16", "--json")[1])
     assert result["compressed"] == {"weights": ways, "kept": {}}
     assert result["float16"] == {"constants": 0, "kept": {}}
-
-
-def test_wrong_options() -> None:
-    model = converter.convert_model(chain(("MatMul", weights(1, 64, 64))))
-    with pytest.raises(converter.ConversionError, match="int8 or int4, but not to 'int5'"):
-        converter.save_model(model, "never.xml", compress="int5")
-    with pytest.raises(converter.ConversionError, match="4 or 8 bits, but 5"):
-        WeightCompression(5)
 
 
 @pytest.mark.every_row

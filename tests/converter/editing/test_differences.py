@@ -155,14 +155,11 @@ def test_a_model_beside_its_ir(options: dict[str, Any] | None, swapped: bool) ->
     assert "1 of 320 values differ" in out
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        (b"", "b.onnx is empty"),
-        (b"\x00nothing", "not an ONNX model"),
-        (parse("net (float[2] x) => (float[2] y) { y = Neg (z) }").SerializeToString(), "'z', which node 'y' reads"),
-    ],
-)
+@pytest.mark.parametrize(("data", "message"), [
+    (b"", "b.onnx is empty"),
+    (b"\x00nothing", "not an ONNX model"),
+    (parse("net (float[2] x) => (float[2] y) { y = Neg (z) }").SerializeToString(), "'z', which node 'y' reads"),
+])  # fmt: skip
 def test_files_that_are_no_models(data: bytes, message: str) -> None:
     onnx.save(classifier(), "a.onnx")
     Path("b.onnx").write_bytes(data)

@@ -128,16 +128,12 @@ g (float[2] x, int64 n) => (float[2] y, float[k,2] rows) {
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3])
-@pytest.mark.parametrize(
-    "edit",
-    [
-        {"set_dim": {"x:0": "m"}},
-        {"insert_after": {"base": "Neg()"}},
-        {"insert_after": {"count": "Abs()"}},
-        {"merge": "loop"},
-    ],
-    ids=["set_dim", "insert_after", "insert_after_scalar", "merge"],
-)
+@pytest.mark.parametrize("edit", [
+    {"set_dim": {"x:0": "m"}},
+    {"insert_after": {"base": "Neg()"}},
+    {"insert_after": {"count": "Abs()"}},
+    {"merge": "loop"},
+], ids=["set_dim", "insert_after", "insert_after_scalar", "merge"])  # fmt: skip
 def test_bodies_of_loops_that_read_what_is_edited(edit: dict[str, Any], steps: int) -> None:
     """The iteration number and the condition stay scalars, without which onnxruntime loads no Loop."""
     source = onnx.parser.parse_model(LOOP)
@@ -390,19 +386,16 @@ def test_a_recorded_edit_is_derived_again(tmp_path: Path) -> None:
         converter.derive(tmp_path / "n.xml", tmp_path / "m.onnx")
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("model.onnx --cut :nothing -o out.onnx", "no tensor 'nothing'"),
-        ("model.onnx -o model.onnx", "is the model that is read"),
-        ("external.onnx -o e.onnx --external-data --split-size 1XB", "must be a size such as 1GB"),
-        ("model.onnx --no-external-data --split-size 1GB -o out.onnx", "split_size needs external data"),
-        ("model.onnx -o out.xml", "must end in .onnx"),
-        ("model.xml -o out.onnx", "must end in .xml"),
-        ("model.xml -o out.xml --external-data", "are for ONNX"),
-        ("model.onnx -o nowhere/out.onnx", "there is no folder"),
-    ],
-)
+@pytest.mark.parametrize(("words", "message"), [
+    ("model.onnx --cut :nothing -o out.onnx", "no tensor 'nothing'"),
+    ("model.onnx -o model.onnx", "is the model that is read"),
+    ("external.onnx -o e.onnx --external-data --split-size 1XB", "must be a size such as 1GB"),
+    ("model.onnx --no-external-data --split-size 1GB -o out.onnx", "split_size needs external data"),
+    ("model.onnx -o out.xml", "must end in .onnx"),
+    ("model.xml -o out.onnx", "must end in .xml"),
+    ("model.xml -o out.xml --external-data", "are for ONNX"),
+    ("model.onnx -o nowhere/out.onnx", "there is no folder"),
+])  # fmt: skip
 def test_nothing_is_written_on_failure(words: str, message: str, files: Path) -> None:
     before = {path: path.read_bytes() for path in files.iterdir()}
     code, _, errors = onnx2ir("edit", *words.split())

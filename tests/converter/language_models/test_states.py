@@ -201,19 +201,16 @@ def variables(model: onnx.ModelProto, stateful: bool | Mapping[str, str] = True)
     return {one["variable_id"]: one["variable_shape"] for one in found}
 
 
-@pytest.mark.parametrize(
-    "names",
-    [
-        {"past_key_values.0.key": "present.0.key", "past_key_values.0.value": "present.0.value"},
-        {"past_key_self_0": "present_key_self_0"},
-        {"past.3.conv": "present.3.conv"},
-        {"past_states.0.ssm_state": "present.0.ssm_state"},
-        {"past_state.1": "present_states.1"},
-        {"cache_in": "cache_out"},
-        {"key_cache": "key_cache_out"},
-        {"a": "b"},  # the layers alone tell
-    ],
-)
+@pytest.mark.parametrize("names", [
+    {"past_key_values.0.key": "present.0.key", "past_key_values.0.value": "present.0.value"},
+    {"past_key_self_0": "present_key_self_0"},
+    {"past.3.conv": "present.3.conv"},
+    {"past_states.0.ssm_state": "present.0.ssm_state"},
+    {"past_state.1": "present_states.1"},
+    {"cache_in": "cache_out"},
+    {"key_cache": "key_cache_out"},
+    {"a": "b"},  # the layers alone tell
+])  # fmt: skip
 def test_pairs_are_found(names: Mapping[str, str]) -> None:
     assert variables(caches(names)) == {past + present: "?,2,?,4" for past, present in names.items()}
 

@@ -42,16 +42,13 @@ def shape(converted: ir_runtime.Model) -> str:
     return next(str(out.shape) for out in converted.inputs if "x" in out.names)
 
 
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        *(({"x": one}, "[3,4]") for one in ([3, 4], "3,4", PartialShape([3, 4]))),
-        ([("x", [3, 4])], "[3,4]"),
-        ({"x": [-1, 4]}, "[?,4]"),
-        ({"x": [None, "1..8"]}, "[?,1..8]"),
-        ({"x": ["..5", 4]}, "[..5,4]"),
-    ],
-)
+@pytest.mark.parametrize(("given", "expected"), [
+    *(({"x": one}, "[3,4]") for one in ([3, 4], "3,4", PartialShape([3, 4]))),
+    ([("x", [3, 4])], "[3,4]"),
+    ({"x": [-1, 4]}, "[?,4]"),
+    ({"x": [None, "1..8"]}, "[?,1..8]"),
+    ({"x": ["..5", 4]}, "[..5,4]"),
+])  # fmt: skip
 def test_input_shapes_in_every_notation(given: Any, expected: str) -> None:
     assert shape(converter.convert_model(model(), input=given)) == expected
 
@@ -90,68 +87,62 @@ def test_unsupported_nodes_that_no_output_needs_are_left_out() -> None:
     assert ir_runtime.compile_model(converted).output_names == ["y"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"input": {"xx": [1, 4]}}, "the model has no input 'xx'; near are 'x'"),
-        ({"input": {"x": [1, 2, 3]}}, r"input 'x' has the shape \[\?,4\], which cannot become \[1,2,3\]"),
-        ({"input": {"x": [1, "q"]}}, "'q' in the shape 'q' is not a dimension"),
-        ({"input": [("x", [1, 4], "f32", 5)]}, "input must list pairs"),
-        ({"input": 5}, "input must list pairs"),
-        ({"input": {5: [1, 4]}}, "has the key 5"),
-        ({"input": "x[1,4],[2],[3]"}, "2 shapes or types are given without a name, but the model has 1 inputs"),
-        ({"extension": "ops.so"}, "ops.so is a library for OpenVINO"),
-        ({"extension": 5}, "must be the path of a Python file"),
-        ({"dynamo": True}, "export yours with torch.onnx.export"),
-        ({"target": 5}, "there is no target 5"),
-        ({"input": [("x", [1, 4]), ("x", [2, 4])]}, "is given two shapes"),
-        ({"input": "x[1,4],x[2,4]"}, "input 'x' is given two"),
-        ({"freeze": {"t": 1}}, "the model has no input 't'"),
-        ({"freeze": {"s": 1e300}}, "does not fit into f32"),
-        ({"freeze": {"s": "abc"}}, "the value of 's' must be f32, but is text: 'abc'"),
-        ({"freeze": {"x": np.zeros((2, 5), np.float32)}}, r"has the shape \[2, 5\], but the input \[\?,4\]"),
-        ({"freeze": {"s": 1}, "input": {"s": []}}, "is given a shape and a value"),
-        ({"output": "shiftet"}, "the model has no tensor 'shiftet'; near are 'shifted'"),
-        ({"output": []}, "output must name at least one tensor"),
-        ({"output": ["y", "y"]}, "output names a tensor twice"),
-        ({"batch": 0}, "the batch must be a positive number"),
-        ({"extensions": ["none.py"]}, "the extension none.py is not a Python file"),
-        ({"options": ConversionOptions(), "fuse": False}, "'fuse' cannot be set beside options"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"input": {"xx": [1, 4]}}, "the model has no input 'xx'; near are 'x'"),
+    ({"input": {"x": [1, 2, 3]}}, r"input 'x' has the shape \[\?,4\], which cannot become \[1,2,3\]"),
+    ({"input": {"x": [1, "q"]}}, "'q' in the shape 'q' is not a dimension"),
+    ({"input": [("x", [1, 4], "f32", 5)]}, "input must list pairs"),
+    ({"input": 5}, "input must list pairs"),
+    ({"input": {5: [1, 4]}}, "has the key 5"),
+    ({"input": "x[1,4],[2],[3]"}, "2 shapes or types are given without a name, but the model has 1 inputs"),
+    ({"extension": "ops.so"}, "ops.so is a library for OpenVINO"),
+    ({"extension": 5}, "must be the path of a Python file"),
+    ({"dynamo": True}, "export yours with torch.onnx.export"),
+    ({"target": 5}, "there is no target 5"),
+    ({"input": [("x", [1, 4]), ("x", [2, 4])]}, "is given two shapes"),
+    ({"input": "x[1,4],x[2,4]"}, "input 'x' is given two"),
+    ({"freeze": {"t": 1}}, "the model has no input 't'"),
+    ({"freeze": {"s": 1e300}}, "does not fit into f32"),
+    ({"freeze": {"s": "abc"}}, "the value of 's' must be f32, but is text: 'abc'"),
+    ({"freeze": {"x": np.zeros((2, 5), np.float32)}}, r"has the shape \[2, 5\], but the input \[\?,4\]"),
+    ({"freeze": {"s": 1}, "input": {"s": []}}, "is given a shape and a value"),
+    ({"output": "shiftet"}, "the model has no tensor 'shiftet'; near are 'shifted'"),
+    ({"output": []}, "output must name at least one tensor"),
+    ({"output": ["y", "y"]}, "output names a tensor twice"),
+    ({"batch": 0}, "the batch must be a positive number"),
+    ({"extensions": ["none.py"]}, "the extension none.py is not a Python file"),
+    ({"options": ConversionOptions(), "fuse": False}, "'fuse' cannot be set beside options"),
+])  # fmt: skip
 def test_options_that_do_not_fit(arguments: dict, message: str) -> None:
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(model(), **arguments)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a[1,3,224,224], b[?,16]", [("a", "[1,3,224,224]", None, None), ("b", "[?,16]", None, None)]),
-        ("c[1..8],d[]", [("c", "[1..8]", None, None), ("d", "[]", None, None)]),
-        ("a[1 3 4]", [("a", "[1,3,4]", None, None)]),
-        ("a[ 1, 3 ]", [("a", "[1,3]", None, None)]),
-        ("[1,3],[2]", [(None, "[1,3]", None, None), (None, "[2]", None, None)]),
-        ("a,b", [("a", None, None, None), ("b", None, None, None)]),
-        ("a[1,3]{f16},b{i32}", [("a", "[1,3]", "f16", None), ("b", None, "i32", None)]),
-        ("{u8}", [(None, None, "u8", None)]),
-        ("sr=16000,axes=[1,2]", [("sr", None, None, 16000), ("axes", None, None, [1, 2])]),
-        ("sr->16000,axes->[1 2]", [("sr", None, None, 16000), ("axes", None, None, [1, 2])]),
-        ("flag=true,x=-1.5", [("flag", None, None, True), ("x", None, None, -1.5)]),
-        ("/a.b:0[1]", [("/a.b:0", "[1]", None, None)]),
-        ("a[1", "cannot be read at 'a\\[1'"),
-        ("a]", "cannot be read"),
-        ("a=b", "must be a number"),
-        ("a=none.npy", "cannot be read as .npy"),
-        ("=3", "without a name"),
-        ("[2]=3", "without a name"),
-        ("a=", "is missing|must be a number"),
-        ("a[1]=3", "the value is enough"),
-        ("a{f33}", "'f33' is not an element type"),
-        ("a[1,q]", "'q' in the shape"),
-        (",", "cannot be read"),
-    ],
-)
+@pytest.mark.parametrize(("text", "expected"), [
+    ("a[1,3,224,224], b[?,16]", [("a", "[1,3,224,224]", None, None), ("b", "[?,16]", None, None)]),
+    ("c[1..8],d[]", [("c", "[1..8]", None, None), ("d", "[]", None, None)]),
+    ("a[1 3 4]", [("a", "[1,3,4]", None, None)]),
+    ("a[ 1, 3 ]", [("a", "[1,3]", None, None)]),
+    ("[1,3],[2]", [(None, "[1,3]", None, None), (None, "[2]", None, None)]),
+    ("a,b", [("a", None, None, None), ("b", None, None, None)]),
+    ("a[1,3]{f16},b{i32}", [("a", "[1,3]", "f16", None), ("b", None, "i32", None)]),
+    ("{u8}", [(None, None, "u8", None)]),
+    ("sr=16000,axes=[1,2]", [("sr", None, None, 16000), ("axes", None, None, [1, 2])]),
+    ("sr->16000,axes->[1 2]", [("sr", None, None, 16000), ("axes", None, None, [1, 2])]),
+    ("flag=true,x=-1.5", [("flag", None, None, True), ("x", None, None, -1.5)]),
+    ("/a.b:0[1]", [("/a.b:0", "[1]", None, None)]),
+    ("a[1", "cannot be read at 'a\\[1'"),
+    ("a]", "cannot be read"),
+    ("a=b", "must be a number"),
+    ("a=none.npy", "cannot be read as .npy"),
+    ("=3", "without a name"),
+    ("[2]=3", "without a name"),
+    ("a=", "is missing|must be a number"),
+    ("a[1]=3", "the value is enough"),
+    ("a{f33}", "'f33' is not an element type"),
+    ("a[1,q]", "'q' in the shape"),
+    (",", "cannot be read"),
+])  # fmt: skip
 def test_command_line_notation(text: str, expected: list | str) -> None:
     """Name, shape, type and value of each input, or the message."""
     if isinstance(expected, str):

@@ -116,14 +116,11 @@ def test_verify_knows_what_the_weights_hold(tmp_path: Path) -> None:
     assert not converter.verify(tmp_path / "m.xml", tmp_path / "plain.xml").passed
 
 
-@pytest.mark.parametrize(
-    ("options", "first", "message"),
-    [
-        ({"mean": MEAN, **NCHW}, "Sub", "every layer that reads it, but 'shift' is a Subtract"),
-        ({"mean": MEAN, **NCHW}, "Add", "every layer that reads it, but 'twice' is a Concat"),
-        ({**NCHW}, "Conv", "fold is of no use without mean or scale"),
-    ],
-)
+@pytest.mark.parametrize(("options", "first", "message"), [
+    ({"mean": MEAN, **NCHW}, "Sub", "every layer that reads it, but 'shift' is a Subtract"),
+    ({"mean": MEAN, **NCHW}, "Add", "every layer that reads it, but 'twice' is a Concat"),
+    ({**NCHW}, "Conv", "fold is of no use without mean or scale"),
+])  # fmt: skip
 def test_mistakes(options: dict[str, Any], first: str, message: str) -> None:
     with pytest.raises(converter.ConversionError, match=message):
         converter.convert_model(model_of_pictures(first=first), preprocess={"image": Preprocess(fold=True, **options)})

@@ -131,16 +131,13 @@ def test_a_table_has_one_row_for_each_name() -> None:
     assert table.merged().rows == [("a", "Gemm", "m; k"), ("b", "Add", "n")]
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("/encoder/layer.0/LayerNorm", "/<wbr>encoder/<wbr>layer.0/<wbr>LayerNorm"),
-        ("instead of -0.003307637292891741", "instead of <span class='whole'>-0.003307637292891741</span>"),
-        ("--minimise FOLDER", "<span class='whole'>--minimise</span> FOLDER"),
-        ("short.name", "short.name"),
-        ("<a&b>", "&lt;a&amp;b&gt;"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), [
+    ("/encoder/layer.0/LayerNorm", "/<wbr>encoder/<wbr>layer.0/<wbr>LayerNorm"),
+    ("instead of -0.003307637292891741", "instead of <span class='whole'>-0.003307637292891741</span>"),
+    ("--minimise FOLDER", "<span class='whole'>--minimise</span> FOLDER"),
+    ("short.name", "short.name"),
+    ("<a&b>", "&lt;a&amp;b&gt;"),
+])  # fmt: skip
 def test_names_break_behind_separators_alone(text: str, shown: str) -> None:
     assert text_of(text) == shown
 
@@ -171,14 +168,11 @@ def test_the_folder_of_a_page_is_created(
     assert (tmp_path / "new" / "folder" / "page.html").stat().st_size > 0
 
 
-@pytest.mark.parametrize(
-    ("file", "report", "message"),
-    [
-        ("m.onnx", "m.onnx", "would overwrite"),
-        ("m.xml", "m.bin", "would overwrite"),
-        ("m.xml", "m.bin/page.html", "m.bin"),
-    ],
-)
+@pytest.mark.parametrize(("file", "report", "message"), [
+    ("m.onnx", "m.onnx", "would overwrite"),
+    ("m.xml", "m.bin", "would overwrite"),
+    ("m.xml", "m.bin/page.html", "m.bin"),
+])  # fmt: skip
 def test_inspect_refuses_other_pages(image: Path, tmp_path: Path, file: str, report: str, message: str) -> None:
     converter.save_model(converter.convert_model(image), tmp_path / "m.xml")
     before = (tmp_path / "m.bin").read_bytes()
