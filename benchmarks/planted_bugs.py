@@ -166,8 +166,7 @@ BUGS = [
         "converter/to_onnx/operations/quantization.py",
         "_Grid(element_type, scale.reshape(-1), zero.reshape(-1), axes[0])",
         "_Grid(element_type, scale.reshape(-1), zero.reshape(-1), 1)",
-        "--full tests/converter/to_onnx -k FakeQuantize",
-        "tests/converter/to_onnx/test_operations.py",
+        "--full tests/test_rows.py -k layers/networks/FakeQuantize",
     ),
     Bug(
         "a translator",
@@ -202,16 +201,14 @@ BUGS = [
         "converter/passes/decomposition/normalization.py",
         "(op.alpha / op.size ** len(over))",
         "(op.alpha / op.size)",
-        "--full tests/converter/to_onnx -k LRN",
-        "tests/converter/to_onnx/test_round_trips.py",
+        "--full tests/test_rows.py -k LRN",
     ),
     Bug(
         "an exporter, a decomposition",
         "converter/passes/decomposition/stft.py",
         "count = (signal.size(axis) - size) // step + 1",
         "count = (signal.size(axis) - size) // step",
-        "--full tests/converter/to_onnx -k STFT",
-        "tests/converter/to_onnx/test_round_trips.py",
+        "--full tests/test_rows.py -k STFT",
     ),
     Bug(
         "what is known of values",

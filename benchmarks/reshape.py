@@ -24,7 +24,7 @@ from typing import Any
 
 from tests.suite.known import known_failures
 from tests.suite.node_suite import node_cases
-from tests.suite.reshape import confirmed, outcomes
+from tests.suite.reshape import confirmed, feeds_of, outcomes
 
 Case = dict[str, Any]
 
@@ -103,7 +103,7 @@ def _work(found: Any, names: Sequence[str], importer: bool) -> None:
     cases = {case.name: case for case in node_cases()}
     for name in names:
         found.put(("model", name))
-        for one, verdicts in outcomes(cases[name], importer=importer):
+        for one, verdicts in outcomes(cases[name].model, feeds_of(cases[name]), importer=importer):
             group = "confirmed" if confirmed(cases[name].model, one) else "onnxruntime alone"
             found.put(("case", {"case": name, "shapes": one.label, "group": group, "verdicts": verdicts}))
     found.put(("end", None))

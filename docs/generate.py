@@ -61,8 +61,8 @@ COLUMNS = """
 
 *its schema's function* means that the operator has no translator and is expanded as ONNX defines it.
 
-Each failure has its reason in a file: `tests/runtimes/known.toml` for cases and for element types,
-`tests/suite/known_reshapes.toml` for cases whose results are wrong after `Model.reshape` to other dimensions.
+Each failure has its reason in `tests/runtimes/known.toml`: those of cases, of element types, and of cases whose results
+are wrong after `Model.reshape` to other dimensions.
 
 """
 

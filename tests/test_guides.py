@@ -38,10 +38,24 @@ def test_the_row():
 """A test of a rule's row: the plug-in computes it correctly with the rule, and wrongly without."""
 
 
+ROWS_TEST = """
+
+import pytest
+from tests.rows.row import named
+from tests.runtimes.check import check
+
+
+@pytest.mark.parametrize("row", named("example", ROWS), ids=lambda row: row.name)
+def test_the_rows(row):
+    check(row)
+"""
+"""A test of a guide's rows."""
+
+
 SHOWN_FILES = SHOWN.findall(PAGE.read_text())
 ORDERS = ("converter/passes/order.py", "converter/targets/openvino_cpu/order.py")
 GUIDES = {
-    "an operator": ("converter/from_onnx/operators/example/softsigns.py", "tests/converter/test_example_softsigns.py"),
+    "an operator": ("converter/from_onnx/operators/example/softsigns.py", "tests/rows/example/softsigns.py"),
     "a pass": ("converter/passes/double_negations.py", ORDERS[0], "tests/converter/test_double_negations.py"),
     "a rule": ("converter/targets/openvino_cpu/exp_of_nan.py", ORDERS[1], PROBES),
 }
@@ -78,7 +92,8 @@ def test_the_guides_code_and_rows(guide: str, tmp_path: Path) -> None:
     (tmp_path / Path(path).name).write_text(texts[path])
     (tmp_path / "line_in_order.py").write_text("".join(_insertion(name, texts[name]) for name in order))
     (tmp_path / "conftest.py").write_text(f"import {Path(path).stem}\n")
-    (tmp_path / "test_rows.py").write_text(RULE_TEST.format(row=rows) if test_path == PROBES else rows)
+    rows = RULE_TEST.format(row=rows) if test_path == PROBES else rows
+    (tmp_path / "test_rows.py").write_text(rows + ROWS_TEST * test_path.startswith("tests/rows/"))
     done = subprocess.run(
         [
             sys.executable,

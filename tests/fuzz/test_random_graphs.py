@@ -15,8 +15,9 @@ import ir_runtime
 from tests.converter.to_onnx.graphs import second_pass
 from tests.engines import converted, output_names, run, run_onnxruntime
 from tests.fuzz.near_misses import outcome
-from tests.fuzz.random_graphs import Sample, ShapeProgram, program_inputs
+from tests.fuzz.random_graphs import Sample, ShapeProgram, program_inputs, random_graph
 from tests.named_runs import run_by_name
+from tests.runtimes.suite import check_types
 
 # --- random graphs in both engines, and there and back, against onnxruntime, output by output ---
 
@@ -52,6 +53,13 @@ def test_the_second_round_changes_nothing(block: int) -> None:
             continue
         found = second_pass(converter.export_model(converter.convert_model(sample.model, target="any")))
         assert found.same, f"{sample.what}: {found.only_first} {found.only_second} {found.changed}"
+
+
+@pytest.mark.parametrize("block", range(20))
+def test_values_are_of_the_types_that_were_inferred(block: int) -> None:
+    for seed in range(block * 25, block * 25 + 25):
+        model, x = random_graph(seed)
+        check_types(model, {model.graph.input[0].name: x})
 
 
 # --- shape arithmetic made small computes what it did, for every shape of the inputs ---

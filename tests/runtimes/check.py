@@ -20,8 +20,9 @@ from tests.rows.layer import Layer
 from tests.rows.row import Row
 from tests.runtimes import conversions, exports
 from tests.runtimes.batches import Batches, Run
-from tests.runtimes.layers import IN_OPENVINO, LAYERS, LayerWork
-from tests.runtimes.work import IR, Runtime, Work
+from tests.runtimes.layers import IN_OPENVINO, LAYERS, LayerWork, runtimes_of_layer
+from tests.runtimes.suite import OF_THE_SUITE
+from tests.runtimes.work import IR, NotApplicable, Runtime, Work
 
 ALWAYS: Mapping[str, Runtime] = {"openvino": conversions.openvino}
 """Runtimes of every row."""
@@ -44,6 +45,17 @@ IN_TURN: Mapping[str, Runtime] = {
     "optimized for onnxruntime": exports.optimized_for_onnxruntime,
 }
 """Runtimes of which each row takes one, and with ``--routes`` all."""
+SUITE = "suite/node/"
+"""The family whose rows take :data:`OF_THE_SUITE` as well, by default one of them in turn."""
+SLOW = (("other sizes", "other sizes in OpenVINO"), ("OpenVINO's importer",))
+"""Those of them of which a row leaves out one group in turn with ``--full``."""
+AFTER = {
+    **dict.fromkeys(OF_THE_SUITE, ("openvino", "plain")),
+    "second pass": ("plain", "exported"),
+    "OpenVINO's importer": (),
+    "exported layers of the lowest opset": ("exported layers",),
+}
+"""Runtimes that rows do not take with which one of others is known to fail."""
 LEFT_OUT = ("it ends the process: ", "it is undefined: ")
 """Begins of the reasons of rows that a runtime does not take: nothing would run behind them, or they may do anything."""
 takes_all = False
@@ -56,15 +68,16 @@ is_full = False
 def known() -> Mapping[str, Mapping[str, str]]:
     """Return what each runtime is known not to do: the reasons by patterns on names of rows.
 
-    A table is called by the runtimes that it is of, or "all but" and the others.
+    A table is called by the runtimes that it is of, or "all but" and the others of our conversions.
     """
-    result: dict[str, dict[str, str]] = {name: {} for name in (*ALWAYS, *IN_FULL, *IN_TURN, *LAYERS)}
+    result: dict[str, dict[str, str]] = {name: {} for name in (*ALWAYS, *IN_FULL, *IN_TURN, *OF_THE_SUITE, *LAYERS)}
+    conversions_of_ours = result.keys() - LAYERS.keys() - {"OpenVINO's importer"}
     for title, patterns in tomllib.loads(Path(__file__).with_name("known.toml").read_text()).items():
         runtimes = title.removesuffix(" without AVX-512")
         names = runtimes.removeprefix("all but ").split(", ")
         unknown = set(names) - result.keys()
         assert not unknown, f"known.toml has tables of runtimes that there are not: {unknown}"
-        for name in result.keys() - set(names) if title.startswith("all but ") else names:
+        for name in conversions_of_ours - set(names) if title.startswith("all but ") else names:
             if runtimes == title or not HAS_AVX512:
                 result[name].update(patterns)
     return result
@@ -77,11 +90,21 @@ def reason_of(runtime: str, name: str) -> str:
 
 def runtimes_of(row: Row) -> dict[str, Runtime]:
     """Return the runtimes that a row takes."""
+    of_the_suite = OF_THE_SUITE if row.name.startswith(SUITE) else {}
     if takes_all:
-        return {**ALWAYS, **IN_FULL, **IN_TURN}
+        return {**ALWAYS, **IN_FULL, **IN_TURN, **of_the_suite}
     turn = zlib.crc32(row.name.encode())
-    name, often = list(IN_TURN)[turn % len(IN_TURN)], list(IN_FULL)[turn // len(IN_TURN) % len(IN_FULL)]
-    return {**ALWAYS, **(IN_FULL if is_full else {often: IN_FULL[often]}), name: IN_TURN[name]}
+    result = {**ALWAYS, **_in_turn(IN_TURN, turn)}
+    turn //= len(IN_TURN)
+    if not is_full:
+        return {**result, **_in_turn(IN_FULL, turn), **_in_turn(of_the_suite, turn)}
+    slow = SLOW[turn % len(SLOW)]
+    return {**result, **IN_FULL, **{name: run for name, run in of_the_suite.items() if name not in slow}}
+
+
+def _in_turn(runtimes: Mapping[str, Runtime], turn: int) -> Mapping[str, Runtime]:
+    """Return one of the runtimes."""
+    return dict([list(runtimes.items())[turn % len(runtimes)]]) if runtimes else {}
 
 
 _works: dict[str, Work] = {}
@@ -138,7 +161,7 @@ def check_layer(layer: Layer) -> None:
     together = BATCHES.take(layer.name)
     work = _works.pop(layer.name, None) or LayerWork(layer)
     work.together = together
-    faults = _faults(work, LAYERS)
+    faults = _faults(work, runtimes_of_layer(layer))
     assert not faults, "\n".join(faults)
 
 
@@ -147,9 +170,12 @@ def _faults(work: Work, runtimes: Mapping[str, Runtime]) -> list[str]:
     faults = []
     for name, runtime in runtimes.items():
         reason = reason_of(name, work.row.name)
-        if reason.startswith(LEFT_OUT):
+        if reason.startswith(LEFT_OUT) or any(reason_of(other, work.row.name) for other in AFTER.get(name, ())):
             continue
-        fault = fault_of(work, runtime, is_silent=name != "numpy")
+        try:
+            fault = fault_of(work, runtime, is_silent=name != "numpy")
+        except NotApplicable:
+            continue
         if fault and (not reason or fault.startswith("InternalError")):
             faults.append(f"{name}: {fault}")
         elif reason and not fault:
@@ -163,12 +189,17 @@ def _layers(ir: IR) -> list[str]:
 
 
 def fault_of(work: Work, runtime: Runtime, *, is_silent: bool = True) -> str:
-    """Return how a runtime fails; empty where it does not, and where onnxruntime fails alike with the row's model."""
+    """Return how a runtime fails; empty where it does not, and where onnxruntime fails alike with the row's model.
+
+    Raises NotApplicable where the row is not of its kind.
+    """
     outputs = None
     try:
         with silence() if is_silent else nullcontext():
             outputs = runtime(work)
             work.compare(outputs)
+    except NotApplicable:
+        raise
     except Exception as error:  # the errors of engines share no base class of their own
         is_by_onnxruntime = runtime in exports.IN_ONNXRUNTIME and not isinstance(error, ir_runtime.ModelError)
         if is_by_onnxruntime and work.is_as_by_onnxruntime(outputs):

@@ -13,7 +13,8 @@ import onnx
 import converter
 import ir_runtime
 from tests.engines import assert_close, converted, opened, output_names, run, run_onnxruntime
-from tests.rows.row import Row
+from tests.rows.row import Row, Tolerance
+from tests.suite.reshape import Reshaping, outcomes
 
 Outputs = Mapping[str, Any]
 IR = tuple[bytes, bytes]
@@ -62,6 +63,11 @@ class Work:
         """What onnxruntime computes of the row's model."""
         return run_onnxruntime(self.model, self.feeds)
 
+    @functools.cached_property
+    def of_other_sizes(self) -> Sequence[tuple[Reshaping, Mapping[str, str]]]:
+        """The row's model given other dimensions, and how each engine did with them."""
+        return list(outcomes(self.model, self.feeds))
+
     def is_as_by_onnxruntime(self, outputs: Outputs | None) -> bool:
         """True if onnxruntime computes these outputs of the row's model, or refuses it where there are none."""
         try:
@@ -87,24 +93,33 @@ class Work:
                 return outputs
         return dict(zip(self.names, run("openvino", getattr(self, name), self.feeds, self.names)))
 
-    def compare(self, outputs: Outputs) -> None:
-        """Raise AssertionError unless the outputs are the expected ones."""
-        tolerance = self.row.tolerance
-        for name, expected in zip(self.names, self.expected, strict=True):
-            value = outputs[name]
-            if isinstance(expected, np.ma.MaskedArray):
-                value, expected = (np.ma.array(each, mask=expected.mask).filled(0) for each in (value, expected))
-            absolute = tolerance.absolute
-            if tolerance.of_greatest and expected.dtype.kind == "f":
-                greatest = float(np.abs(np.nan_to_num(expected, posinf=0, neginf=0)).max(initial=0))
-                absolute = max(absolute, tolerance.of_greatest * greatest)
-            try:
-                assert_close(value, expected, rtol=tolerance.relative, atol=absolute, is_coarse=tolerance.is_coarse)
-            except AssertionError as error:
-                raise AssertionError(f"output '{name}': {error}") from error
+    def compare(self, outputs: Outputs | None) -> None:
+        """Raise AssertionError unless the outputs are the expected ones; without any the runtime compared itself."""
+        if outputs is not None:
+            compare(outputs, dict(zip(self.names, self.expected, strict=True)), self.row.tolerance)
 
 
-Runtime = Callable[[Work], Outputs]
+Runtime = Callable[[Work], "Outputs | None"]
+
+
+class NotApplicable(Exception):
+    """A row is not of the kind that a runtime is for."""
+
+
+def compare(outputs: Mapping[Any, Any], wanted: Mapping[Any, Any], tolerance: Tolerance) -> None:
+    """Raise AssertionError unless the outputs are as wanted; what is masked may be anything."""
+    for name, expected in wanted.items():
+        value = outputs[name]
+        if isinstance(expected, np.ma.MaskedArray):
+            value, expected = (np.ma.array(each, mask=expected.mask).filled(0) for each in (value, expected))
+        absolute = tolerance.absolute
+        if tolerance.of_greatest and expected.dtype.kind == "f":
+            greatest = float(np.abs(np.nan_to_num(expected, posinf=0, neginf=0)).max(initial=0))
+            absolute = max(absolute, tolerance.of_greatest * greatest)
+        try:
+            assert_close(value, expected, rtol=tolerance.relative, atol=absolute, is_coarse=tolerance.is_coarse)
+        except AssertionError as error:
+            raise AssertionError(f"output '{name}': {error}") from error
 
 
 def _are_equal(value: Any, other: Any) -> bool:

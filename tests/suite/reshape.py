@@ -126,6 +126,9 @@ def in_openvino(written: tuple[bytes, bytes], case: Reshaping) -> list[Any]:
     return _reshaped(core().read_model(xml, weights) if weights else core().read_model(xml), case, case.names)
 
 
+IN_ENGINES = {"numpy": in_numpy, "openvino": in_openvino}
+
+
 def check_reshaped(model: onnx.ModelProto, feeds: Mapping[str, Any], *others: Mapping[str, Any]) -> None:
     """A model that declares the shapes of ``feeds``, as it is and reshaped to those of ``others``, in every engine."""
     check_node(model, feeds)
@@ -133,7 +136,7 @@ def check_reshaped(model: onnx.ModelProto, feeds: Mapping[str, Any], *others: Ma
     for data in others:
         shapes = {name: list(np.shape(array)) for name, array in data.items()}
         case = Reshaping(str(shapes), shapes, dict(data), run_onnxruntime(opened(model), data), output_names(model))
-        for engine, run in zip(ENGINES, (in_numpy, in_openvino)):
+        for engine, run in IN_ENGINES.items():
             for index, (value, want) in enumerate(zip(run(written, case), case.expected, strict=True)):
                 try:
                     assert_close(value, want)
@@ -166,25 +169,24 @@ def verdict(run: Callable[[], Sequence[Any]], expected: Sequence[Any]) -> str:
     return "right"
 
 
-def outcomes(case: Case, *, importer: bool = False) -> Iterator[tuple[Reshaping, dict[str, str]]]:
+def outcomes(
+    source: onnx.ModelProto, feeds: Mapping[str, Any], *, importer: bool = False
+) -> Iterator[tuple[Reshaping, dict[str, str]]]:
     """Each case of a model with the verdict on each engine, and on the importer's IR where that is asked for."""
-    feeds = feeds_of(case)
-    if not feeds:
-        return
-    found = list(reshapings(case.model, feeds))
+    found = list(reshapings(source, feeds))
     if not found:
         return
     runs: dict[str, Callable[[Reshaping], list[Any]]] = {}
     refused = ""
     together: list[list[Any] | None] = [None for _ in found]
     try:
-        written = ir_runtime.model_to_bytes(converter.convert_model(case.model))
-        runs = {"numpy": partial(in_numpy, written), "openvino": partial(in_openvino, written)}
+        written = ir_runtime.model_to_bytes(converter.convert_model(source))
+        runs = {name: partial(run, written) for name, run in IN_ENGINES.items()}
         together = run_together([Run(written, one.feeds, one.names or (), one.shapes) for one in found])
     except Exception as error:
         refused = f"not converted: {error}"
     if importer:
-        runs["importer"] = partial(of_importer, case.model)
+        runs["importer"] = partial(of_importer, source)
     for one, outputs in zip(found, together):
         is_right = outputs is not None and verdict(partial(list, outputs), one.expected) == "right"
         at_once = {"openvino": "right"} if is_right else {}

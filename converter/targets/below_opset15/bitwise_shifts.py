@@ -57,7 +57,7 @@ def _divide(builder: Builder, value: Output, amounts: Array) -> Output:
     powers = _powers(builder, amounts, value)
     if not is_small(value):
         # Minus the power, in the type's bits: all the bits that are left.
-        above = -np.left_shift(1, amounts).astype(value.element_type.dtype)
+        above = np.left_shift(-1, amounts).astype(value.element_type.dtype)
         value = builder.emit(BitwiseAnd13(), value, builder.constant(above, value.element_type))
     return builder.emit(Divide1(m_pythondiv=True), value, powers)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import onnx
 import pytest
@@ -14,12 +12,13 @@ from converter.conversion import convert
 from converter.passes.decomposition.registry import DECOMPOSITIONS
 from converter.targets.registry import RULES, Target
 from tests.converter.targets.models import MEASURED, RULED, rounded_up, shifted
-from tests.converter.to_onnx.single_layers import STAY, model_of
+from tests.converter.to_onnx.single_layers import model_of
 from tests.engines import ENGINES, assert_close, run
 from tests.random_data import generator
 from tests.rows.layer import Layer
 from tests.rows.row import const, graphs
 from tests.rows.table import layer_table
+from tests.runtimes.check import reason_of
 from tests.runtimes.work import Work
 
 from . import probes
@@ -95,7 +94,7 @@ def test_rules_for_older_operations_run_up_to_2024_5(row: Probe, target: str, ru
 DECOMPOSED = [
     call for call in layer_table()
     if call.op.opset > 13 and type(call.op) in DECOMPOSITIONS.entries()
-    and not any(re.match(start, call.label) for start in STAY)
+    and not reason_of("decomposed layers", call.name)
 ]  # fmt: skip
 
 

@@ -84,17 +84,6 @@ def model_of_branches(call: Layer, *, computed: Collection[int] = ()) -> tuple[M
     return Model("layer", [condition, *parameters], _results(chosen.outputs)), {**feeds, "condition": np.array(True)}
 
 
-STAY = {
-    r"Squeeze-15\(.*allow_axis_skip=True": "whether a dimension is 1 is only known at run time",
-    r"Pad-\d+\(.*pad_mode=constant": "only the mode symmetric is decomposed, but it is constant",
-    r"Pad-\d+\(.*pad_mode=edge": "only the mode symmetric is decomposed, but it is edge",
-    r"Pad-\d+\(.*pad_mode=reflect": "only the mode symmetric is decomposed, but it is reflect",
-    r"ROIPooling-2\(.*method=max": "maxima over the elements of a region need a Loop over its bins",
-    r"DeformablePSROIPooling-1\(.*(normal\[4, 4|float32\[7, [24]), 2, 2\]": "the number of channels of the offsets must be known",
-}
-"""The start of a call's label -> why the layer may stay."""
-
-
 def run_exported(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     given = {one.name: feeds[one.name] for one in session.get_inputs()}
