@@ -19,7 +19,7 @@ from onnx import helper, numpy_helper
 
 import converter
 import ir_runtime
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 from tests.engines import ENGINES, run, run_onnxruntime
 from tests.rows.formula import Graph, Idiom, all_idioms
 from tests.runtimes.check import known as tables_of_runtimes

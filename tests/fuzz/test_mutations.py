@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import converter
 import ir_runtime
 from converter.errors import InternalError
-from ir_runtime.files.xml_writer import model_to_bytes
+from ir_runtime import model_to_bytes
 from tests.converter.to_onnx.single_layers import model_of
 from tests.fuzz import mutate, mutations
 from tests.rows.table import layer_table

@@ -30,8 +30,8 @@ from onnx import TensorProto, checker, defs, helper, numpy_helper, shape_inferen
 import converter
 from converter.from_onnx.translation.registry import find_translator
 from converter.onnx_file.types import element_type_of, onnx_number
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType, from_dtype
+from ir_runtime.graph import Array, ElementType, element_types
+from ir_runtime.graph.element_types import from_dtype
 from tests.engines import ENGINES
 from tests.suite.node_suite import node_cases
 from tests.suite.type_seeds import Seed, Value, around, fitted, number_of, retyped

@@ -25,8 +25,7 @@ from onnx.reference import ReferenceEvaluator
 from converter.equivalence.oracle import session_options
 from converter.equivalence.unsigned_operands import with_unsigned_operands
 from converter.onnx_file.types import element_type_of
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
+from ir_runtime.graph import ElementType, element_types
 from tests.suite.type_matrix import Sample, history, sample
 
 # Opsets that are not released yet are what the newest versions of operators belong to.

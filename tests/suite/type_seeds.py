@@ -12,8 +12,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from converter.onnx_file.types import onnx_number
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType, from_dtype
+from ir_runtime.graph import Array, ElementType, element_types
+from ir_runtime.graph.element_types import from_dtype
 
 Value = Array | list[Array] | None
 """An input: a tensor, a sequence of tensors, or nothing."""

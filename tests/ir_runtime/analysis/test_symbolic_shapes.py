@@ -11,33 +11,14 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
-from ir_runtime import compile_model
+from ir_runtime import Dimension, ModelError, Operation, Output, PartialShape, Tensor, TensorType, compile_model
 from ir_runtime.analysis.polynomials import Polynomial, product
 from ir_runtime.analysis.symbolic_shapes import SymbolicShapes
 from ir_runtime.analysis.value_ranges import value_range
-from ir_runtime.errors import ModelError
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.operation import Operation, TensorType, find_operation
-from ir_runtime.graph.shape_inference import infer_types, make_node
-from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import INFINITY, Array, element_types, infer_types, make_node
+from ir_runtime.graph.operation import find_operation
+from ir_runtime.operations import elementwise as ir
 from ir_runtime.operations.attention import ScaledDotProductAttention13
-from ir_runtime.operations.elementwise import (
-    Add1,
-    Divide1,
-    Equal1,
-    FloorMod1,
-    Greater1,
-    GreaterEqual1,
-    Less1,
-    LessEqual1,
-    Mod1,
-    Multiply1,
-    NotEqual1,
-    Subtract1,
-)
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1
@@ -138,20 +119,20 @@ class Program:
         divisor = self.chance.choice([1, 2, 3, 4, 7, 8])
         way = self.chance.randrange(6)
         if way == 0:
-            self.values.append((made(FloorMod1(), value, constant(divisor)), [one % divisor for one in numbers]))
+            self.values.append((made(ir.FloorMod1(), value, constant(divisor)), [one % divisor for one in numbers]))
         elif way == 1:
-            found = made(Divide1(m_pythondiv=True), value, constant(divisor))
+            found = made(ir.Divide1(m_pythondiv=True), value, constant(divisor))
             self.values.append((found, [one // divisor for one in numbers]))
         elif way == 2:
-            found = made(Divide1(m_pythondiv=False), value, constant(divisor))
+            found = made(ir.Divide1(m_pythondiv=False), value, constant(divisor))
             self.values.append((found, [int(one / divisor) for one in numbers]))
         elif way == 3:
             remainders = [int(np.fmod(one, divisor)) for one in numbers]
-            self.values.append((made(Mod1(), value, constant(divisor)), remainders))
+            self.values.append((made(ir.Mod1(), value, constant(divisor)), remainders))
         else:
             other, others = self.chance.choice([*self.values, (constant(divisor), [divisor] * len(numbers))])
             op, calculate = self.chance.choice(
-                [(Add1(), int.__add__), (Subtract1(), int.__sub__), (Multiply1(), int.__mul__)]
+                [(ir.Add1(), int.__add__), (ir.Subtract1(), int.__sub__), (ir.Multiply1(), int.__mul__)]
             )
             if max(map(abs, [*numbers, *others])) < 1000:
                 pairs = zip(numbers, others)
@@ -179,9 +160,9 @@ def test_what_fills_up_is_known() -> None:
     program = Program(0, 1)
     size = program.values[0][0]
     eight = constant(8)
-    lacking = made(FloorMod1(), made(Subtract1(), eight, made(FloorMod1(), size, eight)), eight)
-    whole = made(Add1(), size, lacking)
-    windows = made(Divide1(), whole, eight)
+    lacking = made(ir.FloorMod1(), made(ir.Subtract1(), eight, made(ir.FloorMod1(), size, eight)), eight)
+    whole = made(ir.Add1(), size, lacking)
+    windows = made(ir.Divide1(), whole, eight)
     shapes = SymbolicShapes()
     missing, total, count = (shapes.elements(one).item() for one in (lacking, whole, windows))
     assert total == count * shapes.elements(eight).item()
@@ -205,7 +186,7 @@ def test_numbers_that_never_occur_do_not_occur(seed: int) -> None:
 def test_an_even_number_is_never_odd_and_a_dimension_never_negative() -> None:
     program, shapes = Program(0, 0), SymbolicShapes()
     size = program.values[0][0]
-    even = made(Subtract1(), made(Multiply1(), size, constant(2)), constant(2))
+    even = made(ir.Subtract1(), made(ir.Multiply1(), size, constant(2)), constant(2))
     (one,), (two,) = (shapes.elements(value).reshape(-1).tolist() for value in (size, even))  # type: ignore[union-attr]
     assert shapes.is_never(one, -1)
     assert not shapes.is_never(one, 0)
@@ -252,19 +233,19 @@ def constant_list(values: list[int]) -> Output:
 @pytest.mark.parametrize(
     ("op", "is_greater", "is_equal"),
     [
-        (Less1(), False, False),
-        (LessEqual1(), False, True),
-        (Greater1(), True, False),
-        (GreaterEqual1(), True, True),
-        (Equal1(), False, True),
-        (NotEqual1(), True, False),
+        (ir.Less1(), False, False),
+        (ir.LessEqual1(), False, True),
+        (ir.Greater1(), True, False),
+        (ir.GreaterEqual1(), True, True),
+        (ir.Equal1(), False, True),
+        (ir.NotEqual1(), True, False),
     ],
     ids=str,
 )
 def test_comparisons_that_hold_for_every_shape(op: Operation, is_greater: bool, is_equal: bool) -> None:
     """Of a dimension, plus 1 or as it is, with itself; another dimension decides nothing."""
     shapes, ((size, _), (other, _)) = SymbolicShapes(), Program(0, 1).values
-    for left, expected in ((made(Add1(), size, constant(1)), is_greater), (size, is_equal)):
+    for left, expected in ((made(ir.Add1(), size, constant(1)), is_greater), (size, is_equal)):
         found = shapes.elements(made(op, left, size))
         assert found is not None
         assert found.item().value == expected

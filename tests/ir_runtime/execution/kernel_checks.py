@@ -8,15 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime import Model, compile_model
-from ir_runtime.execution.executor import CompiledModel
+from ir_runtime import CompiledModel, Model, Operation, Output, PartialShape, compile_model
+from ir_runtime.graph import make_node
 from ir_runtime.graph.element_types import from_dtype
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.operation import Operation, find_operation
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.operation import find_operation
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder
 from tests.random_data import generator
 
 RNG = generator(11)

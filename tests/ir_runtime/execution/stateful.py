@@ -9,9 +9,8 @@ import numpy as np
 import openvino
 
 import ir_runtime
-from ir_runtime import Model, Output, PartialShape
+from ir_runtime.graph import Model, Output, PartialShape, make_node
 from ir_runtime.graph.element_types import element_type
-from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.operations.inputs_outputs import Assign3, Assign6, Parameter1, ReadValue3, ReadValue6, Result1
 from tests.engines import assert_close, core, openvino_tensor
 from tests.ir_runtime.execution.kernel_checks import Layers

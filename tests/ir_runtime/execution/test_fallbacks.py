@@ -8,12 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from ir_runtime import ExecutionError, InternalError, compile_model
+from ir_runtime import ExecutionError, InternalError, Output, Tensor, compile_model
 from ir_runtime.execution.kernels import softmax
 from ir_runtime.execution.static_plans import plan
 from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.activation import SoftMax8
 from tests.ir_runtime.execution.kernel_checks import Array, Layers, model_of, normal
 from tests.random_data import generator

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir_runtime import ExecutionError, InternalError, Model, ModelError, compile_model
+from ir_runtime import ExecutionError, InternalError, Model, ModelError, Output, compile_model
 from ir_runtime.execution import calls
 from ir_runtime.execution.kernels import elementwise_chains, recurrent, registry, threads
 from ir_runtime.execution.static_plans import plan, product_calls
-from ir_runtime.graph.model import Output
 from ir_runtime.graph.operation import find_operation
 from tests.converter.to_onnx.single_layers import model_of as single
 from tests.ir_runtime.execution.kernel_checks import RNG, Array, Layers, called_at_once, model_of, normal, op, same

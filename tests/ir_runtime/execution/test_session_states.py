@@ -11,21 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir_runtime import (
-    CompiledModel,
-    ExecutionError,
-    Model,
-    ModelError,
-    Output,
-    Session,
-    UnsupportedError,
-    compile_model,
-)
+from ir_runtime import CompiledModel, ExecutionError, Model, ModelError, Session, UnsupportedError, compile_model
 from ir_runtime.execution.kernels import caches
+from ir_runtime.graph import InputMap, Output, OutputMap, PartialShape, SubGraph, make_node
 from ir_runtime.graph.element_types import element_type
-from ir_runtime.graph.model import InputMap, OutputMap, SubGraph
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.operations.control_flow import If8
 from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, Result1
 from tests.ir_runtime.execution.kernel_checks import Layers

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir_runtime import ModelError, compile_model
+from ir_runtime import ModelError, Output, Tensor, compile_model
 from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Output
-from ir_runtime.graph.tensor import Tensor
 from tests.ir_runtime.execution.kernel_checks import (
     Array,
     Layers,

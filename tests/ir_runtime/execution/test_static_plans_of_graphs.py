@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir_runtime import Model, compile_model
+from ir_runtime import Model, Output, compile_model
 from ir_runtime.execution.static_plans import plan
 from ir_runtime.graph import InputMap, OutputMap, SubGraph
-from ir_runtime.graph.model import Output
 from ir_runtime.operations.control_flow import If8, TensorIterator1
 from tests.ir_runtime.execution.kernel_checks import (
     Array,

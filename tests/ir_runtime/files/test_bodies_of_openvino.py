@@ -10,7 +10,7 @@ import pytest
 from openvino import Model, Type
 
 import ir_runtime
-from ir_runtime.graph.shapes import PartialShape
+from ir_runtime import PartialShape
 from tests.engines import assert_close, run_numpy, run_openvino, written
 from tests.random_data import generator
 

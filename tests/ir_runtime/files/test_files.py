@@ -15,11 +15,8 @@ import pytest
 
 import converter
 import ir_runtime
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType, from_dtype, pack, unpack
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime.graph import ElementType, PartialShape, Tensor, element_types, make_node
+from ir_runtime.graph.element_types import from_dtype, pack, unpack
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from tests.converter.optimization.models import parse
 from tests.engines import core, node_model

@@ -15,12 +15,9 @@ import pytest
 
 import converter
 import ir_runtime
-from ir_runtime import AttributeValueError, ModelError, Tensor
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import ElementType
-from ir_runtime.graph.model import Origin
+from ir_runtime import AttributeValueError, ModelError, Operation, Tensor
+from ir_runtime.graph import ElementType, Origin, element_types
 from ir_runtime.graph.operation import (
-    Operation,
     all_operations,
     argument,
     boolean,

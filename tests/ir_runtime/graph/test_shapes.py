@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pytest
 
-from ir_runtime.errors import InferenceError
-from ir_runtime.graph.model import Model
+from ir_runtime import Dimension, InferenceError, Model, PartialShape
+from ir_runtime.graph import INFINITY, broadcast
 from ir_runtime.graph.model_difference import compare_models
-from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape, broadcast, broadcast_to, quotient
+from ir_runtime.graph.shapes import broadcast_to, quotient
 from ir_runtime.operations.windows import Window
 from tests.converter.to_onnx.graphs import constant, layer, model, op, parameter
 

@@ -8,16 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ir_runtime import InternalError, Model
+from ir_runtime import InternalError, Model, PartialShape, TensorType
+from ir_runtime.graph import make_node
 from ir_runtime.graph.invariants import INVARIANTS, Promise, check, violations
 from ir_runtime.graph.node import Edits
-from ir_runtime.graph.operation import TensorType, find_operation
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph.operation import find_operation
 from ir_runtime.operations.activation import ReLU1
 from ir_runtime.operations.elementwise import Abs1, Add1, Negative1
 from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, ReadValue6, Result1
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder
 from tests.ir_runtime.execution.kernel_checks import op
 from tests.ir_runtime.rewriting.models import chain, model_of, parameter
 

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array, ElementType, element_type
-from ir_runtime.graph.operation import BOUNDS_LIMIT, Operation, TensorType, find_operation
-from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime import TensorType
+from ir_runtime.graph import INFINITY, Array, Dimension, ElementType, Operation, PartialShape, Tensor, element_types
+from ir_runtime.graph.element_types import element_type
+from ir_runtime.graph.operation import BOUNDS_LIMIT, find_operation
 from ir_runtime.graph.value_ranges import Bounds
 from tests.rows.layer import Layer
 from tests.rows.table import layer_table

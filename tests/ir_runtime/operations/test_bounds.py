@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir_runtime.graph import element_types
-from ir_runtime.graph.operation import Operation, TensorType, all_operations
-from ir_runtime.graph.shape_inference import infer_types
-from ir_runtime.graph.shapes import INFINITY, Dimension, PartialShape
+from ir_runtime.graph import INFINITY, Dimension, Operation, PartialShape, TensorType, element_types, infer_types
+from ir_runtime.graph.operation import all_operations
 from ir_runtime.graph.value_ranges import Bounds, bounds_of, range_of
 from ir_runtime.operations import elementwise as ir
 from ir_runtime.operations.slicing import sliced_dimension

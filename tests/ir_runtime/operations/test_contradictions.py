@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir_runtime.errors import AttributeValueError, ExecutionError, InferenceError, ModelError
+from ir_runtime import AttributeValueError, ExecutionError, InferenceError, ModelError
 from ir_runtime.operations import priors
 from tests.ir_runtime.operations.relaxation import (
     CELLS,

@@ -13,11 +13,8 @@ import pytest
 from openvino import opset16 as ops
 
 import ir_runtime
-from ir_runtime.graph import element_types
-from ir_runtime.graph.model import Model, Output
-from ir_runtime.graph.operation import TensorType, all_operations, find_operation
-from ir_runtime.graph.shape_inference import infer_types, make_node
-from ir_runtime.graph.shapes import PartialShape
+from ir_runtime.graph import Model, Output, PartialShape, TensorType, element_types, infer_types, make_node
+from ir_runtime.graph.operation import all_operations, find_operation
 from ir_runtime.operations.type_promotion import ConvertPromoteTypes14
 from tests.engines import core
 from tests.ir_runtime.operations.relaxation import OF_REVISION, RANDOM, contradiction, name_of, relaxed, relaxed_shape

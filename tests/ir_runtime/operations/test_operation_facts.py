@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from converter.equivalence.input_values import fitting
+from ir_runtime import ModelError, Node, Operation, Output, PartialShape, Tensor, TensorType
 from ir_runtime.analysis.value_ranges import ValueRange, value_range
-from ir_runtime.errors import ModelError
-from ir_runtime.graph import Array, Node, Output, PartialShape, Tensor, element_types, make_node
-from ir_runtime.graph.operation import Operation, TensorType, all_operations, find_operation
+from ir_runtime.graph import Array, element_types, make_node
+from ir_runtime.graph.operation import all_operations, find_operation
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewriting.constant_folding import as_tuple
 from tests.ir_runtime.operations.relaxation import OF_REVISION, RANDOM, name_of

@@ -9,13 +9,11 @@ import numpy as np
 import onnx
 
 import ir_runtime
-from ir_runtime import PartialShape
-from ir_runtime.graph.model import Model, Node, Output
-from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.graph import Model, Node, Output, PartialShape, make_node
 from ir_runtime.operations.activation import ReLU1
 from ir_runtime.operations.elementwise import Abs1, Negative1
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder
 from ir_runtime.rewriting.contracts import EXACT
 from ir_runtime.rewriting.pipeline import Entry
 from tests.converter.optimization.models import parse

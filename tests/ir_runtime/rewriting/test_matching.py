@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ir_runtime import compile_model
-from ir_runtime.graph.model import Node, Output
+from ir_runtime import Node, Output, compile_model
 from ir_runtime.operations.activation import ReLU1, Sigmoid1
 from ir_runtime.operations.elementwise import Abs1, Add1, Divide1, Multiply1, Subtract1
 from ir_runtime.operations.movement import Reshape1
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, Match, NotMatched, anything, constant, either, layer, number
 from ir_runtime.rewriting.caches import variable_behind
 from ir_runtime.rewriting.expressions import Expression, concat, loop, positions, where
-from ir_runtime.rewriting.matching import Match, NotMatched, anything, constant, either, layer, number
 from tests.converter.to_onnx import graphs
 from tests.ir_runtime.rewriting.models import model_of, parameter
 

@@ -15,18 +15,15 @@ import pytest
 import converter
 from converter.passes.registry import passes
 from converter.targets.registry import RULES
-from ir_runtime import InternalError, Model, ModelError, PartialShape
-from ir_runtime.graph.model import Node, Output
+from ir_runtime import InternalError, Model, ModelError, Node, Output, PartialShape
 from ir_runtime.operations.activation import ReLU1
 from ir_runtime.operations.elementwise import Abs1, Negative1
 from ir_runtime.operations.sorting import TopK11
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.builder import Builder
+from ir_runtime.rewriting import Builder, PassTrace, Replacement, fail, layers
 from ir_runtime.rewriting.contracts import EXACT
-from ir_runtime.rewriting.matching import fail
 from ir_runtime.rewriting.pipeline import Entry, Pipeline, release_of
-from ir_runtime.rewriting.replace_layers import Replace, Replacement
-from ir_runtime.rewriting.trace import PassTrace, Trace
+from ir_runtime.rewriting.replace_layers import Replace
+from ir_runtime.rewriting.trace import Trace
 from tests.ir_runtime.rewriting.models import chain, entry, model_of, parameter
 
 

@@ -10,20 +10,16 @@ import pytest
 
 import converter
 import ir_runtime
-from ir_runtime import Dimension, InferenceError, InternalError, Model, ModelError, PartialShape, compile_model
-from ir_runtime.graph.model import InputMap, Node, Origin, Output, OutputMap, Part, RuntimeInfo, SubGraph
-from ir_runtime.graph.shape_inference import make_node
+from ir_runtime import Dimension, InferenceError, InternalError, Model, ModelError, Node, Output, compile_model
+from ir_runtime.graph import InputMap, Origin, OutputMap, Part, PartialShape, RuntimeInfo, SubGraph, make_node
 from ir_runtime.operations.control_flow import If8, TensorIterator1
 from ir_runtime.operations.elementwise import Abs1, Add1, Equal1, Multiply1, Negative1
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.inputs_outputs import Result1
 from ir_runtime.operations.movement import Concat1, Reshape1, Transpose1
-from ir_runtime.rewriting.builder import Builder
-from ir_runtime.rewriting.matching import fail
-from ir_runtime.rewriting.replace_layers import Replacement, replace_layers
-from ir_runtime.rewriting.trace import PassTrace
-from ir_runtime.rewriting.unique_names import UniqueNames
+from ir_runtime.rewriting import Builder, PassTrace, Replacement, UniqueNames, fail
+from ir_runtime.rewriting.replace_layers import replace_layers
 from tests.engines import core
 from tests.ir_runtime.rewriting.models import branches, model_of, parameter
 

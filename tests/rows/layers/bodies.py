@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, PartialShape, SubGraph, Tensor, make_node
 from ir_runtime.graph.element_types import boolean, f32, i64
-from ir_runtime.graph.model import InputMap, Model, Node, Output, OutputMap, SubGraph
 from ir_runtime.graph.operation import find_operation
-from ir_runtime.graph.shape_inference import make_node
-from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.graph.tensor import Tensor
 from tests.rows.layer import Layer, flags, layers, normal, one
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.element_types import Array
+from ir_runtime.graph import Array
 from tests.rows.layer import Layer, Maker, ints, layers, normal, one, uniform, whole
 from tests.rows.row import Tolerance, each
 

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph.shapes import PartialShape
-from ir_runtime.graph.tensor import Tensor
+from ir_runtime import PartialShape, Tensor
 from tests.rows.layer import Layer, flags, ints, layers, normal, one, uniform, whole
 from tests.rows.row import Tolerance, each
 
