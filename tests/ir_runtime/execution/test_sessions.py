@@ -109,14 +109,12 @@ ROWS: dict[str, Row] = {
     "two states": Row(two_states, lambda: [*same(3, 2), reset("a"), *same(2, 2), put(c=normal(2)), *same(2, 2)]),
     **{
         f"growing along {axis}": Row(
-            lambda axis=axis: growing(axis),
-            lambda axis=axis: [
+            lambda axis=axis: growing(axis), lambda axis=axis: [
                 *(step for n in (3, 1, 1, 0, 40, 1) for step in same(1, *np.insert([2, 3], axis, n))),
                 reset(), *same(2, *np.insert([2, 3], axis, 2)),
                 put(past=normal(*np.insert([2, 3], axis, 7))), *same(2, *np.insert([2, 3], axis, 1)),
             ],
-        )
-        for axis in range(3)
+        ) for axis in range(3)
     },
     "growing and returned": Row(lambda: growing(1, returned=True), lambda: [*same(25, 2, 1, 3), reset(), *same(2, 2, 3, 3)]),
     "growing, less": Row(lambda: growing(1, unseen=True), lambda: same(5, 2, 1, 3)),
@@ -130,10 +128,7 @@ ROWS: dict[str, Row] = {
         f"attention, {groups} groups, {mode}, {mask}": Row(
             lambda groups=groups, mode=mode, mask=mask: attention(groups=groups, mode=mode, mask=mask),
             lambda groups=groups, mask=mask: attention_steps(groups, mask=mask),
-        )
-        for groups in (1, 3)
-        for mode in ("bidirectional", "numpy")
-        for mask in ("none", "boolean", "float")
+        ) for groups in (1, 3) for mode in ("bidirectional", "numpy") for mask in ("none", "boolean", "float")
         if groups > 1 or mode == "numpy"
     },
 }  # fmt: skip

@@ -173,8 +173,7 @@ _DETECTED = [
         variance_encoded_in_target=encoded, decrease_label_id=EITHER, note=f" up to {ends}", **_PIXELS)),
     *(row for share, normalized in product(_BOTH, _BOTH) for row in _detected(
         _moves(share), _KINDS, _priors(normalized, False, 2), _OBJECTS, _moves(share, 0.5)[:, ::-1].copy(), opsets=(1,
-            8),
-        objectness_score=0.4, code_type=each(CORNER, CENTER), share_location=share, decrease_label_id=EITHER,
+            8), objectness_score=0.4, code_type=each(CORNER, CENTER), share_location=share, decrease_label_id=EITHER,
         normalized=normalized, note=" after an earlier stage")),
 ]  # fmt: skip
 _SIZES = (ints(3, 4), ints(48, 64))
@@ -274,13 +273,11 @@ _PROPOSALS = [
     *(row for strides, cells in product(({}, {"stride_x": 8.0}, {"stride_x": 7.5, "stride_y": 4.0}), ({}, {"h": 4,
         "w": 5}))
       for row in layers(_PREFIX + "PriorGridGenerator", 6, uniform(-20, 20, 3, 4), normal(1, 2, 4, 5), normal(1, 3,
-          41, 48),
-                        dims={0: (None, 4)}, **{**_CELLS, **strides, **cells, "flatten": EITHER})),
+          41, 48), dims={0: (None, 4)}, **{**_CELLS, **strides, **cells, "flatten": EITHER})),
     # What follows the last cell is undefined.
     *(row for flatten in (True, False) for row in layers(
         _PREFIX + "PriorGridGenerator", 6, boxes(3), normal(1, 2, 4, 5), normal(1, 3, 16, 20), flatten=flatten, h=2,
-            w=3,
-        stride_x=4.0, stride_y=2.0, dims={0: (None, 4)},
+            w=3, stride_x=4.0, stride_y=2.0, dims={0: (None, 4)},
         expect=lambda priors, *_, flatten=flatten: first_cells(priors, flatten))),
     *(row for count in (1, 3) for row in layers(
         _PREFIX + "ROIFeatureExtractor", 6, _REGIONS, *_LEVELS[:count], pyramid_scales=(4, 8, 16)[:count],
@@ -326,14 +323,12 @@ ROWS = [
     *layers("NonMaxSuppression", each(5, 9), *_TWO, *limits(4, 0.4, 0.1, 0.3), fixed=(3, 4, 5), dims=_FEW),
     *(row for sigma in (0.2, 0.5, 2.0) for row in layers(
         "NonMaxSuppression", each(5, 9), _MANY[:2, :20], _SCORES[:2, :3, :20], *limits(9, 0.3, 0.2, sigma), fixed=(3,
-            4, 5),
-        sort_result_descending=EITHER, dims=_FEW)),
+            4, 5), sort_result_descending=EITHER, dims=_FEW)),
     *layers("NMSRotated", 13, uniform(1, 5, 2, 6, 5), _TWO[1], *limits(4, 0.4, 0.1), fixed=(3, 4), clockwise=EITHER,
             dims={0: (2, None, 5)}),
     *(row for limit in ((0, 0.3, 0.0), (5, 0.1, 0.2), (25, 0.0, 0.0), (25, 0.4, 0.1), (25, 0.7, 0.5)) for row in layers(
         "NMSRotated", 13, _TURNED.astype(np.float32), _SCORES[:2, :, :25], *limits(*limit), fixed=(3, 4),
-            clockwise=EITHER,
-        sort_result_descending=EITHER, output_type="i32", dims={0: (2, None, 5)})),
+            clockwise=EITHER, sort_result_descending=EITHER, output_type="i32", dims={0: (2, None, 5)})),
     *_with_attributes(),
     *layers("MatrixNms", 8, *_ALL, decay_function="gaussian", gaussian_sigma=each(0.5, 3.0),
             post_threshold=each(0.2, 0.6, 0.9), dims=_OPEN),
@@ -394,8 +389,7 @@ ROWS = [
             mode="bilinear", spatial_scale=0.1),
     *(row for size in (1, 3) for row in layers(
         "PSROIPooling", 1, _IMAGES, each(_ROWS, _ENDED), output_dim=54 // size**2, group_size=size,
-            spatial_scale=_SCALES,
-        mode="average")),
+            spatial_scale=_SCALES, mode="average")),
     *(row for x, y in ((1, 1), (3, 2)) for row in layers(
         "PSROIPooling", 1, _IMAGES, _PARTS, output_dim=54 // (x * y), group_size=each(1, 3, 4), spatial_scale=_SCALES,
         spatial_bins_x=x, spatial_bins_y=y, mode="bilinear")),
@@ -405,8 +399,7 @@ ROWS = [
             spatial_scale=0.5, part_size=2, trans_std=0.1),
     *(row for (x, y), size in product(((1, 1), (3, 2)), (1, 3)) for offsets in ([], [_OFFSETS], [_OFFSETS[:, :2]])
       for row in layers("DeformablePSROIPooling", 1, _IMAGES, _ROWS, *offsets, output_dim=54 // size**2,
-          group_size=size,
-                        spatial_scale=_SCALES, spatial_bins_x=x, spatial_bins_y=y,
+          group_size=size, spatial_scale=_SCALES, spatial_bins_x=x, spatial_bins_y=y,
                         **({"part_size": 2, "trans_std": 0.3} if offsets else {}))),
     *layers("DeformablePSROIPooling", 1, _IMAGES, _ENDED, output_dim=6, group_size=3, spatial_scale=1.0),
     *layers("RegionYolo", 1, normal(2, 16, 3, 4), coords=4, classes=3, num=2, axis=1, end_axis=3, do_softmax=EITHER,

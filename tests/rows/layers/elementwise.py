@@ -13,16 +13,7 @@ from tests.rows.row import Tolerance, each
 I32, U32, I64, U64 = (np.iinfo(kind) for kind in ("int32", "uint32", "int64", "uint64"))
 SHAPES = [((2, 3), (2, 3)), ((2, 1, 4), (3, 1)), ((), (3,)), ((0, 3), (1, 3)), ((1,), (0,)), ((5, 1), ())]
 ARITHMETIC = (
-    "Add",
-    "Subtract",
-    "Multiply",
-    "Maximum",
-    "Minimum",
-    "Divide",
-    "Mod",
-    "FloorMod",
-    "SquaredDifference",
-    "Power",
+    *("Add", "Subtract", "Multiply", "Maximum", "Minimum", "Divide", "Mod", "FloorMod", "SquaredDifference", "Power"),
 )
 COMPARISONS = ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual")
 NUMBERS = each(*ARITHMETIC, *COMPARISONS)

@@ -54,12 +54,10 @@ ROWS = [
             False),
     ] for kind in (np.int64, np.int32)
       for row in layers("Reshape", 1, normal(*data) if kind is np.int64 else whole(-5, 9, *data), ints(*target,
-          dtype=kind),
-                        special_zero=zero)),
+          dtype=kind), special_zero=zero)),
     *layers("Transpose", 1, both(2, 3, 4), each(ints(2, 0, 1), ints(), ints(0, 1, 2))),
     *(row for data, axes in [((1, 2, 1), (0,)), ((1, 2, 1), (-1, 0)), ((1, 2, 1), ()), ((1, 1), (0, 1)), ((1,), (0,)),
-                             ((1, 3, 1), (0, 2))]
-      for row in layers("Squeeze", each(1, 15), both(*data), ints(*axes))),
+                             ((1, 3, 1), (0, 2))] for row in layers("Squeeze", each(1, 15), both(*data), ints(*axes))),
     *layers("Squeeze", each(1, 15), normal(1, 2), one(0)),
     *layers("Squeeze", each(1, 15), each(normal(2, 3), whole(0, 9, 1, 2, 1))),
     *layers("Squeeze", 15, normal(1, 2, 1), each(*(ints(*axes) for axes in ((0, 1), (1,), (2, 0), (-1,), ()))),
@@ -78,8 +76,7 @@ ROWS = [
       for row in layers("Tile", 1, both(*data), ints(*repeats))),
     # Broadcasts.
     *(row for data, target in [((3, 1), (2, 3, 4)), ((), (2, 3)), ((1,), (0,)), ((2, 3), (2, 3)), ((1, 3), (5, 3)),
-        ((), ())]
-      for row in layers("Broadcast", each(1, 3), both(*data), ints(*target), mode="numpy")),
+        ((), ())] for row in layers("Broadcast", each(1, 3), both(*data), ints(*target), mode="numpy")),
     *(row for data, target, axes in [((3,), (2, 3, 4), (1,)), ((2, 4), (2, 3, 4), (0, 2)), ((2, 1), (2, 3, 4), (0, 2)),
                                      ((3,), (3, 4), (0,)), ((), (2,), ())]
       for row in layers("Broadcast", each(1, 3), normal(*data), ints(*target), ints(*axes), mode="explicit")),
@@ -146,8 +143,7 @@ ROWS = [
     # Scatters.
     *(row for data, indices, updates, axis in [((5, 3), (2,), (2, 3), 0), ((5, 3), (2, 2), (5, 2, 2), -1), ((4,), (),
         (), 0),
-                                               ((6,), (2,), (2,), 0), ((2, 3, 4), (2,), (2, 2, 4), 1)]
-      for row in [
+                                               ((6,), (2,), (2,), 0), ((2, 3, 4), (2,), (2, 2, 4), 1)] for row in [
           *layers("ScatterUpdate", 3, normal(*data), whole(0, 3, *indices), normal(*updates), one(axis)),
           *layers("ScatterUpdate", 3, whole(0, 9, *data), whole(0, 3, *indices), whole(-9, 9, *updates), one(axis)),
       ]),
@@ -164,8 +160,7 @@ ROWS = [
     *layers("ScatterElementsUpdate", 12, normal(5), ints(0, 0, -1, 2), normal(4), one(0),
             reduction=each(*REDUCTIONS[1:], "mean"), use_init_val=each(True, False)),
     *(row for data, indices, updates in [((4, 3), (2, 1), (2, 3)), ((4, 3), (2, 2), (2,)), ((4,), (3, 2, 1), (3, 2)),
-                                         ((4, 3), (2,), ())]
-      for row in [
+                                         ((4, 3), (2,), ())] for row in [
           *layers("ScatterNDUpdate", each(4, 15), normal(*data), whole(-3, 3, *indices), normal(*updates)),
           *layers("ScatterNDUpdate", 15, whole(0, 9, *data), whole(-3, 3, *indices), whole(-9, 9, *updates),
                   reduction=each(*REDUCTIONS, "sub")),

@@ -146,8 +146,7 @@ ROWS = [
     # Poolings.
     *(row for window, rounding in product(WINDOWS, ("floor", "ceil", "ceil_torch"))
       for name, opset in (("AvgPool", 1), ("AvgPool", 14), ("AvgPool", 16), ("MaxPool", 1), ("MaxPool", 8),
-          ("MaxPool", 14))
-      for row in pooled(name, opset, window, rounding)),
+          ("MaxPool", 14)) for row in pooled(name, opset, window, rounding)),
     *layers("AvgPool", each(1, 14), normal(1, 2, 5, 5), kernel=(3, 2), strides=(1, 1), exclude_pad=False,
             pads_end=(1, 1)),
     *layers("AvgPool", 16, normal(1, 2, 5, 5), kernel=(3, 2), strides=(1, 1), exclude_pad=False, pads_end=(1, 1),
@@ -158,8 +157,7 @@ ROWS = [
             dilations=(1,)),
     *(row for axis in (0, 2) for row in layers(
         "MaxPool", 14, normal(2, 2, 2, 3), kernel=(1, 1), strides=(1, 1), pads_begin=(1, 1), pads_end=(0, 0),
-            dilations=(1, 1),
-        axis=axis, expect=[np.ma.masked_all((2, 2, 3, 4), np.float32), padded_indices(axis)])),
+            dilations=(1, 1), axis=axis, expect=[np.ma.masked_all((2, 2, 3, 4), np.float32), padded_indices(axis)])),
     *layers("AdaptiveAvgPool", 8, normal(2, 3, 7, 9), each(ints(2, 3), ints(1, 1), ints(7, 9))),
     *layers("AdaptiveMaxPool", 8, normal(2, 3, 7, 9), each(ints(2, 3), ints(1, 1), ints(7, 9)),
             index_element_type="i32"),

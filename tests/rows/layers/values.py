@@ -79,8 +79,7 @@ ROWS = [
     *layers("RandomUniform", 8, ints(), ints(0), ints(9), output_type="i64", global_seed=1),
     *(row for name, kind in (("f32", np.float32), ("f16", np.float16), ("i32", np.int32)) for row in layers(
         "RandomUniform", 8, ints(3, 7), one(0, kind), one(90, kind), fixed=(1, 2), output_type=name, global_seed=150,
-            op_seed=10,
-        dims={0: (2,)})),
+            op_seed=10, dims={0: (2,)})),
     *layers("Multinomial", 13, uniform(0.1, 1, 2, 5), one(3), convert_type="i32", op_seed=1),
     *layers("Multinomial", 13, uniform(0.1, 1, 2, 5), ints(7), convert_type="i64", with_replacement=True,
             log_probs=True, op_seed=2),
@@ -187,8 +186,7 @@ ROWS = [
         ((5, 7, 2), 8, 3, 8), ((2, 5, 7, 2), 8, 3, 6), ((2, 6, 4, 2), 11, 4, 11), ((3, 4, 5, 2), 6, 7, 6))
       for length in ([], [one(10)], [one(60)]) for row in layers(
           "ISTFT", 16, normal(*shape), uniform(0.1, 1, width), one(size), one(step), *length, center=EITHER,
-              normalized=EITHER,
-          tolerance=Tolerance(1e-4, 1e-5))),
+              normalized=EITHER, tolerance=Tolerance(1e-4, 1e-5))),
     # Variables.
     *layers("Identity", 16, each(whole(0, 9, 3), normal(2, 3))),
     *layers("Result", 1, normal(2, 3)),
