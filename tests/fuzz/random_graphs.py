@@ -346,10 +346,8 @@ class ShapeProgram(Graph):
     def dimension(self, x: Value, axis: int) -> Value:
         """One dimension as a list of one element, in one of the ways in which exporters write it."""
         return self.draw.choice([
-            lambda: self.size(x, axis).Unsqueeze([0]),
-            lambda: x.Shape().Slice([axis], [axis + 1]),
-            lambda: x.Shape(start=axis, end=axis + 1),
-            lambda: x.Shape().Gather([axis]),
+            lambda: self.size(x, axis).Unsqueeze([0]), lambda: x.Shape().Slice([axis], [axis + 1]),
+            lambda: x.Shape(start=axis, end=axis + 1), lambda: x.Shape().Gather([axis]),
         ])()  # fmt: skip
 
     def listed(self, *sizes: Any) -> Value:

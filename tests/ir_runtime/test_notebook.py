@@ -44,11 +44,9 @@ def test_a_model() -> None:
     assert "<script>" not in shown
     assert "Model net &lt;script&gt;" in shown
     assert cells(shown) == [
-        ["", "name", "type", "shape"],
-        ["input", NAME, "f32", "[?,4]"],
-        ["output", "m", "f32", "[?,8]"],
+        ["", "name", "type", "shape"], ["input", NAME, "f32", "[?,4]"], ["output", "m", "f32", "[?,8]"],
         ["output", "r", "f32", "[?,8]"],
-    ]
+    ]  # fmt: skip
     assert "6 layers of 5 types" in shown
     assert cells(shown, 1)[:2] == [["layer", "count"], ["Result-1", "2"]]
     assert cells(shown, 1)[2:] == [[f"{kind}-1", "1"] for kind in ("Const", "MatMul", "Parameter", "ReLU")]

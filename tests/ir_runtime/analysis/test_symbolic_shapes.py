@@ -233,15 +233,11 @@ def constant_list(values: list[int]) -> Output:
 @pytest.mark.parametrize(
     ("op", "is_greater", "is_equal"),
     [
-        (ir.Less1(), False, False),
-        (ir.LessEqual1(), False, True),
-        (ir.Greater1(), True, False),
-        (ir.GreaterEqual1(), True, True),
-        (ir.Equal1(), False, True),
-        (ir.NotEqual1(), True, False),
+        (ir.Less1(), False, False), (ir.LessEqual1(), False, True), (ir.Greater1(), True, False),
+        (ir.GreaterEqual1(), True, True), (ir.Equal1(), False, True), (ir.NotEqual1(), True, False),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_comparisons_that_hold_for_every_shape(op: Operation, is_greater: bool, is_equal: bool) -> None:
     """Of a dimension, plus 1 or as it is, with itself; another dimension decides nothing."""
     shapes, ((size, _), (other, _)) = SymbolicShapes(), Program(0, 1).values
@@ -391,19 +387,9 @@ def shaped(numbers: Arithmetic) -> None:
 
 
 STEPS = (
-    dimensions,
-    binary,
-    binary,
-    binary,
-    gathered,
-    gathered,
-    joined,
-    rearranged,
-    rearranged,
-    converted,
-    chosen,
+    dimensions, binary, binary, binary, gathered, gathered, joined, rearranged, rearranged, converted, chosen,
     shaped,
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("block", range(60))

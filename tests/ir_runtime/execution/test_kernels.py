@@ -77,12 +77,8 @@ for _name, _attributes in UNARY.items():
     layers(_name, each(*(uniform(-6, 6, *shape) for shape in ((), (7,), (3, 1, 5), (2, 40, 700)))), **_attributes)
 layers("Gelu", uniform(-6, 6, 5, 33), approximation_mode="TANH")
 for _shapes in (
-    ((3, 4), (4,)),
-    ((2, 1, 5), (3, 1)),
-    ((), (6,)),
-    ((1, 300, 41, 9), (1, 300, 1, 1)),
-    ((90, 800), (90, 1)),
-):
+    ((3, 4), (4,)), ((2, 1, 5), (3, 1)), ((), (6,)), ((1, 300, 41, 9), (1, 300, 1, 1)), ((90, 800), (90, 1)),
+):  # fmt: skip
     for _name in ("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum", "SquaredDifference"):
         layers(_name, *[draw(*shape) for shape in _shapes])
 layers("Power", uniform(0.1, 3, 4, 50), one(each(2.0, 3.0, 0.5, -1.5), np.float32), fixed=(1,))
@@ -233,16 +229,10 @@ def convolution(rank: int, groups: int, outputs: int, depth: int, case: dict[str
 @pytest.mark.parametrize(
     ("groups", "outputs", "depth", "kernel"),
     [
-        (1, 40, 5, 2),
-        (1, 7, 3, 5),
-        (1, 150, 20, 4),
-        (1, 40, 20, 4),
-        (1, 3, 2, 30),
-        (3, 5, 4, 4),
-        (40, 1, 1, 6),
+        (1, 40, 5, 2), (1, 7, 3, 5), (1, 150, 20, 4), (1, 40, 20, 4), (1, 3, 2, 30), (3, 5, 4, 4), (40, 1, 1, 6),
         (6, 2, 1, 4),
     ],
-)
+)  # fmt: skip
 def test_convolution(groups: int, outputs: int, depth: int, kernel: int, rank: int, open_: bool) -> None:
     for _ in range(6):
         convolution(rank, groups, outputs, depth, {"kernel": kernel, "open": open_})

@@ -332,17 +332,9 @@ def test_other_shapes_between_calls() -> None:
     model = model_of(make, [x], open_=True)
     fast, slow = compile_model(model), compile_model(model, optimize=False)
     for dimensions in [
-        (1, 8, 8),
-        (1, 8, 8),
-        (2, 5, 7),
-        (1, 8, 8),
-        (2, 5, 7),
-        (2, 5, 7),
-        (0, 5, 7),
-        (0, 5, 7),
+        (1, 8, 8), (1, 8, 8), (2, 5, 7), (1, 8, 8), (2, 5, 7), (2, 5, 7), (0, 5, 7), (0, 5, 7), (3, 9, 1),
         (3, 9, 1),
-        (3, 9, 1),
-    ]:
+    ]:  # fmt: skip
         x = image(dimensions[0], 4, *dimensions[1:])
         for found, expected in zip(fast([x]).to_list(), slow([x]).to_list()):
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)

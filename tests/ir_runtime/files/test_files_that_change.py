@@ -309,15 +309,10 @@ def test_packed_types_are_not_sampled() -> None:
 @pytest.mark.parametrize(
     ("shape", "axes"),
     [
-        ((37, 21), (1, 0)),
-        ((1, 37, 21), (0, 2, 1)),
-        ((300, 1), (1, 0)),
-        ((5, 37, 21), (0, 2, 1)),
-        ((5, 37, 21), (2, 1, 0)),
-        ((0, 7), (1, 0)),
-        ((), ()),
+        ((37, 21), (1, 0)), ((1, 37, 21), (0, 2, 1)), ((300, 1), (1, 0)), ((5, 37, 21), (0, 2, 1)),
+        ((5, 37, 21), (2, 1, 0)), ((0, 7), (1, 0)), ((), ()),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("chunk", [1, 500, 1 << 22])
 def test_arrays_with_strides_are_read_in_the_order_of_their_elements(
     mapped: MappedFile,

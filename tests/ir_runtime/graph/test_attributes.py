@@ -173,11 +173,8 @@ def test_a_type_checker_knows_the_constructors(tmp_path: Path) -> None:
     found = [line.split(":", 1)[1] for line in done.stdout.splitlines() if "error:" in line]
     lines = SNIPPET.splitlines()
     assert {lines[int(line.split(":")[0]) - 1] for line in found} == {
-        "Concat1(axes=1)",
-        'Mine(axis="x", count=1)',
-        "Mine(axis=1)",
-        "Mine(count=2).axis = 2",
-    }, done.stdout
+        "Concat1(axes=1)", 'Mine(axis="x", count=1)', "Mine(axis=1)", "Mine(count=2).axis = 2",
+    }, done.stdout  # fmt: skip
     assert 'Unexpected keyword argument "axes"' in done.stdout
     assert 'incompatible type "str"; expected "int"' in done.stdout
     assert 'Missing named argument "count"' in done.stdout

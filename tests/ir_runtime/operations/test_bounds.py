@@ -179,21 +179,15 @@ INT32, INT64 = 2**31 - 1, 2**63 - 1
 @pytest.mark.parametrize(
     ("dimension", "start", "stop", "step", "wanted"),
     [
-        ((0, INFINITY), -1, INT32, 1, (0, 1)),
-        ((0, INFINITY), -1, INT64, 1, (0, 1)),
-        ((3, INFINITY), -1, INT64, 1, (1, 1)),
-        ((2, INFINITY), -7, INT64, 2, (1, 4)),
-        ((0, INFINITY), 0, INT32, 1, (0, INFINITY)),
-        ((5, INFINITY), 2, INT64, 3, (1, INFINITY)),
-        ((0, INFINITY), -INT64, -1, 1, (0, INFINITY)),
-        ((4, INFINITY), -INT32, 2, 1, (0, 2)),
-        ((4, INFINITY), -1, -INT32, -1, (4, INFINITY)),
-        ((4, INFINITY), INT64, -INT64 - 1, -2, (2, INFINITY)),
-        ((0, INFINITY), 3, -INT64, -1, (0, 4)),
-        ((0, INFINITY), INT64, -4, -1, (0, 3)),
+        ((0, INFINITY), -1, INT32, 1, (0, 1)), ((0, INFINITY), -1, INT64, 1, (0, 1)),
+        ((3, INFINITY), -1, INT64, 1, (1, 1)), ((2, INFINITY), -7, INT64, 2, (1, 4)),
+        ((0, INFINITY), 0, INT32, 1, (0, INFINITY)), ((5, INFINITY), 2, INT64, 3, (1, INFINITY)),
+        ((0, INFINITY), -INT64, -1, 1, (0, INFINITY)), ((4, INFINITY), -INT32, 2, 1, (0, 2)),
+        ((4, INFINITY), -1, -INT32, -1, (4, INFINITY)), ((4, INFINITY), INT64, -INT64 - 1, -2, (2, INFINITY)),
+        ((0, INFINITY), 3, -INT64, -1, (0, 4)), ((0, INFINITY), INT64, -4, -1, (0, 3)),
         ((9, 12), INT32, -4, -1, (3, 3)),
     ],
-)
+)  # fmt: skip
 def test_far_ends_of_slices_are_open(
     dimension: tuple[int, int], start: int, stop: int, step: int, wanted: tuple[int, int]
 ) -> None:

@@ -222,13 +222,10 @@ def moved(value: Output, name: str) -> Output:
 @pytest.mark.parametrize(
     ("names", "is_whole"),
     [
-        (("Gather",), True),
-        (("Gather", "Concat"), True),
-        (("Slice",), False),
-        (("Slice", "Concat"), False),
+        (("Gather",), True), (("Gather", "Concat"), True), (("Slice",), False), (("Slice", "Concat"), False),
         (("VariadicSplit",), False),
     ],
-)
+)  # fmt: skip
 def test_a_part_of_a_variable_is_no_cache(names: tuple[str, ...], is_whole: bool) -> None:
     past = value = variable()
     for name in names:

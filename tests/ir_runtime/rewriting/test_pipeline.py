@@ -69,14 +69,10 @@ def test_what_a_pass_makes_is_seen_by_those_after_it() -> None:
 @pytest.mark.parametrize(
     ("release", "expected"),
     [
-        (None, ["always", "since"]),
-        ("2023.3", ["always", "until"]),
-        ("2024.5", ["always", "until"]),
-        ("2024.6", ["always"]),
-        ("2025.0", ["always", "since"]),
-        ("2026.4", ["always", "since"]),
+        (None, ["always", "since"]), ("2023.3", ["always", "until"]), ("2024.5", ["always", "until"]),
+        ("2024.6", ["always"]), ("2025.0", ["always", "since"]), ("2026.4", ["always", "since"]),
     ],
-)
+)  # fmt: skip
 def test_a_release_runs_the_rules_that_it_needs(release: str | None, expected: list[str]) -> None:
     pipeline, ran = recording(
         entry("always"), entry("since"), entry("until"), since={"since": "2025.0"}, until={"until": "2024.5"}
