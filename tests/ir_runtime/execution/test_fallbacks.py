@@ -145,11 +145,3 @@ def test_what_a_model_converts_is_rounded(kind: np.dtype[Any]) -> None:
     with np.errstate(over="ignore"):
         expected = 2 * x.astype(kind).astype(np.float32)
     np.testing.assert_array_equal(compile_model(model_of(make, [x]))([x])[0], expected)
-
-
-@pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_what_is_only_moved_keeps_its_bits(kind: np.dtype[Any]) -> None:
-    x = RNG.integers(0, 2**16, (3, 4)).astype(np.uint16).view(kind)
-    model = model_of(lambda b, v: b.Transpose(v, [1, 0]), [x])
-    found = compile_model(model)([x])[0]
-    np.testing.assert_array_equal(found.view(np.uint16), x.T.view(np.uint16))

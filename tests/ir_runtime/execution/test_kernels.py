@@ -308,18 +308,6 @@ def block(b: Layers, x: Output) -> list[Output]:
     return [b.Tanh(total), made, b.Abs(total), x]
 
 
-def test_values_under_two_names_are_not_written_over() -> None:
-    """A view of a value lives on when another layer, which could take its memory, reads the value."""
-    x = normal(4, 6)
-
-    def make(b: Layers, v: Output) -> list[Output]:
-        made = b.Tanh(v)
-        view = b.Reshape(made, [24])
-        return [b.Exp(made), view, b.Negative(view)]
-
-    same(model_of(make, [x]), [x], kernels=None)
-
-
 @pytest.mark.parametrize("value", [[1, 2, 3], [1.0, 2.0, 3.0], (1, 2.0, 3), np.array([1, 2, 3], np.float32)], ids=repr)
 def test_lists_are_converted(value: Any) -> None:
     model = model_of(lambda b, v: b.Abs(v), [normal(3)])

@@ -115,17 +115,6 @@ def test_calls_at_the_same_time_have_arrays_of_their_own() -> None:
     called_at_once(compile_model(model), inputs, 20)
 
 
-def test_an_iterator_that_nothing_is_sliced_for_runs_once() -> None:
-    inputs = [normal(2, 3), normal(2, 3)]
-
-    def make(b: Layers, *values: Output) -> Output:
-        inner = model_of(lambda b, x, y: b.Add(x, y), inputs)
-        sub = SubGraph(inner, (InputMap(0, 0), InputMap(1, 1)), (OutputMap(0, 0),), ((0, 0),))
-        return b.emit(TensorIterator1(bodies=(sub,)), *values)
-
-    alike(model_of(make, inputs), inputs)
-
-
 def test_a_body_whose_state_grows_has_no_static_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = [normal(40, 5), normal(1, 5)]
     model = model_of(iterated(normal(5, 5), grows=True), inputs)

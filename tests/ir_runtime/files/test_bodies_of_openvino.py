@@ -91,19 +91,6 @@ def test_loop_whose_trips_are_given() -> None:
     check(outputs, parameters, [normal(1, 2), np.array(True), np.array(3)])
 
 
-def test_loop_whose_state_grows() -> None:
-    x = ops.parameter([-1, 2], Type.f32)
-    i, v = ops.parameter([], Type.i64), ops.parameter([-1, 2], Type.f32)
-    grown = ops.result(ops.concat([v, ops.multiply(v, np.float32(2))], 0))
-    condition = ops.result(ops.constant(np.array(True)))
-    node = ops.loop(ops.constant(np.array(3)).output(0), ops.constant(np.array(True)).output(0))
-    node.set_function(Model([condition, grown], [i, v], "body"))
-    node.set_special_body_ports([0, 0])
-    node.set_merged_input(v, x.output(0), grown.output(0))
-    theirs = check([node.get_iter_value(grown.output(0), -1)], [x], [normal(1, 2)])
-    assert ir_runtime.read_model(*theirs).outputs[0].shape == PartialShape.parse("?,2")
-
-
 def test_loop_over_slices_with_an_invariant() -> None:
     x, k = ops.parameter([3, 2], Type.f32), ops.parameter([1, 2], Type.f32)
     row, factor = ops.parameter([1, 2], Type.f32), ops.parameter([1, 2], Type.f32)

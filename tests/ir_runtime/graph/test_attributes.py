@@ -73,12 +73,6 @@ def test_classes_made_by_a_call_have_their_bases_attributes() -> None:
     assert made(axis=2).attributes() == {"axis": "2", "mode": "up", "flag": "true"}
 
 
-def test_the_class_shows_the_declaration() -> None:
-    assert _Derived.declared["axis"] is _Derived.axis
-    assert _Base.declared["axis"].is_required
-    assert not _Derived.declared["axis"].is_required
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [

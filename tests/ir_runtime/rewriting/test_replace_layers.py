@@ -16,7 +16,6 @@ from ir_runtime.operations.control_flow import If8, TensorIterator1
 from ir_runtime.operations.elementwise import Abs1, Add1, Equal1, Multiply1, Negative1
 from ir_runtime.operations.generation import ShapeOf3
 from ir_runtime.operations.indexing import Gather8
-from ir_runtime.operations.inputs_outputs import Result1
 from ir_runtime.operations.movement import Concat1, Reshape1, Transpose1
 from ir_runtime.rewriting import Builder, PassTrace, Replacement, UniqueNames, fail
 from ir_runtime.rewriting.replace_layers import replace_layers
@@ -72,19 +71,6 @@ def test_chains_become_one_layer(count: int) -> None:
     assert trace.replaced == [f"t{number}" for number in range(1, count)]
     assert dict(trace.reasons) == {"no Transpose before it": ["t0"]}
     assert trace.looked == count
-
-
-def test_an_inner_value_that_is_returned_stays() -> None:
-    model = in_a_row(3)
-    (last,) = [node for node in model.nodes() if node.name == "t2"]
-    between = last.inputs[0]
-    model.results = (*model.results, make_node(Result1(), [between], "inner"))
-    wanted = compile_model(model)({"x": X})
-    expected = {name: wanted[name] for name in ("t1", "t2")}
-    replace_layers(model, (Transpose1,), joined)
-    found = compile_model(model)({"x": X})
-    for name, value in expected.items():
-        np.testing.assert_array_equal(found[name], value)
 
 
 def test_what_goes_over_to_the_replacement() -> None:
