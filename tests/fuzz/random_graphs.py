@@ -86,10 +86,6 @@ UNARY = ["Relu", "Sigmoid", "Tanh", "Abs", "Neg", "Softplus", "Elu", "HardSwish"
 REDUCTIONS = [f"Reduce{name}" for name in ("Mean", "Sum", "Max", "Min", "L1", "L2", "LogSumExp", "Prod")]
 
 
-def unary(c: Chain) -> Value:
-    return c(c.any_of(*UNARY), c.x)
-
-
 def with_constant(c: Chain) -> Value:
     shape = [dimension if c.chance(0.6) else 1 for dimension in c.shape][c.below(c.rank) if c.chance(0.4) else 0 :]
     operands = [c.x, c.positive(*([] if c.chance(0.25) else shape))]
@@ -109,18 +105,6 @@ def with_something_before(c: Chain) -> Value:
 def reduction(c: Chain) -> Value:
     axes = sorted(c.order()[: 1 + c.below(c.rank)])
     return c(c.any_of(*REDUCTIONS), c.x, [n - c.rank if c.chance(0.3) else n for n in axes], keepdims=c.below(2))
-
-
-def softmax(c: Chain) -> Value:
-    return c(c.any_of("Softmax", "LogSoftmax"), c.x, axis=c.below(2 * c.rank) - c.rank)
-
-
-def transpose(c: Chain) -> Value:
-    return c.x.Transpose(perm=c.order())
-
-
-def product(c: Chain) -> Value:
-    return c.x @ c.weight(c.shape[-1], 1 + c.below(8), depth=4)
 
 
 def layer_norm(c: Chain) -> Value:
@@ -144,33 +128,10 @@ def part(c: Chain) -> Value:
     return c.x.Slice([c.below(c.shape[axis])], [c.shape[axis]], [axis])
 
 
-def pad(c: Chain) -> Value:
-    return c.x.Pad([c.below(2) for _ in range(2 * c.rank)], 0.3)
-
-
 def gather(c: Chain) -> Value:
     axis = c.below(c.rank)
     size = c.shape[axis]
     return c.x.Gather(c.below(size) if c.chance(0.5) else c.random.integers(-size, size, 2), axis=axis)
-
-
-def doubled(c: Chain) -> Value:
-    return c.x.Concat(c.x, axis=c.below(c.rank))
-
-
-def tile(c: Chain) -> Value:
-    return c.x.Tile([1 + c.below(2) for _ in c.shape])
-
-
-def cumulated(c: Chain) -> Value:
-    return c.x.CumSum(c.below(c.rank), exclusive=c.below(2), reverse=c.below(2))
-
-
-def clip(c: Chain) -> Value:
-    return c.x.Clip(-0.5, 0.8)
-
-
-# --- steps for images, of three to five dimensions ---
 
 
 def pool(c: Chain) -> Value:
@@ -188,10 +149,6 @@ def rounded_up_pool(c: Chain) -> Value:
     return c(c.any_of("AveragePool", "MaxPool"), c.x, kernel_shape=kernel, strides=strides, ceil_mode=1)
 
 
-def global_pool(c: Chain) -> Value:
-    return c(c.any_of("GlobalAveragePool", "GlobalMaxPool"), c.x)
-
-
 def convolution(c: Chain) -> Value:
     channels = int(c.random.choice((1, 3, 4, 8)))
     bias = [c.normal(channels) * 0.5] if c.chance(0.6) else []
@@ -204,19 +161,8 @@ def strided_convolution(c: Chain) -> Value:
     return c.x.Conv(weights, strides=[1 + c.below(3)] * count, pads=[c.below(2)] * 2 * count)
 
 
-def batch_norm(c: Chain) -> Value:
-    return c.x.BatchNormalization(*(c.positive(c.shape[1]) for _ in range(4)))
-
-
-def instance_norm(c: Chain) -> Value:
-    return c.x.InstanceNormalization(*(c.positive(c.shape[1]) for _ in range(2)), epsilon=1e-2)
-
-
-# --- steps that meet rules of the CPU plug-in ---
-
-
 def whole_numbers(c: Chain) -> Value:
-    """Rounded, multiplied or limited, integers, and floats again."""
+    """Rounded, multiplied or limited, integers, and floats again, which meets rules of the CPU plug-in."""
     value = c.x.Round()
     if c.chance(0.5):
         value = value.Clip(-3.0, 4.0)
@@ -234,10 +180,6 @@ def resize(c: Chain) -> Value:
     return c.x.Resize("", "", sizes, mode=mode, coordinate_transformation_mode=places, nearest_mode="floor")
 
 
-def selection(c: Chain) -> Value:
-    return c(c.any_of("Greater", "LessOrEqual"), c.x, 0.123456).Where(c.x, -0.5)
-
-
 def parts(c: Chain) -> Value:
     """Both parts of a dimension, in the other order."""
     axis = c.below(c.rank)
@@ -248,44 +190,49 @@ def parts(c: Chain) -> Value:
     return halves[1].Concat(halves[0], axis=axis)
 
 
-def same_again(c: Chain) -> Value:
-    """A tensor under another name, or changed and changed back."""
-    if c.chance(0.5) or not c.rank:
-        return c.x.Identity()
+def changed_and_back(c: Chain) -> Value:
     order = c.order()
     return c.x.Transpose(perm=order).Transpose(perm=[int(axis) for axis in np.argsort(order)])
-
-
-def shape_as_number(c: Chain) -> Value:
-    """Divided by the mean of its own dimensions."""
-    return c.x / c.x.Shape().Cast(to=c.kind).ReduceMean([0], keepdims=0)
 
 
 def to_rows(c: Chain) -> Value:
     """A Scan over the first dimension, which adds up."""
     body = Graph(dtype=c.dtype, prefix=f"inner{len(c.nodes)}_")
     total = body["state"] + body["row"]
-    types = [dict.fromkeys(names, (c.dtype, None)) for names in (("state", "row"), (total, total.Tanh()))]
-    start = np.zeros(c.shape[1:])
-    return c("Scan", start, c.x, num_scan_inputs=1, body=body.body(*types), count=2)[1]
+    kind = (c.dtype, [None] * (c.rank - 1))
+    types = [dict.fromkeys(names, kind) for names in (("state", "row"), (total, total.Tanh()))]
+    return c("Scan", np.zeros(c.shape[1:]), c.x, num_scan_inputs=1, body=body.body(*types), count=2)[1]
 
 
-ANY = (
-    *(unary, unary, with_constant, with_constant, with_constant, with_something_before, reduction, reduction),
-    *(softmax, transpose, product, layer_norm, reshape, part, pad, gather, doubled, tile, cumulated, clip),
-    *(whole_numbers, resize, selection, parts, same_again, shape_as_number, to_rows),
-)
-IMAGES = (
-    *(pool, pool, rounded_up_pool, global_pool, batch_norm, instance_norm, resize),
-    *(convolution, strided_convolution, strided_convolution),
-)
+OF_ANY_RANK: list[Callable[[Chain], Value]] = [lambda c: c(c.any_of(*UNARY), c.x), lambda c: c.x.Identity()]
+ANY: list[Callable[[Chain], Value]] = [
+    *(OF_ANY_RANK[0], with_constant, reduction) * 2, *OF_ANY_RANK, with_constant, with_something_before, layer_norm,
+    *(reshape, part, gather, whole_numbers, resize, parts, changed_and_back, to_rows),
+    lambda c: c(c.any_of("Softmax", "LogSoftmax"), c.x, axis=c.below(2 * c.rank) - c.rank),
+    lambda c: c.x.Transpose(perm=c.order()),
+    lambda c: c.x @ c.weight(c.shape[-1], 1 + c.below(8), depth=4),
+    lambda c: c.x.Pad([c.below(2) for _ in range(2 * c.rank)], 0.3),
+    lambda c: c.x.Concat(c.x, axis=c.below(c.rank)),
+    lambda c: c.x.Tile([1 + c.below(2) for _ in c.shape]),
+    lambda c: c.x.CumSum(c.below(c.rank), exclusive=c.below(2), reverse=c.below(2)),
+    lambda c: c.x.Clip(-0.5, 0.8),
+    lambda c: c(c.any_of("Greater", "LessOrEqual"), c.x, 0.123456).Where(c.x, -0.5),
+    lambda c: c.x / c.x.Shape().Cast(to=c.kind).ReduceMean([0], keepdims=0),  # the mean of its own dimensions
+]  # fmt: skip
+IMAGES: list[Callable[[Chain], Value]] = [
+    *(pool, pool, rounded_up_pool, resize, convolution, strided_convolution, strided_convolution),
+    lambda c: c(c.any_of("GlobalAveragePool", "GlobalMaxPool"), c.x),
+    lambda c: c.x.BatchNormalization(*(c.positive(c.shape[1]) for _ in range(4))),
+    lambda c: c.x.InstanceNormalization(*(c.positive(c.shape[1]) for _ in range(2)), epsilon=1e-2),
+]
+"""Steps for three to five dimensions."""
 
 
 def random_graph(seed: int) -> tuple[onnx.ModelProto, Array]:
     """A model of float32 or float64 that returns up to three tensors, and an input for it."""
     chain = Chain(seed)
     for _ in range(int(chain.random.integers(2, 9))):
-        steps = [*ANY, *(IMAGES if 3 <= chain.rank <= 5 else ())] if chain.rank else [unary, same_again]
+        steps = [*ANY, *(IMAGES if 3 <= chain.rank <= 5 else ())] if chain.rank else OF_ANY_RANK
         chain.grow(steps[chain.below(len(steps))])
         if np.prod(chain.shape) > LARGEST:
             break

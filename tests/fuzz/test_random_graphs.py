@@ -122,4 +122,4 @@ def test_what_is_nearly_an_idiom_computes_the_same(block: int) -> None:
     models = {number: each for number, each in outcomes.items() if each.verdict != "no model"}
     assert len(models) >= 10
     for each in models.values():
-        assert each.verdict == "same", each.description
+        assert each.verdict in ("same", "not in OpenVINO"), each.description
