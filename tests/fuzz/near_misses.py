@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,36 +113,25 @@ def nearly_the_number(graph: onnx.GraphProto, values: Values, rng: random.Random
 
 
 def another_shape(graph: onnx.GraphProto, values: Values, rng: random.Random) -> None:
-    """A scalar becomes a vector or gains dimensions, a vector moves to another axis or repeats."""
-    tensor, value = _constant(graph, rng)
-    ones, length = (1,) * rng.choice((1, 2, 4)), rng.choice((1, 2, 3, 4, 8))
-    ways = [lambda: value.reshape(ones + value.shape), lambda: value.reshape(value.shape + ones)]
-    if value.size == 1:
-        ways += [lambda: np.repeat(value.reshape(1), length), lambda: np.repeat(value.reshape(1, 1), length, 0)]
-    if value.ndim:
-        ways.append(lambda: value.squeeze() if 1 in value.shape else value[..., :1])
-    value = rng.choice(ways)()
-    if value.dtype.kind == "f" and value.size > 1 and rng.random() < 0.7:
-        value = value * np.random.default_rng(rng.randrange(99)).uniform(0.5, 1.5, value.shape).astype(value.dtype)
-    _replace(tensor, value)
-
-
-def more_dimensions(graph: onnx.GraphProto, values: Values, rng: random.Random) -> None:
-    """Constants of one number get the same number of dimensions, up to more than the data have."""
-    rank = rng.choice((0, 1, 3, 4, 5))
-    for tensor in graph.initializer:
+    """A constant gains dimensions, repeats, or loses some; often all constants of one number in the same way."""
+    ones, length = (1,) * rng.choice((1, 2, 3, 4, 5)), rng.choice((1, 2, 3, 4, 8))
+    ways: list[Callable[[Array], Array]] = [
+        lambda value: value.reshape(ones + value.shape),
+        lambda value: value.reshape(value.shape + ones),
+        lambda value: np.broadcast_to(value, (2, *ones[1:], *value.shape)),
+        lambda value: value.squeeze() if 1 in value.shape else value[..., :1] if value.ndim else value,
+        lambda value: np.repeat(value.reshape(1), length) if value.size == 1 else value,
+        lambda value: np.repeat(value.reshape(1, 1), length, 0) if value.size == 1 else value,
+    ]
+    way, factors = rng.choice(ways), np.random.default_rng(rng.randrange(99)) if rng.random() < 0.5 else None
+    chosen, _ = _constant(graph, rng)
+    for tensor in graph.initializer if rng.random() < 0.4 else [chosen]:
         value = numpy_helper.to_array(tensor)
-        if value.dtype.kind == "f" and value.size == 1 and rng.random() < 0.7:
-            _replace(tensor, value.reshape((1,) * rank))
-
-
-def wider(graph: onnx.GraphProto, values: Values, rng: random.Random) -> None:
-    """A constant repeats along a new dimension in front, with equal or with other values."""
-    tensor, value = _constant(graph, rng)
-    if value.dtype.kind == "f":
-        value = np.broadcast_to(value, (2, *(1,) * rng.randrange(3), *value.shape)).copy()
-        value[0] *= np.asarray(rng.choice((1, 0.5)), value.dtype)
-        _replace(tensor, value)
+        if tensor is chosen or (value.size == 1 and value.dtype.kind == "f"):
+            value = way(value).copy()
+            if value.dtype.kind == "f" and value.size > 1 and factors is not None:
+                value *= factors.uniform(0.5, 1.5, value.shape).astype(value.dtype)
+            _replace(tensor, value)
 
 
 def in_a_loop(graph: onnx.GraphProto, values: Values, rng: random.Random) -> None:
@@ -255,8 +244,7 @@ def large_values(graph: onnx.GraphProto, values: Values, rng: random.Random) -> 
 
 _CHANGES = (
     *(nearly_the_number, another_shape, becomes_an_input, operands_exchanged, related_operator, another_attribute),
-    *(second_reader, another_source, node_between, another_input_shape, large_values, more_dimensions, wider),
-    in_a_loop,
+    *(second_reader, another_source, node_between, another_input_shape, large_values, in_a_loop),
 )
 
 

@@ -199,22 +199,9 @@ def test_missing_or_short_weights(weights: bytes | None) -> None:
         ir_runtime.read_model(XML.encode(), weights)
 
 
-@pytest.mark.parametrize(
-    "document", [b"", b"\x00" * 100, b"<net", b"PK\x03\x04", b"<net/>", "<net version='11'/>".encode("utf-16")]
-)
-def test_other_files(document: bytes) -> None:
-    with pytest.raises(ir_runtime.ModelError):
-        ir_runtime.read_model(document, b"")
-
-
 def test_utf16_and_comments_are_fine() -> None:
     text = XML.replace('<?xml version="1.0"?>', '<?xml version="1.0" encoding="UTF-16"?><!-- hello -->')
     assert ir_runtime.read_model(text.encode("utf-16"), BIN).inputs[0].names == ["x"]
-
-
-def test_deep_nesting_is_refused() -> None:
-    with pytest.raises(ir_runtime.ModelError):
-        ir_runtime.read_model(b'<net version="11">' + b"<layers>" * 100_000, b"")
 
 
 def test_missing_file_is_a_model_error(tmp_path) -> None:

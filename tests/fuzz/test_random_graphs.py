@@ -113,7 +113,7 @@ def test_small_shape_arithmetic_is_right(seed: int) -> None:
 
 # --- graphs that a pattern nearly matches, in both engines against onnxruntime ---
 
-SEED = 5
+SEED = 9
 
 
 @pytest.mark.parametrize("block", range(20))

@@ -111,7 +111,7 @@ def all_cases() -> tuple[Case, ...]:
     return (*node_cases(), *(case for folder in folders for case in stored_cases(folder)))
 
 
-def input_names(case: Case) -> list[str]:
-    """The names of the inputs that a case has values for."""
-    initializers = {tensor.name for tensor in case.model.graph.initializer}
-    return [value.name for value in case.model.graph.input if value.name not in initializers]
+def input_names(model: onnx.ModelProto) -> list[str]:
+    """The names of the inputs that a caller gives values for."""
+    initializers = {tensor.name for tensor in model.graph.initializer}
+    return [value.name for value in model.graph.input if value.name not in initializers]

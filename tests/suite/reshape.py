@@ -22,7 +22,7 @@ import converter
 import ir_runtime
 from tests.engines import ENGINES, assert_close, check_node, core, output_names, run_compiled, run_onnxruntime
 from tests.runtimes.batches import Run, run_together
-from tests.suite.node_suite import Case, as_array, difference
+from tests.suite.node_suite import Case, as_array, difference, input_names
 
 Shapes = dict[str, list[int]]
 
@@ -55,8 +55,7 @@ def opened(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def feeds_of(case: Case) -> dict[str, Any]:
     """The first stored data set by input name; empty where an input is no tensor of numbers."""
-    initializers = {tensor.name for tensor in case.model.graph.initializer}
-    names = [value.name for value in case.model.graph.input if value.name not in initializers]
+    names = input_names(case.model)
     if not case.data_sets:
         return {}
     arrays = [as_array(value) for value in case.data_sets[0][0] if value is not None]

@@ -34,6 +34,7 @@ def mask_of(form: str, heads: int, rows: int, seen: int, batch: int = 2) -> list
 
 
 MASKS = ["none", "scalar", "boolean", "boolean of heads", "one row", "list", "scores", "scores of heads", "all"]
+MASKS += ["nothing seen"]  # such a row is NaN, or zero where there is a sink
 
 
 def check(
@@ -90,13 +91,6 @@ def test_any_cut(block: int, heads_at_once: int, groups: int, mask: str, monkeyp
     monkeypatch.setattr(attention, "_ALL_HEADS_ELEMENTS", heads_at_once)
     check(groups, mask, sink=True)
     check(groups, mask, causal=True)
-
-
-@pytest.mark.parametrize("groups", [1, 4])
-@pytest.mark.parametrize("sink", [False, True])
-def test_a_row_that_sees_nothing(groups: int, sink: bool) -> None:
-    """It is NaN, or zero where there is a sink."""
-    check(groups, "nothing seen", sink=sink)
 
 
 def test_infinite_scores() -> None:

@@ -31,7 +31,7 @@ def rows_of(case: Case, *, is_foretold: bool = False) -> Iterator[Row]:
     """Yield a row for each set of data; ``is_foretold`` compares random numbers, too."""
     for index, (inputs, outputs) in enumerate(case.data_sets):
         feeds: Mapping[str, Any] = dict(
-            zip(input_names(case), map(_as_engines_give, (value for value in inputs if value is not None)))
+            zip(input_names(case.model), map(_as_engines_give, (value for value in inputs if value is not None)))
         )
         expected = list(map(_as_engines_give, outputs))
         if is_random(case.name) and not is_foretold:
