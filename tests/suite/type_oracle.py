@@ -192,7 +192,9 @@ def _wider(case: Sample) -> list[np.ndarray] | None:
     """The same numbers in a type that onnxruntime computes in; of conversions only what is converted."""
     kinds = case.row.kinds
     parts = 1 if case.row.operator in CONVERSIONS else len(kinds)
-    for name in () if not kinds else ("f32", "f64") if kinds[0].is_real else ("i64", "i32"):
+    for name in (
+        () if not kinds or case.row.operator == "BitCast" else ("f32", "f64") if kinds[0].is_real else ("i64", "i32")
+    ):
         wide = element_types.element_type(name)
         if any(k is wide or k.is_real != wide.is_real or k is element_types.string for k in kinds[:parts]):
             continue

@@ -127,17 +127,6 @@ def _branches(kinds: Sequence[int], types: Mapping[str, ElementType]) -> dict[st
     return {"then_branch": branch("then", _COUNT), "else_branch": branch("else", _FLOATS)}
 
 
-def _same_bits(dtype: np.dtype[Any], x: Array) -> Array:
-    target = from_dtype(dtype)
-    if target.bits >= 8:
-        return x.view(dtype)
-    codes = x.view(np.uint8) & ((1 << target.bits) - 1)
-    if target.is_real:
-        return codes.view(dtype)
-    sign = 1 << (target.bits - 1) if target.is_signed else 0
-    return ((codes ^ sign).astype(np.int8) - sign).astype(dtype)
-
-
 def _product(dtype: np.dtype[Any], *values: Array) -> Array:
     a, a_scale, a_zero, b, b_scale, b_zero, scale, zero = (value.astype(np.float64) for value in values)
     exact = ((a - a_zero) * a_scale) @ ((b - b_zero) * b_scale) / scale
@@ -182,7 +171,7 @@ def bytes_(*values: int) -> Array:
 
 _INSTEAD = [
     *(_seed("BitCast", np.arange(6).reshape(2, 3).astype(getattr(ml_dtypes, kind, kind)),
-            to=getattr(TensorProto, kind.upper()), formula=_same_bits) for kind in _WIDTHS),
+            to=getattr(TensorProto, kind.upper())) for kind in _WIDTHS),
     *(_seed("Cast", values, to=TensorProto.FLOAT, shapes=((2, 3),)) for values in (_FRACTIONS, _COUNT)),
     *(_seed("CastLike", values, np.zeros(1, np.float32)) for values in (_FRACTIONS, _COUNT)),
     _seed("ConcatFromSequence", _SEQUENCE, axis=1),

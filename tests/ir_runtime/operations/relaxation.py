@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -165,7 +166,7 @@ def types(text: str) -> list[TensorType]:
     return found
 
 
-def operation(label: str, attributes: Mapping[str, Any]) -> Operation:
+def operation(label: str, attributes: Mapping[str, Any] = MappingProxyType({})) -> Operation:
     """Return the operation of a label such as ``Gather-8``."""
     name, _, opset = label.rpartition("-")
     return find_operation(name, int(opset))(**attributes)

@@ -26,56 +26,40 @@ def bounds(op: Operation, inputs: Sequence[TensorType]) -> Bounds | None:
     return None if values is None else bounds_of(values, op.infer(inputs)[0].element_type)
 
 
-@pytest.mark.parametrize(
-    ("label", "attributes", "inputs", "expected"),
-    [
-        ("Add-1", {}, "i64{1..5,0..} i64{2,3}", "3..7 3.."),
-        ("Subtract-1", {}, "i64{1..5,0..} i64{2,3}", "-1..3 -3.."),
-        ("Subtract-1", {}, "i64{9} i64{1..5}", "4..8"),
-        ("Multiply-1", {}, "i64{1..5} i64{-2}", "-10..-2"),
-        ("Multiply-1", {}, "i64{-1..5} i64{-3..2}", "-15..10"),
-        ("Divide-1", {}, "i64{3..9} i64{2}", "1..4"),
-        ("Divide-1", {}, "i64{0..} i64{2}", "0.."),
-        ("Divide-1", {}, "i64{-3..9,-5..} i64{2,3}", "-2..4 -2.."),
-        ("Divide-1", {"m_pythondiv": False}, "i64{-3..9} i64{2}", "-1..4"),
-        ("Divide-1", {"m_pythondiv": False}, "i64{-3..9} i64{-2}", "-4..1"),
-        ("Divide-1", {}, "i64{9} i64{-2..3}", None),
-        ("FloorMod-1", {}, "i64{-3..9} i64{7}", "0..6"),
-        ("FloorMod-1", {}, "i64{2..4,0..} i64{7,5}", "0..4 0..4"),
-        ("FloorMod-1", {}, "i64{1..} i64{1..6}", "0..5"),
-        ("FloorMod-1", {}, "i64{1..9} i64{0..6}", None),
-        ("Mod-1", {}, "i64{-3..} i64{7}", "-3..6"),
-        ("Mod-1", {}, "i64{-30..-2} i64{7}", "-6..0"),
-        ("Add-1", {}, "i64{..} i64{5}", ".."),
-        ("Add-1", {}, f"i64{{{ENDLESS}}} i64{{1}}", None),
-        ("Subtract-1", {}, f"i64{{{-ENDLESS}}} i64{{2}}", None),
-        ("Add-1", {}, f"i64{{{ENDLESS - 3}}} i64{{2}}", f"{ENDLESS - 1}..{ENDLESS - 1}"),
-        ("Multiply-1", {}, f"i64{{{2**40}..{2**41}}} i64{{{2**21}}}", f"{2**61}..{2**62}"),
-        ("Multiply-1", {}, f"i64{{{2**40}..{2**42}}} i64{{{2**21}}}", None),
-        ("Multiply-1", {}, f"i64{{{2**61}..{2**62}}} i64{{{2**62}}}", None),
-        ("BitwiseRightShift-15", {}, "i64{3..9} i64{1}", "1..4"),
-        ("Maximum-1", {}, "i64{0..9} i64{2}", "2..9"),
-        ("Minimum-1", {}, "i64{0..} i64{2}", "0..2"),
-        ("SquaredDifference-1", {}, "i64{-3..2} i64{1}", None),
-        ("BitwiseAnd-13", {}, "i64{0..9} i64{2..4}", "0..4"),
-        ("Power-1", {}, "i64{1..3} i64{2}", "1..9"),
-        ("Power-1", {}, "i64{-3..3} i64{2}", None),
-        ("Multiply-1", {}, "i64(2..) i64(2..)", "4.."),
-        # What may wrap.
-        ("Add-1", {}, "u8{200} u8{200}", None),
-        ("Add-1", {}, f"i32{{{2**31 - 1}}} i32{{{2**31 - 1}}}", None),
-        ("Convert-1", {"destination_type": "i32"}, "i64{3,-4}", "3..3 -4..-4"),
-        ("Convert-1", {"destination_type": "u32"}, "i64{3,-4}", None),
-        ("Convert-1", {"destination_type": "i32"}, f"i64{{{2**31}}}", None),
-        ("Convert-1", {"destination_type": "u32"}, f"i64{{{2**31}}}", f"{2**31}..{2**31}"),
-        ("Convert-1", {"destination_type": "i64"}, f"u64{{{2**63}}}", None),
-        ("Convert-1", {"destination_type": "u64"}, "i32{-1}", None),
-        ("Convert-1", {"destination_type": "i64"}, "u8{200}", "200..200"),
-        ("Convert-1", {"destination_type": "i8"}, "i64{3}", None),
-    ],
-)
-def test_bounds(label: str, attributes: dict[str, Any], inputs: str, expected: str | None) -> None:
-    found = bounds(operation(label, attributes), types(inputs))
+BOUNDS: dict[str, list[tuple[Any, ...]]] = {
+    "Add-1": [("i64{1..5,0..} i64{2,3}", "3..7 3.."), ("i64{..} i64{5}", ".."), (f"i64{{{ENDLESS}}} i64{{1}}", None),
+        (f"i64{{{ENDLESS - 3}}} i64{{2}}", f"{ENDLESS - 1}..{ENDLESS - 1}"), ("u8{200} u8{200}", None),
+        (f"i32{{{2**31 - 1}}} i32{{{2**31 - 1}}}", None)],
+    "Subtract-1": [("i64{1..5,0..} i64{2,3}", "-1..3 -3.."), ("i64{9} i64{1..5}", "4..8"),
+        (f"i64{{{-ENDLESS}}} i64{{2}}", None)],
+    "Multiply-1": [("i64{1..5} i64{-2}", "-10..-2"), ("i64{-1..5} i64{-3..2}", "-15..10"),
+        (f"i64{{{2**40}..{2**41}}} i64{{{2**21}}}", f"{2**61}..{2**62}"),
+        (f"i64{{{2**40}..{2**42}}} i64{{{2**21}}}", None), (f"i64{{{2**61}..{2**62}}} i64{{{2**62}}}", None),
+        ("i64(2..) i64(2..)", "4..")],
+    "Divide-1": [("i64{3..9} i64{2}", "1..4"), ("i64{0..} i64{2}", "0.."), ("i64{-3..9,-5..} i64{2,3}", "-2..4 -2.."),
+        ("i64{-3..9} i64{2}", "-1..4", {"m_pythondiv": False}), ("i64{-3..9} i64{-2}", "-4..1", {"m_pythondiv": False}),
+        ("i64{9} i64{-2..3}", None)],
+    "FloorMod-1": [("i64{-3..9} i64{7}", "0..6"), ("i64{2..4,0..} i64{7,5}", "0..4 0..4"),
+        ("i64{1..} i64{1..6}", "0..5"), ("i64{1..9} i64{0..6}", None)],
+    "Mod-1": [("i64{-3..} i64{7}", "-3..6"), ("i64{-30..-2} i64{7}", "-6..0")],
+    "BitwiseRightShift-15": [("i64{3..9} i64{1}", "1..4")],
+    "Maximum-1": [("i64{0..9} i64{2}", "2..9")],
+    "Minimum-1": [("i64{0..} i64{2}", "0..2")],
+    "SquaredDifference-1": [("i64{-3..2} i64{1}", None)],
+    "BitwiseAnd-13": [("i64{0..9} i64{2..4}", "0..4")],
+    "Power-1": [("i64{1..3} i64{2}", "1..9"), ("i64{-3..3} i64{2}", None)],
+    "Convert-1": [("i64{3,-4}", "3..3 -4..-4", {"destination_type": "i32"}),
+        ("i64{3,-4}", None, {"destination_type": "u32"}), (f"i64{{{2**31}}}", None, {"destination_type": "i32"}),
+        (f"i64{{{2**31}}}", f"{2**31}..{2**31}", {"destination_type": "u32"}),
+        (f"u64{{{2**63}}}", None, {"destination_type": "i64"}), ("i32{-1}", None, {"destination_type": "u64"}),
+        ("u8{200}", "200..200", {"destination_type": "i64"}), ("i64{3}", None, {"destination_type": "i8"})],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("label", "row"), [(label, row) for label, rows in BOUNDS.items() for row in rows])
+def test_bounds(label: str, row: tuple[Any, ...]) -> None:
+    inputs, expected, *attributes = row
+    found = bounds(operation(label, *attributes), types(inputs))
     if expected is None or found is None:
         assert (found, expected) == (None, None)
         return
@@ -111,45 +95,37 @@ MASKS: dict[str, Any] = {"begin_mask": [], "end_mask": []}
 PLAIN, ZERO = {"special_zero": False}, {"special_zero": True}
 
 
-@pytest.mark.parametrize(
-    ("label", "attributes", "inputs", "expected"),
-    [
-        ("Range-4", {"output_type": "i64"}, "i64(0) i64(1..512) i64(1)", "1..512"),
-        ("Range-4", {"output_type": "f32"}, "i64(0..2) i64(4..9) i64(2)", "1..5"),
-        ("Range-1", {}, "i64(4..9) i64(0..2) i64(-2)", "1..5"),
-        ("Range-1", {}, "i64(3) i64(0..) i64(1)", "?"),
-        ("Range-1", {}, "i64(3) i64(7..) i64(3)", "2.."),
-        ("Range-1", {}, "i64(0..) i64(10) i64(2)", "..5"),
-        ("Range-1", {}, "i64(0) i64(..) i64(1)", "?"),
-        ("Range-1", {}, "i64(0) i64(9) i64(1..2)", "?"),
-        ("TopK-11", {"axis": 1}, "f32[2,5..8] i64(3..7)", "2,3..7"),
-        ("TopK-11", {"axis": 1}, "f32[2,5] i64(-4..7)", "2,..5"),
-        ("TopK-11", {"axis": 1}, "f32[2,?] i64(..)", "2,?"),
-        ("VariadicSplit-1", {}, "f32[9,?] i64(0) i64{1..3,4..}", "1..3,?"),
-        ("VariadicSplit-1", {}, "f32[9,?] i64(0) i64{-1..3,4..9}", "..9,?"),
-        ("Reshape-1", PLAIN, "f32[?,12] i64{0..,3..3,4..4}", "?,3,4"),
-        ("Reshape-1", PLAIN, "f32[2..5,3,4] i64{-1,6}", "4..10,6"),
-        ("Reshape-1", ZERO, "f32[7,12] i64{0..3,-1..-1}", "..7,12..84"),
-        ("Reshape-1", PLAIN, "f32[?,12] i64{-1..5,6..6}", "?,6"),
-        # With [0, -1] it is [0, 12], with [2, -1] it is [2, 0].
-        ("Reshape-1", ZERO, "f32[0,12] i64{-1..3,-1..-1}", "?,?"),
-        ("Broadcast-3", {"mode": "numpy"}, "f32[1,3] i64{0..,3..3}", "?,3"),
-        ("Broadcast-3", {"mode": "bidirectional"}, "f32[2..4,1] i64{1..1,1..6}", "2..4,1..6"),
-        ("Tile-1", {}, "f32[3,2..4] i64{0..2,2..}", "..6,4.."),
-        ("OneHot-16", {"axis": -1}, "i64{1,2} i64(3..6) i64(1) i64(0)", "2,3..6"),
-        ("Slice-8", {}, f"f32[?,6] i64{{-3..-2}} i64{{{ENDLESS}}} i64{{1}} i64{{0}}", "..3,6"),
-        ("Slice-8", {}, "f32[?,6] i64{0} i64{1..4} i64{1} i64{1}", "?,1..4"),
-        ("Slice-8", {}, "f32[8,6] i64{0} i64{-2..} i64{1} i64{0}", "..8,6"),
-        ("StridedSlice-1", MASKS, "f32[3,4,5] i64{0,0} i64{2,2} i64{..,..}", "..3,..4,5"),
-        ("Pad-12", {}, "f32[?,6] i64{0..2,-1..1} i64{1..1,0..}", "1..,5.."),
-        # The last elements of an open dimension.
-        ("Slice-8", {}, f"f32[?,4] i64{{-2}} i64{{{ENDLESS}}} i64{{1}}", "0..2,4"),
-        ("StridedSlice-1", {}, f"f32[?,4] i64{{-2}} i64{{{ENDLESS}}} i64{{1}}", "0..2,4"),
-        ("StridedSlice-1", {"end_mask": [1]}, f"f32[?,4] i64{{-2}} i64{{{ENDLESS}}} i64{{1}}", "0..2,4"),
-    ],
-)
-def test_dimensions(label: str, attributes: dict[str, Any], inputs: str, expected: str) -> None:
-    found = infer_types(operation(label, attributes), types(inputs))
+DIMENSIONS: dict[str, list[tuple[Any, ...]]] = {
+    "Range-4": [("i64(0) i64(1..512) i64(1)", "1..512", {"output_type": "i64"}),
+        ("i64(0..2) i64(4..9) i64(2)", "1..5", {"output_type": "f32"})],
+    "Range-1": [("i64(4..9) i64(0..2) i64(-2)", "1..5"), ("i64(3) i64(0..) i64(1)", "?"),
+        ("i64(3) i64(7..) i64(3)", "2.."), ("i64(0..) i64(10) i64(2)", "..5"), ("i64(0) i64(..) i64(1)", "?"),
+        ("i64(0) i64(9) i64(1..2)", "?")],
+    "TopK-11": [("f32[2,5..8] i64(3..7)", "2,3..7", {"axis": 1}), ("f32[2,5] i64(-4..7)", "2,..5", {"axis": 1}),
+        ("f32[2,?] i64(..)", "2,?", {"axis": 1})],
+    "VariadicSplit-1": [("f32[9,?] i64(0) i64{1..3,4..}", "1..3,?"), ("f32[9,?] i64(0) i64{-1..3,4..9}", "..9,?")],
+    # The list 0..3, -1 keeps a dimension of 0: with [0, -1] it is [0, 12], with [2, -1] it is [2, 0].
+    "Reshape-1": [("f32[?,12] i64{0..,3..3,4..4}", "?,3,4", PLAIN), ("f32[2..5,3,4] i64{-1,6}", "4..10,6", PLAIN),
+        ("f32[7,12] i64{0..3,-1..-1}", "..7,12..84", ZERO), ("f32[?,12] i64{-1..5,6..6}", "?,6", PLAIN),
+        ("f32[0,12] i64{-1..3,-1..-1}", "?,?", ZERO)],
+    "Broadcast-3": [("f32[1,3] i64{0..,3..3}", "?,3", {"mode": "numpy"}),
+        ("f32[2..4,1] i64{1..1,1..6}", "2..4,1..6", {"mode": "bidirectional"})],
+    "Tile-1": [("f32[3,2..4] i64{0..2,2..}", "..6,4..")],
+    "OneHot-16": [("i64{1,2} i64(3..6) i64(1) i64(0)", "2,3..6", {"axis": -1})],
+    "Slice-8": [(f"f32[?,6] i64{{-3..-2}} i64{{{ENDLESS}}} i64{{1}} i64{{0}}", "..3,6"),
+        ("f32[?,6] i64{0} i64{1..4} i64{1} i64{1}", "?,1..4"), ("f32[8,6] i64{0} i64{-2..} i64{1} i64{0}", "..8,6"),
+        (f"f32[?,4] i64{{-2}} i64{{{ENDLESS}}} i64{{1}}", "0..2,4")],
+    "StridedSlice-1": [("f32[3,4,5] i64{0,0} i64{2,2} i64{..,..}", "..3,..4,5", MASKS),
+        (f"f32[?,4] i64{{-2}} i64{{{ENDLESS}}} i64{{1}}", "0..2,4"),
+        (f"f32[?,4] i64{{-2}} i64{{{ENDLESS}}} i64{{1}}", "0..2,4", {"end_mask": [1]})],
+    "Pad-12": [("f32[?,6] i64{0..2,-1..1} i64{1..1,0..}", "1..,5..")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("label", "row"), [(label, row) for label, rows in DIMENSIONS.items() for row in rows])
+def test_dimensions(label: str, row: tuple[Any, ...]) -> None:
+    inputs, expected, *attributes = row
+    found = infer_types(operation(label, *attributes), types(inputs))
     assert found[0].shape == PartialShape.parse(expected)
 
 
