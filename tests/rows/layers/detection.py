@@ -86,17 +86,6 @@ def _suppressions(opset: int) -> list[Layer]:
 
 def _with_attributes() -> list[Layer]:
     found = []
-    for attributes in (
-        {},
-        {"nms_top_k": 2, "keep_top_k": 4, "background_class": 1, "output_type": "i32"},
-        {"sort_result_type": "score", "sort_result_across_batch": True, "normalized": False},
-        {"sort_result_type": "classid", "score_threshold": 0.3},
-    ):
-        more: dict[str, Any] = attributes
-        found += layers("MatrixNms", 8, *_TWO, dims=_OPEN, **more)
-        found += layers("MulticlassNms", each(8, 9), *_TWO, dims=_OPEN, **more, iou_threshold=0.4)
-        found += layers("MulticlassNms", 9, boxes(3, 7), uniform(0, 1, 3, 7), ints(4, 0, 3), **more, iou_threshold=0.4,
-                        dims={0: (3, None, 4)})  # fmt: skip
     for order, limit in product(_ORDERS, _LIMITS):
         more = {**order, **limit}
         found += layers("MatrixNms", 8, *_ALL, dims=_OPEN, **more, decay_function=each("linear", "gaussian"))
@@ -283,8 +272,6 @@ _PROPOSALS = [
         _PREFIX + "ROIFeatureExtractor", 6, _REGIONS, *_LEVELS[:count], pyramid_scales=(4, 8, 16)[:count],
         output_size=each(1, 3), sampling_ratio=each(0, 1, 2), aligned=EITHER, tolerance=NEAR,
         dims={0: (None, 4), 1: (1, 2, None, None)})),
-    *layers(_PREFIX + "ROIFeatureExtractor", 6, boxes(5, scale=16.0), normal(1, 4, 8, 8), normal(1, 4, 4, 4),
-            output_size=2, sampling_ratio=2, pyramid_scales=(4, 8), dims={0: (None, 4), 1: (1, 4, None, None)}),
     *_varied(_PREFIX + "DetectionOutput", 6, _FOUND_INPUTS, _LAST, (
         {},
         {"max_detections_per_image": 80},
@@ -324,8 +311,6 @@ ROWS = [
     *(row for sigma in (0.2, 0.5, 2.0) for row in layers(
         "NonMaxSuppression", each(5, 9), _MANY[:2, :20], _SCORES[:2, :3, :20], *limits(9, 0.3, 0.2, sigma), fixed=(3,
             4, 5), sort_result_descending=EITHER, dims=_FEW)),
-    *layers("NMSRotated", 13, uniform(1, 5, 2, 6, 5), _TWO[1], *limits(4, 0.4, 0.1), fixed=(3, 4), clockwise=EITHER,
-            dims={0: (2, None, 5)}),
     *(row for limit in ((0, 0.3, 0.0), (5, 0.1, 0.2), (25, 0.0, 0.0), (25, 0.4, 0.1), (25, 0.7, 0.5)) for row in layers(
         "NMSRotated", 13, _TURNED.astype(np.float32), _SCORES[:2, :, :25], *limits(*limit), fixed=(3, 4),
             clockwise=EITHER, sort_result_descending=EITHER, output_type="i32", dims={0: (2, None, 5)})),
@@ -346,8 +331,6 @@ ROWS = [
     *_DETECTED,
     *(row for attributes in _BOXES_OF for row in layers(
         "PriorBox", each(1, 8), *_SIZES, variance=_VARIANCE, **{"offset": 0.0, **attributes})),
-    *layers("PriorBox", each(1, 8), ints(3, 4), ints(30, 40), min_size=(4.0,), max_size=(9.0,), aspect_ratio=(2.0,),
-            flip=True, variance=(0.1, 0.1, 0.2, 0.2)),
     *layers("PriorBox", each(1, 8), ints(3, 4), ints(30, 40), fixed_size=(8.0, 16.0), density=(2.0, 1.0),
             fixed_ratio=(1.0, 2.0), clip=True),
     *layers("PriorBox", 8, ints(3, 4), ints(30, 40), min_size=(4.0,), max_size=(9.0,),
@@ -356,54 +339,36 @@ ROWS = [
         "PriorBoxClustered", 1, *_SIZES, width=(8.0, 30.0), height=(6.0, 40.0), offset=0.5, clip=EITHER,
             variance=_VARIANCE,
         **steps)),
-    *layers("PriorBoxClustered", 1, ints(3, 4), ints(30, 40), width=(4.0, 8.0), height=(3.0, 6.0), variance=(0.1,)),
     *_PROPOSALS,
     # Regions.
-    *layers("ROIAlign", each(3, 9), _DATA, boxes(4), whole(0, 2, 4), **_SIZE, sampling_ratio=each(0, 2),
-            mode=each("avg", "max"), dims={0: (None, 8, None, None), 1: (None, 4)}),
-    *layers("ROIAlign", 9, _DATA, boxes(4), whole(0, 2, 4), **_SIZE, aligned_mode="half_pixel",
-            dims={0: (None, 8, None, None), 1: (None, 4)}),
     # A region without points gives what was in memory.
     *layers("ROIAlign", 3, _IMAGES[:, :3], _AREAS[:5], _IN[:5], pooled_h=3, pooled_w=4, spatial_scale=_SCALES,
             sampling_ratio=each(0, 1, 2), mode=each("avg", "max"), dims=_OF_IMAGE),
     *layers("ROIAlign", 9, _IMAGES[:, :3], _AREAS[:5], _IN[:5], pooled_h=3, pooled_w=4, spatial_scale=_SCALES,
             sampling_ratio=each(0, 1, 2), mode=each("avg", "max"), aligned_mode=each("asymmetric", "half_pixel",
             "half_pixel_for_nn"), dims=_OF_IMAGE),
-    *layers("ROIAlignRotated", 15, _DATA, uniform(1, 5, 4, 5), whole(0, 2, 4), **_SIZE, sampling_ratio=2,
-            clockwise_mode=EITHER, dims={0: (None, 8, None, None), 1: (None, 5)}),
     *layers("ROIAlignRotated", 15, _IMAGES[:, :4], _ROTATED, ints(0, 1, 0, 1, 0, 1, dtype=np.int32), pooled_h=3,
             pooled_w=4, sampling_ratio=each(0, 1, 2), spatial_scale=_SCALES, clockwise_mode=EITHER, dims=_OF_REGION),
     *layers("ROIAlignRotated", 15, _IMAGES[:, :4], np.array([[3, 3, 0, 2, 0.5]], np.float32), ints(0), pooled_h=3,
             pooled_w=4, sampling_ratio=each(0, 2), spatial_scale=1.0, clockwise_mode=True, dims=_OF_REGION),
     *layers("ROIPooling", 2, _DATA, regions(4, 2), **_SIZE, method=each("max", "bilinear"),
             dims={0: (2, 8, None, None), 1: (None, 5)}),
-    *layers("ROIPooling", 2, _DATA, regions(4, 2), output_roi=(3, 1), spatial_scale=1.0,
-            method=each("max", "bilinear"), dims={0: (2, 8, None, None), 1: (None, 5)}),
     *layers("ROIPooling", 2, _DATA, _TWICE, output_roi=(2, 3), spatial_scale=5.0, method=each("max", "bilinear"),
             dims={0: (2, 8, None, None), 1: (None, 5)}),
     *(row for method, areas in (("max", _AREAS), ("bilinear", np.clip(_AREAS, 0, 11) / 12)) for row in layers(
         "ROIPooling", 2, _IMAGES[:, :3], np.concatenate([_IN[:, None], areas], 1).astype(np.float32), method=method,
         output_roi=each((3, 4), (1, 1)), spatial_scale=_SCALES, dims={0: (2, 3, None, None), 1: (None, 5)})),
-    *layers("PSROIPooling", 1, _DATA, regions(4, 2), output_dim=2, group_size=2, spatial_scale=0.5, mode="average"),
-    *layers("PSROIPooling", 1, _DATA, regions(4, 2), output_dim=2, group_size=3, spatial_bins_x=2, spatial_bins_y=2,
-            mode="bilinear", spatial_scale=0.1),
     *(row for size in (1, 3) for row in layers(
         "PSROIPooling", 1, _IMAGES, each(_ROWS, _ENDED), output_dim=54 // size**2, group_size=size,
             spatial_scale=_SCALES, mode="average")),
     *(row for x, y in ((1, 1), (3, 2)) for row in layers(
         "PSROIPooling", 1, _IMAGES, _PARTS, output_dim=54 // (x * y), group_size=each(1, 3, 4), spatial_scale=_SCALES,
         spatial_bins_x=x, spatial_bins_y=y, mode="bilinear")),
-    *layers("DeformablePSROIPooling", 1, _DATA, regions(4, 2), output_dim=2, group_size=2, spatial_scale=0.5,
-            part_size=2),
-    *layers("DeformablePSROIPooling", 1, _DATA, regions(4, 2), normal(4, 4, 2, 2), output_dim=2, group_size=2,
-            spatial_scale=0.5, part_size=2, trans_std=0.1),
     *(row for (x, y), size in product(((1, 1), (3, 2)), (1, 3)) for offsets in ([], [_OFFSETS], [_OFFSETS[:, :2]])
       for row in layers("DeformablePSROIPooling", 1, _IMAGES, _ROWS, *offsets, output_dim=54 // size**2,
           group_size=size, spatial_scale=_SCALES, spatial_bins_x=x, spatial_bins_y=y,
                         **({"part_size": 2, "trans_std": 0.3} if offsets else {}))),
     *layers("DeformablePSROIPooling", 1, _IMAGES, _ENDED, output_dim=6, group_size=3, spatial_scale=1.0),
-    *layers("RegionYolo", 1, normal(2, 16, 3, 4), coords=4, classes=3, num=2, axis=1, end_axis=3, do_softmax=EITHER,
-            mask=(0, 1)),
     *(row for axis, end_axis in ((1, 3), (0, 1), (1, 2)) for row in layers(
         "RegionYolo", 1, normal(2, 27, 5, 6), coords=4, classes=4, num=3, do_softmax=EITHER, mask=(0, 1, 2), axis=axis,
         end_axis=end_axis, anchors=(1.0, 2.0))),

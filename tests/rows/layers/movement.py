@@ -174,14 +174,10 @@ ROWS = [
     *layers("Reverse", 1, both(3, 4), np.array([True, False]), mode="mask"),
     *(row for shift, axes in ((ints(2), ints(-1)), (ints(1, -1), ints(0, 1)), (one(2), ints(0, 1)))
       for row in layers("Roll", 7, both(3, 4), shift, axes)),
-    *(row for shift, axes in (((1, -2), (1, 3)), ((3,), (0,)), ((1, 1), (2, 2)))
-      for row in layers("Roll", 7, X, ints(*shift), ints(*axes))),
     *layers("ShuffleChannels", 1, both(3, 4), group=2),
     *layers("ShuffleChannels", 1, both(3, 4), axis=-2, group=3),
-    *layers("ShuffleChannels", 1, X, axis=each(1, -1), group=2),
     *layers("ReverseSequence", 1, both(3, 4), ints(1, 4, 2)),
     *layers("ReverseSequence", 1, both(3, 4), ints(1, 3, 2, 2), batch_axis=1, seq_axis=0),
-    *layers("ReverseSequence", 1, X, ints(1, 3), batch_axis=0, seq_axis=2),
     *layers("DepthToSpace", 1, each(normal(2, 8, 4, 6), normal(2, 4, 2, 3), normal(1, 8, 4, 2, 2)), block_size=2,
             mode=MODES),
     *layers("DepthToSpace", 1, normal(1, 6, 3), block_size=3, mode=MODES),

@@ -233,7 +233,6 @@ ROWS = [
     *layers("NormalizeL2", 1, IMAGE, each(ints(1), ints(1, 2, 3), ints(2, 3), ints(-1)), eps=0.1,
             eps_mode=each("add", "max")),
     *layers("GRN", 1, each(normal(2, 3, 4), normal(2, 3, 4, 5)), bias=each(0.5, 1.0, 0.01)),
-    *layers("GroupNormalization", 12, normal(2, 6, 4), normal(6), normal(6), num_groups=3, epsilon=1e-3),
     *layers("GroupNormalization", 12, each(normal(0, 6), normal(0, 6, 3)), normal(6), normal(6), num_groups=2,
             epsilon=1e-3),
     *layers("GroupNormalization", 12, each(normal(2, 6, 5), normal(2, 6, 4, 5)), normal(6), normal(6), fixed=(1, 2),
