@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ir_runtime import ExecutionError, InternalError, Model, ModelError, Output, compile_model
+from ir_runtime import ExecutionError, InternalError, ModelError, Output, compile_model
 from ir_runtime.execution import calls
 from ir_runtime.execution.kernels import elementwise_chains, recurrent, registry, threads
 from ir_runtime.execution.static_plans import plan, product_calls
 from ir_runtime.graph.operation import find_operation
 from tests.converter.to_onnx.single_layers import model_of as single
-from tests.ir_runtime.execution.kernel_checks import RNG, Array, Layers, called_at_once, model_of, normal, op, same
+from tests.ir_runtime.execution.kernel_checks import RNG, Layers, called_at_once, model_of, normal, op, same
 from tests.rows.layer import Layer, flags, ints, one, uniform, whole
 from tests.rows.layer import layers as rows
 from tests.rows.layer import normal as draw
+from tests.rows.layers.networks import recurrent as sequences
 from tests.rows.row import each
 
 # --- single layers ---
@@ -117,6 +118,11 @@ for _shape in ((2, 6, 7), (1, 6, 40, 65), (2, 6, 2, 3, 4), (3, 6), (0, 6, 4)):
 for _name in ("ReduceMean", "ReduceSum"):
     layers(_name, draw(2, 30, 7, 11), each(ints(-1), ints(2, 3), ints(1, 2, 3)), keep_dims=each(True, False))
     layers(_name, draw(2, 30, 7, 11), each(ints(0), ints(1, 2)), keep_dims=each(True, False), fallbacks=[_name])
+for _kind, _direction in itertools.product(("LSTM", "GRU", "RNN"), ("forward", "reverse", "bidirectional")):
+    for _lengths, _ends in ((ints(4, 4, 4), ()), (ints(4, 2, 3), [f"{_kind}Sequence"])):
+        SINGLE += [(row, 1, _ends) for row in sequences(_kind, _direction, _lengths)]
+        SINGLE += [(row, 1, _ends) for row in sequences("GRU", _direction, _lengths, True) if _kind == "GRU"]
+SINGLE += [(row, 0, ()) for kind in ("LSTM", "GRU", "RNN") for row in sequences(kind, "forward", ints(4, 4), clip=0.2)]
 layers("MaxPool", draw(1, 3, 6, 6), kernel=(2, 2), strides=(2, 2), opset=8, kernels=0)  # its indices are read
 
 
@@ -124,6 +130,19 @@ layers("MaxPool", draw(1, 3, 6, 6), kernel=(2, 2), strides=(2, 2), opset=8, kern
 def test_single_layers(row: Layer, kernels: int, fallbacks: Sequence[str]) -> None:
     model, feeds = single(row)
     same(model, list(feeds.values()), kernels=kernels, fallbacks=fallbacks)
+
+
+_NUMBERS = [draw(6), draw(6), draw(6), uniform(0.1, 2, 6)]
+NORMALIZED = [
+    *rows("BatchNormInference", 5, draw(2, 6, 5, 4), *_NUMBERS, fixed=(1, 2, 3, 4), epsilon=1e-3),
+    *rows("BatchNormInference", 1, *_NUMBERS[:2], draw(2, 6, 5, 4), *_NUMBERS[2:], fixed=(0, 1, 3, 4), epsilon=1e-3),
+]
+
+
+@pytest.mark.parametrize("row", NORMALIZED, ids=lambda row: row.label)
+def test_batch_norm(row: Layer) -> None:
+    model, feeds = single(row)
+    same(model, list(feeds.values()))
 
 
 # --- elementwise chains ---
@@ -191,18 +210,6 @@ def test_fake_quantize_rounds_like_quantize_linear(zero_point: int, shape: tuple
     np.testing.assert_array_equal(compile_model(model_of(make, [x]))([x])[0], levels * scale)
 
 
-@pytest.mark.parametrize("opset", [1, 5])
-def test_batch_norm(opset: int) -> None:
-    x = normal(2, 6, 5, 4)
-
-    def make(b: Layers, v: Output) -> Output:
-        statistics = [b.constant(one, "f32") for one in (normal(6), normal(6), normal(6), np.abs(normal(6)) + 0.1)]
-        order = [v, *statistics] if opset == 5 else [*statistics[:2], v, *statistics[2:]]
-        return b.ReLU(b.BatchNormInference(*order, opset=opset, epsilon=1e-3))
-
-    same(model_of(make, [x]), [x])
-
-
 # --- convolutions ---
 
 
@@ -248,51 +255,15 @@ def test_a_convolution_whose_image_is_too_small_says_what_is_wrong() -> None:
 # --- recurrent ---
 
 
-@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-@pytest.mark.parametrize("name", ["LSTM", "GRU", "GRU linear", "RNN"])
-@pytest.mark.parametrize("ragged", [False, True])
-def test_sequence(name: str, direction: str, ragged: bool) -> None:
-    inputs, model = sequence(name, direction, 3, 6, 5, ragged)
-    same(model, inputs, fallbacks=[f"{name.split()[0]}Sequence"] if ragged else [])
-
-
-@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
-def test_clipped_sequences_have_no_kernel(name: str) -> None:
-    inputs, model = sequence(name, "forward", 3, 6, 5, clip=0.2)
-    same(model, inputs, kernels=0)
-
-
-@pytest.mark.parametrize("name", ["LSTM", "GRU", "GRU linear", "RNN"])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "GRU linear", "RNN"])
 @pytest.mark.parametrize(("batch", "hidden"), [(1, 1), (1, 7), (4, 1), (5, 9)])
 def test_sequence_one_direction_after_the_other(
-    name: str, batch: int, hidden: int, monkeypatch: pytest.MonkeyPatch
+    kind: str, batch: int, hidden: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recurrent, "_MAX_BYTES_OF_DIRECTIONS", 0)
-    inputs, model = sequence(name, "bidirectional", batch, 6, hidden)
-    same(model, inputs)
-
-
-def sequence(
-    name: str, direction: str, batch: int, steps: int, hidden: int, ragged: bool = False, **changed: Any
-) -> tuple[list[Array], Model]:
-    """Inputs and the model of a recurrent layer; with ``ragged`` lengths are smaller than the number of steps."""
-    width = 4
-    number = 2 if direction == "bidirectional" else 1
-    gates = {"LSTM": 4, "GRU": 3, "GRU linear": 3, "RNN": 1}[name]
-    more = {"linear_before_reset": True} if name == "GRU linear" else {}
-    names = {"LSTM": ("sigmoid", "tanh", "tanh"), "RNN": ("tanh",)}.get(name, ("sigmoid", "tanh"))
-    attributes = {"hidden_size": hidden, "direction": direction, "activations": names, **more, **changed}
-    made = op(f"{name.split()[0]}Sequence", **attributes)
-    states = [normal(batch, number, hidden) for _ in range(2 if name == "LSTM" else 1)]
-    lengths = np.array([6, 2, 4] if ragged else [steps] * batch)
-
-    def make(b: Layers, *values: Output) -> list[Output]:
-        biases = (gates + bool(more)) * hidden
-        shapes = [(number, gates * hidden, width), (number, gates * hidden, hidden), (number, biases)]
-        return b.emit_all(made, *values, *[b.constant(normal(*shape), "f32") for shape in shapes])
-
-    inputs = [normal(batch, steps, width), *states, lengths]
-    return inputs, model_of(make, inputs)
+    (row,) = sequences(kind.split()[0], "bidirectional", ints(*[4] * batch), "linear" in kind, hidden)
+    model, feeds = single(row)
+    same(model, list(feeds.values()))
 
 
 # --- the plan ---

@@ -62,14 +62,17 @@ def padded_indices(axis: int) -> np.ndarray:
     return of_channel + (np.arange(0, 24, 6).reshape(2, 2, 1, 1) if axis == 0 else np.zeros((2, 2, 1, 1), np.int64))
 
 
-def recurrent(kind: str, direction: str, lengths: Any, linear: bool = False) -> list[Layer]:
-    batch, steps, width, hidden, gates = 2, 4, 3, 5, {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
+def recurrent(
+    kind: str, direction: str, lengths: Any, linear: bool = False, hidden: int = 5, **more: Any
+) -> list[Layer]:
+    """Sequences of four steps, as many as there are lengths."""
+    batch, steps, width, gates = len(lengths), 4, 3, {"RNN": 1, "GRU": 3, "LSTM": 4}[kind]
     count, rows = 2 if direction == "bidirectional" else 1, gates * hidden
     states = [normal(batch, count, hidden)] * (2 if kind == "LSTM" else 1)
     weights = [normal(count, rows, width), normal(count, rows, hidden), normal(count, rows + linear * hidden)]
     activations = {"RNN": ("tanh",), "GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}[kind]
     inputs = [normal(batch, steps, width), *states, lengths, *weights]
-    more = {"linear_before_reset": True} if linear else {}
+    more |= {"linear_before_reset": True} if linear else {}
     numbers = range(2 + len(states), len(inputs))
     return list(layers(f"{kind}Sequence", 5, *inputs, fixed=numbers, hidden_size=hidden, direction=direction,
                        activations=activations, tolerance=Tolerance(1e-4, 1e-4), **more))  # fmt: skip
