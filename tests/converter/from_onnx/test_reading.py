@@ -35,11 +35,10 @@ def test_an_operator_that_two_domains_have_is_refused() -> None:
 
 def test_an_operator_of_an_imported_domain(caplog: pytest.LogCaptureFixture) -> None:
     arguments = {"inputs": {"x": X}, "constants": {"b": X[0, 0]}}
-    model = node_model("BiasGelu", opset=17, **arguments)
+    model, right = (node_model("BiasGelu", opset=17, domain=domain, **arguments) for domain in ("", "com.microsoft"))
     model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
-    check_node(
-        model, {"x": X}, run_onnxruntime(node_model("BiasGelu", opset=1, domain="com.microsoft", **arguments), {"x": X})
-    )
+    right.opset_import[1].version = 1
+    check_node(model, {"x": X}, run_onnxruntime(right, {"x": X}))
     (message,) = caplog.messages
     assert "read as that of the domain 'com.microsoft'" in message
 
@@ -63,10 +62,8 @@ def _two_versions() -> Iterator[None]:
 
 
 def scaled_model(opset: int, offset: bool = False, **attributes: Any) -> onnx.ModelProto:
-    constants = {"o": X[0, 0]} if offset else {}
-    return node_model(
-        *("Scaled", {"x": X}), constants=constants, attributes=attributes, opset=opset, domain="test.without"
-    )
+    inputs = {"constants": {"o": X[0, 0]} if offset else {}, "attributes": attributes}
+    return node_model("Scaled", {"x": X}, **inputs, opset=opset, domain="test.without")
 
 
 @pytest.mark.usefixtures("_two_versions")
@@ -81,19 +78,17 @@ def test_a_version_has_defaults_for_parameters_that_it_lacks_and_refuses_them() 
             converter.convert_model(model)
 
 
+WITH_DEFAULTS = "needs parameters with defaults called"
+
+
 @pytest.mark.parametrize(
-    ("without", "message"),
-    [
-        ("bias", r"needs parameters with defaults called \['bias'\]"),
-        ("x", r"needs parameters with defaults called \['x'\]"),
-        ("first", r"must be the last: \['first'\]"),
-    ],
+    ("without", "message"), [("bias", WITH_DEFAULTS), ("x", WITH_DEFAULTS), ("first", "must be the last:")]
 )
 def test_parameters_that_cannot_be_left_out(without: str, message: str) -> None:
     def two(ctx: Any, x: Output, first: Output | None = None, second: Output | None = None) -> Output:
         return x
 
-    with pytest.raises(converter.ConversionError, match=message):
+    with pytest.raises(converter.ConversionError, match=rf"{message} \['{without}'\]"):
         onnx_op("Refused", domain="test.without", versions=(1,), without=(without,))(two)
     assert ("test.without", "Refused") not in registry._TRANSLATORS
 
@@ -158,9 +153,8 @@ def test_scan_of_opset_8_takes_a_batch(batch: int, backwards: int) -> None:
     """Each sequence of the batch on its own, as the first version of Scan is defined."""
     data = np.arange(batch * 8, dtype=F32).reshape(batch, 4, 2)
     factor = np.array([2.0, -1.0], F32)
-    text = f"""test (float[{batch},2] initial, float[{batch},4,2] items) => (last, outs) {{
-        last, outs = Scan <{BODY.format("[2]")}, num_scan_inputs = 1, directions = [{backwards}]>
-            (, initial, items) }}"""
+    text = f"""test (float[{batch},2] initial, float[{batch},4,2] items) => (last, outs) {{ last, outs = Scan
+        <{BODY.format("[2]")}, num_scan_inputs = 1, directions = [{backwards}]> (, initial, items) }}"""
     feeds = {"initial": data[:, 0] * 10, "items": data}
     sums = feeds["initial"][:, None] + np.cumsum(data[:, ::-1] if backwards else data, 1)
     check_node(parse(text, 8, factor=factor), feeds, [sums[:, -1], sums * factor])
@@ -168,9 +162,8 @@ def test_scan_of_opset_8_takes_a_batch(batch: int, backwards: int) -> None:
 
 def test_scan_of_inputs_of_unknown_rank() -> None:
     data = np.arange(24, dtype=F32).reshape(3, 4, 2)
-    text = f"""test (float[] initial, float[] items) => (last, outs) {{
-        last, outs = Scan <{BODY.format("[]")}, num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1]>
-            (initial, items) }}"""
+    text = f"""test (float[] initial, float[] items) => (last, outs) {{ last, outs = Scan <{BODY.format("[]")},
+        num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1]> (initial, items) }}"""
     feeds, sums = {"initial": data[:, 0] * 0, "items": data}, np.cumsum(data, 1)
     check_node(parse(text, 15, factor=F32(2)), feeds, [sums[:, -1], sums * 2], engines=["numpy"])
 
@@ -204,10 +197,9 @@ def test_a_fault_of_ours_is_no_fault_of_the_model(monkeypatch: pytest.MonkeyPatc
         raise TypeError("a mistake in evaluate")
 
     onnx_op("Faulty", domain="test.faults", versions=(1,))(lambda ctx, x: x.no_such_attribute)
-    with pytest.raises(converter.InternalError, match=r"node 'node' .*please report it") as caught:
+    with pytest.raises(converter.InternalError, match=r"node 'node' .*no_such_attribute.*please report it") as caught:
         converter.convert_model(node_model("Faulty", {"x": X}, opset=1, domain="test.faults"))
     assert isinstance(caught.value.__cause__, AttributeError)
-    assert "no_such_attribute" in str(caught.value)
     assert not isinstance(caught.value, converter.InvalidModelError)
     monkeypatch.setattr(find_operation("Floor", 1), "evaluate", evaluate)
     with pytest.raises(converter.InternalError, match=r"node 'node' \(Floor.*a mistake in evaluate"):
@@ -250,13 +242,13 @@ def test_every_unsupported_node_is_listed_with_its_reason() -> None:
                           header=', "nobody" : 1'))  # fmt: skip
     assert isinstance(error, converter.UnsupportedModelError)
     assert [(p.node, p.op_type, p.domain, p.opset) for p in error.problems] == [
-        ("first", "Foo", "nobody", 1),
-        ("second", "NoSuchOp", "", 17),
-        ("third", "StringConcat", "", 17),
-    ]
-    assert "node 'first' (nobody.Foo, opset 1): the operator is not supported" in str(error)
-    assert "node 'second' (NoSuchOp, opset 17): ONNX has no operator of that name" in str(error)
-    assert "node 'third' (StringConcat, opset 17)" in str(error)
+        ("first", "Foo", "nobody", 1), ("second", "NoSuchOp", "", 17), ("third", "StringConcat", "", 17),
+    ]  # fmt: skip
+    for part in (
+        "'first' (nobody.Foo, opset 1): the operator is not supported", "'third' (StringConcat, opset 17)",
+        "'second' (NoSuchOp, opset 17): ONNX has no operator of that name",
+    ):  # fmt: skip
+        assert f"node {part}" in str(error)
 
 
 def test_only_root_causes_are_listed() -> None:
@@ -300,18 +292,14 @@ def test_invalid_graphs_are_named(text: str, message: str) -> None:
     assert message in str(refusal(parse(f"g (float[2,3] x) => {text}", **used)))
 
 
-def opset_of(opset: int) -> Callable[[onnx.ModelProto], object]:
-    return lambda model: setattr(model.opset_import[0], "version", opset)
-
-
 SEQUENCE = helper.make_tensor_sequence_value_info("x", TensorProto.FLOAT, None)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (opset_of(0), "opset 0 is out of range"),
-        (opset_of(99), "opset 99 is out of range"),
+        *((lambda m, v=version: setattr(m.opset_import[0], "version", v), f"opset {version} is out of range")
+          for version in (0, 99)),
         (lambda m: m.graph.input[0].type.tensor_type.ClearField("elem_type"), "'x': the IR has no element type for"),
         (lambda m: m.graph.input.append(m.graph.input[0]), "two inputs of the graph are called 'x'"),
         (lambda m: m.graph.initializer.append(m.graph.initializer[0]), "two initializers are called 'w'"),

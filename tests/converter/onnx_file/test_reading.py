@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import io
 import os
-import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -68,47 +67,33 @@ def test_large_weights_stay_in_the_mapped_file(tmp_path: Path) -> None:
 
 def everything() -> onnx.ModelProto:
     """A model with a value in every field that a conversion reads, and large tensors at several depths."""
-    model = add_model()
+    model, tensor, node = add_model(), helper.make_tensor, helper.make_node
     model.producer_name, model.producer_version, model.domain, model.model_version = "maker", "1.0", "org", -3
     model.metadata_props.add(key="k", value="v")
     model.doc_string = "not read"
-    inner = helper.make_graph(
-        [helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(BIG, "t"))], "inner", [], []
-    )
+    inner = helper.make_graph([node("Constant", [], ["c"], value=numpy_helper.from_array(BIG, "t"))], "inner", [], [])
     graph = model.graph
-    graph.node.append(helper.make_node("If", ["x"], ["z"], then_branch=inner, else_branch=inner, domain="d", name="i"))
-    strings = helper.make_tensor("s", TensorProto.STRING, [2], ["a", "\u00e9"])
-    sparse = helper.make_sparse_tensor(
-        helper.make_tensor("v", TensorProto.FLOAT, [1], [1.5]),
-        helper.make_tensor("p", TensorProto.INT64, [1], [3]),
-        [9],
-    )
+    graph.node.append(node("If", ["x"], ["z"], then_branch=inner, else_branch=inner, domain="d", name="i"))
+    strings = tensor("s", TensorProto.STRING, [2], ["a", "\u00e9"])
+    places = tensor("p", TensorProto.INT64, [1], [3])
+    sparse = helper.make_sparse_tensor(tensor("v", TensorProto.FLOAT, [1], [1.5]), places, [9])
     lists = {"floats": [1.5, -2.0], "ints": [-1, 2**40], "strings": ["p", "q"], "tensors": [strings], "graphs": [inner]}
-    kind = helper.make_optional_type_proto(
-        helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.INT8, [None, "n", 2]))
-    )
-    node = helper.make_node(
-        "Odd", ["", "x"], ["u"], f=0.5, i=-(2**63), s="text", sparse_tensor=sparse, tp=kind, **lists
-    )
-    node.attribute.add(name="r", ref_attr_name="of", type=1)
-    graph.node.append(node)
+    kind = helper.make_tensor_type_proto(TensorProto.INT8, [None, "n", 2])
+    kind = helper.make_optional_type_proto(helper.make_sequence_type_proto(kind))
+    odd = node("Odd", ["", "x"], ["u"], f=0.5, i=-(2**63), s="text", sparse_tensor=sparse, tp=kind, **lists)
+    odd.attribute.add(name="r", ref_attr_name="of", type=1)
+    graph.node.append(odd)
     graph.sparse_initializer.append(sparse)
-    graph.initializer.extend(
-        [
-            helper.make_tensor("f", TensorProto.FLOAT, [3], [1.0, -2.5, 3e38]),
-            helper.make_tensor("i", TensorProto.INT64, [100], [(-3) ** n if n < 38 else -n for n in range(100)]),
-            helper.make_tensor("b", TensorProto.INT8, [3], [-128, 0, 127]),
-            helper.make_tensor("d", TensorProto.DOUBLE, [1], [1e300]),
-            helper.make_tensor("u", TensorProto.UINT64, [2], [2**64 - 1, 0]),
-        ]
-    )
+    for name, type_, values in (
+        ("f", TensorProto.FLOAT, [1.0, -2.5, 3e38]), ("b", TensorProto.INT8, [-128, 0, 127]),
+        ("i", TensorProto.INT64, [(-3) ** n if n < 38 else -n for n in range(100)]),
+        ("d", TensorProto.DOUBLE, [1e300]), ("u", TensorProto.UINT64, [2**64 - 1, 0]),
+    ):  # fmt: skip
+        graph.initializer.append(tensor(name, type_, [len(values)], values))
     graph.value_info.append(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, None, "n"]))
     graph.value_info.append(helper.make_value_info("o", kind))
-    model.functions.append(
-        helper.make_function(
-            "d", "F", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], model.opset_import, ["of"]
-        )
-    )
+    function = helper.make_function("d", "F", ["a"], ["b"], [node("Neg", ["a"], ["b"])], model.opset_import, ["of"])
+    model.functions.append(function)
     return model
 
 
@@ -135,14 +120,15 @@ def plain_values(message: Any, data: bytes, kind: Any) -> Any:
 
 def in_other_ways(model: onnx.ModelProto) -> bytes:
     """The same model as bytes that protobuf writes differently: numbers one by one, the graph in two parts."""
-    ints = model.graph.initializer[2].int64_data
+    (place,) = (place for place, one in enumerate(model.graph.initializer) if one.name == "i")
+    ints = model.graph.initializer[place].int64_data
     single = b"".join(b"\x38" + _varint(value % 2**64) for value in ints)
     packed = onnx.TensorProto(int64_data=ints).SerializeToString()
     data = model.SerializeToString()
     rest = onnx.ModelProto(graph=onnx.GraphProto(doc_string="twice")).SerializeToString()
     assert packed in data
     graph = model.graph.SerializeToString()
-    tensor = model.graph.initializer[2].SerializeToString()
+    tensor = model.graph.initializer[place].SerializeToString()
     longer = tensor.replace(packed, single)
     changed = graph.replace(b"\x2a" + _varint(len(tensor)) + tensor, b"\x2a" + _varint(len(longer)) + longer)
     return data.replace(b"\x3a" + _varint(len(graph)) + graph, b"\x3a" + _varint(len(changed)) + changed) + rest
@@ -164,12 +150,9 @@ def test_files_are_read_as_onnx_reads_them(monkeypatch: pytest.MonkeyPatch, wind
     data = write(model)
     ours = wire_format.parse_bytes(messages.ModelProto, data)
     assert ours.graph.initializer[0].raw_span[1] == BIG.nbytes
-    assert plain_values(ours, data, messages.ModelProto) == plain_values(
-        onnx.ModelProto.FromString(data), data, messages.ModelProto
-    )
-    assert plain_values(messages.from_onnx(model, messages.ModelProto), b"", messages.ModelProto) == plain_values(
-        model, b"", messages.ModelProto
-    )
+    plain = functools.partial(plain_values, kind=messages.ModelProto)
+    assert plain(ours, data) == plain(onnx.ModelProto.FromString(data), data)
+    assert plain(messages.from_onnx(model, messages.ModelProto), b"") == plain(model, b"")
 
 
 def test_nodes_are_handed_back_to_onnx() -> None:
@@ -274,12 +257,8 @@ def test_external_data_of_a_symlinked_model(tmp_path: Path, model: str, data: st
 @pytest.mark.parametrize(
     ("location", "entries", "message"),
     [
-        ("../secret.bin", {}, "may not lie at"),
-        ("a/../../secret.bin", {}, "may not lie at"),
-        ("/etc/passwd", {}, "may not lie at"),
-        ("C:/secret.bin", {}, "may not lie at"),
-        ("", {}, "may not lie at"),
-        ("\0embedded", {}, "may not lie at"),
+        *((location, {}, "may not lie at")
+          for location in ("../secret.bin", "a/../../secret.bin", "/etc/passwd", "C:/secret.bin", "", "\0embedded")),
         ("none.bin", {}, "does not exist beside the model"),
         ("folder", {}, "is not a file"),
         ("out.bin", {}, "leads out of the model's folder"),
@@ -289,7 +268,7 @@ def test_external_data_of_a_symlinked_model(tmp_path: Path, model: str, data: st
         ("w.bin", {"offset": 10**25}, "the offset of its data must be a number"),
         ("w.bin", {"length": 16}, "needs 16384 bytes of data, but there are 16"),
     ],
-)
+)  # fmt: skip
 def test_external_data_is_confined_and_checked(tmp_path: Path, location: str, entries: dict, message: str) -> None:
     folder = tmp_path / "model"
     (folder / "folder").mkdir(parents=True)
@@ -308,26 +287,23 @@ def test_external_data_needs_a_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("fields", "message"),
     [
-        (lambda t: t.dims.append(2), "needs 32768 bytes of data, but there are 16384"),
-        (
-            lambda t: t.__setattr__("data_type", TensorProto.COMPLEX64),
-            "the IR has no element type for ONNX's COMPLEX64",
-        ),
-        (lambda t: t.__setattr__("data_type", 99), "the IR has no element type for ONNX's 99"),
-        (lambda t: t.dims.__setitem__(0, -64), "negative dimension"),
-        (lambda t: t.dims.__setitem__(0, 2**62), "bytes of data, but there are"),
-        (lambda t: (t.ClearField("raw_data"), t.float_data.extend([1, 2])), "needs 4096 values, but has 2"),
-        (lambda t: t.ClearField("raw_data"), "needs 4096 values, but has 0"),
+        ({"dims": [64, 64, 2]}, "needs 32768 bytes of data, but there are 16384"),
+        ({"data_type": TensorProto.COMPLEX64}, "the IR has no element type for ONNX's COMPLEX64"),
+        ({"data_type": 99}, "the IR has no element type for ONNX's 99"), ({"dims": [-64, 64]}, "negative dimension"),
+        ({"dims": [2**62, 64]}, "bytes of data, but there are"),
+        ({"raw_data": [], "float_data": [1, 2]}, "needs 4096 values, but has 2"),
+        ({"raw_data": []}, "needs 4096 values, but has 0"),
     ],
-)
-def test_tensors_that_contradict_themselves(change: object, message: str) -> None:
+)  # fmt: skip
+def test_tensors_that_contradict_themselves(fields: dict[str, Any], message: str) -> None:
     model = add_model()
-    change(model.graph.initializer[0])  # type: ignore[operator]
-    with pytest.raises(converter.ConversionError, match="'w'") as caught:
+    for name, value in fields.items():
+        model.graph.initializer[0].ClearField(name)
+        model.graph.initializer[0].MergeFrom(TensorProto(**({name: value} if value != [] else {})))
+    with pytest.raises(converter.ConversionError, match=rf"'w'.*{message}"):
         converter.convert_model(model)
-    assert message in str(caught.value)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
@@ -347,21 +323,6 @@ def test_every_truncation_is_an_error_of_ours() -> None:
     for length in range(len(data)):
         with pytest.raises(converter.ConversionError):
             converter.convert_model(data[:length])
-
-
-def test_random_damage_never_raises_anything_else() -> None:
-    data = add_model(np.arange(64, dtype=np.float32)).SerializeToString()
-    refused = 0
-    for seed in range(1500):
-        rng = random.Random(seed)
-        damaged = bytearray(data)
-        for _ in range(rng.randint(1, 4)):
-            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
-        try:
-            ir_runtime.model_to_bytes(converter.convert_model(bytes(damaged)))
-        except (converter.ConversionError, ir_runtime.ModelError):
-            refused += 1
-    assert refused > 300
 
 
 @pytest.mark.parametrize("number", [1 << 32, (1 << 63) - 1])
