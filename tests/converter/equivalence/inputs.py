@@ -99,9 +99,7 @@ def covers_both(report: Report) -> bool:
 def embedding(rows: int = 40, ir_version: int = 8) -> onnx.ModelProto:
     """Tokens, positions with an offset of two reshapes, and a mask that is cast."""
     random = np.random.default_rng(0)
-    weights = {
-        name: random.standard_normal((size, 4)).astype(np.float32) for name, size in (("table", rows), ("types", 2))
-    }
+    weights = {name: random.standard_normal((size, 4)).astype("f4") for name, size in (("table", rows), ("types", 2))}
     made = text("""g (int64[n,s] ids, int64[n,s] kinds, int64[n,s] mask) => (y) {
         words = Gather (table, ids)  wide = Unsqueeze (kinds, last)  narrow = Squeeze (wide, last)
         sorts = Gather (types, narrow)  sum = Add (words, sorts)  floats = Cast <to = 1> (mask)
@@ -182,15 +180,12 @@ FITTING = [
 
 def ensemble(transform: str, targets: int) -> onnx.ModelProto:
     """Return a single tree with two leaves for each target."""
-    ids, leaves = (
-        ", ".join(map(str, sorted([*range(targets)] * 2))),
-        ", ".join(map(str, [0.5, -1.5] + [1.0, 2.0] * (targets - 1))),
-    )
+    ids, leaves = sorted([*range(targets)] * 2), [0.5, -1.5] + [1.0, 2.0] * (targets - 1)
     return text(f"""g (float[n,2] x) => (y) {{ y = ai.onnx.ml.TreeEnsembleRegressor <
         n_targets = {targets}, post_transform = "{transform}", nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2],
         nodes_featureids = [0, 0, 0], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_values = [0.0, 0.0, 0.0],
         nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], target_treeids = {[0] * 2 * targets},
-        target_nodeids = {[1, 2] * targets}, target_ids = [{ids}], target_weights = [{leaves}]> (x) }}""",
+        target_nodeids = {[1, 2] * targets}, target_ids = {ids}, target_weights = {leaves}> (x) }}""",
         17, ', "ai.onnx.ml" : 3')()  # fmt: skip
 
 
@@ -232,18 +227,10 @@ REFUSED = [
     ("any batch", reshaping("1,3,4,4", [0, -1], PRODUCT), None, "x[?,3,4,4]", ""),
 ]  # fmt: skip
 SIZES = [
-    row
-    for name, model, of, shape, refused in REFUSED
-    for options in [{"input": shape} if shape else {}]
-    for row in verdicts(
-        *(name, model, None, DIFFERENT if refused else RIGHT),
-        of=of,
-        differ="",
-        convert=options,
-        look=lambda r, refused=refused: refused in r.refused and bool(refused) == bool(r.refused),
-        **options,
-    )
-]
+    row for name, model, of, shape, refused in REFUSED for options in [{"input": shape} if shape else {}]
+    for row in verdicts(name, model, None, DIFFERENT if refused else RIGHT, of=of, differ="", convert=options, **options,
+                        look=lambda r, refused=refused: refused in r.refused and bool(refused) == bool(r.refused))
+]  # fmt: skip
 
 TIES = {
     "round": "float[n,24] x) => (y) { y = Round (x) }",
@@ -260,8 +247,7 @@ TIES = {
     "gather": "float[7,4] data, int64[5] indices) => (y) { y = Gather (data, indices) }",
     "threshold": "float[n,24] x) => (y) { y = ThresholdedRelu <alpha = 0.5> (x) }",
     "quantize": """float[n,24] x) => (y) <float scale = {0.25}, uint8 zero = {100}> {
-                   c = QuantizeLinear (x, scale, zero)
-                   y = Cast <to = 1> (c) }""",
+                   c = QuantizeLinear (x, scale, zero)  y = Cast <to = 1> (c) }""",
     "nan": "float[n,24] x) => (y) { c = IsNaN (x) y = Cast <to = 1> (c) }",
 }
 

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 
 import converter
 from tests.converter.optimization.models import parse
+from tests.graphs import Graph
 
 F32, I64 = TensorProto.FLOAT, TensorProto.INT64
 WIDTH = 48
@@ -149,62 +150,28 @@ def equal_terms() -> onnx.ModelProto:
 
 def best_boxes(rows_of_scores: int = 8) -> onnx.ModelProto:
     """A head without suppression: the best 20 boxes of a map, then the best 20 of their scores, as rows."""
-    text = """g (float[batch, 3, height, width] x) => (float[batch, n, 6] y) {
-        half = Conv <strides = [2, 2], pads = [1, 1, 1, 1]> (x, filters)
-        gate = Sigmoid (half)
-        map = Mul (half, gate)
-        flat = Reshape (map, columns)
-        rows = Transpose <perm = [0, 2, 1]> (flat)
-        raw, logits = Split <axis = 2> (rows, parts)
-        shape = Shape (map)
-        last = Gather (shape, minus_one)
-        end = Cast <to = 1> (last)
-        line = Range (zero, end, one)
-        height_of_map = Gather (shape, minus_two)
-        count = Unsqueeze (height_of_map, first)
-        anchors = Tile (line, count)
-        column = Unsqueeze (anchors, minus_one_list)
-        boxes = Add (raw, column)
-        scores = Sigmoid (logits)
-        best = ReduceMax <axes = [-1], keepdims = 0> (scores)
-        v1, i1 = TopK <axis = 1> (best, most)
-        i1u = Unsqueeze (i1, minus_one_list)
-        i4 = Tile (i1u, by_four)
-        ic = Tile (i1u, by_classes)
-        boxes1 = GatherElements <axis = 1> (boxes, i4)
-        scores1 = GatherElements <axis = 1> (scores, ic)
-        line1 = Flatten (scores1)
-        v2, i2 = TopK <axis = 1> (line1, most)
-        row = Div (i2, classes)
-        class = Mod (i2, classes)
-        r4u = Unsqueeze (row, minus_one_list)
-        r4 = Tile (r4u, by_four)
-        boxes2 = GatherElements <axis = 1> (boxes1, r4)
-        score = Unsqueeze (v2, minus_one_list)
-        class_real = Cast <to = 1> (class)
-        class_column = Unsqueeze (class_real, minus_one_list)
-        y = Concat <axis = 2> (boxes2, score, class_column)
-    }"""
-    numbers = {
-        "minus_one": -1,
-        "minus_two": -2,
-        "minus_one_list": [-1],
-        "first": [0],
-        "most": [20],
-        "columns": [0, 12, -1],
-    }
-    numbers |= {"parts": [4, 8], "by_four": [1, 1, 4], "by_classes": [1, 1, 8], "classes": rows_of_scores}
-    return parse(text, filters=real(12, 3, 3, 3, scale=1e-5), zero=np.float32(0), one=np.float32(1), **numbers)
+    g = Graph(opset=17)
+    half = g["x"].Conv(g.constant(real(12, 3, 3, 3, scale=1e-5)), strides=[2, 2], pads=[1, 1, 1, 1])
+    map = half * half.Sigmoid()
+    raw, logits = map.Reshape([0, 12, -1]).Transpose(perm=[0, 2, 1]).Split([4, 8], axis=2, count=2)
+    line = g("Range", 0.0, g.size(map, -1).Cast(to=1), 1.0)
+    boxes = raw + line.Tile(g.size(map, -2).Unsqueeze([0])).Unsqueeze([-1])
+    scores = logits.Sigmoid()
+    _, first = scores.ReduceMax(axes=[-1], keepdims=0).TopK([20], axis=1, count=2, name="first")
+    boxes, scores = (values.GatherElements(first.Unsqueeze([-1]).Tile([1, 1, count]), axis=1)
+                     for values, count in ((boxes, 4), (scores, 8)))  # fmt: skip
+    best, second = scores.Flatten().TopK([20], axis=1, count=2, name="second")
+    row, kind = second.Div(rows_of_scores), second.Mod(rows_of_scores).Cast(to=1)
+    boxes = boxes.GatherElements(row.Unsqueeze([-1]).Tile([1, 1, 4]), axis=1)
+    y = g("Concat", boxes, best.Unsqueeze([-1]), kind.Unsqueeze([-1]), axis=2)
+    return g.model({"x": (np.float32, ["batch", 3, "height", "width"])}, {"y": (y, ["batch", "n", 6])})
 
 
 def lookup() -> onnx.ModelProto:
     """A look-up in 1,000 rows of which a run asks for a few, a convolution with bias, a recurrent layer."""
-    nodes = """[look] rows = Gather (table, ids)
-               turned = Transpose <perm = [0, 2, 1]> (rows)
-               [conv] c = Conv <pads = [1, 1]> (turned, k, b)
-               steps = Transpose <perm = [2, 0, 1]> (c)
-               [lstm] all, last = LSTM <hidden_size = 6> (steps, W, R, B)
-               flat = Squeeze (last, axis)
+    nodes = """[look] rows = Gather (table, ids)  turned = Transpose <perm = [0, 2, 1]> (rows)
+               [conv] c = Conv <pads = [1, 1]> (turned, k, b)  steps = Transpose <perm = [2, 0, 1]> (c)
+               [lstm] all, last = LSTM <hidden_size = 6> (steps, W, R, B)  flat = Squeeze (last, axis)
                [gemm] y = Gemm <transB = 1, alpha = 0.5> (flat, g, h)"""
     shapes = {
         "table": (1000, 8),

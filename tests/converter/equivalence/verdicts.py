@@ -362,7 +362,7 @@ ROUNDING = [
               look=lambda r: local_faults(r) == ["conv"] and r.layers[0].local.errors is None),
     *(row for shape in ("x[?,3,?,?]", "x[2,3,48,64]") for row in (
         *verdicts(f"keys that agree within rounding, {shape}", models.best_boxes, convert={"input": shape}, input=shape,
-                  look=lambda r: any("rows in another order" in note and "(i1, i2)" in note for note in r.notes)),
+                  look=lambda r: any("rows in another order" in note and "(first.1, second.1)" in note for note in r.notes)),
         *verdicts(f"rows of other scores, {shape}", models.best_boxes, None, DIFFERENT, convert={"input": shape},
                   input=shape, of=partial(models.best_boxes, 9)))),
     *verdicts("real numbers at ties", RESIZE, note=ONE_OFF, engine=each("numpy", "openvino")),
