@@ -121,10 +121,8 @@ DIMENSIONS: dict[str, tuple[str, int, dict[str, Any], list[tuple[int, int]]]] = 
 def test_dimensions_follow_from_weights(name: str) -> None:
     nodes, rank, weights, expected = DIMENSIONS[name]
     draw = np.random.default_rng(1)
-    given = {
-        key: draw.uniform(0.5, 1, one).astype(np.float32) if isinstance(one, tuple) else one
-        for key, one in weights.items()
-    }
+    given = {key: draw.uniform(0.5, 1, one).astype(np.float32) if isinstance(one, tuple) else one
+             for key, one in weights.items()}  # fmt: skip
     dims = {key: ",".join(f"{key}{axis}" for axis in range(size)) for key, size in (("a", 4), ("x", rank))}
     inputs = [f"float[{dims[key]}] {key}" for key in ("a", "x") if key == "x" or "GridSample" in nodes]
     model = parse(f"g ({', '.join(inputs)}) => ({'y, z' if 'y, z' in nodes else 'y'}) {{ {nodes} }}", 18, **given)

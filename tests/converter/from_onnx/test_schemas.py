@@ -41,27 +41,14 @@ FORGOTTEN = {("", "ATen"), ("", "ConstantFill")}
 """Operators likewise: exporters wrote them into ONNX's domain."""
 
 RENAMED = {
-    "input": {"x", "data", "shape"},
-    "X": {"data", "a", "inputs"},
-    "Y": {"b"},
-    "data": {"x"},
-    "data_0": {"values"},
-    "inputs": {"tensors"},
-    "input_data": {"data"},
-    "signal": {"data"},
-    "split": {"lengths"},
-    "B": {"bias"},
-    "M": {"trip_count"},
-    "Q": {"query"},
-    "K": {"key"},
-    "V": {"value"},
-    "I": {"indices"},
-    "R": {"rate"},
-    "T": {"count"},
-    "var": {"variance"},
-    "input_mean": {"mean"},
-    "input_var": {"variance"},
-}
+    name: set(others.split())
+    for name, others in {
+        "input": "x data shape", "X": "data a inputs", "Y": "b", "data": "x", "data_0": "values", "inputs": "tensors",
+        "input_data": "data", "signal": "data", "split": "lengths", "B": "bias", "M": "trip_count", "Q": "query",
+        "K": "key", "V": "value", "I": "indices", "R": "rate", "T": "count", "var": "variance", "input_mean": "mean",
+        "input_var": "variance",
+    }.items()
+}  # fmt: skip
 """ONNX's name of an input -> the parameter's, where that is not just the same in lower case and with
 underscores. Inputs of one operator (scale and bias, query and key) have different names."""
 
@@ -72,44 +59,27 @@ DEFAULTS_IN_PROSE: dict[tuple[str, int, str], Any] = {
     ("Split", 1, "axis"): 0,
     # "If omitted", every input and output counts as forward, along axis 0: as with an empty list.
     ("Scan", 8, "directions"): (),
-    **{
-        ("Scan", version, f"scan_{side}_{what}"): ()
-        for version in (9, 11, 16, 19, 21, 23, 24, 25)
-        for side in ("input", "output")
-        for what in ("axes", "directions")
-    },
-}
+    **{("Scan", version, f"scan_{side}_{what}"): () for version in (9, 11, 16, 19, 21, 23, 24, 25)
+       for side in ("input", "output") for what in ("axes", "directions")},
+}  # fmt: skip
 """Defaults that stand in the operator's description, while its schema has none: (operator, version, attribute)."""
 
 INTERNAL_DOMAINS = {"com.ms.internal.nhwc", "com.microsoft.nchwc"}
 """What onnxruntime's optimiser makes in memory, for itself."""
 
-NOT_TRANSLATED = {
-    # Attention in forms that come with one execution provider, and what goes with it.
-    *("DecoderAttention", "DecoderMaskedSelfAttention"),
-    *("DynamicSparseAttention", "GatedRelativePositionBias"),
-    *("LongformerAttention", "PackedAttention", "PackedMultiHeadAttention", "PackedSparseAttentionIndexer"),
-    *("PackedSparseAttentionIndexerMerge", "RMSNormRotary"),
-    *("PagedAttention", "RelativePositionBias", "RemovePadding", "RestorePadding"),
-    *("SparseAttentionIndexer", "SparsePagedAttention"),
-    # Fused layers of single models.
-    *("HyperConnectionLowRankMix", "Mamba2Verify"),
-    "NhwcFusedConv",
-    # Steps of guessed tokens that are taken back.
-    *("ConvStateReplay", "GatedDeltaNetStateReplay", "SpeculativePrefixCommit"),
-    # Numbers in packings of their own.
-    *("DequantizeBFP", "DequantizeWithOrder", "GemmFloat8", "MatMulBlockQuantizedFp4Weight"),
-    "MatMulBlockQuantizedFp8Weight",
-    *("MatMulNBitsMlp", "MatMulNBitsQLoRA", "MatMulNBitsQkv", "MatMulPacked", "MoEPacked"),
-    *("QOrderedAttention", "QOrderedGelu"),
-    *("QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul", "QuantizeBFP"),
-    "QuantizeWithOrder",
-    # Training.
-    *("BitmaskBiasDropout", "BitmaskDropout"),
-    # Programs that are compiled for one engine.
-    *("EPContext", "Snpe"),
-}
-"""Operators of com.microsoft that converting refuses as not supported, without a reason of their own."""
+NAMES = """
+DecoderAttention DecoderMaskedSelfAttention DynamicSparseAttention GatedRelativePositionBias LongformerAttention
+PackedAttention PackedMultiHeadAttention PackedSparseAttentionIndexer PackedSparseAttentionIndexerMerge RMSNormRotary
+PagedAttention RelativePositionBias RemovePadding RestorePadding SparseAttentionIndexer SparsePagedAttention
+HyperConnectionLowRankMix Mamba2Verify NhwcFusedConv ConvStateReplay GatedDeltaNetStateReplay SpeculativePrefixCommit
+DequantizeBFP DequantizeWithOrder GemmFloat8 MatMulBlockQuantizedFp4Weight MatMulBlockQuantizedFp8Weight
+MatMulNBitsMlp MatMulNBitsQLoRA MatMulNBitsQkv MatMulPacked MoEPacked QOrderedAttention QOrderedGelu
+QOrderedLayerNormalization QOrderedLongformerAttention QOrderedMatMul QuantizeBFP QuantizeWithOrder
+BitmaskBiasDropout BitmaskDropout EPContext Snpe"""
+NOT_TRANSLATED = {*NAMES.split()}
+"""Operators of com.microsoft that converting refuses as not supported, without a reason of their own: attention in forms
+of one execution provider, fused layers of single models, guessed tokens that are taken back, packings, training, programs
+that are compiled for one engine."""
 
 
 @dataclass(frozen=True)
@@ -178,10 +148,8 @@ families.import_all_families()
 print(find_translator("Relu", "", 20)[0].function is own, find_translator("Relu", "", 13)[0].function is own)
 """
 CLAIM = """
-try:
-    onnx_op("Relu", versions=(14,))(lambda ctx, x: x)
-except ConversionError as error:
-    print(error)
+try: onnx_op("Relu", versions=(14,))(lambda ctx, x: x)
+except ConversionError as error: print(error)
 """
 
 
@@ -189,24 +157,18 @@ except ConversionError as error:
     ("code", "printed"),
     [
         # Only the families of an operator are imported.
-        (
-            "print(find_translator('Relu', '', 20)[0].op_type, *imported())",
-            "Relu converter.from_onnx.operators.onnx.activation",
-        ),
+        ("print(find_translator('Relu', '', 20)[0].op_type, *imported())",
+         "Relu converter.from_onnx.operators.onnx.activation"),
         # An operator that is not in the index is found, as is a version; neither is one of a module that is new.
-        (f"del families.index()['']['Relu']\n{FIND}", "Relu True"),
-        (f"families.index = dict\n{FIND}", "Relu True"),
-        (
-            "families.index()['']['MaxPool'] = ['onnx.activation']\nprint(find_translator('MaxPool', '', 20)[0].op_type)",
-            "MaxPool",
-        ),
+        (f"del families.index()['']['Relu']\n{FIND}", "Relu True"), (f"families.index = dict\n{FIND}", "Relu True"),
+        ("families.index()['']['MaxPool'] = ['onnx.activation']\nprint(find_translator('MaxPool', '', 20)[0].op_type)",
+         "MaxPool"),
         # A replacing translator stays whenever the family is imported.
-        (REPLACE, "True False"),
-        (f"families.index = dict\n{REPLACE}", "True False"),
+        (REPLACE, "True False"), (f"families.index = dict\n{REPLACE}", "True False"),
         # A version that a family claims is refused at once.
         (CLAIM, "version 14 of operator Relu is claimed twice"),
     ],
-)
+)  # fmt: skip
 def test_families_are_imported_when_they_are_needed(code: str, printed: str) -> None:
     """In a process where no family has been imported before."""
     done = subprocess.run([sys.executable, "-c", SETUP + code], capture_output=True, text=True, check=True)
@@ -246,10 +208,8 @@ def each_claim(check: Callable[[Translator, int], None]) -> Callable[[], None]:
             try:
                 check(translator, version)
             except AssertionError as error:
-                where = (
-                    f"{translator.function.__module__}, {translator.domain or 'ai.onnx'}-{translator.op_type}-{version}"
-                )
-                failures.append(f"{where}: {error}")
+                where = f"{translator.domain or 'ai.onnx'}-{translator.op_type}-{version}"
+                failures.append(f"{translator.function.__module__}, {where}: {error}")
         assert not failures, "write these signatures as the schema has them:\n" + "\n".join(failures)
 
     return test
@@ -423,7 +383,5 @@ def test_attributes_of_another_translator() -> None:
 
     assert Translator("Outer", "own", (1,), outer).attributes == {"own": 3, "axis": 2, "size": REQUIRED}
     assert Translator("Outer", "own", (1,), outer).most_inputs == 1
-    assert Translator("Outer", "own", (1,), outer, without=frozenset({"axis"})).attributes == {
-        "own": 3,
-        "size": REQUIRED,
-    }
+    without_axis = Translator("Outer", "own", (1,), outer, without=frozenset({"axis"}))
+    assert without_axis.attributes == {"own": 3, "size": REQUIRED}
