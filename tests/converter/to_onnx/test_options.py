@@ -15,7 +15,6 @@ from onnx import TensorProto
 import converter
 from converter import ConversionError, export_model
 from ir_runtime import Model, compile_model, read_model
-from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array
 from ir_runtime.graph.model import InputMap, OutputMap, SubGraph
 from ir_runtime.graph.shape_inference import make_node
@@ -152,8 +151,6 @@ def test_the_command_and_a_wrong_value(tmp_path: Path) -> None:
 
 # --- older opsets ---
 
-INTEGERS = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"]
-
 
 def exactly(ir: Model, feeds: dict[str, Any], opset: int) -> None:
     """The exported model gives every element of what the IR gives."""
@@ -161,72 +158,6 @@ def exactly(ir: Model, feeds: dict[str, Any], opset: int) -> None:
     for name, value in found.items():
         assert value.shape == expected[name].shape
         np.testing.assert_array_equal(value, expected[name])
-
-
-@pytest.mark.parametrize("opset", [13, 17, 18])
-@pytest.mark.parametrize("kind", INTEGERS)
-@pytest.mark.parametrize("name", ["BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"])
-def test_bits(name: str, kind: str, opset: int) -> None:
-    element = element_types.element_type(kind)
-    least, most = element.limits
-    values = np.array([least, most, 0, 1, most // 3, most - 1], element.dtype)
-    sources = [parameter("a", None, 1, kind=kind), parameter("b", None, kind=kind)][: 1 if name == "BitwiseNot" else 2]
-    ir = model(sources, {"y": getattr(IR(), name)(*sources)})
-    exactly(ir, {"a": values[:, None], "b": values} if len(sources) > 1 else {"a": values[:, None]}, opset)
-
-
-@pytest.mark.parametrize("opset", [13, 16, 18])
-@pytest.mark.parametrize("kind", ["i32", "i64", "i8", "f16", "boolean"])
-@pytest.mark.parametrize("own", [True, False], ids=["with the data", "without"])
-@pytest.mark.parametrize("reduction", ["sum", "prod", "min", "max", "mean"])
-@pytest.mark.parametrize("axis", [0, -1])
-def test_elements_that_are_updated_several_times(axis: int, reduction: str, own: bool, kind: str, opset: int) -> None:
-    if kind == "boolean" and reduction == "mean":
-        pytest.skip("booleans have no mean")
-    dtype = element_types.element_type(kind).dtype
-    random = np.random.default_rng(0)
-    x, places, changes = (parameter(name, None, None, kind=one) for name, one in zip("xiu", (kind, "i64", kind)))
-    y = IR().ScatterElementsUpdate(x, places, changes, axis, reduction=reduction, use_init_val=own)
-    ir = model([x, places, changes], {"y": y})
-    high = 2 if kind == "boolean" else 5
-    for shape in ((3, 4), (5, 6), (0, 6)):
-        feeds = {
-            "x": random.integers(0, high, (6, 7)).astype(dtype),
-            "i": random.integers(-3, 3, shape),
-            "u": random.integers(0, high, shape).astype(dtype),
-        }
-        exactly(ir, feeds, opset)
-
-
-@pytest.mark.parametrize("opset", [13, 16, 18])
-@pytest.mark.parametrize("kind", ["f32", "f16", "u8"])
-@pytest.mark.parametrize("reduction", ["sum", "sub", "prod", "min", "max"])
-@pytest.mark.parametrize("shape", [(4, 1), (2, 3, 2), (2, 3), (0, 2), (3,)], ids=str)
-def test_rows_that_are_updated_several_times(shape: tuple[int, ...], reduction: str, kind: str, opset: int) -> None:
-    random, dtype = np.random.default_rng(0), element_types.element_type(kind).dtype
-    x = parameter("x", None, None, 2, kind=kind)
-    changes = parameter("u", *[None] * (len(shape) + 2 - shape[-1]), kind=kind)
-    places = parameter("i", *[None] * (len(shape) - 1), shape[-1], kind="i64")
-    ir = model([x, places, changes], {"y": IR().ScatterNDUpdate(x, places, changes, reduction=reduction)})
-    data = random.integers(0, 5, (3, 4, 2)).astype(dtype)
-    indices = random.integers(0, 2, shape)
-    updates = random.integers(0, 5, (*shape[:-1], *data.shape[shape[-1] :])).astype(dtype)
-    exactly(ir, {"x": data, "i": indices, "u": updates}, opset)
-
-
-@pytest.mark.parametrize("opset", [13, 14])
-@pytest.mark.parametrize(
-    ("shape", "target"),
-    [
-        ((2, 6), [3, 4]), ((2, 6), [12]), ((2, 6), [3, -1]), ((3, 0), [0, 0]), ((3, 0), [0, 3]), ((0, 3), [5, 0]),
-        ((3, 0), [2, 0, 7]), ((0, 3), [0]), ((2, 0), [0, 1, 0, 4]),
-    ],
-)  # fmt: skip
-def test_a_shape_that_may_have_zeros(shape: tuple[int, ...], target: list[int], opset: int) -> None:
-    x, sizes = parameter("x", *[None] * len(shape)), parameter("shape", len(target), kind="i64")
-    ir = model([x, sizes], {"y": IR().Reshape(x, sizes, special_zero=False)})
-    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    exactly(ir, {"x": values, "shape": np.array(target)}, opset)
 
 
 @pytest.mark.parametrize("kind", ["f32", "i64", "boolean"])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from tests.converter.optimization.models import floats
 from tests.converter.to_onnx.graphs import IR, check, constant, layer, op, parameter
 from tests.converter.to_onnx.graphs import model as one_layer
 from tests.converter.to_onnx.single_layers import compare_outputs, model_of, model_of_branches, run_exported
-from tests.rows.layer import Layer, ints, layers, normal, one, uniform, whole
+from tests.rows.layer import Layer, flags, ints, layers, normal, one, uniform, whole
+from tests.rows.row import each
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,43 @@ _MATRICES = np.array(
 _PLACES = np.array([[3, 2], [0, 1], [3, 0], [0, 0]])
 _WIDE_PLANE = uniform(0, 255, 1, 12, 4, 1, dtype=np.float64)
 
+
+def _ends(kind: str) -> np.ndarray:
+    least, most = np.iinfo(kind).min, np.iinfo(kind).max
+    return np.array([least, most, 0, 1, most // 3, most - 1], kind)
+
+
+def _in_older_opsets() -> Iterator[Row]:
+    """Bits, elements that are updated several times, and shapes with zeros, which older opsets spell out."""
+    for kind, at in product("bhilBHIL", (13, 17, 18)):
+        for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
+            yield from _rows(name, 13, _ends(kind)[:, None], _ends(kind), computed=(1,), at=at)
+        yield from _rows("BitwiseNot", 13, _ends(kind), at=at)
+    kinds = ((np.int32, 13), (np.int64, 13), (np.int64, 16), (np.int8, 16), (np.float16, 13), (np.int64, 18))
+    for (kind, at), size, axis in product(kinds, ((5, 6), (0, 6)), (0, -1)):
+        inputs = (whole(0, 5, 6, 7, dtype=kind), whole(-3, 3, *size), whole(0, 5, *size, dtype=kind), one(axis))
+        how = {"reduction": each("sum", "prod", "min", "max", "mean"), "use_init_val": each(True, False)}
+        yield from _rows("ScatterElementsUpdate", 12, *inputs, computed=(1, 2), at=at, **how)
+    for at, axis, reduction in product((13, 18), (0, -1), ("sum", "prod", "min", "max")):
+        size = (6, 5) if axis else (5, 7)  # beside the axis as many as the data has, or a decomposition fails
+        inputs = (flags(6, 7), whole(-3, 3, *size), flags(*size), one(axis))
+        how = {"reduction": reduction, "use_init_val": each(True, False)}
+        yield from _rows("ScatterElementsUpdate", 12, *inputs, computed=(1,), at=at, **how)
+    for at, kind, size in product((13, 16, 18), (np.float32, np.float16, np.uint8), ((4, 1), (2, 3, 2), (2, 3), (3,))):
+        updates = whole(0, 5, *size[:-1], *(3, 4, 2)[size[-1] :], dtype=kind)
+        inputs = (whole(0, 5, 3, 4, 2, dtype=kind), whole(0, 2, *size), updates)
+        how = {"reduction": each("sum", "sub", "prod", "min", "max"), "shaped": (1,)}
+        yield from _rows("ScatterNDUpdate", 15, *inputs, computed=(1, 2), at=at, **how)
+    for at, (size, target) in product((13, 14), (
+        ((2, 6), [3, 4]), ((2, 6), [12]), ((2, 6), [3, -1]), ((3, 0), [0, 0]), ((3, 0), [0, 3]), ((0, 3), [5, 0]),
+        ((3, 0), [2, 0, 7]), ((0, 3), [0]), ((2, 0), [0, 1, 0, 4]))):  # fmt: skip
+        yield from _rows(
+            "Reshape", 1, normal(*size), ints(*target), computed=(1,), at=at, special_zero=False, shaped=(1,)
+        )
+
+
 ROWS = [
+    *_in_older_opsets(),
     *_rows("DFT", 7, normal(8, 2), ints(0)),
     *_rows("DFT", 7, normal(3, 8, 2, dtype=np.float64), ints(0, 1), ints(-1, 5), computed=(2,)),
     *_rows("DFT", 7, normal(3, 8, 2, dtype=np.float16), ints(1), at=20),
