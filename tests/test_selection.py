@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from tests import changed, selection
-from tests.converter.targets.probes.loops import scanned
+from tests.converter.targets.probes.movement import scanned
 from tests.engines import converted, output_names, run_openvino
 from tests.rows.table import layer_table, table
 from tests.selection import cover, parts, row_seconds, values_of

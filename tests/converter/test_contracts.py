@@ -40,13 +40,13 @@ from ir_runtime.rewriting.pipeline import Pass
 from tests.commands import onnx2ir
 from tests.converter.language_models.decoders import Decoder
 from tests.converter.option_models import MODELS, feeds_for
-from tests.converter.passes.models import tied
 from tests.converter.targets import probes
 from tests.converter.targets.models import RULED, SLOW
-from tests.converter.to_onnx.single_layers import model_of
+from tests.converter.to_onnx.graphs import model_of
 from tests.engines import translated
 from tests.rows.formula import Idiom, all_idioms
 from tests.rows.layer import Layer
+from tests.rows.onnx.matmul import tied
 from tests.rows.table import layer_table
 
 Array = np.ndarray[Any, Any]

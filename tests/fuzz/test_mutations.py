@@ -15,7 +15,7 @@ import converter
 import ir_runtime
 from converter.errors import InternalError
 from ir_runtime import model_to_bytes
-from tests.converter.to_onnx.single_layers import model_of
+from tests.converter.to_onnx.graphs import model_of
 from tests.fuzz import mutate, mutations
 from tests.rows.table import layer_table
 

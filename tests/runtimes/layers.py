@@ -18,7 +18,7 @@ from converter.to_onnx.opsets import FORMS
 from converter.to_onnx.registry import find_exporter
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.rewriting import PassTrace
-from tests.converter.to_onnx.single_layers import compare_random, is_constant, model_of, run_exported
+from tests.converter.to_onnx.graphs import compare_random, is_constant, model_of, run_exported
 from tests.engines import made, openvino_tensor, written
 from tests.rows.layer import Layer
 from tests.runtimes.work import IR, Outputs, Runtime, Work, in_numpy

@@ -1,19 +1,36 @@
-"""Verdicts of ``verify``: each row of the tables, in Python and, where it says so, by the command."""
+"""Verdicts of ``verify``, each row of the tables, and the values and sizes that it chooses for inputs."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 
 import converter
 import ir_runtime
 from converter.derivation import without_record
+from converter.equivalence import cost
+from converter.equivalence.cost import Cost, types_for_shapes
+from converter.equivalence.dimensions import ShapeCandidates
+from converter.equivalence.input_values import values_of
+from converter.equivalence.onnx_graph import OnnxGraph
+from converter.equivalence.required_dimensions import with_required_dimensions
+from converter.equivalence.required_values import RequiredValues
+from ir_runtime.execution.ports import ports_of
+from ir_runtime.graph.operation import Required
 from tests.commands import onnx2ir
 from tests.converter.equivalence import inputs, verdicts
-from tests.converter.equivalence.models import saved
+from tests.converter.equivalence.inputs import INDEXED, embedding, indexed
+from tests.converter.equivalence.models import attending, saved
 from tests.converter.equivalence.row import DERIVED, EQUAL, Verdict
+from tests.converter.optimization.models import parse
+from tests.peak_memory import PEAK
 
 TABLES = {**verdicts.TABLES, **inputs.TABLES}
 ROWS = [pytest.param(row, id=f"{table}: {row.name}") for table, rows in TABLES.items() for row in rows]
@@ -73,3 +90,167 @@ def check_command(row: Verdict, model: ir_runtime.Model, folder: Path) -> None:
     assert headline in (folder / "page.html").read_text()
     found = json.loads(onnx2ir(*words, "--json")[1])
     assert (found["verdict"] in row.verdict, found["passed"]) == (True, row.passed)
+
+
+# --- values and sizes of inputs, by an estimate of what they take ---
+
+
+def drawn(proto: onnx.ModelProto, name: str, *shape: int) -> np.ndarray:
+    return values_of(OnnxGraph(proto))[name].make(np.random.default_rng(0), shape)
+
+
+def test_token_ids_stay_below_the_rows_and_masks_are_ones_and_zeros() -> None:
+    ids, kinds, mask = (drawn(embedding(), name, 50, 60) for name in ("ids", "kinds", "mask"))
+    assert (ids.min(), ids.max()) == (0, 39)
+    assert set(np.unique(kinds)) == {0, 1}
+    assert set(np.unique(mask)) == {0, 1}
+    assert (np.diff(mask) <= 0).all()
+    assert mask[:, 0].all()
+
+
+@pytest.mark.parametrize(
+    ("declared", "high"),
+    [
+        ("float[n,3,h,w]", 1),
+        ("float[n,h,w,3]", 1),
+        ("uint8[1,h,w,3]", 255),
+        ("float[n,16,h,w]", 0),
+        ("float[n,steps]", 0),
+    ],
+)
+def test_images(declared: str, high: int) -> None:
+    proto = parse(f"g ({declared} x) => (y) {{ y = Cast <to = 1> (x) }}")
+    if not high:
+        assert values_of(OnnxGraph(proto)) == {}
+        return
+    values = drawn(proto, "x", 2, 30, 30, 3)
+    assert 0 <= values.min() < high / 10
+    assert high - high / 10 < values.max() <= high
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["Reshape (x, s)", "Expand (x, s)", "ConstantOfShape (s)", "Tile (x, s)", "TopK (x, s)", "Resize (x, , , s)"],
+)
+def test_sizes_that_are_inputs_are_small(call: str) -> None:
+    assert set(drawn(parse(f"g (float[n] x, int64[1] s) => (y) {{ y = {call} }}"), "s", 50)) == {1, 2}
+
+
+@pytest.mark.every_row
+@pytest.mark.parametrize(
+    ("op", "most"),
+    [("ScatterElements <axis = -1>", 3), ("ScatterND", 2), ("GatherElements <axis = -1>", 3), ("GatherND", 2)],
+)
+def test_bounds_of_indices(op: str, most: int) -> None:
+    ir = converter.convert_model(indexed(op, *INDEXED[op])())
+    types = {output: output.type for layer in ir.nodes() for output in layer.outputs}
+    assert RequiredValues(ir).of(types) == {1: Required(0, most - 1)}
+
+
+def test_dimensions_of_one_name_are_alike_and_sums_are_sums() -> None:
+    proto = parse(
+        "g (float[n,p] a, float[n,q] b, float[n,r] c) => (y) { ab = Concat <axis = 1> (a, b) y = Add (ab, c) }"
+    )
+    proto.graph.input[2].type.tensor_type.shape.dim[1].dim_param = "p + q"
+    ports, _ = ports_of(converter.convert_model(proto))
+    found = ShapeCandidates(ports, OnnxGraph(proto), {port.name: port.name for port in ports}, ())
+    for shapes in (next(found.usual()), next(found.others({}))):
+        assert shapes["a"][0] == shapes["b"][0] == shapes["c"][0]
+        assert shapes["c"][1] == shapes["a"][1] + shapes["b"][1]
+
+
+DIMENSIONS: dict[str, tuple[str, int, dict[str, Any], list[tuple[int, int]]]] = {
+    # the nodes, the rank of x, the shapes or values of weights, the axes of x with the sizes that they must have
+    "the channels of a convolution": ("y = Conv (x, w)", 4, {"w": (4, 5, 3, 3)}, [(1, 5)]),
+    "the channels of groups": ("y = Conv <group = 2> (x, w)", 4, {"w": (4, 3, 3, 3)}, [(1, 6)]),
+    "the channels of a transposed convolution": ("y = ConvTranspose (x, w)", 4, {"w": (5, 4, 3, 3)}, [(1, 5)]),
+    "the last dimension in front of a product": ("y = MatMul (x, w)", 3, {"w": (13, 3)}, [(2, 13)]),
+    "a dimension that moves": ("t = Transpose <perm = [0, 3, 1, 2]> (x) y = Conv (t, w)", 4, {"w": (4, 3, 3, 3)}, [(3,
+        3)]),
+    "rows of a transposed matrix": ("y = Gemm <transA = 1> (x, w)", 2, {"w": (20, 3)}, [(0, 20)]),
+    "the width of a table": ("y = Add (x, w)", 3, {"w": (7,)}, [(2, 7)]),
+    "the features of a normalization": ("y = LayerNormalization (x, w)", 2, {"w": (3,)}, [(1, 3)]),
+    "channels with statistics": ("y = BatchNormalization (x, w, w, w, v)", 3, {"w": (5,), "v": (5,)}, [(1, 5)]),
+    "the width of a step": ("y, h = GRU <hidden_size = 2> (x, w, r)", 3, {"w": (1, 6, 11), "r": (1, 6, 2)}, [(2, 11)]),
+    "the sum of parts": ("y, z = Split <axis = 1> (x, s)", 2, {"s": [2, 5]}, [(1, 7)]),
+    "the width of a state": ("y, h = LSTM <hidden_size = 2> (x, w, r)", 3, {"w": (1, 8, 11), "r": (1, 8, 2)}, [(2,
+        11)]),
+    "a letter of an equation": ('y = Einsum <equation = "abc,cd->abd"> (x, w)', 3, {"w": (13, 3)}, [(2, 13)]),
+    "slopes of elements": ("y = PRelu (x, w)", 3, {"w": (6, 2)}, [(1, 6), (2, 2)]),
+    "a dimension that is left out": ("y = Squeeze (x, s)", 3, {"s": [1]}, [(1, 1)]),
+    "the elements of a shape": ("y = Reshape (x, s)", 1, {"s": [2, 3]}, [(0, 6)]),
+    "rows in a list": ("y = Reshape (x, s)", 1, {"s": [-1, 3]}, []),
+    "the places of a grid": ("y = GridSample (a, x)", 4, {}, [(3, 2)]),
+    "twice a dimension": ("c = Concat <axis = 1> (x, x) y = MatMul (c, w)", 2, {"w": (10, 3)}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIMENSIONS)
+def test_dimensions_follow_from_weights(name: str) -> None:
+    nodes, rank, weights, expected = DIMENSIONS[name]
+    draw = np.random.default_rng(1)
+    given = {key: draw.uniform(0.5, 1, one).astype(np.float32) if isinstance(one, tuple) else one
+             for key, one in weights.items()}  # fmt: skip
+    dims = {key: ",".join(f"{key}{axis}" for axis in range(size)) for key, size in (("a", 4), ("x", rank))}
+    inputs = [f"float[{dims[key]}] {key}" for key in ("a", "x") if key == "x" or "GridSample" in nodes]
+    model = parse(f"g ({', '.join(inputs)}) => ({'y, z' if 'y, z' in nodes else 'y'}) {{ {nodes} }}", 18, **given)
+    ir = converter.convert_model(model)
+    ports = {port.name: port.partial_shape for port in with_required_dimensions(ir, ports_of(ir)[0])}
+    assert [(axis, size.value) for axis, size in enumerate(ports["x"]) if size.is_static] == expected
+    if expected:
+        assert converter.verify(model, ir).passed
+
+
+def test_parts_of_old_models_are_of_an_ir_version_whose_weights_need_not_be_inputs() -> None:
+    """Before version 4 of ONNX's IR every initializer had to be listed among the inputs, too."""
+    assert OnnxGraph(embedding(ir_version=3)).whole({}).ir_version == 4
+    assert OnnxGraph(embedding(ir_version=9)).whole({}).ir_version == 9
+
+
+def peak_of(path: Path, more: str = "") -> int:
+    """Return the KiB of a process that verifies."""
+    code = f"{PEAK}\nimport converter\nm = {str(path)!r}\nmodel = converter.convert_model(m)\nbefore = 0\n{more}\n"
+    code += f"r = converter.verify(m, model{', samples=1, layers=True' if more else ''})\nassert r.passed, r\n"
+    code += f"assert not {bool(more)} or len(r.layers) == 25, r\nprint(peak() - before)"
+    return int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+
+def test_images_are_small_where_larger_ones_need_gigabytes(tmp_path: Path) -> None:
+    assert peak_of(saved(attending(), tmp_path)) < 1_500_000
+
+
+@pytest.mark.full
+def test_activations_of_gigabytes_are_compared_in_little_memory(tmp_path: Path) -> None:
+    """24 layers of 32 MiB each: held at once they would take three quarters of a GB on each side."""
+    layers = " ".join(f"t{at} = {'Tanh' if at % 2 else 'Neg'} ({f't{at - 1}' if at else 'x'})" for at in range(24))
+    proto = parse(f"g (float[8,1024,1024] x) => (y) {{ {layers} y = ReduceMean <keepdims = 0> (t23) }}", 18)
+    assert peak_of(saved(proto, tmp_path), "converter.verify(m, model, samples=1)\nbefore = peak()") < 500 * 1024
+
+
+@pytest.mark.parametrize(("dims", "shape"), [("2,3,16,16", [2, 3, 16, 16]), ("n,3,h,w", [1, 3, 1, 1])])
+def test_shapes_where_all_are_expensive(dims: str, shape: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Declared ones are taken, and of others the cheapest."""
+    monkeypatch.setattr(cost, "_MOST_OPERATIONS", 1.0)
+    proto = attending(dims)
+    report = converter.verify(proto, converter.convert_model(proto))
+    assert (report.passed, report.inputs) == (True, {"x": shape})
+
+
+def test_the_estimate_is_that_of_the_arrays() -> None:
+    """Scores and shares live at once, beside the queries: 2 x 1024 x 1024 and 2 x 1024 x 8 floats."""
+    model = converter.convert_model(attending())
+    types = types_for_shapes(model, {0: (2, 3, 32, 32)})
+    assert types is not None
+    estimate = Cost.of(model, types)
+    assert 2 * 2 * 1024**2 * 4 <= estimate.peak <= 2 * 2 * 1024**2 * 4 + 4 * 2 * 1024 * 8 * 4
+    products = 2 * 2 * 1024**2 * 8
+    assert products <= estimate.operations <= 1.3 * products
+    assert types_for_shapes(model, {0: (2, 4, 32, 32)}) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc/meminfo")
+def test_available_memory_is_less_than_all_of_it() -> None:
+    memory = cost.available_memory()
+    assert memory is not None
+    total = int(Path("/proc/meminfo").read_text(encoding="ascii").splitlines()[0].split()[1]) * 1024
+    assert 0 < memory <= total

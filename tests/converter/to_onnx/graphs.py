@@ -1,7 +1,8 @@
-"""Small IRs, and what their exports compute in onnxruntime."""
+"""Small IRs, those of one layer among them, and what their exports compute in onnxruntime."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,20 +10,24 @@ import onnx
 import onnxruntime
 
 import converter
+from converter.equivalence import ort_values
 from converter.equivalence.oracle import session_options
-from ir_runtime import Model, compile_model
+from ir_runtime import compile_model
 from ir_runtime.graph import element_types
-from ir_runtime.graph.element_types import Array
-from ir_runtime.graph.model import Output
+from ir_runtime.graph.element_types import Array, boolean
+from ir_runtime.graph.model import InputMap, Model, Node, Output, OutputMap, SubGraph
 from ir_runtime.graph.model_difference import ModelDifference, compare_models
 from ir_runtime.graph.operation import Operation, find_operation
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
+from ir_runtime.operations.control_flow import If8
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
+from ir_runtime.operations.randomness import Multinomial13, RandomUniform8
 from ir_runtime.rewriting.unique_names import UniqueNames
 from tests.converter.optimization.models import floats, parse
 from tests.ir_runtime.execution.kernel_checks import Layers
+from tests.rows.layer import Layer
 
 
 class IR(Layers):
@@ -113,3 +118,110 @@ def network() -> onnx.ModelProto:
     for output in model.graph.output:
         output.type.tensor_type.ClearField("shape")
     return model
+
+
+# --- IRs of one layer, made of the calls in ``tests.rows.layers`` ---
+
+_ARGUMENTS = 64
+"""Whole numbers of up to this size behind the first input are arguments, such as axes: constants in real models."""
+_WITHOUT_ONNX = ("u1", "u2", "u3", "u6", "nf4")
+
+
+def is_constant(call: Layer, index: int) -> bool:
+    array = np.asarray(call.arrays[index])
+    is_argument = index > 0 and array.dtype.kind in "iu" and array.size <= _ARGUMENTS
+    return index in call.fixed or is_argument or call.kinds[index].name in _WITHOUT_ONNX
+
+
+def model_of(call: Layer, *, dynamic: bool = False, computed: Collection[int] = ()) -> tuple[Model, dict[str, Array]]:
+    """A model of the layer, with the values of its inputs; ``dynamic``: of unknown dimensions.
+
+    ``computed`` are arguments that the model's user gives.
+    """
+    layer, parameters, feeds = _layer(call, dynamic, computed)
+    return Model("layer", parameters, _results(layer.outputs)), feeds
+
+
+def _layer(call: Layer, dynamic: bool, computed: Collection[int]) -> tuple[Node, list[Node], dict[str, Array]]:
+    """The layer, the parameters that it reads, and their values."""
+    sources, parameters, feeds = [], [], {}
+    for index, (array, kind) in enumerate(zip(call.arrays, call.kinds)):
+        array = np.asarray(array)
+        if index not in computed and is_constant(call, index):
+            sources.append(make_node(Const1(value=Tensor.from_array(array, kind)), (), f"c{index}").outputs[0])
+            continue
+        free = dynamic and index not in call.shaped
+        shape = PartialShape([None] * array.ndim if free else array.shape)
+        node = make_node(Parameter1(shape=shape, element_type=kind), (), f"x{index}")
+        node.outputs[0].add_name(f"x{index}")
+        parameters.append(node)
+        feeds[f"x{index}"] = array
+        sources.append(node.outputs[0])
+    return make_node(call.op, sources, "layer"), parameters, feeds
+
+
+def _results(outputs: Sequence[Output]) -> list[Node]:
+    results = []
+    for index, output in enumerate(outputs):
+        output.add_name(f"y{index}")
+        result = make_node(Result1(), [output], f"result{index}")
+        result.output_names = [f"y{index}"]
+        results.append(result)
+    return results
+
+
+def model_of_branches(call: Layer, *, computed: Collection[int] = ()) -> tuple[Model, dict[str, Array]]:
+    """A model of an If with the layer in both branches, which runs the first."""
+    bodies = []
+    for _ in range(2):
+        layer, inner, feeds = _layer(call, False, computed)
+        body = Model("branch", inner, [make_node(Result1(), [output]) for output in layer.outputs])
+        given = tuple(InputMap(place + 1, place) for place in range(len(inner)))
+        made = tuple(OutputMap(place, place) for place in range(len(layer.outputs)))
+        bodies.append(SubGraph(body, given, made))
+    condition = make_node(Parameter1(shape=PartialShape(()), element_type=boolean), (), "condition")
+    condition.outputs[0].add_name("condition")
+    _, parameters, feeds = _layer(call, False, computed)
+    sources = [condition.outputs[0], *[node.outputs[0] for node in parameters]]
+    chosen = make_node(If8(bodies=tuple(bodies)), sources, "layer")
+    return Model("layer", [condition, *parameters], _results(chosen.outputs)), {**feeds, "condition": np.array(True)}
+
+
+def run_exported(model: onnx.ModelProto, feeds: dict[str, Array]) -> dict[str, Array]:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    given = {one.name: feeds[one.name] for one in session.get_inputs()}
+    return dict(zip([one.name for one in session.get_outputs()], ort_values.run(session, given)))
+
+
+def compare_outputs(call: Layer, found: dict[str, Array]) -> None:
+    assert list(found) == [f"y{index}" for index in range(len(call.outputs))]
+    if not call.op.deterministic:
+        compare_random(call, *found.values())
+        return
+    for expected, actual in zip(call.outputs, found.values()):
+        expected = np.asarray(expected)
+        assert actual.dtype == expected.dtype
+        assert actual.shape == expected.shape
+        if expected.dtype.kind in "Oiub":
+            np.testing.assert_array_equal(actual, expected)
+            continue
+        wide_expected, wide = expected.astype(np.float64), actual.astype(np.float64)
+        finite = wide_expected[np.isfinite(wide_expected)]
+        largest = float(np.abs(finite).max(initial=0))
+        relative = 1e-2 if expected.dtype.itemsize < 4 else 1e-4
+        np.testing.assert_allclose(wide, wide_expected, rtol=relative, atol=1e-5 * max(1.0, largest))
+
+
+def compare_random(call: Layer, actual: Array) -> None:
+    """The numbers come from another generator: type, shape and range are the same."""
+    (expected,) = call.outputs
+    assert actual.dtype == expected.dtype
+    assert actual.shape == expected.shape
+    if isinstance(call.op, RandomUniform8):
+        low, high = (np.asarray(bound).reshape(-1)[0] for bound in call.arrays[1:])
+        assert ((low <= actual) & (actual < high)).all()
+        return
+    assert isinstance(call.op, Multinomial13)
+    assert ((actual >= 0) & (actual < call.arrays[0].shape[1])).all()
+    if not call.op.with_replacement:
+        assert all(len(set(row)) == len(row) for row in actual.tolist())

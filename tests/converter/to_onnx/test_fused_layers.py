@@ -17,8 +17,18 @@ from ir_runtime import Model, compile_model, read_model
 from ir_runtime.graph.shape_inference import make_node
 from tests.commands import onnx2ir
 from tests.converter.optimization.models import fed, floats, parse
-from tests.converter.to_onnx.graphs import IR, check, constant, layer, model, op, operators, parameter, run
-from tests.converter.to_onnx.single_layers import model_of_branches
+from tests.converter.to_onnx.graphs import (
+    IR,
+    check,
+    constant,
+    layer,
+    model,
+    model_of_branches,
+    op,
+    operators,
+    parameter,
+    run,
+)
 from tests.rows.row import Row, each, rows
 from tests.rows.table import layer_table
 

@@ -13,7 +13,7 @@ from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.graph.tensor import Tensor
 from ir_runtime.operations.inputs_outputs import Const1, Result1
-from tests.converter.to_onnx.single_layers import compare_outputs, model_of, run_exported
+from tests.converter.to_onnx.graphs import compare_outputs, model_of, run_exported
 from tests.rows.layer import Layer
 from tests.rows.table import layer_table
 

@@ -22,8 +22,7 @@ from ir_runtime.operations.control_flow import If8
 from ir_runtime.operations.inputs_outputs import Result1
 from tests.commands import onnx2ir
 from tests.converter.optimization.models import floats, parse
-from tests.converter.to_onnx.graphs import IR, check, model, network, operators, parameter, run
-from tests.converter.to_onnx.single_layers import model_of, run_exported
+from tests.converter.to_onnx.graphs import IR, check, model, model_of, network, operators, parameter, run, run_exported
 from tests.rows.layer import Layer, ints, layers, one
 
 # --- float16 ---

@@ -13,9 +13,19 @@ import pytest
 
 from converter import UnsupportedModelError, export_model
 from tests.converter.optimization.models import floats
-from tests.converter.to_onnx.graphs import IR, check, constant, layer, op, parameter
+from tests.converter.to_onnx.graphs import (
+    IR,
+    check,
+    compare_outputs,
+    constant,
+    layer,
+    model_of,
+    model_of_branches,
+    op,
+    parameter,
+    run_exported,
+)
 from tests.converter.to_onnx.graphs import model as one_layer
-from tests.converter.to_onnx.single_layers import compare_outputs, model_of, model_of_branches, run_exported
 from tests.rows.layer import Layer, flags, ints, layers, normal, one, uniform, whole
 from tests.rows.row import each
 

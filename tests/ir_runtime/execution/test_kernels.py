@@ -14,7 +14,7 @@ from ir_runtime.execution import calls
 from ir_runtime.execution.kernels import elementwise_chains, recurrent, registry, threads
 from ir_runtime.execution.static_plans import plan, product_calls
 from ir_runtime.graph.operation import find_operation
-from tests.converter.to_onnx.single_layers import model_of as single
+from tests.converter.to_onnx.graphs import model_of as single
 from tests.ir_runtime.execution.kernel_checks import RNG, Layers, called_at_once, model_of, normal, op, same
 from tests.rows.layer import Layer, flags, ints, one, uniform, whole
 from tests.rows.layer import layers as rows

@@ -13,7 +13,7 @@ import onnx
 
 from tests.engines import node_model, run_onnxruntime
 from tests.oracles.reduction import reduce
-from tests.rows.row import Row, Tolerance, const, each, rows
+from tests.rows.row import Row, Tolerance, const, each, rows, several
 
 RNG = np.random.default_rng(7)
 SUMS = Tolerance(1e-3, 1e-4)
@@ -29,6 +29,16 @@ def whole(low: int, high: int, *shape: int, dtype: Any = np.int64) -> np.ndarray
 
 def wrapped(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return ((a.astype(object) @ b.astype(object)) % 2 ** (8 * a.itemsize)).astype(np.uint64).astype(a.dtype)
+
+
+def tied(rows: int, folded: bool, other: float = 0.0) -> Any:
+    """An embedding whose matrix scores the result, transposed by a node or in the file."""
+    matrix = np.random.default_rng(1).standard_normal((rows, 32)).astype(np.float32)
+    turned = matrix.T.copy()
+    turned[-1, -1] += other
+    nodes = f"x = Gather (m, ids) {'' if folded else 't = Transpose <perm = [1, 0]> (m)'} scores = MatMul (x, t)"
+    stored = {"m": const(matrix), **({"t": const(turned)} if folded else {})}
+    return next(several(nodes, outputs="scores", label="tied", ids=np.zeros((1, 5), np.int64), **stored)).model
 
 
 def gemm(a: np.ndarray, b: np.ndarray, c: np.ndarray, alpha: float) -> np.ndarray:
