@@ -136,13 +136,11 @@ ROWS = [
     *(row for t in schema_types("SwiGLU", 28) for row in rows(
         "SwiGLU", 28, a=X.astype(t), b=X[::-1].astype(t), alpha=1.5, expect=swiglu,
         tolerance=Tolerance(2e-2 if t.itemsize == 2 else 1e-4))),
-    *rows("Shrink", 9, expect=shrunk, also=each(*(
-        {"bias": bias, "lambd": lambd} for bias, lambd in ((0.0, 0.5), (1.5, 1.5), (-1.0, 2.0)))), x=each(*(
-            np.array([0, 1, 2, 3, 50, *([] if t.kind == "u" else [0, -1, -2, -3, -50])]).astype(t)
-            for t in schema_types("Shrink", 9)))),
-    *rows("PRelu", each(7, 9, 16), expect=prelu, also=each(*(
-        {"x": normal(*shape), "slope": kind(normal(*slope, seed=1))} for kind in (const, np.asarray)
-        for shape, slope in SLOPED))),
+    *rows("Shrink", 9, expect=shrunk, also=each(*({"bias": bias, "lambd": lambd} for bias,
+          lambd in ((0.0, 0.5), (1.5, 1.5), (-1.0, 2.0)))), x=each(*(np.array([0, 1, 2, 3, 50,
+          *([] if t.kind == "u" else [0, -1, -2, -3, -50])]).astype(t) for t in schema_types("Shrink", 9)))),
+    *rows("PRelu", each(7, 9, 16), expect=prelu, also=each(*({"x": normal(*shape),
+          "slope": kind(normal(*slope, seed=1))} for kind in (const, np.asarray) for shape, slope in SLOPED))),
     *(row for opset, old in ((1, {"consumed_inputs": [0, 0]}), (6, {})) for row in (
         *rows("PRelu", opset, label="channels", x=IMAGE, slope=const(each(normal(1), normal(3), normal(3, 1, 1))),
               **old, expect=lambda x, slope: prelu(x, slope.reshape(-1, 1, 1))),

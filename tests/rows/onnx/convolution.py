@@ -70,9 +70,8 @@ ROWS = [
     *rows("Conv", 11, dims={"x": ["n", 4, None, None]},
           also=each(*layer((1, 4, 9, 9), (4, 1, 3, 3), 4, {"group": 4}), *layer((1, 4, 8, 9), (6, 4, 3, 4), 6, {}))),
     *rows("Conv", each(1, 11, 22), label="types", kernel_shape=[3, 3], pads=[1] * 4, expect=in_float32("Conv", 11),
-          tolerance=Tolerance(2e-3, 2e-3), also=each(
-              *({"x": normal(1, 3, 7, 7, dtype=t), "w": const(normal(4, 3, 3, 3), t), "b": const(normal(4), t)}
-                for t in ("f2", "f4", "f8")))),
+          tolerance=Tolerance(2e-3, 2e-3), also=each(*({"x": normal(1, 3, 7, 7, dtype=t),
+          "w": const(normal(4, 3, 3, 3), t), "b": const(normal(4), t)} for t in ("f2", "f4", "f8")))),
     *rows("Conv", 22, label="bfloat16", x=normal(1, 2, 5, 5, dtype=ml_dtypes.bfloat16),
           w=const(normal(3, 2, 3, 3), ml_dtypes.bfloat16), expect=in_float64, tolerance=Tolerance(2e-2, 5e-2)),
     *rows("Conv", 11, label="weights_are_an_input", dims=each(None, {"x": ["n", 4, None, None]}), also=each(

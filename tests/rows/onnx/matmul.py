@@ -102,11 +102,10 @@ ROWS = [
           also=each(*(large(dtype, constant) for dtype in ("int64", "uint64") for constant in (False, True)))),
     *rows("MatMul", 13, label="beyond_float32", a=whole(-4000, 4000, 3, 40), expect=lambda a, b: a @ b,
           b=each(whole(-9000, 9000, 40, 2), const(whole(-9000, 9000, 40, 2)))),
-    *rows("Gemm", each(7, 9, 11, 13), also=each(*(
-        {**operands, "c": normal(*shape), **scales} for shape in ((), (1,), (4,), (2, 1), (1, 4), (2, 4))
-        for operands, scales in (({"a": A, "b": B}, {}), ({"a": A, "b": B}, {"alpha": 0.5, "beta": -2.0}),
-                                 ({"a": A, "b": B}, {"beta": 0.0}),
-                                 ({"a": A.T.copy(), "b": B.T.copy()}, {"transA": 1, "transB": 1, "alpha": 3.0}))))),
+    *rows("Gemm", each(7, 9, 11, 13), also=each(*({**operands, "c": normal(*shape), **scales} for shape in ((), (1,),
+          (4,), (2, 1), (1, 4), (2, 4)) for operands, scales in (({"a": A, "b": B}, {}),
+          ({"a": A, "b": B}, {"alpha": 0.5, "beta": -2.0}), ({"a": A, "b": B}, {"beta": 0.0}),
+          ({"a": A.T.copy(), "b": B.T.copy()}, {"transA": 1, "transB": 1, "alpha": 3.0}))))),
     *rows("Gemm", each(11, 13), a=A, b=B, alpha=2.0),
     *rows("Gemm", each(1, 6), a=A, b=B, alpha=0.5, expect=gemm, also=each(
         *({"c": normal(*shape), "broadcast": flag} for shape, flag in (((2, 4), 0), ((4,), 1), ((2, 4), 1))))),

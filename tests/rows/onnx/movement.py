@@ -128,11 +128,10 @@ ROWS = [
                              ("at_execution", ints(*target), {"x": [None] * len(shape)}))
       for row in rows("Expand", each(8, 13), label=label, x=numbers(*shape), s=s, dims=dims,
                       expect=numbers(*shape) + np.zeros(target, np.float32))),
-    *rows("Tile", 13, label="partly_known", expect=tiled, also=each(*(
-        {"x": numbers(*shape), "r": const(repeats), "dims": {"x": [None if unknown >> i & 1 else n
-                                                                    for i, n in enumerate(shape)]}}
-        for shape in ((2, 1, 4, 3), (3, 1, 1, 2, 2), (1, 2, 3)) for unknown in (0b1, 0b100, 0b1001, 0b11111)
-        for repeats in itertools.product((1, 2), repeat=len(shape))))),
+    *rows("Tile", 13, label="partly_known", expect=tiled, also=each(*({"x": numbers(*shape), "r": const(repeats),
+          "dims": {"x": [None if unknown >> i & 1 else n for i, n in enumerate(shape)]}} for shape in ((2, 1, 4, 3),
+          (3, 1, 1, 2, 2), (1, 2, 3)) for unknown in (0b1, 0b100, 0b1001,
+          0b11111) for repeats in itertools.product((1, 2), repeat=len(shape))))),
     # A layer before it decides in which layout the plug-in stores the data.
     *(row for rank in (4, 5) for channels in ("1", "c")
       for dims, kernel in [(", ".join([channels, "d", "e", "f"][: rank - 1]), [1] * (rank - 2))]

@@ -34,29 +34,23 @@ def max_of_parts(x: np.ndarray, kernel_shape: list[int]) -> np.ndarray:
 SAME = each("SAME_UPPER", "SAME_LOWER")
 BYTES = np.random.default_rng(0).integers(0, 120, (1, 2, 6, 6))
 ROWS = [
-    *rows("AveragePool", 22, x=image(9, 8), expect=average_pool, also=each(
-        {"kernel_shape": [3, 3]},
-        {"kernel_shape": [2, 3], "strides": [2, 2]},
-        {"kernel_shape": [3, 3], "pads": [1, 0, 2, 1]},
-        {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1},
-        {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
-        {"kernel_shape": [3, 3], "strides": [3, 2], "pads": [0, 1, 2, 1], "ceil_mode": 1, "count_include_pad": 1},
-        {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 0, 0, 1], "ceil_mode": 1, "count_include_pad": 1},
-        {"kernel_shape": [3, 2], "strides": [2, 1], "auto_pad": "SAME_UPPER"},
-        {"kernel_shape": [3, 2], "strides": [2, 1], "auto_pad": "SAME_LOWER", "count_include_pad": 1},
-        {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "VALID", "ceil_mode": 1},
-        {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "auto_pad": ""},
-    )),
-    *rows("AveragePool", 22, label="dilated", x=image(9, 8), expect=average_pool, also=each(
-        {"kernel_shape": [2, 2], "dilations": [2, 3]},
-        {"kernel_shape": [2, 2], "dilations": [2, 2], "pads": [1, 0, 0, 1], "count_include_pad": 1},
-        {"kernel_shape": [3, 2], "dilations": [2, 2], "strides": [1, 2], "pads": [2, 0, 0, 1], "ceil_mode": 1,
-         "count_include_pad": 1},
-    )),
-    *rows("AveragePool", each(1, 7, 10, 11, 19, 22), label="ranks", expect=average_pool, also=each(*(
-        {"x": image(*dims), "kernel_shape": [2] * len(dims), "strides": [2] * len(dims), "pads": [1] * 2 * len(dims)}
-        for dims in ((9,), (7, 6), (4, 5, 6))
-    ))),
+    *rows("AveragePool", 22, x=image(9, 8), expect=average_pool, also=each({"kernel_shape": [3, 3]},
+          {"kernel_shape": [2, 3], "strides": [2, 2]}, {"kernel_shape": [3, 3], "pads": [1, 0, 2, 1]},
+          {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1},
+          {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
+          {"kernel_shape": [3, 3], "strides": [3, 2], "pads": [0, 1, 2, 1], "ceil_mode": 1, "count_include_pad": 1},
+          {"kernel_shape": [2, 2], "strides": [2, 2], "pads": [1, 0, 0, 1], "ceil_mode": 1, "count_include_pad": 1},
+          {"kernel_shape": [3, 2], "strides": [2, 1], "auto_pad": "SAME_UPPER"},
+          {"kernel_shape": [3, 2], "strides": [2, 1], "auto_pad": "SAME_LOWER", "count_include_pad": 1},
+          {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "VALID", "ceil_mode": 1},
+          {"kernel_shape": [3, 2], "pads": [1, 0, 1, 1], "auto_pad": ""})),
+    *rows("AveragePool", 22, label="dilated", x=image(9, 8), expect=average_pool,
+          also=each({"kernel_shape": [2, 2], "dilations": [2, 3]}, {"kernel_shape": [2, 2], "dilations": [2, 2],
+          "pads": [1, 0, 0, 1], "count_include_pad": 1}, {"kernel_shape": [3, 2], "dilations": [2, 2],
+          "strides": [1, 2], "pads": [2, 0, 0, 1], "ceil_mode": 1, "count_include_pad": 1})),
+    *rows("AveragePool", each(1, 7, 10, 11, 19, 22), label="ranks", expect=average_pool,
+          also=each(*({"x": image(*dims), "kernel_shape": [2] * len(dims), "strides": [2] * len(dims),
+          "pads": [1] * 2 * len(dims)} for dims in ((9,), (7, 6), (4, 5, 6))))),
     *rows("AveragePool", 22, label="four_spatial_dimensions", x=image(3, 4, 3, 4), kernel_shape=[2] * 4,
           pads=[0, 1, 0, 1, 0, 0, 1, 0], expect=average_pool),
     *rows(each("AveragePool", "LpPool"), 22, label="same", x=image(9, 7), auto_pad=SAME, strides=[3, 3],
@@ -70,10 +64,9 @@ ROWS = [
     *rows("MaxPool", 12, x=image(8, 7), kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1, pads=[1, 0, 0, 1]),
     *rows("MaxPool", 22, x=image(8, 7), kernel_shape=[2, 2], dilations=[3, 2], auto_pad="VALID"),
     *rows("MaxPool", 22, x=image(8, 7), kernel_shape=[3, 3], auto_pad="SAME_LOWER"),
-    *rows("MaxPool", 12, label="indices", outputs=2, storage_order=each(0, 1), also=each(*(
-        {"x": image(*dims), "kernel_shape": [2] * len(dims), "strides": [2] * len(dims), "pads": [pad] * 2 * len(dims)}
-        for dims in ((8,), (6, 5), (4, 3, 5)) for pad in (0, 1)
-    ))),
+    *rows("MaxPool", 12, label="indices", outputs=2, storage_order=each(0, 1),
+          also=each(*({"x": image(*dims), "kernel_shape": [2] * len(dims), "strides": [2] * len(dims),
+          "pads": [pad] * 2 * len(dims)} for dims in ((8,), (6, 5), (4, 3, 5)) for pad in (0, 1)))),
     *rows("MaxPool", 12, x=each(BYTES.astype(np.int8), BYTES.astype(np.uint8)), kernel_shape=[3, 3], pads=[1] * 4),
     *rows("LpPool", each(2, 11), x=image(7, 6), kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1], p=each(1, 2, 3),
           tolerance=LP),

@@ -36,9 +36,8 @@ PAGE = np.random.default_rng(0).standard_normal((6, 12, 10, 24)).astype(np.float
 MANY = np.random.default_rng(0).integers(-(2**20), 2**20, (70_000, 2)).astype(np.int32)
 BOOLS = np.array([[True, True], [True, False]])
 TIES = np.array([[1, 5, 5, 0], [5, 0, 5, 0]], np.float32)
-BEYOND = each(*(np.array([values], dtype) for values, dtype in (
-    ([2**63 - 1, 2**63 - 3, 2**63 - 1], np.int64), ([-(2**63), -(2**63) + 1, -7], np.int64),
-    ([2**64 - 1, 2**64 - 1, 2**64 - 4], np.uint64))))  # fmt: skip
+BEYOND = each(*(np.array([values], dtype) for values, dtype in (([2**63 - 1, 2**63 - 3, 2**63 - 1], np.int64),
+              ([-(2**63), -(2**63) + 1, -7], np.int64), ([2**64 - 1, 2**64 - 1, 2**64 - 4], np.uint64))))  # fmt: skip
 CUBE = np.zeros((2, 3, 4), np.float32)
 ROWS = [
     # https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/reduction/reduce-mean-1.html

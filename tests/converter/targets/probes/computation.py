@@ -25,10 +25,8 @@ def groups(name: str, kind: Any, *dims: str | int) -> Probe:
     pairs = GROUPS.reshape(2, 2, 2).astype(np.float64)
     centred = pairs - pairs.mean(2, keepdims=True)
     scaled = (centred / np.sqrt(pairs.var(2, keepdims=True) + 1)).reshape(2, 4)
-    row = single(
-        "GroupNormalization", 21, x=GROUPS.astype(kind), s=const(SCALE, kind), b=const(BIAS, kind), num_groups=2,
-        epsilon=1.0, dims={"x": dims}, expect=(scaled * SCALE + BIAS).astype(kind),
-    )  # fmt: skip
+    row = single("GroupNormalization", 21, x=GROUPS.astype(kind), s=const(SCALE, kind), b=const(BIAS, kind),
+                 num_groups=2, epsilon=1.0, dims={"x": dims}, expect=(scaled * SCALE + BIAS).astype(kind))  # fmt: skip
     return probe(name, "GroupNormalization", row)
 
 
@@ -84,10 +82,9 @@ def resized(what: str, kernel: Callable[[float], float], axes: list[int], *shape
             for source in range(int(np.floor(at)) - 1, int(np.floor(at)) + 3):
                 weights[place, min(max(source, 0), dimension - 1)] += kernel(abs(at - source))
         made = np.moveaxis(np.tensordot(weights, made, (1, axis)), 0, axis)
-    row = single(
-        "Resize", 19, x=numbers(*shape) ** 2, roi=None, scales=None, s=const([2 * shape[axis] - 1 for axis in axes]),
-        mode=kernel.__name__, axes=axes, expect=made.astype(np.float32),
-    )  # fmt: skip
+    row = single("Resize", 19, x=numbers(*shape) ** 2, roi=None, scales=None,
+                 s=const([2 * shape[axis] - 1 for axis in axes]), mode=kernel.__name__, axes=axes,
+                 expect=made.astype(np.float32))  # fmt: skip
     return probe(f"interpolate_many_axes: {kernel.__name__}{what}", "Interpolate", row)
 
 
@@ -114,10 +111,8 @@ RESIZED = [resized(", rank 4", cubic, [1, 2, 3], 2, 3, 4, 5), resized(", rank 3"
 RESIZED_REFUSED = [
     *(resized(" from the front", kernel, [0, 1, 2], 2, 3, 4, 5) for kernel in (linear, cubic)),
     *(
-        probe(
-            f"interpolate_many_axes: linear from shapes, axes {axes} of {len(shape)}",
-            "ShapeOf Convert ReduceMean Multiply Interpolate", resized_from_shapes(np.float32, axes, *shape),
-        )
+        probe(f"interpolate_many_axes: linear from shapes, axes {axes} of {len(shape)}",
+              "ShapeOf Convert ReduceMean Multiply Interpolate", resized_from_shapes(np.float32, axes, *shape))
         for axes, shape in (([1], (3, 4)), ([1, 2], (2, 3, 4)), ([3], (2, 3, 4, 5)), ([2, 4], (2, 3, 4, 5, 2)))
     ),
     resized_channels("Mul", "Multiply", 5, 6),
@@ -275,31 +270,21 @@ HIGHER = [
     higher_rank(
         "bias", "t = MatMul (x, w) y = Add (t, b)", "MatMul Add", w=const(numbers(8, 5)), b=const(numbers(1, 1, 1, 5))
     ),
-    probe(
-        "constants_of_higher_rank: epsilon", "Multiply ReduceMean Add Sqrt Divide Multiply ReduceMax Add",
-        several(RMS, x=DATA, epsilon=f32([[[[1e-5]]]]), scale=const(numbers(8))),
-    ),
+    probe("constants_of_higher_rank: epsilon", "Multiply ReduceMean Add Sqrt Divide Multiply ReduceMax Add",
+          several(RMS, x=DATA, epsilon=f32([[[[1e-5]]]]), scale=const(numbers(8)))),
     *(
-        probe(
-            f"slopes_of_columns: {op_type} of rank {len(shape)}", f"{BRANCHES} {layer}",
-            two_branches(op_type, numbers(*shape), numbers(8)),
-        )
+        probe(f"slopes_of_columns: {op_type} of rank {len(shape)}", f"{BRANCHES} {layer}",
+              two_branches(op_type, numbers(*shape), numbers(8)))
         for op_type, layer in (("Sub", "Subtract"), ("Add", "Add"))
         for shape in ((2, 8, 8), (2, 8, 3, 8))
     ),
     probe("fusion_guards: constants", "ReduceMean Add", reduced_and("ReduceMean", 2, 1, "Add")),
-    probe(
-        "fusion_guards: reshape", "ReduceMax Reshape",
-        several(
-            "r = ReduceMax <axes = [0], keepdims = 0> (x) y = Reshape (r, target)",
-            x=generator(1).random((4, 2, 3), np.float32), target=const([1, 6]),
-        ),
-    ),
+    probe("fusion_guards: reshape", "ReduceMax Reshape",
+          several("r = ReduceMax <axes = [0], keepdims = 0> (x) y = Reshape (r, target)",
+          x=generator(1).random((4, 2, 3), np.float32), target=const([1, 6]))),
     *(
-        probe(
-            f"fusion_guards: a pad before {window}, {auto_pad}", f"Pad {WINDOWS[window][2]}",
-            padded_and(window, auto_pad, strides, 2, ["n", 4, "h", "w"]),
-        )
+        probe(f"fusion_guards: a pad before {window}, {auto_pad}", f"Pad {WINDOWS[window][2]}",
+              padded_and(window, auto_pad, strides, 2, ["n", 4, "h", "w"]))
         for auto_pad, strides in (("SAME_UPPER", 1), ("SAME_LOWER", 2))
         for window in ("Conv", "Group", "AveragePool", "Counting")
     ),
@@ -317,10 +302,8 @@ ROTATED = probe("uneven_rotations", "Multiply Slice Negative Slice Concat Multip
 MAGIC = np.float32(3 << 22)
 """A number to which float32 adds whole numbers alone."""
 ROUNDED = [
-    probe(
-        f"sums_that_round: {last}", f"Add {layer}",
-        several(f"t = Add (x, c) y = {last} (t, d)", x=numbers(4) * np.float32(0.3), c=f32(MAGIC), d=f32(sign * MAGIC)),
-    )
+    probe(f"sums_that_round: {last}", f"Add {layer}", several(f"t = Add (x, c) y = {last} (t, d)",
+          x=numbers(4) * np.float32(0.3), c=f32(MAGIC), d=f32(sign * MAGIC)))
     for last, layer, sign in (("Sub", "Subtract", 1), ("Add", "Add", -1))
 ]  # fmt: skip
 SWISH = "t = Mul (x, b) s = Sigmoid (t) y = Mul (x, s)"
@@ -330,24 +313,18 @@ CHANNELS, KERNELS = const(numbers(4, 1, 1)), const(np.sin(numbers(4, 4, 3, 3)))
 WIDENED = [
     probe("widening_factors: a beta that widens", SWISHED, several(SWISH, x=SINES, b=f32(np.full((2, 1, 1, 1), 1.5)))),
     *(
-        probe(
-            f"widening_factors: slopes of shape {list(slopes)} beside data of {list(data)}", f"{BRANCHES} Subtract",
-            two_branches("Sub", numbers(*data), numbers(*slopes)),
-        )
+        probe(f"widening_factors: slopes of shape {list(slopes)} beside data of {list(data)}", f"{BRANCHES} Subtract",
+              two_branches("Sub", numbers(*data), numbers(*slopes)))
         for data, slopes in (((2, 3, 8), (2, 1, 1, 1)), ((2, 3, 1), (1, 1, 8)), ((3,), (2, 3)))
     ),
 ]  # fmt: skip
 WIDENED_REFUSED = [
     probe("widening_factors: a computed beta", SWISHED, several(SWISH, x=SINES, b=np.full(1, 1.5, np.float32))),
-    probe(
-        "widening_factors: a vector", "MatMul Multiply",
-        several("t = MatMul (x, w) y = Mul (t, c)", x=DATA, w=const(numbers(8)), c=f32(0.5)),
-    ),
+    probe("widening_factors: a vector", "MatMul Multiply", several("t = MatMul (x, w) y = Mul (t, c)", x=DATA,
+          w=const(numbers(8)), c=f32(0.5))),
     *(
-        probe(
-            f"widening_factors: {op_type} of channels that a {before} adds", f"{layer_before} {layer}",
-            several(f"t = {before} (x, c) y = {op_type} (t, w)", x=numbers(2, 1, 6, 6), c=CHANNELS, w=KERNELS),
-        )
+        probe(f"widening_factors: {op_type} of channels that a {before} adds", f"{layer_before} {layer}",
+              several(f"t = {before} (x, c) y = {op_type} (t, w)", x=numbers(2, 1, 6, 6), c=CHANNELS, w=KERNELS))
         for op_type, layer in (("Conv", "Convolution"), ("ConvTranspose", "ConvolutionBackpropData"))
         for before, layer_before in (("Mul", "Multiply"), ("Div", "Divide"))
     ),
@@ -358,10 +335,8 @@ LOW, HIGH = const(np.int32(-(1 << 25) - 1)), const(np.int32((1 << 29) + 1))
 OPEN = dict.fromkeys("fib", "n")
 SELECTED = [
     *(
-        probe(
-            f"selected_integers: {name}", f"{layers} Select",
-            several(f"{nodes} y = Where (c, i, high)", OPEN, f=F, i=LARGE, b=B, high=HIGH, **constants),
-        )
+        probe(f"selected_integers: {name}", f"{layers} Select", several(f"{nodes} y = Where (c, i, high)", OPEN, f=F,
+              i=LARGE, b=B, high=HIGH, **constants))
         for name, nodes, layers, constants in (
             ("a comparison of floats", "c = Less (f, fifty)", "Less", {"fifty": f32(50)}),
             ("a conjunction", "d = Less (f, fifty) c = And (d, b)", "Less LogicalAnd", {"fifty": f32(50)}),
@@ -377,10 +352,8 @@ SELECTED = [
     ),
 ]  # fmt: skip
 PRODUCTS = probe("integer_products", "MatMul", product_of_integers())
-LOWER_RANK = several(
-    "scores = MatMul (q, k) weights = Softmax <axis = -1> (scores) y = MatMul (weights, v)",
-    q=numbers(2, 5, 8) / 80, k=numbers(2, 8, 6) / 96, v=numbers(1, 2, 6, 7),
-)  # fmt: skip
+LOWER_RANK = several("scores = MatMul (q, k) weights = Softmax <axis = -1> (scores) y = MatMul (weights, v)",
+                     q=numbers(2, 5, 8) / 80, k=numbers(2, 8, 6) / 96, v=numbers(1, 2, 6, 7))  # fmt: skip
 """Scores of three dimensions, values of four."""
 STACKED = single("MatMul", 13, x=numbers(1, 2, 3), w=const(numbers(4, 3, 5)), dims={"x": ["b", "t", "i"]})
 WRONG = [

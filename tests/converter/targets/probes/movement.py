@@ -21,10 +21,8 @@ LEVELS = np.array([[0b11100100, 0b00011011], [0b10010011, 0b01101100]], np.uint8
 
 def there_and_back(sign: str, kind: int, *expected: float) -> Probe:
     """Floats cast to integers of few bits and back."""
-    row = several(
-        f"n = Cast <to = {kind}> (x) y = Cast <to = 1> (n)", x=np.array([3, 17, -20, 8], np.float32), opset=25,
-        expect=np.array(expected, np.float32),
-    )  # fmt: skip
+    row = several(f"n = Cast <to = {kind}> (x) y = Cast <to = 1> (n)", x=np.array([3, 17, -20, 8], np.float32),
+                  opset=25, expect=np.array(expected, np.float32))  # fmt: skip
     return probe(f"convert_to_packed_integers: {sign}", "Convert Convert", row)
 
 
@@ -36,63 +34,39 @@ def filled_with(name: str, value: np.ndarray) -> Probe:
 
 TILED = "p = MaxPool <kernel_shape = [1, 1]> (x) t = Tile (p, r) y = MaxPool <kernel_shape = [1, 1]> (t)"
 MOVED = [
-    probe(
-        "tile_dynamic_dimensions: several dimensions", "Tile",
-        single("Tile", 13, x=numbers(2, 1, 4, 3), r=const(ints(1, 2, 2, 1)), dims={"x": [None, 1, 4, 3]}),
-    ),
-    probe(
-        "tile_repeats_at_run_time: repeats at run time", "Tile",
-        single("Tile", 13, x=numbers(2, 3, 5, 4), r=ints(1, 2, 2, 2), dims={"x": [None] * 4}),
-    ),
-    probe(
-        "tile_dynamic_dimensions: one channel", "MaxPool Tile MaxPool",
-        several(TILED, {"x": ["b", 1, "h", "w"]}, x=numbers(2, 1, 3, 4), r=const(ints(1, 2, 1, 1))),
-    ),
+    probe("tile_dynamic_dimensions: several dimensions", "Tile", single("Tile", 13, x=numbers(2, 1, 4, 3),
+          r=const(ints(1, 2, 2, 1)), dims={"x": [None, 1, 4, 3]})),
+    probe("tile_repeats_at_run_time: repeats at run time", "Tile", single("Tile", 13, x=numbers(2, 3, 5, 4),
+          r=ints(1, 2, 2, 2), dims={"x": [None] * 4})),
+    probe("tile_dynamic_dimensions: one channel", "MaxPool Tile MaxPool",
+          several(TILED, {"x": ["b", 1, "h", "w"]}, x=numbers(2, 1, 3, 4), r=const(ints(1, 2, 1, 1)))),
     probe("broadcast_to_empty_shape", "Broadcast", single("Expand", 13, x=numbers(3, 1), s=const(ints(3, 0)))),
-    probe(
-        "pad_value_at_run_time", "Pad",
-        single("Pad", 13, x=numbers(2, 3), p=const(ints(0, 1, 2, 0)), v=np.asarray(np.float32(7))),
-    ),
+    probe("pad_value_at_run_time", "Pad", single("Pad", 13, x=numbers(2, 3), p=const(ints(0, 1, 2, 0)),
+          v=np.asarray(np.float32(7)))),
 ]  # fmt: skip
 TYPED = [
     there_and_back("unsigned", onnx.TensorProto.UINT4, 3, 1, 12, 8),
     there_and_back("signed", onnx.TensorProto.INT4, 3, 1, -4, -8),
     filled_with("f4e2m1", F4[0, 2]),
-    probe(
-        "layers_of_narrow_types: u2 in Pad", "Pad",
-        single("Pad", 25, x=U2, p=const(ints(0, 1, 0, 1)), expect=np.pad(U2, 1)[1:-1]),
-    ),
+    probe("layers_of_narrow_types: u2 in Pad", "Pad", single("Pad", 25, x=U2, p=const(ints(0, 1, 0, 1)),
+          expect=np.pad(U2, 1)[1:-1])),
     filled_with("u2 in Broadcast", U2[0, 2]),
-    probe(
-        "gather_from_2_bit_tables", "Gather Convert Subtract Gather Multiply",
-        single(
-            "GatherBlockQuantized", 1, d=const(LEVELS), i=ints(1, 0), s=f32([[1], [1]]), domain="com.microsoft",
-            bits=2, block_size=16,
-            expect=np.array([[1, -2, -1, 0, -2, 1, 0, -1], [-2, -1, 0, 1, 1, 0, -1, -2]], np.float32),
-        ),
-    ),
+    probe("gather_from_2_bit_tables", "Gather Convert Subtract Gather Multiply",
+          single("GatherBlockQuantized", 1, d=const(LEVELS), i=ints(1, 0), s=f32([[1], [1]]), domain="com.microsoft",
+          bits=2, block_size=16, expect=np.array([[1, -2, -1, 0, -2, 1, 0, -1], [-2, -1, 0, 1, 1, 0, -1, -2]],
+          np.float32))),
 ]  # fmt: skip
 UNSORTED = np.array([2, 1, 1, 3, 4, 3])
 SELECTED = [
-    probe(
-        "unique_of_slices", "Unique",
-        single("Unique", 11, x=np.array([[0, 1, 0, 0], [2, 1, 1, 1]], np.float32), axis=1, outputs=4),
-    ),
+    probe("unique_of_slices", "Unique", single("Unique", 11, x=np.array([[0, 1, 0, 0], [2, 1, 1, 1]], np.float32),
+          axis=1, outputs=4)),
     probe("unique_of_nothing: in order of appearance", "Unique", single("Unique", 11, x=UNSORTED, sorted=0)),
-    probe(
-        "unique_of_nothing: in order of appearance, with indices", "Unique",
-        single("Unique", 11, x=UNSORTED, sorted=0, outputs=2),
-    ),
-    probe(
-        "convert_to_boolean", "Convert",
-        single(
-            "Cast", 13, x=np.array([0, 0.5, np.nan, -2], np.float32), to=9, expect=np.array([False, True, True, True])
-        ),
-    ),
-    probe(
-        "convert_to_boolean: whole numbers", "Convert",
-        single("Cast", 13, x=np.array([0, 1, -(2**31), 256], np.int32), to=9),
-    ),
+    probe("unique_of_nothing: in order of appearance, with indices", "Unique",
+          single("Unique", 11, x=UNSORTED, sorted=0, outputs=2)),
+    probe("convert_to_boolean", "Convert", single("Cast", 13, x=np.array([0, 0.5, np.nan, -2], np.float32), to=9,
+          expect=np.array([False, True, True, True]))),
+    probe("convert_to_boolean: whole numbers", "Convert", single("Cast", 13,
+          x=np.array([0, 1, -(2**31), 256], np.int32), to=9)),
     probe("range_backwards", "Range", single("Range", 11, a=np.array(5), b=np.array(2), d=const(np.int64(1)))),
 ]  # fmt: skip
 
@@ -119,9 +93,8 @@ STRINGS_MOVED = [
 ]
 STRINGS_SELECTED = [
     probe("strings_by_position: Tile", "Tile", single("Tile", 13, x=STRINGS, n=const(ints(1, 2)), dims=OPEN)),
-    probe(
-        "strings_by_position: Expand", "Broadcast", single("Expand", 13, x=OTHERS, s=const(ints(3, 1)), dims={"x": ["n"]})
-    ),
+    probe("strings_by_position: Expand", "Broadcast", single("Expand", 13, x=OTHERS, s=const(ints(3, 1)),
+          dims={"x": ["n"]})),
     probe("strings_by_position: Where", "Select", single("Where", 16, c=CONDITIONS, x=STRINGS, z=OTHERS)),
 ]  # fmt: skip
 
@@ -140,35 +113,22 @@ REFUSED = [
     *STRINGS_SELECTED,
     extremes("lower", "Max", "Min", "Maximum Minimum"),
     extremes("upper", "Min", "Max", "Minimum Maximum"),
-    probe(
-        "nms_dynamic_boxes", "NonMaxSuppression",
-        single(
-            "NonMaxSuppression", 11, boxes=BOXES, scores=SCORES, limit=const(ints(2)), overlap=f32([0.5]),
-            dims={"boxes": [1, 4, "four"]},
-        ),
-    ),
+    probe("nms_dynamic_boxes", "NonMaxSuppression", single("NonMaxSuppression", 11, boxes=BOXES, scores=SCORES,
+          limit=const(ints(2)), overlap=f32([0.5]), dims={"boxes": [1, 4, "four"]})),
     probe("unique_of_nothing", "Unique", single("Unique", 11, x=ints(), dims={"x": ["n"]}, outputs=4)),
     probe("top_k_of_nothing", "TopK", single("TopK", 11, x=numbers(3, 4), k=const(ints(0)), outputs=2)),
-    probe(
-        "top_k_of_nothing: dynamic dimensions", "TopK",
-        single("TopK", 11, x=numbers(3, 4), k=const(ints(0)), dims={"x": ["n", "m"]}, outputs=2),
-    ),
-    probe(
-        "one_hot_of_a_scalar", "TopK Squeeze ShapeOf Gather OneHot",
-        single("Hardmax", 13, x=numbers(4), dims={"x": ["n"]}),
-    ),
+    probe("top_k_of_nothing: dynamic dimensions", "TopK", single("TopK", 11, x=numbers(3, 4), k=const(ints(0)),
+          dims={"x": ["n", "m"]}, outputs=2)),
+    probe("one_hot_of_a_scalar", "TopK Squeeze ShapeOf Gather OneHot",
+          single("Hardmax", 13, x=numbers(4), dims={"x": ["n"]})),
 ]  # fmt: skip
 CRASHING = [
     *STRINGS_MOVED,
-    probe(
-        "slice_axes_at_run_time", "Slice",
-        single("Slice", 13, x=numbers(2, 3, 4), s=const(ints(1)), e=const(ints(3)), a=ints(2)),
-    ),
+    probe("slice_axes_at_run_time", "Slice", single("Slice", 13, x=numbers(2, 3, 4), s=const(ints(1)), e=const(ints(3)),
+          a=ints(2))),
     probe("gather_of_nothing", "Gather", single("Gather", 13, x=numbers(2, 3, 4), i=const(ints()), axis=2)),
-    probe(
-        "gather_of_nothing: indices of rank 2", "Gather",
-        single("Gather", 13, x=numbers(2, 3, 4), i=const(np.zeros((0, 2), np.int64)), axis=1),
-    ),
+    probe("gather_of_nothing: indices of rank 2", "Gather", single("Gather", 13, x=numbers(2, 3, 4),
+          i=const(np.zeros((0, 2), np.int64)), axis=1)),
 ]  # fmt: skip
 
 
@@ -219,10 +179,8 @@ LOOPED = [
     scanned(
         f"{SHARED}: a slice handed on", "t = Add (r, s) u = Identity (row)", "TensorIterator Add Squeeze", "rs"
     ),
-    probe(
-        f"{SHARED}: a view that moves a dimension of 1", "Loop Transpose Transpose",
-        several(EXCHANGED, outputs="s1, t1", n=const(3), s0=numbers(1, 3), t0=numbers(3, 1) + 1),
-    ),
+    probe(f"{SHARED}: a view that moves a dimension of 1", "Loop Transpose Transpose",
+          several(EXCHANGED, outputs="s1, t1", n=const(3), s0=numbers(1, 3), t0=numbers(3, 1) + 1)),
 ]  # fmt: skip
 
 
@@ -266,22 +224,17 @@ NESTED_LOOPS = """y = Loop (n, "") <body = b (int64 i, bool c) => (bool d, float
     p = Loop (k, "") <body = a (int64 j, bool e) => (bool f, float[2] q) { f = Identity (e) q = Exp (x) }>
     t = Concat <axis = 0> (p, row)  o = ReduceSum <keepdims = 0> (t, first)  d = Identity (c) }>"""
 """A Loop around one whose number of iterations is an element of ``counts``."""
-NONE = probe(
-    "loops_of_no_iterations", "Loop Gather Maximum Loop Concat ReduceSum Exp Unsqueeze",
-    several(
-        NESTED_LOOPS, x=numbers(2), counts=np.array([2, 0, 1]), row=const(numbers(1, 2)), n=const(3), first=const([0])
-    ),
-)  # fmt: skip
+NONE = probe("loops_of_no_iterations", "Loop Gather Maximum Loop Concat ReduceSum Exp Unsqueeze",
+             several(NESTED_LOOPS, x=numbers(2), counts=np.array([2, 0, 1]), row=const(numbers(1, 2)), n=const(3),
+             first=const([0])))  # fmt: skip
 
 
 def constant_states(op_type: str, gates: int) -> Probe:
     """A network with states of batch 1, and data of any batch."""
     states = {"h": const(numbers(1, 1, 2) / 3), **({"c": const(numbers(1, 1, 2) / 5)} if op_type == "LSTM" else {})}
     weights = {"w": const(np.sin(numbers(1, gates * 2, 3))), "r": const(np.cos(numbers(1, gates * 2, 2)))}
-    row = single(
-        op_type, 14, x=np.sin(numbers(4, 1, 3)), **weights, b=None, lengths=None, **states, dims={"x": ["t", "n", 3]},
-        outputs=2, hidden_size=2,
-    )  # fmt: skip
+    row = single(op_type, 14, x=np.sin(numbers(4, 1, 3)), **weights, b=None, lengths=None, **states,
+                 dims={"x": ["t", "n", 3]}, outputs=2, hidden_size=2)  # fmt: skip
     layers = f"Transpose ShapeOf Gather Gather Broadcast {op_type}Sequence Transpose Transpose"
     return probe(f"sequences_of_known_batch: {op_type}", layers, row)
 
