@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,6 @@ from ir_runtime.operations.movement import Transpose1
 from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.fused_names import fused_names
 from ir_runtime.rewriting.trace import Trace
-from tests.commands import onnx2ir
 from tests.converter.optimization.models import parse
 from tests.engines import ENGINES, core, opened, run, run_numpy, run_onnxruntime, run_openvino
 from tests.ir_runtime.rewriting.models import model_of, parameter
@@ -99,13 +97,6 @@ def test_any_pass_of_cleanup_and_fusion_can_be_skipped() -> None:
 def test_only_passes_of_cleanup_and_fusion_can_be_skipped(value: Any) -> None:
     with pytest.raises(converter.ConversionError, match="is no pass of cleanup or fusion; near are"):
         ConversionOptions(skip_passes=value)
-
-
-def test_passes_are_skipped_on_the_command_line(tmp_path: Path) -> None:
-    onnx.save(gelu_and_clamp().model, tmp_path / "m.onnx")
-    words = ["convert", str(tmp_path / "m.onnx"), "--json", "--skip-pass", "gelus,clamps", "--skip-pass", "prelus"]
-    code, output, _ = onnx2ir(*words)
-    assert (code, {"gelus", "clamps", "prelus"} & json.loads(output)["passes"].keys()) == (0, set())
 
 
 # --- weights that a model holds twice, once transposed ---

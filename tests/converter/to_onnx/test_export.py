@@ -236,19 +236,6 @@ def test_a_network_through_other_options(target: str, compress: str | None, tmp_
     check(read_model(tmp_path / "m.xml"), {"image": image})
 
 
-def test_the_command_writes_verifies_and_reports(tmp_path: Path) -> None:
-    onnx.save(network(), tmp_path / "n.onnx")
-    assert onnx2ir("convert", str(tmp_path / "n.onnx"))[0] == 0
-    code, out, messages = onnx2ir(
-        *("export", str(tmp_path / "n.xml"), "-o", str(tmp_path / "back.onnx"), "--verify"),
-        *("--report", str(tmp_path / "page.html"), "--external-data"),
-    )
-    assert code == 0, messages
-    assert "PASSED" in out + messages
-    assert (tmp_path / "page.html").stat().st_size > 1000
-    assert (tmp_path / "back.onnx.data").exists()
-
-
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
