@@ -22,7 +22,7 @@ from ir_runtime.rewriting import layers
 from tests.converter.optimization.models import parse
 from tests.engines import check_node, converted, core, node_model, run_numpy, run_onnxruntime, run_openvino
 from tests.rows.onnx import functions
-from tests.rows.onnx.generous_reading import BRANCHES, X
+from tests.rows.onnx.generous_reading import X
 
 F32 = np.float32
 
@@ -32,16 +32,6 @@ def test_an_operator_that_two_domains_have_is_refused() -> None:
         onnx_op("OfTwoDomains", domain=domain, versions=(1,))(lambda ctx, x: x)
     with pytest.raises(converter.UnsupportedModelError, match="ONNX has no operator of that name"):
         converter.convert_model(node_model("OfTwoDomains", {"x": X}, opset=17))
-
-
-def test_an_operator_of_an_imported_domain(caplog: pytest.LogCaptureFixture) -> None:
-    arguments = {"inputs": {"x": X}, "constants": {"b": X[0, 0]}}
-    model, right = (node_model("BiasGelu", opset=17, domain=domain, **arguments) for domain in ("", "com.microsoft"))
-    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
-    right.opset_import[1].version = 1
-    check_node(model, {"x": X}, run_onnxruntime(right, {"x": X}))
-    (message,) = caplog.messages
-    assert "read as that of the domain 'com.microsoft'" in message
 
 
 # --- versions that share a function ---
@@ -144,31 +134,6 @@ def test_unknown_ranks(
     assert not [message for message in caplog.messages if "takes no tensors of unknown rank" not in message]
 
 
-BODY = """body = b (float{0} total, float{0} item) => (float{0} sum, float{0} out) {{
-    sum = Add (total, item) out = Mul (sum, factor) }}"""
-
-
-@pytest.mark.parametrize("batch", [1, 3])
-@pytest.mark.parametrize("backwards", [0, 1])
-def test_scan_of_opset_8_takes_a_batch(batch: int, backwards: int) -> None:
-    """Each sequence of the batch on its own, as the first version of Scan is defined."""
-    data = np.arange(batch * 8, dtype=F32).reshape(batch, 4, 2)
-    factor = np.array([2.0, -1.0], F32)
-    text = f"""test (float[{batch},2] initial, float[{batch},4,2] items) => (last, outs) {{ last, outs = Scan
-        <{BODY.format("[2]")}, num_scan_inputs = 1, directions = [{backwards}]> (, initial, items) }}"""
-    feeds = {"initial": data[:, 0] * 10, "items": data}
-    sums = feeds["initial"][:, None] + np.cumsum(data[:, ::-1] if backwards else data, 1)
-    check_node(parse(text, 8, factor=factor), feeds, [sums[:, -1], sums * factor])
-
-
-def test_scan_of_inputs_of_unknown_rank() -> None:
-    data = np.arange(24, dtype=F32).reshape(3, 4, 2)
-    text = f"""test (float[] initial, float[] items) => (last, outs) {{ last, outs = Scan <{BODY.format("[]")},
-        num_scan_inputs = 1, scan_input_axes = [1], scan_output_axes = [1]> (initial, items) }}"""
-    feeds, sums = {"initial": data[:, 0] * 0, "items": data}, np.cumsum(data, 1)
-    check_node(parse(text, 15, factor=F32(2)), feeds, [sums[:, -1], sums * 2], engines=["numpy"])
-
-
 def test_an_input_with_the_name_of_a_constant_node(caplog: pytest.LogCaptureFixture) -> None:
     """As one that has an initializer; ONNX has no second name for it."""
     model = node_model("Squeeze", {"x": X[:1], "a": np.array([1])}, opset=13)
@@ -179,15 +144,6 @@ def test_an_input_with_the_name_of_a_constant_node(caplog: pytest.LogCaptureFixt
     model.graph.node[0].CopyFrom(helper.make_node("Identity", ["x"], ["a"]))
     with pytest.raises(converter.InvalidModelError, match="which already has a value"):
         converter.convert_model(model)
-
-
-def test_branches_that_declare_what_they_see(caplog: pytest.LogCaptureFixture) -> None:
-    x = np.array([1, -2, 3], F32)
-    model = parse(f"test (float[3] x, bool c) => (y) {{ y = If (c) <{BRANCHES}> }}")
-    check_node(model, {"x": x, "c": np.array(True)}, [-x])
-    assert caplog.messages == [
-        f"test: the graph '{name}' declares as inputs what it sees around it: x" for name in ("then", "else")
-    ]
 
 
 # --- whose fault an error is ---

@@ -205,7 +205,8 @@ ROWS = [
         ("scan_input_axes = [-1, -2], scan_output_axes = [-1]", (3, 4), (4, 3)))
       for opset in ((9, 11, 17) if "-" not in attributes else (17,))
       for row in scanned("scan", attributes, ((3,), p, q), opset)),
-    *scanned("scan_of_a_batch", "", ((1, 3), (1, 4, 3), (1, 4, 3)), 8, first=", "),
+    *(row for batch in (1, 3) for how in ("", "directions = [1, 1]") for row in scanned(
+        "scan_of_a_batch", how, ((batch, 3), (batch, 4, 3), (batch, 4, 3)), 8, first=", ")),
     *graphs(STATELESS, label="scan_without_states", p=normal(4, 3), w=normal(3, 2)),
     *scanned("scan", count=4, refused="num_scan_inputs must be from 1 to 3, but is 4"),
     *scanned("scan", "scan_input_axes = [0]", refused="scan_input_axes must have 2 entries"),
