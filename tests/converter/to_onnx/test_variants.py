@@ -99,9 +99,9 @@ def _in_older_opsets() -> Iterator[Row]:
         ((3, 0), [2, 0, 7]), ((0, 3), [0]), ((2, 0), [0, 1, 0, 4]))):  # fmt: skip
         yield from _rows(
             "Reshape", 1, normal(*size), ints(*target), computed=(1,), at=at, special_zero=False, shaped=(1,)
+        )
     for data in (normal(3, 0), whole(0, 2, 3, 0), flags(3, 0)):
         yield from _rows("Reshape", 1, data, ints(0, 4), at=13, special_zero=False)
-        )
 
 
 ROWS = [
