@@ -18,13 +18,10 @@ Key = Any
 
 
 def layer(model: Model, key: str) -> Node:
-    """Return the layer of this name, or the first of this type."""
     return next(node for node in model.nodes() if key in (node.name, node.op.type))
 
 
 def constant(model: Model, key: Key) -> Node:
-    """Return the last constant that ``key`` describes."""
-
     def fits(node: Node) -> bool:
         data = node.op.data
         if isinstance(key, list):
@@ -35,7 +32,6 @@ def constant(model: Model, key: Key) -> Node:
 
 
 def array_of(model: Model, key: Key) -> np.ndarray:
-    """Return a private copy of a constant's values."""
     return constant(model, key).op.data.array().copy()
 
 
@@ -60,8 +56,6 @@ def values(key: Key, change: Any) -> Edit:
 
 
 def added(key: Key, amount: Any, index: Any = ...) -> Edit:
-    """Add to the elements at ``index``."""
-
     def change(array: np.ndarray) -> None:
         array[index] += array.dtype.type(amount)
 
@@ -82,8 +76,6 @@ def damaged(key: Key = "k") -> Edit:
 
 
 def bit(key: Key, index: int, number: int) -> Edit:
-    """Flip a bit of an element of 32 bits."""
-
     def change(array: np.ndarray) -> None:
         array.reshape(-1).view(np.uint32)[index] ^= np.uint32(1 << number)
 
@@ -102,8 +94,6 @@ def attributes(key: str, **changed: Any) -> Edit:
 
 
 def operation(key: str, other: str, **given: Any) -> Edit:
-    """Put another operation in place of a layer's."""
-
     def edit(model: Model) -> None:
         layer(model, key).op = find_operation(other, 1)(**given)
 
@@ -136,5 +126,4 @@ def reversed_results(model: Model) -> None:
 
 
 def exchanged_names(model: Model) -> None:
-    """Give each of two outputs the name of the other."""
     names_of_ends({}, {"y": "z", "z": "y"})(model)

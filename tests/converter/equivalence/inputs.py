@@ -179,7 +179,6 @@ FITTING = [
 
 
 def ensemble(transform: str, targets: int) -> onnx.ModelProto:
-    """Return a single tree with two leaves for each target."""
     ids, leaves = sorted([*range(targets)] * 2), [0.5, -1.5] + [1.0, 2.0] * (targets - 1)
     return text(f"""g (float[n,2] x) => (y) {{ y = ai.onnx.ml.TreeEnsembleRegressor <
         n_targets = {targets}, post_transform = "{transform}", nodes_treeids = [0, 0, 0], nodes_nodeids = [0, 1, 2],

@@ -24,7 +24,6 @@ def saved(model: onnx.ModelProto, folder: Path, name: str = "m.onnx") -> Path:
 
 
 def pair(model: onnx.ModelProto, folder: Path, saving: dict[str, Any] | None = None, **options: Any) -> list[Path]:
-    """Write ``m.onnx`` and ``m.xml``."""
     path = saved(model, folder)
     converter.save_model(converter.convert_model(path, **options), folder / "m.xml", **(saving or {}))
     return [path, folder / "m.xml"]
@@ -188,7 +187,6 @@ def lookup() -> onnx.ModelProto:
 
 
 def two_results() -> onnx.ModelProto:
-    """``y = x + 1`` and ``z = x + 1 + 1``."""
     text = "g (float[n,4] x) => (float[n,4] y, float[n,4] z) { y = Add (x, one) z = Add (y, one) }"
     return parse(text, 18, one=np.ones(4, np.float32))
 

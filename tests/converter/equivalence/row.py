@@ -61,7 +61,6 @@ class Verdict:
 
     @property
     def words(self) -> list[str]:
-        """The options as the command takes them."""
         found: list[str] = []
         for name, value in self.options.items():
             flag = name.replace("_", "-")
@@ -89,5 +88,4 @@ def _text(key: str, value: Any, index: int) -> str:
 
 
 def text(graph: str, opset: int = 17, header: str = "", **weights: Any) -> Model:
-    """Return the function that makes the model of a graph in onnx's text form."""
     return functools.partial(parse, graph, opset, header, **weights)

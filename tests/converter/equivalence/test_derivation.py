@@ -54,7 +54,6 @@ def path(tmp_path: Path) -> Path:
 
 
 def converted(source: Any, folder: Path, saving: dict | None = None, **options: Any) -> Model:
-    """The IR as it is read from its file."""
     converter.save_model(converter.convert_model(source, **options), folder / "m.xml", **(saving or {}))
     return ir_runtime.read_model(folder / "m.xml")
 

@@ -132,7 +132,6 @@ class TooManyCallsError(Exception):
 
 
 def calls_of(work: Callable[[], Any], most: int = 20_000_000) -> tuple[int, Any]:
-    """How many functions are called, and what comes of it."""
     count = 0
 
     def counted(frame: object, event: str, argument: object) -> None:

@@ -226,7 +226,6 @@ def test_a_record_cannot_name_files(options: dict, monkeypatch: pytest.MonkeyPat
 
 
 def counted_conversions(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
-    """The keywords of each conversion that verify makes from now on."""
     conversions: list[dict] = []
 
     def convert_model(source: Any, **keywords: Any) -> Model:

@@ -208,7 +208,6 @@ def test_parts_of_old_models_are_of_an_ir_version_whose_weights_need_not_be_inpu
 
 
 def peak_of(path: Path, more: str = "") -> int:
-    """Return the KiB of a process that verifies."""
     code = f"{PEAK}\nimport converter\nm = {str(path)!r}\nmodel = converter.convert_model(m)\nbefore = 0\n{more}\n"
     code += f"r = converter.verify(m, model{', samples=1, layers=True' if more else ''})\nassert r.passed, r\n"
     code += f"assert not {bool(more)} or len(r.layers) == 25, r\nprint(peak() - before)"

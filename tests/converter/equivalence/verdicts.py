@@ -71,7 +71,6 @@ def another_resize(model: Model) -> None:
 
 
 def reads(key: str, other: Any, index: int = 0) -> Any:
-    """Let a layer read another value: a function of the model."""
     return lambda model: layer(model, key).replace_input(index, other(model))
 
 
@@ -87,7 +86,6 @@ def largest(factor: float) -> Any:
 
 
 def without_name(key: str) -> Any:
-    """Give the tensor of a layer a name that the model does not have."""
     return lambda model: setattr(layer(model, key).outputs[0], "names", ["of another model"])
 
 
@@ -333,8 +331,6 @@ ONE_OFF = "'y' differ by one where rounding in float32 decides between two integ
 
 
 def shifted(amount: float) -> Any:
-    """Add a number to what is cast to integers."""
-
     def edit(model: Model) -> None:
         (convert,) = (n for n in model.nodes() if n.op.type == "Convert" and n.outputs[0].element_type.is_integral)
         builder = Builder(UniqueNames(model))

@@ -125,7 +125,6 @@ def _scaled(alpha: Any) -> onnx.ModelProto:
 def translator() -> None:
     @onnx_op("Scaled", versions=(1,), domain="test.signatures", replace=True)
     def scaled(ctx: converter.Context, x: Expression, *, alpha: float = 1.0) -> Expression:
-        """A multiple."""
         return x * alpha
 
 

@@ -34,7 +34,6 @@ def fed(model: onnx.ModelProto, sizes: Mapping[str, int] | None = None, **values
 
 
 def run(model: onnx.ModelProto | str, feeds: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the outputs in onnxruntime, by name."""
     source = model if isinstance(model, str) else model.SerializeToString()
     session = onnxruntime.InferenceSession(source, session_options(), providers=["CPUExecutionProvider"])
     names = [output.name for output in session.get_outputs()]
@@ -81,7 +80,6 @@ def assert_equal(found: Any, expected: Any) -> None:
 
 
 def operators(graph: onnx.GraphProto) -> list[str]:
-    """Return the operators of a graph, without constants."""
     return [node.op_type for node in graph.node if node.op_type != "Constant"]
 
 
@@ -92,11 +90,9 @@ def all_operators(graph: onnx.GraphProto) -> list[str]:
 
 
 def opset_of(model: onnx.ModelProto) -> int:
-    """Return the version of ONNX's own operators."""
     (version,) = (one.version for one in model.opset_import if not one.domain)
     return int(version)
 
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray:
-    """Return random numbers."""
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)

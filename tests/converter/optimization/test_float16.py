@@ -43,7 +43,6 @@ def check_half(
 
 
 def types_of(model: onnx.ModelProto) -> dict[str, int]:
-    """The element type of each tensor."""
     graph = onnx.shape_inference.infer_shapes(model, strict_mode=True).graph
     types = {tensor.name: tensor.data_type for tensor in graph.initializer}
     values = (*graph.input, *graph.value_info, *graph.output)
@@ -55,7 +54,6 @@ def weights_of(model: onnx.ModelProto) -> set[int]:
 
 
 def inputs_of(model: onnx.ModelProto, op_type: str) -> list[int]:
-    """The types of what a node reads."""
     types = types_of(model)
     return next([types[name] for name in node.input if name] for node in model.graph.node if node.op_type == op_type)
 

@@ -50,7 +50,6 @@ def row(
 
 
 def inputs_of(model: onnx.ModelProto, op_type: str) -> list[int]:
-    """How many inputs each node of an operator has."""
     return [sum(map(bool, node.input)) for node in model.graph.node if node.op_type == op_type]
 
 

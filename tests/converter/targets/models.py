@@ -95,7 +95,6 @@ def qlinear(group: int, residual: bool = False) -> Built:
 
 
 def ran_in_8_bits(ir: Ir) -> Counter[str]:
-    """How many layers of each kind the plug-in runs in 8 bits."""
     infos = [layer.get_rt_info() for layer in runtime_layers(ir)]
     narrow = [
         info for info in infos if "runtimePrecision" in info and info["runtimePrecision"].astype(str) in ("u8", "i8")
@@ -104,13 +103,11 @@ def ran_in_8_bits(ir: Ir) -> Counter[str]:
 
 
 def runtime_layers(ir: Ir) -> Sequence[Any]:
-    """What the plug-in runs."""
     compiled = core().compile_model(core().read_model(*ir), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     return compiled.get_runtime_model().get_ops()
 
 
 def executed(ir: Ir) -> Counter[str]:
-    """How many layers of each kind the plug-in runs."""
     return Counter(layer.get_rt_info()["layerType"].astype(str) for layer in runtime_layers(ir))
 
 
@@ -184,7 +181,6 @@ SLOW = [
 def rounded_up(
     name: str, op_type: str, kernel: Any, strides: Any, pads: Any, *, dims: Any = None, **more: Any
 ) -> Probe:
-    """A pooling whose number of windows is rounded up."""
     x, outputs = generator(5).normal(size=(1, 2, 6, 11)).astype(np.float32), 2 if op_type == "MaxPool" else 1
     sizes = {"kernel_shape": kernel, "strides": strides, "pads": pads, "ceil_mode": 1, **more}
     row = single(op_type, 19, x=x, outputs=outputs, dims=dims, **sizes)
@@ -192,7 +188,6 @@ def rounded_up(
 
 
 def shifted(name: str, amounts: Any, dtype: Any = np.uint32) -> Probe:
-    """Large integers shifted down."""
     x = generator(4).integers(2**29, 2**31, 6).astype(dtype)
     row = single("BitShift", 11, x=x, n=const(amounts, dtype), direction="RIGHT")
     return probe(f"bitwise_shifts{name}", "", row)

@@ -151,7 +151,6 @@ class Program:
         return self.builder.emit(Less1(), value[0], zero), value[1] < 0
 
     def step(self) -> None:
-        """One more layer."""
         first = self.chance.choice(self.values)
         kind = first[0].element_type
         other = self.chance.choice([pair for pair in self.values if pair[0].element_type is kind])

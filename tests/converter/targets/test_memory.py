@@ -183,7 +183,6 @@ ROWS = {
 
 
 def run_in_a_row(model: onnx.ModelProto, feeds: Sequence[dict[str, Any]]) -> None:
-    """Compare inferences of one request with onnxruntime's."""
     ir = ir_runtime.model_to_bytes(convert(model).model)
     request = core().compile_model(core().read_model(*ir), "CPU", EXACT).create_infer_request()
     for values in feeds:

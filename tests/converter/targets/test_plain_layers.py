@@ -59,7 +59,6 @@ def test_tables_of_two_bits_stay_stored() -> None:
 
 
 def needed(rows: Sequence[Probe]) -> list[Probe]:
-    """Those whose rules the installed release needs."""
     return [row for row in rows if row.rule in NEEDED]
 
 
@@ -78,7 +77,6 @@ WITH_AVX512 = {
 
 
 def failing(rows: Sequence[Probe], error: type[Exception]) -> Any:
-    """Mark the rows whose rules the installed release needs."""
     mark = pytest.mark.xfail(strict=True, raises=error, reason=NEEDED_RULE)
     fails = {row.name for row in rows if HAS_AVX512 or row.name not in WITH_AVX512}
     return [pytest.param(row, marks=mark if row.name in fails else (), id=str(row)) for row in needed(rows)]
@@ -148,7 +146,6 @@ def test_the_plug_in_is_fast_without_the_rule(row: SpeedRow) -> None:
 
 
 def newest(model: ir_runtime.Model) -> int:
-    """The opset of the newest operation."""
     return max(node.op.opset for part in model.all_models() for node in part.nodes())
 
 
@@ -185,7 +182,6 @@ def test_older_operations_compute_the_same(row: Probe) -> None:
 
 
 def rules_for(model: onnx.ModelProto, target: str) -> dict[str, int]:
-    """How many layers each rule replaced in a conversion for ``target``."""
     return dict(convert(model, converter.ConversionOptions(target=target)).rules)
 
 

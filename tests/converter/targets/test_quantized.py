@@ -32,7 +32,6 @@ def depthwise() -> Built:
 
 
 def padded_pointwise(rank: int) -> Built:
-    """A kernel of one element over padded data, with strides."""
     g = Quantized(14)
     x = g.steps(g.steps(g.x, 0.02, 120).Relu(), 0.01, 0)
     weights, bias = g.weights(8, 4, *[1] * rank, by=g.scales(8)), g.number(g.r.normal(size=8))
@@ -48,7 +47,6 @@ def product(per_column: bool) -> Built:
 
 
 def moved(rows: int, move: Callable[[Value], Value], *shape: int) -> Built:
-    """Quantised integers that are moved before they are dequantised."""
     g = Quantized(6)
     how = (g.number(0.02), g.number(101, np.uint8))
     y = move(g.x.QuantizeLinear(*how)).DequantizeLinear(*how) @ g.weights(rows, 10)

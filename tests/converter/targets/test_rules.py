@@ -200,7 +200,6 @@ BACKWARDS = 'axis="2" start="-1" end="0" stride="-1"'
 
 
 def rooted(xml: str, weights: bytes) -> int:
-    """How many roots of a dimension the target's rules add to an IR."""
     return rooted_in(ir_runtime.read_model(xml.encode(), weights))
 
 

@@ -32,7 +32,6 @@ K, N = 37, 21
 
 
 def layers(model: Model) -> list[str]:
-    """Each product, with its flags and the shape of its weights."""
     found = []
     for node in model.nodes():
         if isinstance(node.op, MatMul1):

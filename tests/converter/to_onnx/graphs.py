@@ -102,7 +102,6 @@ def operators(exported: onnx.ModelProto) -> list[str]:
 
 
 def second_pass(exported: onnx.ModelProto) -> ModelDifference:
-    """What changes in an IR that came back from ONNX once, when it goes there and back again."""
     second = converter.convert_model(exported, target="any")
     return compare_models(second, converter.convert_model(converter.export_model(second), target="any"))
 
@@ -143,7 +142,6 @@ def model_of(call: Layer, *, dynamic: bool = False, computed: Collection[int] = 
 
 
 def _layer(call: Layer, dynamic: bool, computed: Collection[int]) -> tuple[Node, list[Node], dict[str, Array]]:
-    """The layer, the parameters that it reads, and their values."""
     sources, parameters, feeds = [], [], {}
     for index, (array, kind) in enumerate(zip(call.arrays, call.kinds)):
         array = np.asarray(array)

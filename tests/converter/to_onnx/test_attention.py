@@ -123,7 +123,6 @@ def test_a_mask_that_depends_on_the_joined_cache_is_left_to_attention() -> None:
 
 
 def masked(mask: Output, *, shapes: Any = ((2, 2, 3, 4), (2, 2, 5, 4)), kind: str = "f32", scale: Any = None) -> Model:
-    """Attention with a mask, and a scale where that is given."""
     query, keys = shapes
     inputs = [parameter(name, *shape, kind=kind) for name, shape in zip("qkv", (query, keys, keys))]
     sources = [*inputs, mask] if scale is None else [*inputs, mask, constant(scale, kind)]
@@ -133,7 +132,6 @@ def masked(mask: Output, *, shapes: Any = ((2, 2, 3, 4), (2, 2, 5, 4)), kind: st
 
 
 def upstream(output: Output) -> list[Node]:
-    """The parameters that a value is computed from."""
     if output.node.op.role == "parameter":
         return [output.node]
     return list(dict.fromkeys(node for source in output.node.inputs for node in upstream(source)))

@@ -19,12 +19,10 @@ from tests.rows.table import layer_table
 
 
 def _written() -> list[Layer]:
-    """Return the layers of operations with an exporter; those outside all opsets need operators of com.microsoft."""
     return [call for call in layer_table() if call.op.opset and not isinstance(find_exporter(type(call.op)), str)]
 
 
 def _exported(model: Model) -> onnx.ModelProto | str:
-    """The ONNX model, or why there is none."""
     try:
         return export_model(model)
     except UnsupportedModelError as error:

@@ -32,8 +32,6 @@ from tests.rows.row import each
 
 @dataclass(frozen=True)
 class Row:
-    """A call, and which of its inputs come at run time."""
-
     call: Layer
     computed: Collection[int] = ()
     opset: int | None = None

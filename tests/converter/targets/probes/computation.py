@@ -99,7 +99,6 @@ def resized_from_shapes(kind: Any, axes: Sequence[int], *shape: int) -> Any:
 
 
 def resized_channels(op_type: str, layer: str, *shape: int) -> Probe:
-    """Channels that become two more, and a constant for each of them."""
     more = [dimension + 2 * (axis == 1) for axis, dimension in enumerate(shape)]
     constants = {"sizes": const(more), "c": const(numbers(more[1], *[1] * (len(shape) - 2)))}
     nodes = f'r = Resize <mode = "nearest"> (x, , , sizes) y = {op_type} (r, c)'

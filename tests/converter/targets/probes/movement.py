@@ -20,7 +20,6 @@ LEVELS = np.array([[0b11100100, 0b00011011], [0b10010011, 0b01101100]], np.uint8
 
 
 def there_and_back(sign: str, kind: int, *expected: float) -> Probe:
-    """Floats cast to integers of few bits and back."""
     row = several(f"n = Cast <to = {kind}> (x) y = Cast <to = 1> (n)", x=np.array([3, 17, -20, 8], np.float32),
                   opset=25, expect=np.array(expected, np.float32))  # fmt: skip
     return probe(f"convert_to_packed_integers: {sign}", "Convert Convert", row)
@@ -100,7 +99,6 @@ STRINGS_SELECTED = [
 
 
 def extremes(name: str, first: str, last: str, layers: str) -> Probe:
-    """One extreme with NaN, the other with a number."""
     x = np.array([-1, 5, np.inf, np.nan], np.float32)
     nodes = f"m = {first} (x, nan) y = {last} (m, c)"
     return probe(f"extremes_with_nan: {name}", layers, several(nodes, {"x": "n"}, x=x, nan=f32(np.nan), c=f32(3)))

@@ -32,7 +32,6 @@ class Probe:
         return self.name
 
     def build(self) -> tuple[onnx.ModelProto, Mapping[str, np.ndarray[Any, Any]]]:
-        """The model and its inputs."""
         return self.row.model, self.row.feeds
 
     @property
@@ -46,14 +45,12 @@ def probe(name: str, layers: str, row: Iterable[Row]) -> Probe:
 
 
 def single(op_type: str, opset: int, **arguments: Any) -> Iterator[Row]:
-    """A model of one operator: arrays, ``const`` and attributes in the order of its inputs."""
     return table.rows(op_type, opset, **arguments)
 
 
 def several(
     nodes: str, dims: Mapping[str, Sequence[Any]] | None = None, outputs: str = "y", **what: Any
 ) -> Iterator[Row]:
-    """A model of nodes in onnx's text form; its inputs are the arrays, of declared dimensions unless ``dims`` has others."""
     return table.several(nodes, dims=dims, outputs=outputs, label="probe", **what)
 
 
