@@ -26,7 +26,6 @@ from tests.commands import onnx2ir
 from tests.converter.equivalence.edits import overwrite
 from tests.converter.language_models.decoders import Decoder
 from tests.converter.optimization.models import parse
-from tests.converter.option_models import encoder
 from tests.engines import core
 
 
@@ -320,22 +319,6 @@ def test_a_damaged_record_counts_as_missing(infos: tuple[RuntimeInfo, ...], path
 # --- derive: an IR beside its derivation from the source, bit by bit ---
 
 
-@pytest.mark.parametrize("dims", ["1,2,n", "1,2,5"])
-@pytest.mark.parametrize("read_again", [False, True])
-@pytest.mark.parametrize(
-    "condition", ["Greater (ws, eps)", "Less (eps, ws)", "GreaterOrEqual (ws, eps)", "Cast <to = 9> (ws)"]
-)
-def test_values_that_a_rule_makes_constant(condition: str, read_again: bool, dims: str, tmp_path: Path) -> None:
-    """A Slice takes all of a constant, which is known when the length is: readers of its values get other shapes."""
-    text = f"""g (float[{dims}] x) => (float[p] out, float[q] more) {{ s = Shape <start = 2> (x)  long = Mul (s, twenty)
-        ws = Slice (w, zero, long, zero)  c = {condition}  nz = NonZero (c)  at = Transpose <perm = [1, 0]> (nz)
-        out = GatherND (w, at)  more = {"Compress (ws, c)" if read_again else "Relu (ws)"} }}"""
-    weights = {"w": np.float32([0, *np.linspace(0.5, 1, 19)]), "eps": np.float32(1e-6), "zero": [0], "twenty": [20]}
-    onnx.save(parse(text, **weights), tmp_path / "m.onnx")
-    converted(tmp_path / "m.onnx", tmp_path)
-    assert converter.derive(tmp_path / "m.xml", tmp_path / "m.onnx").same
-
-
 def test_an_ir_that_was_derived_from_an_ir(path: Path, tmp_path: Path) -> None:
     converted(path, tmp_path, fuse=False)
     converter.save_model(converter.convert_model(tmp_path / "m.xml", batch=2), tmp_path / "n.xml", compress="int8")
@@ -448,16 +431,6 @@ def test_the_command(path: Path, tmp_path: Path) -> None:
     result: dict[str, Any] = json.loads(text)
     assert (code, result["same"], result["source_changed"]) == (1, False, False)
     assert ir_runtime.read_model(ir).inputs
-
-
-def test_bits_beside_an_element_do_not_count(tmp_path: Path) -> None:
-    """In memory an element of 4 bits has a byte, and where it comes from decides about the other half of that."""
-    onnx.save(encoder(), tmp_path / "m.onnx")
-    converter.save_model(converter.convert_model(tmp_path / "m.onnx"), tmp_path / "m.xml", compress="int4")
-    stored = [node.op.data for node in ir_runtime.read_model(tmp_path / "m.xml").nodes()]
-    types = {str(data.element_type) for data in stored if data}
-    assert "i4" in types
-    assert converter.derive(tmp_path / "m.xml", tmp_path / "m.onnx").same
 
 
 def test_a_layer_that_reads_another_value_is_named(path: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from tests.converter.equivalence.edits import (
     values,
 )
 from tests.converter.equivalence.models import WIDTH, f32, real
-from tests.converter.equivalence.row import DIFFERENT, EQUAL, RIGHT, UNPROVEN, WRONG, text, verdicts
+from tests.converter.equivalence.row import DERIVED, DIFFERENT, EQUAL, RIGHT, UNPROVEN, WRONG, text, verdicts
 from tests.converter.option_models import encoder, quantized_operators, recurrent
 from tests.rows.row import each
 
@@ -213,6 +213,10 @@ STATES = text("""g (float[2,64] x, float[2,64] h) => (float[2,64] y, float[2,64]
               [sum] sum = Add (p, h) [tanh] next = Tanh (sum) [negative] y = Neg (next) }""",
               w=real(64, 64))  # fmt: skip
 ONES = {"x": np.ones((1, 3, 12, 12), np.float32)}
+# A Slice takes all of a constant, which is known when the length is: readers of its values get other shapes.
+SLICED = """g (float[{}] x) => (float[p] out, float[q] more) {{ s = Shape <start = 2> (x)  long = Mul (s, twenty)
+    ws = Slice (w, zero, long, zero)  c = {}  nz = NonZero (c)  at = Transpose <perm = [1, 0]> (nz)  out = GatherND (w, at)
+    more = {} }}"""
 
 
 def exchanged_halves(model: Model) -> None:
@@ -220,6 +224,11 @@ def exchanged_halves(model: Model) -> None:
 
 
 RECORDS = [
+    *verdicts("values that a rule makes constant", each(*(
+        text(SLICED.format(dims, condition, more), w=f32(0, *np.linspace(0.5, 1, 19)), eps=np.float32(1e-6), zero=[0],
+             twenty=[20]) for dims in ("1,2,n", "1,2,5") for more in ("Compress (ws, c)", "Relu (ws)") for condition in (
+        "Greater (ws, eps)", "Less (eps, ws)", "GreaterOrEqual (ws, eps)", "Cast <to = 9> (ws)"))), None, f"{DERIVED} {UNPROVEN}",
+        accept_unproven=True, accepted=True, layers=False, look=lambda r: r.derivation.state == "derived", saving={}),
     *verdicts("a right IR", SMALL, saving=each({}, {"compress_to_fp16": True}, {"compress": "int8"}),
               look=lambda r: account_of(r) == () == r.unproven and r.shown_by_layers in ((), ("y",))),
     *verdicts("a right IR without a record", SMALL, None, EQUAL, saving={"record": False},

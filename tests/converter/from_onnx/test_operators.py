@@ -65,29 +65,20 @@ def test_unchanged_states_are_no_loop_states() -> None:
     assert len(subgraph.body.parameters) == 4  # the iteration, the condition, s and w; the weights are a constant
 
 
-# --- interpolate ---
+# --- static models ---
 
 BEYOND = [row for row in table() if row.name.startswith("onnx/interpolate/Resize-") and "-beyond" in row.name]
+NETWORKS = [next(network(op_type, direction=way, lengths=[0, 2, 5])) for op_type in GATES for way in DIRECTIONS]
 
 
-@pytest.mark.parametrize("row", BEYOND, ids=lambda row: row.name)
-def test_static_dimensions_are_resized_one_at_a_time(row: Row) -> None:
+@pytest.mark.parametrize("row", [*BEYOND, *NETWORKS], ids=lambda row: row.name)
+def test_static_models_in_openvino(row: Row) -> None:
+    """Dimensions are resized one at a time; last states are those of empty sequences, too."""
     made = converter.convert_model(row.model, static=True)
-    assert "ShapeOf" not in [layer.op.type for layer in made.nodes()]
-    Work(row).compare({"y0": run_openvino(ir_runtime.model_to_bytes(made), row.feeds)[0]})
-
-
-# --- recurrent ---
-
-
-@pytest.mark.parametrize("op_type", GATES)
-@pytest.mark.parametrize("direction", DIRECTIONS)
-def test_last_states_of_empty_sequences_in_a_static_model(op_type: str, direction: str) -> None:
-    row = next(network(op_type, direction=direction, lengths=[0, 2, 5]))
-    converted = converter.convert_model(row.model, static=True)
-    assert any(node.op.type == f"{op_type}Sequence" for node in converted.nodes())
+    types = {layer.op.type for layer in made.nodes()}
+    assert ("ShapeOf" not in types) if row in BEYOND else f"{row.op_type}Sequence" in types
     work = Work(row)
-    work.compare(dict(zip(work.names, run_openvino(ir_runtime.model_to_bytes(converted), row.feeds))))
+    work.compare(dict(zip(work.names, run_openvino(ir_runtime.model_to_bytes(made), row.feeds))))
 
 
 # --- openvino domain ---

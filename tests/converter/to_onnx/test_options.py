@@ -67,47 +67,13 @@ def test_with_every_compression(compress: str, fp16: Any, tmp_path: Path) -> Non
         assert exported == converter.export_model(ir)
 
 
-def in_float16(
-    nodes: str, inputs: str, feeds: dict[str, Any], outputs: str = "y", tolerance: float = 2e-3, **weights: Any
-) -> onnx.ModelProto:
-    """The export in float16 of a model's IR, which computes the same."""
-    ir = converter.convert_model(parse(f"g ({inputs}) => ({outputs}) {{ {nodes} }}", **weights), target="any")
-    exported = converter.export_model(ir, fp16="model")
-    assert largest_error(exported, ir, feeds) < tolerance
-    return exported
-
-
 def test_an_output_in_the_middle_keeps_its_name_and_type() -> None:
-    exported = in_float16("features = Relu (x) y = Tanh (features) same = Identity (x)", "float[n,4] x",
-                          {"x": floats(3, 4)}, outputs="features, y, same")  # fmt: skip
+    """``tests/converter/optimization/test_float16.py`` has what stays in float32."""
+    text = "g (float[n,4] x) => (features, y, same) { features = Relu (x) y = Tanh (features) same = Identity (x) }"
+    ir = converter.convert_model(parse(text), target="any")
+    exported = converter.export_model(ir, fp16="model")
+    assert largest_error(exported, ir, {"x": floats(3, 4)}) < 2e-3
     assert [one.name for one in exported.graph.output] == ["features", "y", "same"]
-
-
-def test_positions_are_computed_in_float32() -> None:
-    """float16 has no 5001: an angle of it would be 5000."""
-    nodes = "number = Cast <to = 1> (positions) angles = Mul (number, steps) [cos] cos = Cos (angles) y = Mul (x, cos)"
-    feeds = {"positions": np.array([[5001], [7003]]), "x": np.ones((2, 2), np.float32)}
-    exported = in_float16(nodes, "int64[n,1] positions, float[n,2] x", feeds, steps=np.float32([[1, 0.01]]))
-    inferred = onnx.shape_inference.infer_shapes(exported, strict_mode=True)
-    kinds = {one.name: one.type.tensor_type.elem_type for one in inferred.graph.value_info}
-    assert kinds["cos"] == TensorProto.FLOAT
-    assert TensorProto.FLOAT16 in kinds.values()
-
-
-def test_masks_beyond_the_largest_number_hide_rows_without_nan() -> None:
-    """1 - mask times the lowest float32 is minus infinity in float16: a row of it would be NaN in Softmax."""
-    nodes = """number = Cast <to = 1> (mask) hidden = Sub (one, number) bias = Mul (hidden, lowest) scores = Add (x, bias)
-        y = Softmax <axis = 1> (scores)"""
-    feeds = {"mask": np.array([[1, 1, 0], [0, 0, 0]]), "x": np.float32([[1, 2, 3], [0, 0, 0]])}
-    lowest = np.finfo(np.float32).min
-    in_float16(nodes, "int64[n,3] mask, float[n,3] x", feeds, one=np.float32(1), lowest=lowest)
-
-
-def test_constants_beyond_the_largest_number_become_that() -> None:
-    feeds = {"x": np.ones(2, np.float32)}
-    exported = in_float16("y = Min (x, most)", "float[2] x", feeds, most=np.float32([1e9, np.inf]))
-    (limit,) = [one for one in exported.graph.initializer if one.data_type == TensorProto.FLOAT16]
-    assert onnx.numpy_helper.to_array(limit).tolist() == [65504.0, np.inf]
 
 
 def test_the_command_and_a_wrong_value(tmp_path: Path) -> None:
