@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from tests.converter.to_onnx.graphs import (
     IR,
     check,
     constant,
-    layer,
     model,
     model_of_branches,
     op,
@@ -29,7 +28,8 @@ from tests.converter.to_onnx.graphs import (
     parameter,
     run,
 )
-from tests.rows.row import Row, each, rows
+from tests.rows.onnx import attention
+from tests.rows.row import Row
 from tests.rows.table import layer_table
 
 
@@ -152,23 +152,20 @@ def test_exported(name: str, tmp_path: Path) -> None:
         assert converter.round_trip(tmp_path / "m.onnx").passed
 
 
-PLACES = floats(2, 5).astype(np.int64) % 9
-ROTATIONS = [
-    row
-    for x, dims, heads in ((floats(2, 3, 5, 16), "b 3 s 16", {}), (floats(2, 5, 48), "b s 48", {"num_heads": 3}))
-    for ids in (False, True)
-    for count in (0, 8)
-    for row in rows(
-        "RotaryEmbedding", 23, x=x, interleaved=each(0, 1), rotary_embedding_dim=count, **heads,
-        **{name: floats(9, (count or 16) // 2) if ids else floats(2, 5, (count or 16) // 2) for name in ("cos", "sin")},
-        **({"ids": PLACES} if ids else {}),
-        dims={"x": [int(one) if one.isdigit() else one for one in dims.split()], "ids": ["b", "s"]}
-        | ({} if ids else {name: ["b", "s", (count or 16) // 2] for name in ("cos", "sin")}),
-    )
-]  # fmt: skip
+def with_open_lengths(row: Row) -> Row:
+    """The row with an open batch and an open number of positions."""
+    shapes = {name: list(value.shape) for name, value in row.feeds.items()}
+    for name, shape in shapes.items():
+        if len(shape) > 2 or row.feeds[name].dtype.kind == "i":
+            shape[0], shape[2 if len(shape) == 4 else 1] = "b", "s"
+    return replace(row, dims=shapes)
 
 
-@pytest.mark.parametrize("row", ROTATIONS, ids=lambda row: row.name)
+ROTARY = [row for row in attention.ROWS if row.op_type == "RotaryEmbedding" and not row.refused and row.dims is None]
+ROTATIONS = [one for row in ROTARY for one in (row, with_open_lengths(row))]
+
+
+@pytest.mark.parametrize("row", ROTATIONS, ids=lambda row: f"{row.name}, {row.dims}")
 def test_rotary_embedding_comes_back(row: Row, tmp_path: Path) -> None:
     exported = check(converter.convert_model(row.model), row.feeds)
     assert [one for one in operators(exported) if one != "Gather"] == ["RotaryEmbedding"]
@@ -189,17 +186,14 @@ def reorganized(shuffled: bool = False) -> Model:
 
 def test_a_layer_is_one_node_and_layers_of_equal_functions_share_one() -> None:
     b, x = IR(), parameter("x", 2, 4, 6, 6)
-    again = b.ShuffleChannels(
-        b.ShuffleChannels(x, axis=1, group=2, name="shuffle"), axis=1, group=2, name="shuffle_again"
-    )
+    once = b.ShuffleChannels(x, axis=1, group=2, name="shuffle")
+    again = b.ShuffleChannels(once, axis=1, group=2, name="shuffle_again")
     other = b.ShuffleChannels(again, axis=1, group=4, name="shuffle_by_4")
     exported = check(model([x], {"y": b.ReorgYolo(other, stride=[2], name="reorg"), "z": again}), {"x": IMAGE})
-    assert [(node.name, node.domain, node.op_type) for node in exported.graph.node] == [
-        ("shuffle", "onnx2ir", "ShuffleChannels"),
-        ("shuffle_again", "onnx2ir", "ShuffleChannels"),
-        ("shuffle_by_4", "onnx2ir", "ShuffleChannels_1"),
-        ("reorg", "onnx2ir", "ReorgYolo"),
-    ]
+    assert {node.name: f"{node.domain}.{node.op_type}" for node in exported.graph.node} == {
+        "shuffle": "onnx2ir.ShuffleChannels", "shuffle_again": "onnx2ir.ShuffleChannels",
+        "shuffle_by_4": "onnx2ir.ShuffleChannels_1", "reorg": "onnx2ir.ReorgYolo",
+    }  # fmt: skip
     assert [function.name for function in exported.functions] == ["ShuffleChannels", "ShuffleChannels_1", "ReorgYolo"]
     assert exported.functions[0].doc_string == "ShuffleChannels of OpenVINO's opset1: axis=1, group=2"
     assert list(exported.functions[0].input) == ["x"]
@@ -212,10 +206,8 @@ def test_without_functions_their_nodes_stand_in_the_graph_which_openvino_reads(t
     assert not exported.functions
     assert operators(exported) == ["Reshape", "Transpose", "Reshape"]
     assert [one.domain for one in exported.opset_import] == [""]
-    read = openvino.Core().read_model(exported.SerializeToString())
-    np.testing.assert_array_equal(
-        openvino.compile_model(read, "CPU")([IMAGE])["y"], compile_model(ir)({"x": IMAGE})["y"]
-    )
+    found = openvino.compile_model(openvino.Core().read_model(exported.SerializeToString()), "CPU")([IMAGE])["y"]
+    np.testing.assert_array_equal(found, compile_model(ir)({"x": IMAGE})["y"])
 
 
 def test_large_constants_are_inputs_of_the_function() -> None:
@@ -228,14 +220,6 @@ def test_large_constants_are_inputs_of_the_function() -> None:
     assert [list(node.input) for node in exported.graph.node if node.domain] == [["x", "edges"]]
     assert [one.name for one in exported.graph.initializer].count("edges") == 1
     assert max(len(function.SerializeToString()) for function in exported.functions) < 2000
-
-
-def test_what_a_layer_knows_is_a_constant_and_no_function() -> None:
-    sizes, x = [constant([6, 6], "i64", "layer"), constant([300, 300], "i64", "image")], parameter("x", 1)
-    priors = layer(op("PriorBoxClustered", 1, width=[30.0], height=[20.0], offset=0.5), *sizes, name="priors")
-    exported = check(model([x], {"y": priors, "z": IR().ReLU(x)}), {"x": IMAGE.reshape(-1)[:1]})
-    assert not exported.functions
-    assert sorted(operators(exported)) == ["Identity", "Relu"]
 
 
 def test_a_layer_in_a_body_calls_a_function_of_the_model() -> None:
