@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,6 @@ import converter
 import ir_runtime
 from ir_runtime.graph.model import Model
 from ir_runtime.graph.model_difference import compare_models
-from tests.commands import onnx2ir
 from tests.converter.equivalence import models
 from tests.converter.equivalence.edits import array_of, attributes, damaged, layer, overwrite
 from tests.converter.equivalence.models import pair, real, saved
@@ -87,20 +85,6 @@ def test_bodies() -> None:
     inner = layer(loop.op.subgraphs[0].body, "Add")
     inner.inputs = (*inner.inputs, inner.inputs[0])
     assert changes_of(first, second) == {f"{loop.name}/{inner.name}": ("it has 2 inputs where the other model has 3",)}
-
-
-def test_on_the_command_line(tmp_path: Path) -> None:
-    first, second = image(), image()
-    damaged()(second)
-    for name, model in (("a.xml", first), ("b.xml", second)):
-        converter.save_model(model, tmp_path / name)
-    names = [str(tmp_path / name) for name in ("a.xml", "b.xml")]
-    code, out, _ = onnx2ir("diff", names[0], names[0])
-    assert (code, out.startswith("the same: ")) == (0, True)
-    code, out, _ = onnx2ir("diff", *names, "--json")
-    found = json.loads(out)
-    assert (code, found["same"], [change["layer"] for change in found["changed"]]) == (1, False, ["k"])
-    assert np.isfinite(found["paired"])
 
 
 def residual(count: int) -> onnx.ModelProto:

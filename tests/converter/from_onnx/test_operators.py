@@ -160,39 +160,6 @@ def test_attention_is_one_layer_among_others(inputs: dict[str, Any], attributes:
     assert not {"MatMul", "SoftMax"} & set(types)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "other", "attributes", "layers"),
-    [
-        (QKV, (3, 2, 2, 6, 7), {}, 1), (QKV, (1, 4, 4, 9, 9), {"is_causal": 1, "scale": 0.3}, 1),
-        (ONE, (1, 6, 1, 4, 7), {}, 1), (ONE, (1, 6, 6, 4, 7), {}, 1), (SHARED, (3, 8, 4, 2, 4), {}, 8),
-        (SHARED, (2, 2, 1, 2, 4), {"is_causal": 1}, 8),
-    ],
-    ids=["plain", "causal", "one-for-more", "one-each", "pairs", "one-pair"],
-)  # fmt: skip
-def test_declared_heads_can_be_reshaped(
-    inputs: dict[str, Any], other: tuple[int, ...], attributes: dict[str, Any], layers: int
-) -> None:
-    batch, n, m, queries, keys = other
-    data = {"q": f(batch, n, queries, 8), "k": f(batch, m, keys, 8), "v": f(batch, m, keys, 6)}
-    check_reshaped(node_model("Attention", inputs, opset=23, attributes=attributes), inputs, data)
-    assert len(types_of(inputs, 23, attributes)) == layers
-
-
-def assert_refused(ir: tuple[bytes, bytes], data: dict[str, Any]) -> None:
-    """Neither engine takes these inputs, of other dimensions than the model declares."""
-    case = Reshaping("others", {name: list(value.shape) for name, value in data.items()}, data, [])
-    with pytest.raises(ir_runtime.ModelError):
-        in_numpy(ir, case)
-    with pytest.raises(RuntimeError):
-        in_openvino(ir, case)
-
-
-@pytest.mark.parametrize(("n", "m"), [(4, 2), (6, 4)])
-def test_heads_that_do_not_fit_what_was_declared_are_refused(n: int, m: int) -> None:
-    data = {"q": f(2, n, 3, 8), "k": f(2, m, 5, 8), "v": f(2, m, 5, 6)}
-    assert_refused(converted(node_model("Attention", QKV, opset=23)), data)
-
-
 @pytest.mark.parametrize(("rotated", "width"), [(0, 64), (64, 96)], ids=["whole", "part"])
 @pytest.mark.parametrize("rank", [3, 4])
 def test_the_plug_in_executes_a_rotation_as_one_layer(rank: int, rotated: int, width: int) -> None:
@@ -245,29 +212,54 @@ X, PROJECTED, HEADS = f(2, 3, 8), {"w": f(8, 24), "b": f(24)}, {"q": f(2, 3, 8),
 OTHER = {"q": f(3, 2, 8), "k": f(3, 6, 8), "v": f(3, 6, 8)}
 
 
-@pytest.mark.parametrize(
-    ("op_type", "inputs", "constants", "attributes", "other", "layers"),
-    [
-        ("Attention", {"x": X}, PROJECTED, {"unidirectional": 1}, {"x": f(3, 5, 8)}, 12),
-        ("Attention", {"x": X, **PROJECTED, "m": i(2, 3)}, {}, {}, {"x": f(3, 4, 8), "m": i(4, 1, 3)}, 22),
-        ("Attention", {"x": X, **PROJECTED, "m": i(3, 2, 1, 0)}, {}, {}, {"x": f(1, 4, 8), "m": i(3, 1)}, 28),
-        ("MultiHeadAttention", HEADS, {"b": f(24)}, {}, OTHER, 12),
-    ],
-    ids=["causal", "lengths", "ends-starts", "bias"],
-)
-def test_other_dimensions_than_declared(
-    op_type: str, inputs: Any, constants: Any, attributes: Any, other: Any, layers: int
-) -> None:
-    model = microsoft(op_type, inputs, attributes={"num_heads": 2, **attributes}, constants=constants)
+def heads(batch: int, n: int, m: int, queries: int, keys: int) -> dict[str, np.ndarray]:
+    return {"q": f(batch, n, queries, 8), "k": f(batch, m, keys, 8), "v": f(batch, m, keys, 6)}
+
+
+def attended(inputs: Any, stored: Any = None, op_type: str = "Attention", **attributes: Any) -> onnx.ModelProto:
+    """A model of com.microsoft where there are projections or lengths, of ONNX otherwise."""
+    if "q" in inputs and not stored:
+        return node_model(op_type, inputs, opset=23, attributes=attributes)
+    return microsoft(op_type, inputs, attributes={"num_heads": 2, **attributes}, constants=stored)
+
+
+LENGTHS = {name: {"x": X, **PROJECTED, "m": i(*m)} for name, m in (("lengths", (2, 3)), ("ends", (3, 2, 1, 0)))}
+RESHAPED: dict[str, tuple[onnx.ModelProto, dict[str, Any], dict[str, Any], int]] = {
+    # the model, its inputs, those of other dimensions, the number of layers
+    "plain": (attended(QKV), QKV, heads(3, 2, 2, 6, 7), 1),
+    "causal": (attended(QKV, is_causal=1, scale=0.3), QKV, heads(1, 4, 4, 9, 9), 1),
+    "one for more": (attended(ONE), ONE, heads(1, 6, 1, 4, 7), 1),
+    "one each": (attended(ONE), ONE, heads(1, 6, 6, 4, 7), 1),
+    "pairs": (attended(SHARED), SHARED, heads(3, 8, 4, 2, 4), 8),
+    "one pair": (attended(SHARED, is_causal=1), SHARED, heads(2, 2, 1, 2, 4), 8),
+    "projected": (attended({"x": X}, PROJECTED, unidirectional=1), {"x": X}, {"x": f(3, 5, 8)}, 12),
+    "lengths": (attended(LENGTHS["lengths"]), LENGTHS["lengths"], {"x": f(3, 4, 8), "m": i(4, 1, 3)}, 22),
+    "ends": (attended(LENGTHS["ends"]), LENGTHS["ends"], {"x": f(1, 4, 8), "m": i(3, 1)}, 28),
+    "bias": (attended(HEADS, {"b": f(24)}, "MultiHeadAttention"), HEADS, OTHER, 12),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPED)
+def test_attention_of_other_dimensions_than_declared(name: str) -> None:
+    model, inputs, other, layers = RESHAPED[name]
     check_reshaped(model, inputs, {**inputs, **other})
     assert len([node for node in converter.convert_model(model).nodes() if not node.op.role]) == layers
 
 
-def test_a_list_of_lengths_is_not_taken_for_ends_and_starts() -> None:
+ONE_ROW = {"x": f(1, 3, 8), **PROJECTED, "m": i(2)}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "other"),
+    [(QKV, heads(2, 4, 2, 3, 5)), (QKV, heads(2, 6, 4, 3, 5)), (ONE_ROW, {**ONE_ROW, "m": i(3, 1)})],
+)
+def test_attention_of_dimensions_that_do_not_fit_is_refused(inputs: Any, other: Any) -> None:
     """One row's length, declared, and then two numbers: they would be its end and its start."""
-    feeds = {"x": f(1, 3, 8), **PROJECTED, "m": i(2)}
-    written = converted(microsoft("Attention", feeds, attributes={"num_heads": 2}))
-    assert_refused(written, {**feeds, "m": i(3, 1)})
+    ir, shapes = converted(attended(inputs)), {name: list(value.shape) for name, value in other.items()}
+    with pytest.raises(ir_runtime.ModelError):
+        in_numpy(ir, Reshaping("others", shapes, other, []))
+    with pytest.raises(RuntimeError):
+        in_openvino(ir, Reshaping("others", shapes, other, []))
 
 
 @pytest.mark.parametrize("opset", [11, 14, 16])

@@ -84,15 +84,6 @@ def test_it_tells_what_was_done() -> None:
     assert result.to_dict().keys() == {"opset", "nodes_before", "nodes", "kept", "passes", "float32"}
 
 
-@pytest.mark.parametrize("source", ["path", "bytes", "file", "object"])
-def test_sources(source: str, tmp_path: object) -> None:
-    path = f"{tmp_path}/m.onnx"
-    onnx.save(layer_norm(), path)
-    with open(path, "rb") as file:
-        forms = {"path": path, "bytes": layer_norm().SerializeToString(), "file": file, "object": layer_norm()}
-        assert converter.optimize(forms[source]).nodes == 2
-
-
 def test_passes_can_be_left_out() -> None:
     assert converter.optimize(layer_norm(), fuse=False).nodes > 2
     assert converter.optimize(layer_norm(), skip_passes="layer_normalizations").nodes > 2
@@ -185,26 +176,6 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConversionError, match=r"\.onnx"):
         result.save(tmp_path / "out.xml")
     assert [path.name for path in tmp_path.iterdir()] == ["folder.onnx"]
-
-
-def test_missing_weights_are_named(tmp_path: Path) -> None:
-    onnx.save(model(), tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
-    (tmp_path / "w.bin").unlink()
-    with pytest.raises(InvalidModelError, match=r"'w'.*'w\.bin' does not exist"):
-        converter.optimize(tmp_path / "m.onnx")
-
-
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        (b"", "empty"),
-        (b"no model at all", "not an ONNX model"),
-        (onnx.ModelProto(ir_version=8).SerializeToString(), "no graph|not an ONNX model"),
-    ],
-)
-def test_no_models(data: bytes, reason: str) -> None:
-    with pytest.raises(InvalidModelError, match=reason):
-        converter.optimize(data)
 
 
 @pytest.mark.parametrize(
