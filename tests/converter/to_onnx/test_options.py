@@ -51,9 +51,10 @@ CASTS |= {("fp16", "model"): ({"f16"}, 4), ("", "model"): ({"f16"}, 4), ("", "ke
 
 @pytest.mark.parametrize("fp16", ["keep", "model", "unfold"])
 @pytest.mark.parametrize("compress", ["", "fp16", "int8", "int4"])
-def test_with_every_compression(compress: str, fp16: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["cpu", "any", "cpu@2023.3"])
+def test_with_every_compression(target: str, compress: str, fp16: Any, tmp_path: Path) -> None:
     how: dict[str, Any] = {"compress_to_fp16": True} if compress == "fp16" else {"compress": compress or None}
-    converter.save_model(converter.convert_model(network()), tmp_path / "m.xml", **how)
+    converter.save_model(converter.convert_model(network(), target=target), tmp_path / "m.xml", **how)
     ir = read_model(tmp_path / "m.xml")
     exported = converter.export_model(ir, fp16=fp16)
     assert largest_error(exported, ir, {"image": IMAGE}) < (5e-3 if fp16 == "model" else 1e-5)
