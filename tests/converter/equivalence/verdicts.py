@@ -509,6 +509,10 @@ WEIGHTS = [
               saving=each({"record": True}, {"record": False}), look=lambda r: states(r)["w"] == "folded"),
     *verdicts("weights as float16", models.lookup, saving={"compress_to_fp16": True},
               look=lambda r: check_of(r, "table") == ("converted", "as f16")),
+    *verdicts("weights of a body as float16", text("""g (float[2,4] x) => (y) { y = Loop (trips, , x) <body = b (
+              int64 i, bool go, float[2,4] state) => (bool go_on, float[2,4] next) { next = MatMul (state, w)
+              go_on = Identity (go) }> }""", w=real(4, 4), trips=np.int64(3)), saving={"compress_to_fp16": True},
+              look=lambda r: check_of(r, "w") == ("converted", "as f16, transposed")),
     *verdicts("a float16 that is wrong", models.lookup, added((1000, 8), 1, (-1, -1)), DIFFERENT, changed="table",
               saving={"compress_to_fp16": True}),
     *verdicts("a code that is wrong", models.lookup, values((1000, 8),

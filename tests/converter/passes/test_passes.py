@@ -13,11 +13,10 @@ import pytest
 import converter
 import ir_runtime
 from converter import ConversionOptions
-from converter.compression.float16_constants import halve
 from converter.conversion import compressed, convert
 from converter.derivation import without_record
 from converter.passes.registry import passes
-from ir_runtime.graph.element_types import f16, f32, i64
+from ir_runtime.graph.element_types import i64
 from ir_runtime.graph.model import Model, Node
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.shapes import PartialShape
@@ -29,7 +28,7 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.fused_names import fused_names
 from ir_runtime.rewriting.trace import Trace
 from tests.converter.optimization.models import parse
-from tests.engines import ENGINES, core, opened, run, run_numpy, run_onnxruntime, run_openvino
+from tests.engines import ENGINES, core, opened, run, run_onnxruntime
 from tests.ir_runtime.rewriting.models import model_of, parameter
 from tests.named_runs import run_by_name
 from tests.rows.formula import all_idioms
@@ -38,28 +37,6 @@ from tests.rows.onnx.matmul import tied
 from tests.rows.onnx.movement import CHAINED as X
 from tests.rows.onnx.movement import LEFT, REVERSE, SAME, SWAP, chain
 from tests.rows.row import Row, const, several
-
-
-def test_weights_of_bodies_are_halved_too() -> None:
-    generator = np.random.default_rng(5)
-    weights, x = (generator.standard_normal((size, 4)).astype(np.float32) for size in (4, 2))
-    loop = """y = Loop (trips, , x) <body = b (int64 i, bool go, float[2, 4] state) => (bool go_on, float[2, 4] next)
-        { next = MatMul (state, w) go_on = Identity (go) }>"""
-    proto = next(several(loop, label="loop", x=x, w=const(weights), trips=const(3))).model
-    model = converter.convert_model(proto)
-    halved = model.clone()
-    assert halve(halved).count
-
-    def types(model: Model) -> list[object]:
-        stored = (node.op.data for part in model.all_models() for node in part.nodes())
-        return [data.element_type for data in stored if data is not None and data.size == 16]
-
-    assert (types(model), types(halved)) == ([f32], [f16])
-    (expected,) = run_onnxruntime(proto, {"x": x})
-    for engine in (run_numpy, run_openvino):
-        found = engine(ir_runtime.model_to_bytes(halved), {"x": x})[0]
-        np.testing.assert_allclose(found, expected, rtol=2e-2, atol=2e-2)
-
 
 # --- passes that a conversion leaves out ---
 
