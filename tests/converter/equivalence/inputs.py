@@ -32,13 +32,10 @@ def indexed(op: str, data: str, indices: str, updates: str = "") -> Any:
 
 
 INDEXED = {
-    "ScatterElements <axis = -2>": ("n,3", "2,3", "2,3"),
-    "ScatterElements <axis = -1>": ("n,3", "n,2", "n,2"),
-    "ScatterND": ("2,5", "4,2", "4"),
-    "GatherElements <axis = -1>": ("n,3", "n,2"),
-    "GatherND": ("3,2", "4,2"),
+    "ScatterElements <axis = -2>": ("n,3", "2,3", "2,3"), "ScatterElements <axis = -1>": ("n,3", "n,2", "n,2"),
+    "ScatterND": ("2,5", "4,2", "4"), "GatherElements <axis = -1>": ("n,3", "n,2"), "GatherND": ("3,2", "4,2"),
     "Gather <axis = -2>": ("n,3", "m"),
-}
+}  # fmt: skip
 REQUIRED = {
     "axes that differ": "float[n,3,m] x, int64[2] a) => (y) { y = ReduceMean (x, a) }",
     "axes of four": "float[n,3,4,5] x, int64[3] a) => (y) { y = ReduceMax <keepdims = 0> (x, a) }",
@@ -258,15 +255,11 @@ def without_sign(model: Model) -> None:
 
 
 DECIDING = {
-    "round": attributes("Round", mode="half_away_from_zero"),
-    "clip": attributes("Clamp", max=71.0),
-    "relu": operation("ReLU", "Clamp", min=0.0, max=1000.0),
-    "less": operation("Less", "LessEqual"),
-    "greater": operation("Greater", "GreaterEqual"),
-    "greater-or-equal": operation("GreaterEqual", "Greater"),
-    "gather": without_sign,
-    "quantize": attributes("Round", mode="half_away_from_zero"),
-}
+    "round": attributes("Round", mode="half_away_from_zero"), "clip": attributes("Clamp", max=71.0),
+    "relu": operation("ReLU", "Clamp", min=0.0, max=1000.0), "less": operation("Less", "LessEqual"),
+    "greater": operation("Greater", "GreaterEqual"), "greater-or-equal": operation("GreaterEqual", "Greater"),
+    "gather": without_sign, "quantize": attributes("Round", mode="half_away_from_zero"),
+}  # fmt: skip
 """Edits that normal values never show: ties, equal operands, bounds, negative indices."""
 
 

@@ -173,14 +173,8 @@ def lookup() -> onnx.ModelProto:
                [lstm] all, last = LSTM <hidden_size = 6> (steps, W, R, B)  flat = Squeeze (last, axis)
                [gemm] y = Gemm <transB = 1, alpha = 0.5> (flat, g, h)"""
     shapes = {
-        "table": (1000, 8),
-        "k": (5, 8, 3),
-        "b": (5,),
-        "W": (1, 24, 5),
-        "R": (1, 24, 6),
-        "B": (1, 48),
-        "g": (3, 6),
-    }
+        "table": (1000, 8), "k": (5, 8, 3), "b": (5,), "W": (1, 24, 5), "R": (1, 24, 6), "B": (1, 48), "g": (3, 6),
+    }  # fmt: skip
     shapes |= {"h": (3,), "left": (4,)}
     weights = {name: real(*shape, seed=sum(shape)) for name, shape in shapes.items()}
     return parse(f"g (int64[n,s] ids) => (y) {{ {nodes} }}", **weights, axis=[0])

@@ -37,14 +37,10 @@ F32 = np.float32
 @pytest.mark.parametrize(
     ("expected", "actual", "reason"),
     [
-        ([1.0, 2.0], [1.0, 2.0005], ""),
-        ([1.0, 2.0], [1.0, 2.01], "1 of 2 values are beyond the tolerance"),
-        ([np.nan, 1.0], [np.nan, 1.0], ""),
-        ([np.nan, 1.0], [0.0, 1.0], "1 NaN or infinite values differ"),
-        ([np.inf, 1.0], [-np.inf, 1.0], "1 NaN or infinite values differ"),
-        ([np.inf], [np.inf], ""),
-        ([1000.0, 1e-9], [1000.0, 5e-4], ""),
-        ([1e-9], [5e-4], "1 of 1 values are beyond the tolerance"),
+        ([1.0, 2.0], [1.0, 2.0005], ""), ([1.0, 2.0], [1.0, 2.01], "1 of 2 values are beyond the tolerance"),
+        ([np.nan, 1.0], [np.nan, 1.0], ""), ([np.nan, 1.0], [0.0, 1.0], "1 NaN or infinite values differ"),
+        ([np.inf, 1.0], [-np.inf, 1.0], "1 NaN or infinite values differ"), ([np.inf], [np.inf], ""),
+        ([1000.0, 1e-9], [1000.0, 5e-4], ""), ([1e-9], [5e-4], "1 of 1 values are beyond the tolerance"),
         ([0.0, 0.0], np.zeros(3, F32), "shape is [3], expected [2]"),
         ([0.0, 0.0], np.zeros(2), "type is float64, expected float32"),
         (np.zeros((0, 3), F32), np.zeros((0, 3), F32), ""),
@@ -53,7 +49,7 @@ F32 = np.float32
         (np.array([2**63 - 1, 5]), np.array([2**63 - 1, 5]), ""),
         (np.array([2**63 - 1, 5]), np.array([-(2**63), 5]), "1 of 2 values differ"),
     ],
-)
+)  # fmt: skip
 def test_arrays(expected: list, actual: list, reason: str) -> None:
     wanted, found = (value if isinstance(value, np.ndarray) else np.array(value, F32) for value in (expected, actual))
     result = compare("t", wanted, found)

@@ -111,13 +111,10 @@ def test_token_ids_stay_below_the_rows_and_masks_are_ones_and_zeros() -> None:
 @pytest.mark.parametrize(
     ("declared", "high"),
     [
-        ("float[n,3,h,w]", 1),
-        ("float[n,h,w,3]", 1),
-        ("uint8[1,h,w,3]", 255),
-        ("float[n,16,h,w]", 0),
+        ("float[n,3,h,w]", 1), ("float[n,h,w,3]", 1), ("uint8[1,h,w,3]", 255), ("float[n,16,h,w]", 0),
         ("float[n,steps]", 0),
     ],
-)
+)  # fmt: skip
 def test_images(declared: str, high: int) -> None:
     proto = parse(f"g ({declared} x) => (y) {{ y = Cast <to = 1> (x) }}")
     if not high:

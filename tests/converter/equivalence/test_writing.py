@@ -236,14 +236,12 @@ def test_a_wrong_ir_is_attested_as_such(pair: Pair) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("{", "is no JSON"),
-        ("[]", "_type is None, not 'https://in-toto.io/Statement/v1'"),
+        ("{", "is no JSON"), ("[]", "_type is None, not 'https://in-toto.io/Statement/v1'"),
         ('{"_type": "https://in-toto.io/Statement/v1", "predicateType": "x"}', "predicateType is 'x'"),
-        ('{"payload": "", "signatures": []}', "is a signed envelope"),
-        (None, "cannot be read"),
+        ('{"payload": "", "signatures": []}', "is a signed envelope"), (None, "cannot be read"),
         *((part, "is not complete") for part in ("subject", "predicate", "verdict", "options", "materials")),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_statement_is_refused(pair: Pair, text: str | None, expected: str) -> None:
     path, values = pair[0].parent / "s.json", {}
     if expected == "is not complete":

@@ -105,14 +105,11 @@ def test_inputs_get_shapes_and_values() -> None:
 @pytest.mark.parametrize(
     ("dims", "declared", "expected"),
     [
-        ("1,1,6,8", "1,1,3,3", [1, 1, 2, 2]),
-        ("n,1,6,8", "n,1,3,2", ["n", 1, 2, 2]),
-        ("n,1,h,w", "n,7,h2,w2", ["n", 1, "h2", "w2"]),
-        ("1,1,6,8", "m", [1, 1, 2, 2]),
-        ("n,1,6,8", "n,1,2,2", ["n", 1, 2, 2]),
-        ("n,1,6,8", "n,c,2,2", ["n", "c", 2, 2]),
+        ("1,1,6,8", "1,1,3,3", [1, 1, 2, 2]), ("n,1,6,8", "n,1,3,2", ["n", 1, 2, 2]),
+        ("n,1,h,w", "n,7,h2,w2", ["n", 1, "h2", "w2"]), ("1,1,6,8", "m", [1, 1, 2, 2]),
+        ("n,1,6,8", "n,1,2,2", ["n", 1, 2, 2]), ("n,1,6,8", "n,c,2,2", ["n", "c", 2, 2]),
     ],
-)
+)  # fmt: skip
 def test_an_output_that_cannot_have_its_declared_shape(dims: str, declared: str, expected: list[int | str]) -> None:
     """It gets the shape that follows from the inputs, with the names of dimensions that may be right."""
     model = parse(f"""g (float[{dims}] x) => (float[{declared}] y) {{
@@ -181,15 +178,12 @@ def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"input": "nothing[1]"}, "nothing"),
-        ({"input": "x[a,b,c]"}, "is not a dimension"),
-        ({"target": "cpu"}, "target must be one of plain, onnxruntime"),
-        ({"skip_passes": "nothing"}, "nothing"),
-        ({"batch": 0}, "batch"),
-        ({"compress": "int8"}, "compress"),
+        ({"input": "nothing[1]"}, "nothing"), ({"input": "x[a,b,c]"}, "is not a dimension"),
+        ({"target": "cpu"}, "target must be one of plain, onnxruntime"), ({"skip_passes": "nothing"}, "nothing"),
+        ({"batch": 0}, "batch"), ({"compress": "int8"}, "compress"),
     ],
     ids=lambda value: str(value)[:40],
-)
+)  # fmt: skip
 def test_options_that_nothing_can_use(options: dict[str, object], reason: str) -> None:
     with pytest.raises((ConversionError, TypeError), match=reason):
         converter.optimize(model(), **options)

@@ -108,10 +108,8 @@ def blocks() -> onnx.ModelProto:
     """Layers as GPT-2 has them: tokens, and products of their rows with a bias."""
     rng = np.random.default_rng(0)
     stored = {
-        "table": const(rng.normal(size=(9, WIDTH)), np.float32),
-        "flat": const([-1, WIDTH]),
-        "width": const([WIDTH]),
-    }
+        "table": const(rng.normal(size=(9, WIDTH)), np.float32), "flat": const([-1, WIDTH]), "width": const([WIDTH]),
+    }  # fmt: skip
     nodes = "x0 = Gather (table, tokens) sizes = Shape (tokens) shape = Concat <axis = 0> (sizes, width)"
     for at in range(2):
         stored |= {f"w{at}": const(rng.normal(size=(WIDTH, WIDTH)) / 8, np.float32)}
@@ -254,10 +252,8 @@ def test_compressed_weights_of_an_idiom_are_accounted_for(name: str, compress: s
 
 AXES_AS_INPUTS: tuple[tuple[tuple[type, ...], int], ...] = (
     ((reduction.Reduction, movement.Squeeze1, movement.Squeeze15, movement.Unsqueeze1, normalization.MVN6), 1),
-    ((slicing.Split1, slicing.VariadicSplit1), 1),
-    ((indexing.Gather1, indexing.Gather7), 2),
-    ((slicing.Slice8,), 4),
-)
+    ((slicing.Split1, slicing.VariadicSplit1), 1), ((indexing.Gather1, indexing.Gather7), 2), ((slicing.Slice8,), 4),
+)  # fmt: skip
 """Operations, and the input that has their axes."""
 AXES_AS_ATTRIBUTES = ("Concat", "GatherElements", "LogSoftmax", "SoftMax", "TopK")
 

@@ -39,12 +39,10 @@ X = {"x": np.array([np.nan, -3, 0.5, 7], np.float32)}
 LOW, HIGH = np.float32(-1), np.float32(1)
 BEYOND = {"x": np.array([-np.inf, np.inf, 3e9, -2.5], np.float32)}
 ROWS: dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = {
-    "NaN in Clamp": ("Clip", X, {"low": LOW, "high": HIGH}, {}),
-    "NaN in ReLU": ("Relu", X, {}, {}),
-    "NaN in Maximum": ("Max", X, {"low": LOW}, {}),
-    "NaN in Minimum": ("Min", X, {"high": HIGH}, {}),
+    "NaN in Clamp": ("Clip", X, {"low": LOW, "high": HIGH}, {}), "NaN in ReLU": ("Relu", X, {}, {}),
+    "NaN in Maximum": ("Max", X, {"low": LOW}, {}), "NaN in Minimum": ("Min", X, {"high": HIGH}, {}),
     "floats beyond int32 as int64": ("Cast", BEYOND, {}, {"to": onnx.TensorProto.INT64}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ROWS)

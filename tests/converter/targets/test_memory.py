@@ -146,11 +146,9 @@ TRIPLED = "k = Concat <axis = 0> (p, p, p) s = Softmax (k) y = Relu (s)"
     [
         ("n", TRIPLED, "y", 1),
         ("n, m", "w = Transpose <perm = [1, 0]> (p) " + TRIPLED.replace("(p, p, p)", "(w, w, w)"), "y", 1),
-        ("n", TRIPLED, "p, y", 0),
-        ("n", "", "p", 0),
-        ("n", AGAIN + TRIPLED.replace("(p, p, p)", "(q, q, q)"), "y", 1),
+        ("n", TRIPLED, "p, y", 0), ("n", "", "p", 0), ("n", AGAIN + TRIPLED.replace("(p, p, p)", "(q, q, q)"), "y", 1),
     ],
-)
+)  # fmt: skip
 def test_lengths_that_grow(dims: str, following: str, outputs: str, copies: int) -> None:
     """The memory of an output that the caller gets, or that another If reads, is not reused too early."""
     model = parse(f"g (float[{dims}] x, bool c) => ({outputs}) {{ {IF.format(dims=dims)} {following} }}")

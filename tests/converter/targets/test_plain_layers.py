@@ -69,10 +69,8 @@ def test_the_plug_in_computes_the_plain_layers_of_rules_that_it_does_not_need() 
 
 
 WITH_AVX512 = {
-    "layers_of_narrow_types: bf16 in groups",
-    "comparisons_with_nan: Greater",
-    "comparisons_with_nan: GreaterOrEqual",
-}
+    "layers_of_narrow_types: bf16 in groups", "comparisons_with_nan: Greater", "comparisons_with_nan: GreaterOrEqual",
+}  # fmt: skip
 """What the plug-in refuses or gets wrong with AVX-512 alone, with which it computes bfloat16 itself."""
 
 
