@@ -211,10 +211,9 @@ def test_a_part_of_many_layers_names_a_few() -> None:
 def test_the_account_never_rounds_up() -> None:
     account = WeightAccount({"file": 10_000_000, "missing": 1}, ("w",))
     assert account.to_text().startswith("99.9 % of 10,000,001 values of the IR are accounted for")
-    assert WeightAccount({"file": 3, "conversion": 1}).to_text() == (
-        "100 % of 4 values of the IR are accounted for (3 file, 1 conversion)"
-    )
-    assert WeightAccount({}).to_text() == "100 % of 0 values of the IR are accounted for (none)"
+    for values, share in (({"file": 3, "conversion": 1}, "4 {} (3 file, 1 conversion)"), ({}, "0 {} (none)")):
+        share = share.format("values of the IR are accounted for")
+        assert WeightAccount(values).to_text() == f"100 % of {share}"
 
 
 def test_sentences_name_a_few_of_many() -> None:

@@ -251,9 +251,8 @@ def test_a_record_without_weights_says_nothing_of_them(path: Path, tmp_path: Pat
     Derivation(Derivation.of(model).steps).write(model)
     converter.save_model(model, tmp_path / "n.xml")
     assert Derivation.of(ir_runtime.read_model(tmp_path / "n.xml")).weights is None
-    assert [check.state for check in converter.verify(path, tmp_path / "n.xml").weights if check.name == "w"] == [
-        "scaled"
-    ]
+    checks = converter.verify(path, tmp_path / "n.xml").weights
+    assert [check.state for check in checks if check.name == "w"] == ["scaled"]
     converter.save_model(converter.convert_model(tmp_path / "n.xml"), tmp_path / "o.xml", compress_to_fp16=True)
     assert Derivation.of(ir_runtime.read_model(tmp_path / "o.xml")).weights is None
 
@@ -287,9 +286,8 @@ def record_of(**values: str) -> RuntimeInfo:
 
 
 def test_this_record_can_be_read() -> None:
-    model = Model(
-        runtime_info=(RuntimeInfo("onnx2ir", (), (record_of(options='{"exact": true}', passes='{"a": 1}'),)),)
-    )
+    record = record_of(options='{"exact": true}', passes='{"a": 1}')
+    model = Model(runtime_info=(RuntimeInfo("onnx2ir", (), (record,)),))
     assert Derivation.of(model).steps == (Step("convert", "0.2.0", options={"exact": True}, passes={"a": 1}),)
 
 

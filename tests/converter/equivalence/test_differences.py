@@ -143,9 +143,8 @@ def test_a_comparison_is_linear_in_the_number_of_blocks(tmp_path: Path, form: st
     def work(size: int) -> tuple[int, Any]:
         path, ir = saved(residual(size), tmp_path), tmp_path / "m.xml"
         model = converter.convert_model(path)
-        converter.save_model(
-            nameless(model) if form == "nameless" else model, ir, compress="int8" if form == "int8" else None
-        )
+        written = nameless(model) if form == "nameless" else model
+        converter.save_model(written, ir, compress="int8" if form == "int8" else None)
         count, report = calls_of(lambda: converter.verify(path, ir, layers=layers))
         assert report.passed
         assert report.weight_states == {"compressed" if form == "int8" else "identical": size}

@@ -145,9 +145,8 @@ def test_bounds_of_indices(op: str, most: int) -> None:
 
 
 def test_dimensions_of_one_name_are_alike_and_sums_are_sums() -> None:
-    proto = parse(
-        "g (float[n,p] a, float[n,q] b, float[n,r] c) => (y) { ab = Concat <axis = 1> (a, b) y = Add (ab, c) }"
-    )
+    text = "g (float[n,p] a, float[n,q] b, float[n,r] c) => (y) { ab = Concat <axis = 1> (a, b) y = Add (ab, c) }"
+    proto = parse(text)
     proto.graph.input[2].type.tensor_type.shape.dim[1].dim_param = "p + q"
     ports, _ = ports_of(converter.convert_model(proto))
     found = ShapeCandidates(ports, OnnxGraph(proto), {port.name: port.name for port in ports}, ())

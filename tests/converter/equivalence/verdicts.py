@@ -398,9 +398,8 @@ def shows_errors(report: Report) -> bool:
 GAMMA = "1 of 3 values differ, the first at 2: gamma instead of delta"
 CAST_TYPES = ["bfloat16", "float8e4m3fn", "float8e5m2", "int4", "uint4"]
 STRESS = ["zeros", "large numbers", "small numbers", "denormal numbers", "infinities", "NaN"]
-LIMITS = text(
-    "g (float[4,8] x) => (y) { [limits] y = Clip (x, low, high) }", low=np.float32(-3e38), high=np.float32(3e38)
-)
+LARGEST = {"low": np.float32(-3e38), "high": np.float32(3e38)}
+LIMITS = text("g (float[4,8] x) => (y) { [limits] y = Clip (x, low, high) }", **LARGEST)
 TYPES_AND_STRESS = [
     # Of floats onnxruntime rounds to 4 bits what the specification cuts off.
     *(row for kind in CAST_TYPES for row in verdicts(
@@ -547,9 +546,8 @@ def layers_in_a_row(seed: int, count: int, operator: str, dims: str = "n,8") -> 
     nodes = [f"p{name} = MatMul ({x}, w{name}) {name} = {operator} (p{name})" for x, name in zip(["x", *names], names)]
     random = np.random.default_rng(seed)
     weights = {f"w{name}": random.standard_normal((8, 8)).astype(np.float32) for name in names}
-    return text(
-        f"g (float[{dims}] x) => (float[{dims}] y) {{ {' '.join(nodes)} y = Identity ({names[-1]}) }}", **weights
-    )()
+    nodes.append(f"y = Identity ({names[-1]})")
+    return text(f"g (float[{dims}] x) => (float[{dims}] y) {{ {' '.join(nodes)} }}", **weights)()
 
 
 OTHER_MODELS = [

@@ -247,9 +247,7 @@ ATTENTION = """g (float[b,s,8] x, float[b,t,8] m) => (float[b,s,8] y%(more)s) {
 PLAIN = {"more": "", "keys": "x", "bias": "Add(kp, bk)", "mask": "", "scores": "scaled", "order": "[0, 2, 1, 3]"}
 PROJECTIONS = {f"w{name}": floats(8, 8, seed=ord(name)) / 3 for name in "qkv"}
 PROJECTIONS |= {f"b{name}": floats(8, seed=ord(name) + 9) for name in "qkv"}
-GELU = (
-    "g (float[n,4] x) => (float[n,4] y) { a = %s(x, root) b = Erf(a) c = Add(b, one) d = Mul(x, c) y = Mul(d, half) }"
-)
+GELU = "g (float[n,4] x) => (float[n,4] y) { a = %s(x, root) b = Erf(a) c = Add(b, one) d = Mul(x, c) y = Mul(d, h) }"
 OWN = {"target": "onnxruntime"}
 FUSED = [
     *(r for changes, scale, count in (
@@ -267,13 +265,13 @@ FUSED = [
                    inputs_of(m, "MultiHeadAttention") == [count][: bool(count)])),
     *(r for opset in (17, 20) for factor, expected in ((np.sqrt(0.5), "Gelu"), (0.7071, "Mul Erf Add Mul Mul"))
       for r in row(f"Gelu of opset {opset} by {factor}", GELU % "Mul", expected, opset=opset, options=OWN,
-                   root=np.float32(factor), one=np.float32(1), half=np.float32(0.5),
+                   root=np.float32(factor), one=np.float32(1), h=np.float32(0.5),
                    look=lambda m, opset=opset, expected=expected:
                    (m.graph.node[0].domain == "com.microsoft") == (opset < 20 and expected == "Gelu"))),
     # A newer opset has fewer nodes.
     *(r for options, expected in (({"opset": 20}, "Gelu"), ({}, "Div Erf Add Mul Mul"))
       for r in row(f"Gelu with {options}", GELU % "Div", expected, options=options, root=np.float32(2**0.5),
-                   one=np.float32(1), half=np.float32(0.5))),
+                   one=np.float32(1), h=np.float32(0.5))),
 ]  # fmt: skip
 ROWS = [*FEWER, *STAYS, *FUSED]
 

@@ -97,9 +97,8 @@ def test_compressed_weights_are_the_same_with_and_without_the_rule(compress: str
     results = []
     for target in ("cpu", "any"):
         path = tmp_path / f"{target}.xml"
-        converter.save_model(
-            converter.convert_model(model, target=target), path, compress=compress, compress_to_fp16=fp16
-        )
+        made = converter.convert_model(model, target=target)
+        converter.save_model(made, path, compress=compress, compress_to_fp16=fp16)
         assert verify(model, path).passed
         results.append(ir_runtime.compile_model(ir_runtime.read_model(path))({"x": floats(4, 256)})["y"])
     # Sums of 256 products in another order.

@@ -32,9 +32,8 @@ FLOATS = {TensorProto.FLOAT: "f32", TensorProto.FLOAT16: "f16"}
 
 
 def weights(exported: onnx.ModelProto) -> set[str]:
-    return {
-        FLOATS[one.data_type] for one in exported.graph.initializer if one.data_type in FLOATS and len(one.dims) > 1
-    }
+    stored = [one.data_type for one in exported.graph.initializer if len(one.dims) > 1]
+    return {FLOATS[kind] for kind in stored if kind in FLOATS}
 
 
 def largest_error(exported: onnx.ModelProto, ir: Model, feeds: dict[str, Any]) -> float:

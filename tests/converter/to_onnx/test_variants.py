@@ -95,9 +95,8 @@ def _in_older_opsets() -> Iterator[Row]:
     for at, (size, target) in product((13, 14), (
         ((2, 6), [3, 4]), ((2, 6), [12]), ((2, 6), [3, -1]), ((3, 0), [0, 0]), ((3, 0), [0, 3]), ((0, 3), [5, 0]),
         ((3, 0), [2, 0, 7]), ((0, 3), [0]), ((2, 0), [0, 1, 0, 4]))):  # fmt: skip
-        yield from _rows(
-            "Reshape", 1, normal(*size), ints(*target), computed=(1,), at=at, special_zero=False, shaped=(1,)
-        )
+        inputs, how = (normal(*size), ints(*target)), {"special_zero": False, "shaped": (1,)}
+        yield from _rows("Reshape", 1, *inputs, computed=(1,), at=at, **how)
     for data in (normal(3, 0), whole(0, 2, 3, 0), flags(3, 0)):
         yield from _rows("Reshape", 1, data, ints(0, 4), at=13, special_zero=False)
 
@@ -204,9 +203,8 @@ def test_windows_that_are_rounded_up_along_dynamic_dimensions(
 def test_a_window_that_is_left_out_along_a_known_dimension_is_refused_beside_a_dynamic_one() -> None:
     """onnx infers three windows along the height, and onnxruntime computes two."""
     x = parameter("x", 1, 2, 6, None)
-    ceil = op(
-        "MaxPool", 14, kernel=(2, 2), strides=(3, 3), pads_begin=(0, 0), pads_end=(1, 1), rounding_type="ceil_torch"
-    )
+    sizes = {"kernel": (2, 2), "strides": (3, 3), "pads_begin": (0, 0), "pads_end": (1, 1)}
+    ceil = op("MaxPool", 14, **sizes, rounding_type="ceil_torch")
     with pytest.raises(UnsupportedModelError, match="needs data whose dimensions are all known"):
         export_model(one_layer([x], {"y": layer(ceil, x, name="pool")}))
 

@@ -72,9 +72,8 @@ SELECTED = [
 
 def empty(name: str, nodes: str, layer: str) -> Probe:
     """Arithmetic of a number that is broadcast to no rows, and of another number."""
-    row = several(
-        f"b = Expand (c, shape) y = {nodes}", shape=ints(0, 8), c=f32(1.5), k=const(np.arange(1, 9, dtype=np.float32))
-    )
+    nodes = f"b = Expand (c, shape) y = {nodes}"
+    row = several(nodes, shape=ints(0, 8), c=f32(1.5), k=const(np.arange(1, 9, dtype=np.float32)))
     return probe(f"broadcasts_of_dynamic_length{name}", f"Broadcast {layer}", row)
 
 
@@ -135,23 +134,17 @@ CRASHING = [
 
 def scanned(name: str, nodes: str, layers: str, states: str = "s", kind: Any = np.float32, **what: Any) -> Probe:
     """A Scan over the rows of x, whose states get the values ``t``, ``u``, and which returns the last ones."""
-    text = {
-        np.float32: "float",
-        ml_dtypes.bfloat16: "bfloat16",
-        ml_dtypes.float4_e2m1fn: "float4e2m1",
-        ml_dtypes.float8_e8m0fnu: "float8e8m0",
-    }[kind]
-    following, inputs = (
-        "tu"[: len(states)],
-        {f"{state}0": (numbers(2, 3) * (i + 1)).astype(kind) for i, state in enumerate(states)},
+    text = (
+        "float" if kind is np.float32 else np.dtype(kind).name.replace("_", "").removesuffix("fn").removesuffix("fnu")
     )
+    inputs = {f"{state}0": (numbers(2, 3) * (i + 1)).astype(kind) for i, state in enumerate(states)}
+    following = "tu"[: len(states)]
     taken, given = (", ".join(f"{text}[2, 3] {value}" for value in values) for values in ([*states, "row"], following))
     loop = f"""{", ".join(f"y{state}" for state in states)} = Scan <num_scan_inputs = 1, body = b ({taken}) => ({given}) {{
         {nodes} }}> ({", ".join(inputs)}, x)"""
     outputs = ", ".join(f"y{state}" for state in states)
-    return probe(
-        name, layers, several(loop, outputs=outputs, opset=25, **inputs, x=numbers(4, 2, 3).astype(kind), **what)
-    )
+    row = several(loop, outputs=outputs, opset=25, **inputs, x=numbers(4, 2, 3).astype(kind), **what)
+    return probe(name, layers, row)
 
 
 def chosen(name: str, following: str, layers: str) -> Probe:
@@ -206,13 +199,8 @@ def counted(name: str, rows: Sequence[Any], backwards: int = 0) -> Probe:
     """A Scan over rows that its body does not read: it doubles a state, and returns every value of it."""
     loop = f"""end, all = Scan <num_scan_inputs = 1, scan_output_directions = [{backwards}],
         body = b (float[2] s, float row) => (float t, float u) {{ t = Add (s, s) u = Neg (t) }}> (s0, x)"""
-    row = several(
-        loop.replace("float row", "row").replace("float t, float u", "t, u"),
-        {"x": rows},
-        "end, all",
-        s0=numbers(2),
-        x=numbers(4, 3),
-    )
+    loop = loop.replace("float row", "row").replace("float t, float u", "t, u")
+    row = several(loop, {"x": rows}, "end, all", s0=numbers(2), x=numbers(4, 3))
     return probe(f"iterator_over_unread_slices{name}", "TensorIterator Add Negative Unsqueeze", row)
 
 
