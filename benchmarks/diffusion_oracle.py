@@ -108,7 +108,7 @@ class Images:
         mask: Array | None = None,
         strength: float = 1.0,
     ) -> Array:
-        """The image ``[1, height, width, 3]`` of a prompt, of ``image`` and in ``mask`` where they are given."""
+        """The image ``[1, height, width, 3]`` of a prompt, of ``image`` if there is one, and where ``mask`` is set."""
         generator = openvino_genai.CppStdGenerator(seed)
         scale = 2 ** (len(self._settings["block_out_channels"]) - 1)
         size = self._denoiser["sample_size"]

@@ -25,7 +25,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import numpy as np
 import onnx
 
-from tests.converter.language_models.folders import write_tokenizer
+from tests.converter.language_models.decoders import write_tokenizer
 from tests.converter.pipelines.texts import write_json, write_pair_tokenizer, write_pooling
 
 VOCABULARY, SPEAKER_WIDTH = 260, 512

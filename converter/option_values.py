@@ -123,9 +123,11 @@ def check_verification(options: Any) -> dict[str, Any]:
         number = getattr(options, name)
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 0:
             raise VerificationError(f"{name} must be a whole number from 0 on, but is {number!r}")
-    if options.device is not None and not (isinstance(options.device, str) and options.device.strip()):
+    if options.device is not None and not (
+        isinstance(options.device, str) and options.device.strip() and options.device.isprintable()
+    ):
         raise VerificationError(f"device must be the name of a device of OpenVINO, but is {options.device!r}")
-    for name in ("minimise", "report"):
+    for name in ("minimise", "report", "attest", "attestation"):
         path = getattr(options, name)
         if path is not None and not (isinstance(path, (str, os.PathLike)) and isinstance(os.fspath(path), str)):
             raise VerificationError(f"{name} must be a path, but is {shown(path)}")

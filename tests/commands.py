@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import onnx
 from click.testing import CliRunner
@@ -40,3 +47,38 @@ def a_model() -> onnx.ModelProto:
         values = rng.standard_normal(shape).astype(np.float32)
         model.graph.initializer.append(numpy_helper.from_array(values, name))
     return model
+
+
+PEAK = """
+def peak():
+    import re
+    return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])
+"""
+"""Source of a function that returns the peak so far, in KiB; Linux has the file that it reads."""
+
+
+def on_terminal(folder: Path, *arguments: str, columns: int = 80, before: str = "pass", **environment: str) -> str:
+    """Everything that the command writes to a terminal of that width."""
+    controller, terminal = pty.openpty()
+    code = f"import sys; from converter.command_line import main, state; {before}; main(prog_name='onnx2ir')"
+    kept = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "CI")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments],
+        stdout=terminal, stderr=terminal, stdin=terminal, cwd=folder,
+        env={**kept, "COLUMNS": str(columns), "TERM": "xterm-256color", **environment},
+    )  # fmt: skip
+    os.close(terminal)
+    written = b""
+    while True:
+        try:
+            part = os.read(controller, 65536)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            break
+        if not part:
+            break
+        written += part
+    process.wait()
+    os.close(controller)
+    return written.decode()

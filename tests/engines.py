@@ -1,8 +1,4 @@
-"""Builds small ONNX models and runs them: our IR in NumPy, our IR in the real OpenVINO, the oracles.
-
-Tests give rows of (operator, attributes, inputs ...); :func:`check_node` converts, writes, reads back,
-runs both engines, and compares with an expected value that comes from somewhere else.
-"""
+"""Builds small ONNX models and runs them: our IR in NumPy, our IR in the real OpenVINO, the oracles."""
 
 from __future__ import annotations
 
@@ -34,6 +30,8 @@ from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import element_type, from_dtype, pack, unpack
 from ir_runtime.graph.model import Model
 from ir_runtime.rewriting.pipeline import Pipeline
+
+# --- builds small ONNX models and runs them: our IR in NumPy, our IR in the real OpenVINO, the oracles ---
 
 ENGINES = ("numpy", "openvino")
 
@@ -326,3 +324,29 @@ def translated(model: object, monkeypatch: pytest.MonkeyPatch) -> Model:
     with monkeypatch.context() as without:
         without.setattr(Pipeline, "run", lambda *args, **options: {})
         return converter.convert_model(model, target="any")
+
+
+# --- runs an IR in both engines, and looks its outputs up by their names ---
+
+Named = dict[str, np.ndarray[Any, Any]]
+
+
+def run_by_name(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> dict[str, Named]:
+    """For each engine every output by the one name that it has there, in the model's order."""
+    return {"numpy": _numpy(ir, feeds), "openvino": _openvino(ir, feeds)}
+
+
+def _numpy(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> Named:
+    compiled = ir_runtime.compile_model(ir_runtime.read_model(*ir))
+    result = compiled(dict(feeds))
+    return {port.name: result[port.name] for port in compiled.outputs}
+
+
+def _openvino(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> Named:
+    xml, weights = ir
+    model = core().read_model(xml, weights) if weights else core().read_model(xml)
+    # The IR gives each output one name. What the plug-in leaves out hands its name on, so that there may be more then.
+    names = [name for output in model.outputs for name in sorted(output.get_names())]
+    request = core().compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"}).create_infer_request()
+    request.infer({name: openvino_tensor(array) for name, array in feeds.items()})
+    return {name: array_of(request.get_tensor(name)) for name in names}

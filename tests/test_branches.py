@@ -23,8 +23,7 @@ import converter
 from converter.command_line import main
 from converter.command_line.branches import BRANCHES
 from tests.converter.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
-from tests.converter.language_models.decoders import Decoder
-from tests.converter.language_models.folders import write_folder
+from tests.converter.language_models.decoders import Decoder, write_folder
 from tests.converter.optimization.models import parse
 
 

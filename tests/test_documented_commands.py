@@ -22,16 +22,15 @@ from converter.command_line import main
 from converter.command_line.former_options import FORMER_OPTIONS
 from tests.commands import a_model, onnx2ir
 from tests.converter.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
-from tests.converter.language_models.decoders import Decoder
+from tests.converter.language_models.decoders import Decoder, write_folder
 from tests.converter.language_models.encoder_decoders import EncoderDecoder
-from tests.converter.language_models.folders import write_folder
 from tests.converter.pipelines.images import STEPS, write_image_folder
 from tests.converter.pipelines.texts import text_encoder, write_text_folder
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TESTED = {
-    "architecture": "tests/test_guides.py",
+    "architecture": "tests/test_docs.py",
     "preprocessing": "tests/converter/preprocessing/test_options.py",
     "README": "test_the_readme_from_the_top",
 }

@@ -21,8 +21,7 @@ from tokenizers import Tokenizer
 
 import converter
 from tests.commands import a_model
-from tests.converter.language_models.decoders import Decoder
-from tests.converter.language_models.folders import write_folder
+from tests.converter.language_models.decoders import Decoder, write_folder
 from tests.converter.language_models.running import OnnxDecoder
 from tests.graphs import Graph
 

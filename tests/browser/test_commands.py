@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ import onnxruntime
 import pytest
 from click.testing import CliRunner
 
+import converter
 from converter import browser
 from converter.command_line import main
 from converter.command_line.state import State
@@ -27,6 +29,7 @@ from converter.export_options import ExportOptions
 from converter.optimization_options import OptimizationOptions
 from converter.options import ConversionOptions, SavingOptions, on_command_line, parameter_of
 from converter.verification_options import VerificationOptions
+from tests.browser.assembled import HERE, NODE, exported, mobilenet_v3
 from tests.commands import a_model
 from tests.converter.optimization.models import parse
 
@@ -225,3 +228,27 @@ def test_models_that_onnxruntime_of_the_page_refuses_are_run_by_definition(tmp_p
     oracle = Oracle(OnnxGraph(str(tmp_path / "m.onnx")))
     assert oracle.run({"x": np.array([1, 2], np.uint8)})["y"].tolist() == [1, 2]
     assert oracle.name.startswith("onnx ReferenceEvaluator")
+
+
+# --- the wheel under Pyodide in node, without a browser ---
+
+
+@pytest.mark.full
+def test_pyodide_writes_the_bytes_of_cpython(site: Path, tmp_path: Path) -> None:
+    onnx.save(mobilenet_v3(), tmp_path / "mobilenet_v3.onnx")
+    onnx.save(a_model(), tmp_path / "small.onnx")
+    names = ["mobilenet_v3.onnx", "small.onnx"]
+    for name in ("light_shufflenet", "light_squeezenet"):
+        (tmp_path / f"{name}.onnx").write_bytes(exported()[name].read_bytes())
+        names.append(f"{name}.onnx")
+    assert NODE is not None
+    command = [NODE, str(HERE / "convert.mjs"), str(site), str(tmp_path), *names]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout.splitlines()[-1])["results"]
+    assert {name: result["exit_code"] for name, result in results.items()} == dict.fromkeys(names, 0)
+    for name in names:
+        converter.save_model(converter.convert_model(tmp_path / name), tmp_path / name.replace(".onnx", ".xml"))
+        for suffix in (".xml", ".bin"):
+            own = tmp_path / name.replace(".onnx", suffix)
+            assert (tmp_path / "node" / own.name).read_bytes() == own.read_bytes(), own.name

@@ -15,7 +15,7 @@ import pytest
 from onnx import version_converter
 
 import converter
-from tests.browser import models
+from tests.browser import assembled as models
 from tests.browser.assembled import CHROMIUM
 from tests.browser.devtools import Browser, browser, hosts_of, served
 

@@ -13,10 +13,9 @@ from onnxruntime.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, R
 import converter
 import ir_runtime
 from tests.converter.to_onnx.graphs import second_pass
-from tests.engines import converted, output_names, run, run_onnxruntime
+from tests.engines import converted, output_names, run, run_by_name, run_onnxruntime
 from tests.fuzz.near_misses import outcome
 from tests.fuzz.random_graphs import Sample, ShapeProgram, program_inputs, random_graph
-from tests.named_runs import run_by_name
 from tests.runtimes.suite import check_types
 
 # --- random graphs in both engines, and there and back, against onnxruntime, output by output ---

@@ -21,8 +21,7 @@ from ir_runtime import Output
 from ir_runtime.rewriting.builder import Builder
 from tests.commands import a_model, two_inputs
 from tests.converter.batch.models import dense
-from tests.converter.language_models.decoders import Decoder
-from tests.converter.language_models.folders import write_folder
+from tests.converter.language_models.decoders import Decoder, write_folder
 from tests.converter.optimization.models import parse
 from tests.engines import node_model
 from tests.ir_runtime.execution.kernel_checks import op

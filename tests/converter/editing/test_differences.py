@@ -14,10 +14,9 @@ import onnx
 import pytest
 
 import converter
-from tests.commands import onnx2ir
+from tests.commands import PEAK, onnx2ir
 from tests.converter.editing.models import W, branches, classifier
 from tests.converter.optimization.models import parse
-from tests.peak_memory import PEAK
 
 ROOT = Path(__file__).parents[3]
 

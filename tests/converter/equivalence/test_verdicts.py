@@ -24,13 +24,12 @@ from converter.equivalence.required_dimensions import with_required_dimensions
 from converter.equivalence.required_values import RequiredValues
 from ir_runtime.execution.ports import ports_of
 from ir_runtime.graph.operation import Required
-from tests.commands import onnx2ir
+from tests.commands import PEAK, onnx2ir
 from tests.converter.equivalence import inputs, verdicts
 from tests.converter.equivalence.inputs import INDEXED, embedding, indexed
 from tests.converter.equivalence.models import attending, saved
 from tests.converter.equivalence.row import DERIVED, EQUAL, Verdict
 from tests.converter.optimization.models import parse
-from tests.peak_memory import PEAK
 
 TABLES = {**verdicts.TABLES, **inputs.TABLES}
 ROWS = [pytest.param(row, id=f"{table}: {row.name}") for table, rows in TABLES.items() for row in rows]

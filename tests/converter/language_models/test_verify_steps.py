@@ -23,8 +23,7 @@ from ir_runtime.rewriting.caches import variable_behind
 from tests.commands import said
 from tests.graphs import Graph
 
-from .decoders import DECODERS, Decoder
-from .folders import write_folder
+from .decoders import DECODERS, Decoder, write_folder
 
 
 def stateful(decoder: Decoder) -> tuple[onnx.ModelProto, Model]:

@@ -28,9 +28,8 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.fused_names import fused_names
 from ir_runtime.rewriting.trace import Trace
 from tests.converter.optimization.models import parse
-from tests.engines import ENGINES, core, opened, run, run_onnxruntime
+from tests.engines import ENGINES, core, opened, run, run_by_name, run_onnxruntime
 from tests.ir_runtime.rewriting.models import model_of, parameter
-from tests.named_runs import run_by_name
 from tests.rows.formula import all_idioms
 from tests.rows.onnx import control_flow
 from tests.rows.onnx.matmul import tied

@@ -16,15 +16,12 @@ import converter
 from converter.errors import ConversionError, UnsupportedModelError
 from converter.pipelines.recognition import recognise
 from tests.commands import said
-from tests.converter.language_models.decoders import DECODERS, Decoder
+from tests.converter.language_models.decoders import DECODERS, Decoder, write_folder, write_json
 from tests.converter.language_models.encoder_decoders import NAMES, EncoderDecoder
-from tests.converter.language_models.folders import write_folder, write_json
 
-from .graphs import Graph
-from .images import SQUARE, STEPS, image_model, write_diffusion_folder, write_image_folder
+from .images import SQUARE, STEPS, image_model, write_diffusion_folder, write_image_folder, write_speech_folder
 from .images import text_encoder as image_text_encoder
-from .speech import write_speech_folder
-from .texts import text_encoder, write_pooling, write_text_folder
+from .texts import Graph, text_encoder, write_pooling, write_text_folder
 from .vision import FAMILIES, patch_encoder, rename_for_genai, vision_encoder, write_vision_folder
 
 Edit = Callable[[Path], object]

@@ -17,10 +17,8 @@ import ir_runtime
 from tests.converter.pipelines.texts import POOLINGS, TEXTS, Pooling
 from tests.engines import core
 
-from .graphs import run
-from .images import CLASSES, FLOWS, LENGTH, SIZE, write_diffusion_folder
-from .speech import SPEAKER, Speech, write_speech_folder
-from .texts import encode, text_encoder, write_pooling, write_text_folder
+from .images import CLASSES, FLOWS, LENGTH, SIZE, SPEAKER, Speech, write_diffusion_folder, write_speech_folder
+from .texts import encode, run, text_encoder, write_pooling, write_text_folder
 
 # --- images in openvino-genai: those of the same folder with the models that OpenVINO's frontend reads ---
 

@@ -21,8 +21,7 @@ from tests.converter.language_models.decoders import Decoder
 from tests.converter.pipelines.images import DEVIATION, MEAN, SQUARE, STEPS, write_image_folder
 from tests.converter.pipelines.vision import FAMILIES, Family
 
-from .graphs import Graph
-from .texts import write_json
+from .texts import Graph, write_json
 from .vision import SIDE, VisionLanguageModel, rename_for_genai, write_vision_folder
 
 TOKENS = 32

@@ -15,15 +15,13 @@ import onnxruntime
 from onnx import TensorProto
 from tokenizers import Tokenizer
 
-from tests.converter.language_models.decoders import HIDDEN, SHARED, SIZE, VOCABULARY, Decoder
+from tests.converter.language_models.decoders import HIDDEN, SHARED, SIZE, VOCABULARY, Decoder, write_tokenizer
 from tests.converter.language_models.decoders import LAYERS as DECODER_LAYERS
-from tests.converter.language_models.folders import write_tokenizer
 from tests.graphs import Value
 
-from .graphs import HIDDEN as WIDTH
-from .graphs import LOWEST, Graph
-from .graphs import SIZE as HEAD
-from .texts import write_json
+from .texts import HIDDEN as WIDTH
+from .texts import LOWEST, Graph, write_json
+from .texts import SIZE as HEAD
 
 SIDE, PATCH = 16, 8
 PATCH_NUMBERS = 2 * 3 * PATCH**2

@@ -22,9 +22,8 @@ from ir_runtime.rewriting.replace_layers import Replace
 from ir_runtime.rewriting.trace import PassTrace
 from tests.converter.optimization.models import parse
 from tests.converter.targets.models import graph, there_and_back
-from tests.engines import EXACT, assert_close, core, run_compiled, run_onnxruntime
+from tests.engines import EXACT, assert_close, core, run_by_name, run_compiled, run_onnxruntime
 from tests.ir_runtime.rewriting.models import entry
-from tests.named_runs import run_by_name
 
 # --- output tensors ---
 

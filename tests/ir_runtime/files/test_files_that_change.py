@@ -24,9 +24,8 @@ from ir_runtime.files.file_kinds import kind_of_bytes
 from ir_runtime.graph import tensor as tensor_module
 from ir_runtime.graph.element_types import f32, u4
 from ir_runtime.graph.mapped_file import CAN_READ_APART, FileSpan, MappedFile, forget_pages
-from tests.commands import onnx2ir, two_inputs
+from tests.commands import PEAK, onnx2ir, two_inputs
 from tests.converter.optimization.models import parse
-from tests.peak_memory import PEAK
 from tests.random_data import generator
 
 

@@ -1,7 +1,10 @@
-"""Dimensions that the file declares are dynamic while translating, or stay static behind a layer that refuses others."""
+"""Conversions: dimensions that stay dynamic, IRs as sources, and what large models take."""
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,16 +12,21 @@ import numpy as np
 import onnx
 import openvino
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
-from converter import conversion
+from benchmarks.growing_graphs import FORMS
+from converter import ConversionError, UnsupportedModelError, conversion
 from converter.command_line import main
-from ir_runtime import InferenceError
+from ir_runtime import InferenceError, Model, compile_model, read_model
+from tests.commands import PEAK, a_model, onnx2ir
+from tests.converter.optimization.models import parse
 from tests.engines import core, node_model, run_numpy, run_onnxruntime, run_openvino
 from tests.rows.onnx.slicing import CHAIN
 from tests.suite.reshape import check_reshaped
+
+# --- dimensions that the file declares are dynamic while translating, or stay static behind a layer that refuses others ---
 
 
 def layers(model: ir_runtime.Model) -> list[str]:
@@ -171,3 +179,179 @@ def test_a_result_of_unknown_rank_is_told(
     refusals = [text for text in caplog.messages if "takes no tensors of unknown rank" in text]
     assert len(refusals) == (is_open and target == "cpu")
     assert all("layer 't' (Squeeze, made from node 't' of Squeeze)" in text for text in refusals)
+
+
+# --- an IR as the source of a conversion: shapes, types, values, outputs, target and compression of the new one ---
+
+
+@pytest.fixture
+def theirs(tmp_path: Path) -> Path:
+    """An IR that OpenVINO's own converter wrote."""
+    onnx.save(a_model(), tmp_path / "model.onnx")
+    openvino.save_model(
+        openvino.convert_model(tmp_path / "model.onnx"), tmp_path / "theirs.xml", compress_to_fp16=False
+    )
+    return tmp_path / "theirs.xml"
+
+
+FEEDS = {"image": np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32), "rate": np.array(2)}
+
+
+def outputs(model: Model, feeds: dict[str, Any]) -> dict[str, np.ndarray]:
+    result = compile_model(model)(feeds)
+    return {name: np.asarray(result[name]) for name in ("logits",)}
+
+
+@pytest.mark.parametrize("target", ["any", "cpu", "cpu@2023.3"])
+@pytest.mark.parametrize("options", [{}, {"fuse": False}, {"exact": True}])
+def test_the_numbers_stay(theirs: Path, target: str, options: dict[str, Any]) -> None:
+    expected = outputs(read_model(theirs), FEEDS)
+    made = converter.convert_model(theirs, target=target, **options)
+    np.testing.assert_allclose(outputs(made, FEEDS)["logits"], expected["logits"], rtol=1e-5)
+
+
+def test_a_model_in_memory_stays_as_it_is(theirs: Path) -> None:
+    before = read_model(theirs)
+    made = converter.convert_model(before, input={"image": [1, 3, 4, 4]})
+    assert str(made.inputs[0].shape) == "[1,3,4,4]"
+    assert not before.inputs[0].shape.is_static
+
+
+def test_shapes_values_types_and_outputs(theirs: Path) -> None:
+    made = converter.convert_model(
+        theirs, input="image[2,3,4,5]{f64}", freeze={"rate": 2}, output=["logits", "hidden"], static=True
+    )
+    assert [str(one.type) for one in made.inputs] == ["f64[2,3,4,5]"]
+    assert "ShapeOf" not in made.types
+    result = compile_model(made)({"image": FEEDS["image"].astype(np.float64)})
+    expected = outputs(read_model(theirs), FEEDS)["logits"]
+    # Sums of numbers of up to 9, of which some come close to 0: they are added in another order.
+    np.testing.assert_allclose(result["logits"], expected, rtol=1e-5, atol=1e-6)
+    assert result["hidden"].shape == (2, 64, 4, 5)
+
+
+def test_a_batch(theirs: Path) -> None:
+    made = converter.convert_model(theirs, batch=2, output="hidden")
+    assert str(made.inputs[0].shape[0]) == "2"
+    assert [node.end_names[0] for node in made.parameters] == ["image"]
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"input": "picture[1,3,4,4]"}, "no input 'picture'.*'image'"),
+    ({"output": "hiden"}, "no tensor 'hiden'.*'hidden'"),
+    ({"freeze": {"rate": 2.5}}, "rate"),
+    ({"static": True}, "'image'.*dynamic"),
+    ({"input": {"image": [1, 4, 4, 4]}}, "channels|Convolution"),
+])  # fmt: skip
+def test_options_that_do_not_fit(theirs: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises((ConversionError, Exception), match=message) as caught:
+        converter.convert_model(theirs, **options)
+    assert type(caught.value).__module__.startswith(("converter.", "ir_runtime."))
+
+
+def replaced_identity(name: str, opset: int, data: np.ndarray, **attributes: Any) -> Model:
+    """An IR of one layer."""
+    from ir_runtime.graph.operation import find_operation
+    from ir_runtime.graph.shape_inference import make_node
+
+    model = converter.convert_model(node_model("Identity", {"x": data}, opset=17), target="any")
+    result = model.results[0]
+    result.inputs = [make_node(find_operation(name, opset)(**attributes), result.inputs, "layer").outputs[0]]
+    return model
+
+
+def test_an_operation_that_the_release_does_not_have() -> None:
+    windows = {"strides": [1, 1], "kernel": [2, 2], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [2, 2]}
+    model = replaced_identity("AvgPool", 16, np.zeros((1, 1, 4, 4), np.float32), **windows, exclude_pad=True)
+    with pytest.raises(UnsupportedModelError, match="AvgPool-16"):
+        converter.convert_model(model, target="cpu@2023.3")
+
+
+@pytest.mark.parametrize(("name", "opset"), [("Inverse", 14), ("Squeeze", 15), ("Identity", 16)])
+def test_an_operation_that_older_ones_express(name: str, opset: int) -> None:
+    model = converter.convert_model(
+        replaced_identity(name, opset, np.zeros((1, 2, 2), np.float32)), target="cpu@2023.3"
+    )
+    assert max(node.op.opset for part in model.all_models() for node in part.nodes()) <= 13
+
+
+def test_the_command(theirs: Path) -> None:
+    target = theirs.parent / "new.xml"
+    code, out, messages = onnx2ir(
+        *("convert", str(theirs), "-o", str(target), "--target", "cpu@2024.6", "--compress", "int8", "--verify")
+    )
+    assert code == 0, messages
+    assert "PASSED" in out + messages
+    assert target.with_suffix(".bin").stat().st_size < theirs.with_suffix(".bin").stat().st_size
+    code, _, messages = onnx2ir("convert", str(theirs))
+    assert (code, "-o PATH" in messages) == (2, True)
+
+
+# --- what a conversion takes grows no faster than the model: Python's calls with the nodes, memory not with the weights ---
+
+SMALL, LARGE = 400, 1600
+
+
+def model_of(form: str, count: int) -> bytes:
+    opset = [helper.make_opsetid("", 17)]
+    made = helper.make_model(FORMS[form](count), opset_imports=opset, ir_version=9)
+    data: bytes = made.SerializeToString()
+    return data
+
+
+def calls_of(data: bytes) -> int:
+    """How many functions, of Python and of C, are called for a conversion and for writing the result."""
+    count = 0
+
+    def counted(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(counted)
+    try:
+        ir_runtime.model_to_bytes(converter.convert_model(data))
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_number_of_calls_is_linear_in_the_number_of_nodes(form: str) -> None:
+    calls_of(model_of(form, 10))  # what is imported and cached once
+    small, large = (calls_of(model_of(form, count)) for count in (SMALL, LARGE))
+    assert large < 1.25 * small * LARGE / SMALL
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("form", ["chain", "sums", "ifs"])
+def test_models_of_many_nodes_are_converted(form: str) -> None:
+    model = converter.convert_model(model_of(form, 20_000))
+    assert sum(len(part.nodes) for part in model.parts()) > 20_000
+
+
+SCRIPT = f"""{PEAK}
+import sys, converter
+converter.save_model(converter.convert_model(sys.argv[1]), sys.argv[2], compress_to_fp16=sys.argv[3] == "half")
+print(peak())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak of memory from /proc")
+@pytest.mark.parametrize("external", [False, True], ids=["embedded", "external"])
+@pytest.mark.parametrize("precision", ["full", "half"])
+def test_memory_does_not_follow_the_weights(tmp_path: Path, external: bool, precision: str) -> None:
+    peaks = [peak(tmp_path / str(dimension), dimension, external, precision) for dimension in (64, 4096)]
+    assert peaks[1] - peaks[0] < 24 * 1024  # KiB, of 128 MiB of weights
+
+
+def peak(folder: Path, dimension: int, external: bool, precision: str) -> int:
+    """KiB at most in a process of its own."""
+    folder.mkdir()
+    weights = {f"w{at}": np.full((dimension, dimension), at + 1, np.float32) for at in range(2)}
+    text = f"g (float[1,{dimension}] x) => (float[1,{dimension}] y) {{ v = MatMul (x, w0) y = MatMul (v, w1) }}"
+    where = {"save_as_external_data": True, "location": "m.data", "size_threshold": 0} if external else {}
+    onnx.save(parse(text, **weights), folder / "m.onnx", **where)
+    command = [sys.executable, "-c", SCRIPT, str(folder / "m.onnx"), str(folder / "m.xml"), precision]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"\d+", done.stdout.strip())
+    return int(done.stdout)
