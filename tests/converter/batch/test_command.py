@@ -188,7 +188,7 @@ def test_the_page_in_a_browser(width: int, tmp_path: Path) -> None:
     text = page(made_up(12), 12, {"time of this run": "3.0 s", "command": "onnx2ir batch " + "zoo/" * 60})
     assert not re.findall(r"""(?:src|href)\s*=\s*["'](?!data:)""", text)
     (tmp_path / "page.html").write_text(text)
-    found = observed(tmp_path / "page.html", SCRIPT, tmp_path, "--window-size=1400,1000", width=width)
+    found = observed(tmp_path / "page.html", SCRIPT, tmp_path, (width, 900))
     assert found["width"][0] <= found["width"][1] <= found["width"][2] == width
     assert found["all"] == list(range(12))
     assert found["slowest"] == [11, 10, 9]

@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
-    *("--disable-background-networking", "--disable-component-update", "--virtual-time-budget=5000", "--dump-dom"),
-]
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+from tests.browser.assembled import CHROMIUM
+from tests.browser.devtools import browser
 
-_FRAME = """
-<iframe id="frame" src="PAGE" style="width:WIDTHpx;height:900px;border:0"></iframe>
-<script>
-  const wait = setInterval(() => {
-    const found = frame.contentDocument && frame.contentDocument.getElementById("result");
-    if (!found || !found.textContent) return;
-    clearInterval(wait);
-    document.body.append(Object.assign(document.createElement("pre"), { id: "result", textContent: found.textContent }));
-  }, 50);
-</script>
-"""
-_EARLY = "<script>window.early = []; addEventListener('error', (event) => early.push(event.message));</script>"
-"""The listener for errors must be there before the page's own script runs."""
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 _TOOLS = """
-<pre id="result"></pre><script>{
 const observed = {};
 const press = (target, key, more = {}) =>
   target.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
@@ -50,44 +30,24 @@ const clickAt = (canvas, x, y) => {
   canvas.dispatchEvent(new PointerEvent("pointerup", at));
 };
 const clickOn = (part) => clickAt(document.getElementById("canvas"), part.x * view.scale + view.x, (part.y + 8) * view.scale + view.y);
-window.addEventListener("load", async () => {
-  try {
-    %s
-  } catch (error) { early.push(String(error)); }
-  document.getElementById("result").textContent = JSON.stringify({ ...observed, errors: early });
-});
-}</script></body>
 """
 
 
-def observed(page: Path, script: str, folder: Path, *flags: str, timed: bool = False, width: int = 0) -> dict[str, Any]:
-    """What ``script`` puts into ``observed`` within ``page``, in which there were no errors.
-
-    With ``timed`` the clock is a real one, and the script runs at once and must not wait. With ``width`` the page is
-    seen in a frame of so many pixels, because a window is never as narrow as a telephone.
-    """
-    assert CHROMIUM is not None
-    tools = _TOOLS
-    if timed:
-        tools = tools.replace('window.addEventListener("load", async () => {', "(() => {")
-        tools = tools.replace("});\n}</script>", "})();\n}</script>")
-    fixed = [flag for flag in FLAGS if not (timed and flag.startswith("--virtual-time"))]
-    text = page.read_text().replace("<head>", f"<head>{_EARLY}", 1).replace("</body>", tools % script, 1)
-    instrumented = folder / "instrumented.html"
-    instrumented.write_text(text)
-    if width:
-        fixed.append("--allow-file-access-from-files")
-        framed = _FRAME.replace("WIDTH", str(width)).replace("PAGE", instrumented.name)
-        instrumented = folder / "frame.html"
-        instrumented.write_text(framed)
-    command = [CHROMIUM, *fixed, f"--user-data-dir={folder / 'profile'}", *flags, instrumented.as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    found = re.search(r'<pre id="result">(.*?)</pre>', done.stdout, re.S)
-    assert found is not None, done.stderr[-2000:]
-    assert "CONSOLE" not in done.stderr
-    result = json.loads(html.unescape(found[1]))
-    assert result.pop("errors") == []
-    return result
+def observed(
+    page: Path, script: str, folder: Path, size: tuple[int, int] = (1400, 1000), scheme: str = "light"
+) -> dict[str, Any]:
+    """What ``script`` puts into ``observed`` within ``page``, in which there were no errors."""
+    with browser(folder / "profile") as driver:
+        media = [{"name": "prefers-color-scheme", "value": scheme}]
+        driver.send("Emulation.setEmulatedMedia", session=driver.page, features=media)
+        width, height = size
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        driver.send("Emulation.setDeviceMetricsOverride", session=driver.page, **metrics)
+        driver.open(page.as_uri())
+        driver.wait_for("document.readyState === 'complete'")
+        found: dict[str, Any] = driver.run(f"(async () => {{ {_TOOLS} {script}\nreturn observed; }})()")
+        assert driver.problems == []
+        return found
 
 
 def data_of(page: Path) -> dict[str, Any]:

@@ -23,9 +23,6 @@ from tests.converter.report.browser import data_of, needs_browser, observed
 
 pytestmark = needs_browser
 
-DESKTOP = ("--window-size=1400,1000",)
-DARK = (*DESKTOP, "--blink-settings=preferredColorScheme=0", "--force-dark-mode")
-PHONE = ("--window-size=500,900",)
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
@@ -206,7 +203,7 @@ ROWS: dict[str, tuple[Callable[[Path], Path], str, Expected]] = {
 @pytest.mark.parametrize("name", ROWS)
 def test_what_a_script_observes(name: str, tmp_path: Path) -> None:
     build, script, expected = ROWS[name]
-    found = observed(build(tmp_path), script, tmp_path, *DESKTOP)
+    found = observed(build(tmp_path), script, tmp_path)
     assert found.keys() == expected.keys()
     for key, wanted in expected.items():
         assert wanted(found[key]) if callable(wanted) else found[key] == wanted, (key, found[key])
@@ -246,11 +243,11 @@ CHOICES = """
 """
 
 
-@pytest.mark.parametrize("flags", [DESKTOP, DARK, PHONE], ids=["light", "dark", "phone"])
+@pytest.mark.parametrize("look", [((1400, 1000), "light"), ((1400, 1000), "dark"), ((500, 900), "light")], ids=str)
 def test_what_is_wrong_is_chosen_and_keys_and_clicks_choose_others(
-    faulty: Path, tmp_path: Path, flags: tuple[str, ...]
+    faulty: Path, tmp_path: Path, look: tuple[tuple[int, int], str]
 ) -> None:
-    found = observed(faulty, CHOICES, tmp_path, *flags)
+    found = observed(faulty, CHOICES, tmp_path, *look)
     assert found["first"] == found["gone"] == "product5"
     names = [entry["n"] for entry in data_of(faulty)["layers"]]
     assert (found["home"], found["down"], found["end"]) == (names[0], names[1], names[-1])
@@ -276,7 +273,7 @@ def test_a_tensor_shows_its_values(faulty: Path, tmp_path: Path) -> None:
       observed.bars = document.querySelectorAll("#details svg rect").length;
     });
     """
-    found = observed(faulty, script, tmp_path, *DESKTOP)
+    found = observed(faulty, script, tmp_path)
     tensor = next(entry["names"][0][0] for entry in data_of(faulty)["layers"] if entry["n"] == "tanh0")
     assert found["tensor"] == tensor
     assert "made by" in found["details"]
@@ -295,7 +292,7 @@ def test_a_selected_layer_keeps_the_colour_of_its_verdict(faulty: Path, tmp_path
       observed.bad = rgb("bad"); observed.focus = rgb("focus");
     });
     """
-    found = observed(faulty, script, tmp_path, *DESKTOP)
+    found = observed(faulty, script, tmp_path)
     assert found["edge"] == found["bad"]
     assert found["ring"] == found["focus"]
 
@@ -315,7 +312,7 @@ def test_thousands_of_layers_are_drawn_at_once(tmp_path: Path) -> None:
     for (let turn = 0; turn < 5; turn++) draw();
     observed.whole = (performance.now() - start) / 5;
     """
-    found = observed(page, script, tmp_path, *DESKTOP, timed=True)
+    found = observed(page, script, tmp_path)
     assert found["boxes"] > 6000
     assert 0 < found["layout"] < 3000, found
     assert 0 < found["frame"] < 100, found
@@ -337,7 +334,7 @@ def test_nothing_lies_beside_the_screen_of_a_telephone(faulty: Path, tmp_path: P
         one.scrollWidth > one.clientWidth + 1 && one.clientWidth > 0).map((one) => `${one.tagName} ${one.textContent.slice(0, 40)}`);
     });
     """
-    found = observed(faulty, script, tmp_path, *DESKTOP, width=390)
+    found = observed(faulty, script, tmp_path, (390, 900))
     assert 370 <= found["width"] <= 390  # a scroll bar may be beside the page
     assert found["scroll"] <= found["width"]
     assert found["beside"] == []
