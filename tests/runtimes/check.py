@@ -73,12 +73,12 @@ def known() -> Mapping[str, Mapping[str, str]]:
     result: dict[str, dict[str, str]] = {name: {} for name in (*ALWAYS, *IN_FULL, *IN_TURN, *OF_THE_SUITE, *LAYERS)}
     conversions_of_ours = result.keys() - LAYERS.keys() - {"OpenVINO's importer"}
     for title, patterns in tomllib.loads(Path(__file__).with_name("known.toml").read_text()).items():
-        runtimes = title.removesuffix(" without AVX-512")
+        runtimes, _, processors = title.partition(" with")
         names = runtimes.removeprefix("all but ").split(", ")
         unknown = set(names) - result.keys()
         assert not unknown, f"known.toml has tables of runtimes that there are not: {unknown}"
         for name in conversions_of_ours - set(names) if title.startswith("all but ") else names:
-            if runtimes == title or not HAS_AVX512:
+            if processors in ("", " AVX-512" if HAS_AVX512 else "out AVX-512"):
                 result[name].update(patterns)
     return result
 

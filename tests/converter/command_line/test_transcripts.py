@@ -15,14 +15,13 @@ from typing import Any
 
 import jsonschema
 import numpy as np
-import onnx
 import pytest
 from click.testing import CliRunner
 
 import converter
 import ir_runtime
 from converter.command_line import main
-from tests.commands import a_model, onnx2ir
+from tests.commands import onnx2ir
 from tests.converter.command_line.files import SCHEMA, check
 from tests.converter.command_line.transcripts import COMMANDS, CONVERT, ERRORS, JSON_ROWS, Transcript
 from tests.converter.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
@@ -51,6 +50,7 @@ def test_transcript(row: Transcript, folder: Path) -> None:
         assert (folder / name.removeprefix("!")).exists() != name.startswith("!"), name
     if row.json:
         found = json.loads(onnx2ir(*row.arguments, "--json")[1])
+        check(row.arguments[0], found)
         assert {path: value_at(found, path) for path in row.json} == row.json
 
 
@@ -75,6 +75,7 @@ def test_the_json_is_what_the_schema_says(words: str, code: int, folder: Path) -
 @pytest.mark.parametrize(("words", "code", "kind", "message"), ERRORS)
 def test_an_error_is_json(words: str, code: int, kind: str, message: str, folder: Path) -> None:
     found, out, messages = onnx2ir(*shlex.split(words), "--json")
+    check(words.split()[0], json.loads(out))
     error = json.loads(out)["error"]
     assert (found, error["exit_code"]) == (code, code)
     assert kind in error["type"]
@@ -147,22 +148,6 @@ def test_stages_of_a_conversion(folder: Path) -> None:
     stages = ["read", "translate", "passes", "rules", "shapes", "write", "run", "weights"]
     assert [name for name in seconds if name in stages] == stages
     assert sum(seconds[name] for name in seconds if name != "total") <= seconds["total"]
-
-
-@pytest.mark.parametrize("quiet", [[], ["-q"]])
-def test_warnings_have_their_model(quiet: list[str], folder: Path) -> None:
-    model = a_model()
-    model.graph.value_info.append(onnx.helper.make_tensor_value_info("scores", onnx.TensorProto.FLOAT, ["n", 5]))
-    for name in ("first", "second"):
-        onnx.save(model, f"{name}.onnx")
-    text = "the model declares 'scores' as [?,5], but its shape is [?,64]"
-    words = ["convert", "first.onnx", "second.onnx", "model.onnx", "-o", "out", "--json", *quiet]
-    _, printed, messages = onnx2ir(*words)
-    warnings = [one["warnings"] for one in json.loads(printed)["models"]]
-    assert warnings == [*([{"model": f"{name}.onnx", "message": text}] for name in ("first", "second")), []]
-    assert messages.count(text) == (0 if quiet else 2)
-    alone = json.loads(onnx2ir("convert", "first.onnx", "-o", "out/", "--json", *quiet)[1])
-    assert alone["warnings"] == warnings[0]
 
 
 def test_a_fault_of_this_package_is_json_too(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
