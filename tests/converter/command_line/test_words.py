@@ -79,12 +79,6 @@ def test_inputs_as_ovc_reads_them(folder: Path, words: str, shapes: str, types: 
     assert " ".join(port.element_type.name for port in inputs) == types
 
 
-@pytest.mark.parametrize("words", ["--output w --output z", "--output w,z", "--output 'w, z'"])
-def test_outputs_add_up(folder: Path, words: str) -> None:
-    assert onnx2ir("convert", "m.onnx", *shlex.split(words))[0] == 0
-    assert [node.output_names for node in ir_runtime.read_model("m.xml").results] == [["w"], ["z"]]
-
-
 def test_extensions_add_up(folder: Path) -> None:
     assert onnx2ir("convert", "m.onnx", "--extension", "a.py,b.py", "--extension", "c.py")[0] == 0
     assert not any(isinstance(find_translator(name, f"x{name}", 1), str) for name in "abc")
@@ -215,14 +209,6 @@ def test_the_command_is_told_and_works(former: str, here: str, folder: Path) -> 
 @pytest.mark.parametrize(("former", "here"), PREPROCESSING)
 def test_preprocessing_keeps_its_names(former: str, here: str, folder: Path) -> None:
     assert answer(f"-m m.onnx {former}")[0][3:] == here.split()
-
-
-def test_shapes_and_values_arrive(folder: Path) -> None:
-    words, _ = answer("-m f.onnx --input x --input_shape [2,3] --freeze_placeholder_with_value 'y->[1 2 3],s->2'")
-    assert onnx2ir(*words[1:])[0] == 0
-    compiled = ir_runtime.compile_model(ir_runtime.read_model("f.xml"))
-    assert [(port.name, list(port.shape)) for port in compiled.inputs] == [("x", [2, 3])]
-    np.testing.assert_array_equal(compiled({"x": np.zeros((2, 3), np.float32)})["w"], [[2, 4, 6], [2, 4, 6]])
 
 
 def test_any_number_of_options_has_one_answer(folder: Path) -> None:

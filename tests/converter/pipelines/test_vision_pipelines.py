@@ -13,6 +13,8 @@ import openvino
 import openvino_genai
 import pytest
 from onnxruntime.transformers.float16 import convert_float_to_float16
+from openvino import opset13 as ops
+from openvino.preprocess import PrePostProcessor
 
 import converter
 import ir_runtime
@@ -20,6 +22,8 @@ from converter.errors import UnsupportedModelError
 from tests.converter.language_models.decoders import Decoder
 from tests.converter.pipelines.images import DEVIATION, MEAN, SQUARE, STEPS, write_image_folder
 from tests.converter.pipelines.vision import FAMILIES, Family
+from tests.converter.preprocessing.pictures import RESIZES
+from tests.engines import core
 
 from .texts import Graph, write_json
 from .vision import SIDE, VisionLanguageModel, rename_for_genai, write_vision_folder
@@ -158,30 +162,14 @@ CLIP = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 
 
 
 def resized(image: np.ndarray, sizes: tuple[int, int], *, is_cubic: bool) -> np.ndarray:
-    """Pillow's resampling of bytes: rows first, with weights and sums in units of 2 ** -22."""
-    values = image.astype(np.int64)
-    for axis in (1, 0):
-        length, count = values.shape[axis], sizes[axis]
-        if length == count:
-            continue
-        rows = []
-        stretch = max(length / count, 1.0)
-        reach = stretch * (2 if is_cubic else 1)
-        for index in range(count):
-            middle = (index + 0.5) * length / count
-            first, last = max(int(middle - reach + 0.5), 0), min(int(middle + reach + 0.5), length)
-            x = np.abs((np.arange(first, last) - middle + 0.5) / stretch)
-            weights = np.maximum(1 - x, 0)
-            if is_cubic:
-                weights = np.where(
-                    x < 1, (1.5 * x - 2.5) * x * x + 1, np.where(x < 2, ((-0.5 * x + 2.5) * x - 4) * x + 2, 0)
-                )
-            fixed = weights / weights.sum() * 2**22
-            fixed = np.where(fixed < 0, np.ceil(fixed - 0.5), np.floor(fixed + 0.5)).astype(np.int64)
-            part = np.moveaxis(values, axis, 0)[first:last]
-            rows.append(np.clip((np.tensordot(fixed, part, (0, 0)) + 2**21) >> 22, 0, 255))
-        values = np.stack(rows, axis)
-    return values
+    """Pillow's resampling of bytes, as OpenVINO has it."""
+    x = ops.parameter([1, *sizes, 3], np.uint8)
+    steps = PrePostProcessor(openvino.Model([ops.result(ops.maximum(x, x))], [x]))
+    steps.input().tensor().set_shape([1, *image.shape])
+    for side in (steps.input().tensor(), steps.input().model()):
+        side.set_layout(openvino.Layout("NHWC"))
+    steps.input().preprocess().resize(RESIZES["bicubic_pillow" if is_cubic else "bilinear_pillow"], *sizes)
+    return core().compile_model(steps.build(), "CPU")([image[None]])[0][0].astype(np.int64)
 
 
 def middle(image: np.ndarray, sizes: tuple[int, int]) -> np.ndarray:
