@@ -35,7 +35,7 @@ from transformers import AutoTokenizer, WhisperFeatureExtractor
 import converter
 import ir_runtime
 from converter.pipelines.recognition import recognise
-from tests.converter.language_models.running import Listener
+from tests.converter.language_models.encoder_decoders import Listener
 from tests.converter.pipelines.images import Speech
 from tests.converter.pipelines.texts import POOLINGS, TEXTS, encode
 from tests.converter.pipelines.vision import FAMILIES, VisionLanguageModel

@@ -22,8 +22,7 @@ from click.testing import CliRunner
 import converter
 from converter.command_line import main
 from converter.command_line.branches import BRANCHES
-from tests.converter.language_models.converted_tokenizers import converted_tokenizers, tokenizers_once  # noqa: F401
-from tests.converter.language_models.decoders import Decoder, write_folder
+from tests.converter.language_models.decoders import Decoder, converted_tokenizers, tokenizers_once, write_folder  # noqa: F401
 from tests.converter.optimization.models import parse
 
 

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -59,54 +61,43 @@ def stateful_model() -> Model:
 
 
 def saved(path: Path, **options: object) -> None:
-    converter.save_model(converter.convert_model(image_model()), path / "m.xml", **options)
+    converter.save_model(ir(), path / "m.xml", **options)
 
 
-CALLS: dict[str, Callable[[Path], object]] = {
-    "stateful": lambda path: stateful_model(),
-    "compute_in_float32": lambda path: stateful_model(),
-    "rows_without_keys": lambda path: stateful_model(),
+def ir() -> Model:
+    return converter.convert_model(image_model())
+
+
+Call = Callable[[Path], object]
+EDITS: dict[str, dict[str, Any]] = {
+    "cut_inputs": {"cut": "c:y"}, "add_output": {"add_output": "c"}, "insert_after": {"insert_after": {"y": "Neg()"}},
+    "replace_weight": {"replace_weight": {"w": np.ones((64, 3, 3, 3), np.float32)}}, "strip": {"strip": "names"},
+    "rename_tensors": {"rename": {"x": "pixels"}}, "set_metadata": {"metadata": {"author": "me"}},
+}  # fmt: skip
+CALLS: dict[str, Call] = {
+    **dict.fromkeys(("stateful", "compute_in_float32", "rows_without_keys"), lambda path: stateful_model()),
     "stateless": lambda path: converter.make_stateless(stateful_model()),
     "preprocessing": lambda path: converter.convert_model(image_model(), preprocess={"x": Preprocess(mean=[1, 2, 3])}),
     "float16_constants": lambda path: saved(path, compress_to_fp16=True),
     "weight_compression": lambda path: saved(path, compress="int8"),
-    "unfold_float16": lambda path: converter.export_model(converter.convert_model(image_model()), fp16="unfold"),
-    "compute_in_float16": lambda path: converter.export_model(converter.convert_model(image_model()), fp16="model"),
-    "declared_shapes": lambda path: converter.convert_model(image_model()),
+    "unfold_float16": lambda path: converter.export_model(ir(), fp16="unfold"),
+    "compute_in_float16": lambda path: converter.export_model(ir(), fp16="model"),
+    "declared_shapes": lambda path: ir(),
     "declared_ranks": lambda path: converter.convert_model(squeezed_model()),
-    "dimension_names": lambda path: converter.export_model(converter.convert_model(image_model())),
-    "reshape": lambda path: converter.convert_model(converter.convert_model(image_model()), input={"x": [2, 3, 9, 9]}),
-    "freeze_input": lambda path: converter.convert_model(
-        converter.convert_model(image_model()), freeze={"x": np.ones((1, 3, 8, 8), np.float32)}
-    ),
-    "retype_input": lambda path: converter.convert_model(converter.convert_model(image_model()), input="x{f16}"),
-    "cut_outputs": lambda path: converter.convert_model(converter.convert_model(image_model()), output="c"),
+    "dimension_names": lambda path: converter.export_model(ir()),
+    "reshape": lambda path: converter.convert_model(ir(), input={"x": [2, 3, 9, 9]}),
+    "freeze_input": lambda path: converter.convert_model(ir(), freeze={"x": np.ones((1, 3, 8, 8), np.float32)}),
+    "retype_input": lambda path: converter.convert_model(ir(), input="x{f16}"),
+    "cut_outputs": lambda path: converter.convert_model(ir(), output="c"),
     "decomposition": lambda path: converter.convert_model(inverse_model(), target="cpu@2023.3"),
     "folded_constants": lambda path: converter.optimize(image_model()),
-    "input_of_pipeline": lambda path: take_input(
-        converter.convert_model(image_model()), "x", element_types.u8, PartialShape([1, 3, 8, 8])
-    ),
-    "unread_input_of_pipeline": lambda path: add_input(
-        converter.convert_model(image_model()), "z", element_types.u8, PartialShape([1])
-    ),
-    "output_of_pipeline": lambda path: give_output_rank(converter.convert_model(image_model()), "y", 5),
-    **{
-        name: lambda path, options=options: converter.edit(converter.convert_model(image_model()), **options)
-        for name, options in {
-            "cut_inputs": {"cut": "c:y"},
-            "add_output": {"add_output": "c"},
-            "insert_after": {"insert_after": {"y": "Neg()"}},
-            "replace_weight": {"replace_weight": {"w": np.ones((64, 3, 3, 3), np.float32)}},
-            "rename_tensors": {"rename": {"x": "pixels"}},
-            "strip": {"strip": "names"},
-            "set_metadata": {"metadata": {"author": "me"}},
-        }.items()
-    },
+    "input_of_pipeline": lambda path: take_input(ir(), "x", element_types.u8, PartialShape([1, 3, 8, 8])),
+    "unread_input_of_pipeline": lambda path: add_input(ir(), "z", element_types.u8, PartialShape([1])),
+    "output_of_pipeline": lambda path: give_output_rank(ir(), "y", 5),
+    **{name: lambda path, options=options: converter.edit(ir(), **options) for name, options in EDITS.items()},
     "remove_outputs": lambda path: converter.edit(converter.convert_model(cache_model()), remove_output="y"),
-    "join_models": lambda path: converter.edit(
-        converter.convert_model(image_model()), merge=converter.convert_model(relu_model()), connect={"y": "x"}
-    ),
-    "fold_shapes": lambda path: converter.convert_model(converter.convert_model(image_model()), static=True),
+    "join_models": lambda path: converter.edit(ir(), merge=converter.convert_model(relu_model()), connect={"y": "x"}),
+    "fold_shapes": lambda path: converter.convert_model(ir(), static=True),
 }
 """For each pass with arguments of the conversion, of saving and of exporting a call that runs it."""
 OF_COMPARISONS = {
@@ -117,10 +108,6 @@ OF_SEVERAL_PARTS = {
     *("computed_once", "masks_of_new_tokens", "dimension_guards", "positions_of_patches", "states_of_images")
 }
 """Passes that need a model of several parts; ``tests/converter/language_models`` and ``tests/converter/pipelines`` run them."""
-
-
-def lose_an_output(model: Model) -> None:
-    model.results = model.results[:-1]
 
 
 def lie_about_a_type(model: Model) -> None:
@@ -175,36 +162,33 @@ def test_a_pass_that_breaks_the_model_is_named(
     assert not (tmp_path / "m.xml").exists()
 
 
-@pytest.mark.parametrize("name", ["preprocessing", "float16_constants", "compute_in_float16", "weight_compression"])
-def test_a_stage_that_may_not_change_the_outputs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def lost_output(function: Any, model: Model, *arguments: Any, **named: Any) -> Any:
+    result = function(model, *arguments, **named)
+    model.results = model.results[:-1]
+    return result
+
+
+def failing(*arguments: Any, **named: Any) -> Any:
+    raise KeyError("beam")
+
+
+LOSES = r"left .*there were 1 outputs, but are 0"
+FAULTS = [
+    *((name, lost_output, LOSES) for name in ("preprocessing", "float16_constants", "compute_in_float16", "weight_compression")),
+    ("stateless", lambda function, model: 1, r"left .*no Assign or ReadValue is left"),
+    ("stateful", failing, "failed by a fault of this package"),
+]  # fmt: skip
+"""What a stage may not do: change the outputs, leave a layer that it removes, raise an exception."""
+
+
+@pytest.mark.parametrize(("name", "fault", "message"), FAULTS)
+def test_a_stage_that_does_not_do_its_work(
+    name: str, fault: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original = GRAPH_PASSES[name]
-
-    def run(model: Model, *arguments: object, **named: object) -> object:
-        result = original.function(model, *arguments, **named)
-        lose_an_output(model)
-        return result
-
-    monkeypatch.setitem(GRAPH_PASSES, name, replace(original, function=run))
-    with pytest.raises(InternalError, match=f"the pass '{name}' left .*there were 1 outputs, but are 0"):
+    monkeypatch.setitem(GRAPH_PASSES, name, replace(original, function=functools.partial(fault, original.function)))
+    with pytest.raises(InternalError, match=f"the pass '{name}' {message}"):
         CALLS[name](tmp_path)
-
-
-def test_a_layer_that_a_stage_removes(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = GRAPH_PASSES["stateless"]
-    monkeypatch.setitem(GRAPH_PASSES, "stateless", replace(original, function=lambda model: 1))
-    with pytest.raises(InternalError, match=r"the pass 'stateless' left .*no Assign or ReadValue is left"):
-        converter.make_stateless(stateful_model())
-
-
-def test_an_exception_in_a_pass_is_a_fault_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = GRAPH_PASSES["stateful"]
-
-    def failing(*arguments: object) -> int:
-        raise KeyError("beam")
-
-    monkeypatch.setitem(GRAPH_PASSES, "stateful", replace(original, function=failing))
-    with pytest.raises(InternalError, match="the pass 'stateful' failed by a fault of this package"):
-        stateful_model()
 
 
 def test_a_pass_cannot_be_registered_twice() -> None:

@@ -355,51 +355,28 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def ir(files: Path, name: str = "m") -> ir_runtime.Model:
+    return ir_runtime.read_model(files / f"{name}.xml")
+
+
 FEEDS = {"x": np.ones((1, 3), np.float32), "y": np.ones((1, 3), np.float32)}
 WORK: dict[str, tuple[str, Callable[[Path], Any]]] = {
-    "convert_model": (
-        "converter.conversion.translate_dynamic",
-        lambda files: converter.convert_model(files / "m.onnx"),
-    ),
-    "save_model": (
-        "ir_runtime.files.xml_writer._document",
-        lambda files: converter.save_model(ir_runtime.read_model(files / "m.xml"), files / "n.xml"),
-    ),
+    "convert_model": ("converter.conversion.translate_dynamic", lambda files: converter.convert_model(files / "m.onnx")),
+    "save_model": ("ir_runtime.files.xml_writer._document", lambda files: converter.save_model(ir(files), files / "n.xml")),
     "export_model": ("converter.to_onnx.export._check_ends", lambda files: converter.export_model(files / "m.xml")),
-    "save_onnx": (
-        "converter.to_onnx.export.graph_message",
-        lambda files: converter.save_onnx(files / "m.xml", files / "n.onnx"),
-    ),
-    "verify": (
-        "converter.equivalence.runs.Runs.compare",
-        lambda files: converter.verify(files / "m.onnx", files / "m.xml", inputs=FEEDS),
-    ),
-    "make_stateless": (
-        "converter.states.stateless._check",
-        lambda files: converter.make_stateless(ir_runtime.read_model(files / "counter.xml")),
-    ),
-    "round_trip": (
-        "ir_runtime.graph.model_difference.ModelDifference.__init__",
-        lambda files: converter.round_trip(files / "m.xml"),
-    ),
-    "read_model": ("ir_runtime.files.xml_reader.find_operation", lambda files: ir_runtime.read_model(files / "m.xml")),
-    "write_model": (
-        "ir_runtime.files.xml_writer._document",
-        lambda files: ir_runtime.write_model(ir_runtime.read_model(files / "m.xml"), files / "n.xml"),
-    ),
-    "compile_model": (
-        "ir_runtime.execution.variables.Calls",
-        lambda files: ir_runtime.compile_model(ir_runtime.read_model(files / "m.xml")),
-    ),
-    "reshape": (
-        "ir_runtime.graph.reshaping.infer_types",
-        lambda files: ir_runtime.read_model(files / "m.xml").reshape({"x": [2, 3], "y": [2, 3]}),
-    ),
-    "call": (
-        "ir_runtime.execution.variables.Steps.run",
-        lambda files: ir_runtime.compile_model(ir_runtime.read_model(files / "m.xml"))(FEEDS),
-    ),
-}
+    "save_onnx": ("converter.to_onnx.export.graph_message",
+                  lambda files: converter.save_onnx(files / "m.xml", files / "n.onnx")),
+    "verify": ("converter.equivalence.runs.Runs.compare",
+               lambda files: converter.verify(files / "m.onnx", files / "m.xml", inputs=FEEDS)),
+    "make_stateless": ("converter.states.stateless._check", lambda files: converter.make_stateless(ir(files, "counter"))),
+    "round_trip": ("ir_runtime.graph.model_difference.ModelDifference.__init__",
+                   lambda files: converter.round_trip(files / "m.xml")),
+    "read_model": ("ir_runtime.files.xml_reader.find_operation", lambda files: ir(files)),
+    "write_model": ("ir_runtime.files.xml_writer._document", lambda files: ir_runtime.write_model(ir(files), files / "n.xml")),
+    "compile_model": ("ir_runtime.execution.variables.Calls", lambda files: ir_runtime.compile_model(ir(files))),
+    "reshape": ("ir_runtime.graph.reshaping.infer_types", lambda files: ir(files).reshape({"x": [2, 3], "y": [2, 3]})),
+    "call": ("ir_runtime.execution.variables.Steps.run", lambda files: ir_runtime.compile_model(ir(files))(FEEDS)),
+}  # fmt: skip
 """A public function -> what it calls, in which a fault is planted, and a call that is right."""
 
 

@@ -16,8 +16,7 @@ from onnx import version_converter
 
 import converter
 from tests.browser import assembled as models
-from tests.browser.assembled import CHROMIUM
-from tests.browser.devtools import Browser, browser, hosts_of, served
+from tests.browser.assembled import CHROMIUM, Browser, browser, hosts_of, served
 
 pytestmark = [pytest.mark.full, pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")]
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+import converter
 from tests.converter.equivalence import models
+from tests.converter.equivalence.edits import attributes
 
 
 @pytest.fixture
@@ -17,3 +19,12 @@ def deep(tmp_path: Path) -> Path:
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
     return models.saved(models.image(), tmp_path)
+
+
+@pytest.fixture
+def faulty(deep: Path, tmp_path: Path) -> Path:
+    """A page of a comparison in which a layer is wrong."""
+    model = converter.convert_model(deep)
+    attributes("product5", transpose_b=lambda before: not before)(model)
+    converter.verify(deep, model, report=tmp_path / "page.html")
+    return tmp_path / "page.html"

@@ -28,35 +28,35 @@ from tests.suite.reshape import Reshaping, in_numpy, in_openvino, opened
 # --- real models as their authors ship them, reshaped, and with photographs: onnxruntime's numbers ---
 
 
+def assert_near(actual: Sequence[Any], expected: Sequence[Any], engine: str) -> None:
+    """Relative to the greatest value: states have elements around 0."""
+    for value, want in zip(actual, map(np.asarray, expected), strict=True):
+        assert value.shape == want.shape
+        assert value.dtype == want.dtype
+        error = np.abs(value.astype(np.float64) - want).max() / np.abs(want).max()
+        assert error < 1e-3, f"{engine}: relative error {error:.2g}"
+
+
 def check(name: str, path: Path, ir: tuple[bytes, bytes], engines: Sequence[str] = ENGINES) -> None:
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     feeds = {port.name: MODELS[name][1](port.name) for port in session.get_inputs()}
     expected = session.run(None, feeds)
     for engine in engines:
-        actual = run(engine, ir, feeds, [port.name for port in session.get_outputs()])
-        for value, want in zip(actual, expected, strict=True):
-            want = np.asarray(want)
-            assert value.shape == want.shape
-            assert value.dtype == want.dtype
-            error = np.abs(value.astype(np.float64) - want).max() / np.abs(want).max()
-            assert error < 1e-3, f"{engine}: relative error {error:.2g}"
+        assert_near(run(engine, ir, feeds, [port.name for port in session.get_outputs()]), expected, engine)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name: str, tmp_path: Path) -> None:
     path = MODELS[name][0]()
-    xml = tmp_path / "m.xml"
-    converter.save_model(converter.convert_model(path), xml)
-    written = (xml.read_bytes(), xml.with_suffix(".bin").read_bytes())
-    assert ir_runtime.model_to_bytes(ir_runtime.read_model(xml)) == written
+    ir = written(converter.convert_model(path))
     if name in INNER:
         proto = onnx.load(path)
         del proto.graph.output[:]
         proto.graph.output.append(onnx.ValueInfoProto(name=INNER[name]))
         path = tmp_path / "inner.onnx"
         onnx.save(proto, path)
-        written = ir_runtime.model_to_bytes(converter.convert_model(path))
-    check(name, path, written)
+        ir = written(converter.convert_model(path))
+    check(name, path, ir)
 
 
 REFUSED_PLAIN = {"wespeaker": "Signal size greater than input size"}
@@ -142,18 +142,14 @@ def _opened_file(path: Path, output: str | None) -> onnxruntime.InferenceSession
 @pytest.mark.parametrize(("name", "declared", "make"), ROWS, ids=[f"{name}-{i}" for i, (name, *_) in enumerate(ROWS)])
 def test_reshaped(name: str, declared: Mapping[str, Any] | None, make: Make) -> None:
     path = MODELS[name][0]()
-    written = ir_runtime.model_to_bytes(converter.convert_model(path, input=declared, output=INNER.get(name)))
+    ir = ir_runtime.model_to_bytes(converter.convert_model(path, input=declared, output=INNER.get(name)))
     session = _opened_file(path, INNER.get(name))
     feeds = {port.name: make(port.name) for port in session.get_inputs()}
     expected = session.run(None, feeds)
     shapes = {key: list(array.shape) for key, array in feeds.items()}
     case = Reshaping(name, shapes, feeds, expected, [port.name for port in session.get_outputs()])
     for engine, execute in zip(ENGINES, (in_numpy, in_openvino)):
-        for value, want in zip(execute(written, case), expected):
-            assert value.shape == want.shape, engine
-            assert value.dtype == want.dtype, engine
-            error = np.abs(value.astype(np.float64) - want).max() / np.abs(want).max()
-            assert error < 1e-3, f"{engine}: relative error {error:.2g}"
+        assert_near(execute(ir, case), expected, engine)
 
 
 # --- real models with photographs' preprocessing: the numbers and the executed layers of OpenVINO's PrePostProcessor ---
@@ -264,11 +260,7 @@ def test_numbers(name: str, options: Mapping[str, Any], feeds: dict[str, Any]) -
     ir = written(converter.convert_model(file(name), **options))
     given = {key: value for key, value in feeds.items() if key not in options.get("freeze", {})}
     for engine in ENGINES:
-        for value, want in zip(run(engine, ir, given, output_names(onnx.load(file(name)))), expected, strict=True):
-            assert value.shape == want.shape
-            assert value.dtype == want.dtype
-            # Relative to what the values amount to: the states have elements around 0.
-            assert np.abs(value - want).max() / np.abs(want).max() < 1e-3, engine
+        assert_near(run(engine, ir, given, output_names(onnx.load(file(name)))), expected, engine)
 
 
 @pytest.mark.parametrize("rate", [8000, 16000])

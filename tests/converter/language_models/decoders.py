@@ -1,8 +1,10 @@
-"""Decoders of two layers with random weights, written node by node as exporters write them, and their folders."""
+"""Decoders of two layers with random weights, as exporters write them, their folders, and tokenizers converted once."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +12,16 @@ from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto, helper
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
+import converter.pipelines.convert
+from converter.language_models import tokenizers
+from converter.language_models.tokenizers import Tokenizers, write_tokenizers
 from tests.graphs import Graph, Value
 
-# --- decoders of two layers with random weights, written node by node as exporters write them ---
+# --- decoders of two layers with random weights, written node by node as exporters write them, and their folders ---
 
 LAYERS, VOCABULARY, HEADS, SHARED, SIZE = 2, 260, 4, 2, 16
 """Layers, tokens, heads of queries, heads of keys and values, numbers a head."""
@@ -346,3 +352,38 @@ def write_tokenizer(folder: Path, processor: Any = None, **settings: Any) -> Non
 
 def write_json(path: Path, values: object) -> None:
     path.write_text(json.dumps(values, indent=2))
+
+
+# --- fixtures for tests that convert folders: tokenizers that several folders have are converted once ---
+
+_NEEDED = tokenizers._NEEDED
+
+
+@pytest.fixture(scope="session")
+def converted_tokenizers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tokenizers")
+
+
+@pytest.fixture(autouse=True)
+def tokenizers_once(converted_tokenizers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Converting one takes a second, most of it for imports of a process of its own."""
+
+    def write(source: Path, target: Path, *, pads_left: bool = True) -> Tokenizers:
+        files = sorted(source.glob("tokenizer*.json")) + sorted(source.glob("chat_template*"))
+        contents = b"".join(file.read_bytes() for file in files) + bytes([pads_left])
+        folder = converted_tokenizers / hashlib.sha256(contents).hexdigest()
+        if tokenizers._NEEDED != _NEEDED:  # a test of what happens without the packages
+            return write_tokenizers(source, target, pads_left=pads_left)
+        if not folder.is_dir():
+            written = write_tokenizers(source, target, pads_left=pads_left)
+            if not written.written:
+                return written
+            folder.mkdir()
+            for file in target.glob("openvino_*tokenizer.*"):
+                shutil.copyfile(file, folder / file.name)
+        target.mkdir(parents=True, exist_ok=True)
+        for file in folder.iterdir():
+            shutil.copyfile(file, target / file.name)
+        return Tokenizers(True)
+
+    monkeypatch.setattr(converter.pipelines.convert, "write_tokenizers", write)

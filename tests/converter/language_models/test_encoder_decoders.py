@@ -13,7 +13,7 @@ import pytest
 
 import converter
 from tests.commands import said
-from tests.converter.language_models.running import FILES, Onnx
+from tests.converter.language_models.encoder_decoders import FILES, Onnx
 
 from .encoder_decoders import BANDS, FRAMES, HEADS, LAYERS, NAMES, SIZE, VOCABULARY, EncoderDecoder
 

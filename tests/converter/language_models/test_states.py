@@ -20,7 +20,7 @@ from tests.commands import said
 from tests.graphs import Graph
 
 from .decoders import DECODERS, HEADS, LAYERS, Decoder
-from .running import OnnxDecoder, OpenVinoDecoder, padded, prompt_of
+from .encoder_decoders import OnnxDecoder, OpenVinoDecoder, padded, prompt_of
 
 # --- decoders whose caches are variables, against onnxruntime with the caches as inputs and outputs ---
 

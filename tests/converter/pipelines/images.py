@@ -128,18 +128,10 @@ def image_encoder() -> onnx.ModelProto:
 
 
 CLASSES = {
-    "sd": "StableDiffusionPipeline",
-    "lcm": "LatentConsistencyModelPipeline",
-    "xl": "StableDiffusionXLPipeline",
-    "sd3": "StableDiffusion3Pipeline",
-    "flux": "FluxPipeline",
-}
-SCHEDULERS = {
-    "sd": "DDIMScheduler",
-    "lcm": "LCMScheduler",
-    "xl": "EulerDiscreteScheduler",
-    **dict.fromkeys(("sd3", "flux"), "FlowMatchEulerDiscreteScheduler"),
-}
+    "sd": "StableDiffusionPipeline", "lcm": "LatentConsistencyModelPipeline", "xl": "StableDiffusionXLPipeline",
+    "sd3": "StableDiffusion3Pipeline", "flux": "FluxPipeline",
+}  # fmt: skip
+SCHEDULERS = {"sd": "DDIMScheduler", "lcm": "LCMScheduler", "xl": "EulerDiscreteScheduler"}
 FLOWS = ("sd3", "flux")
 """Kinds that follow a flow from noise to images, with a transformer."""
 
@@ -174,11 +166,19 @@ def write_diffusion_folder(folder: Path, kind: str, *, prefix: str = "") -> None
     betas = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
     others = {"clip_sample": False, "set_alpha_to_one": False, "timestep_spacing": "leading"}
     (folder / "scheduler").mkdir()
-    schedule = {"_class_name": SCHEDULERS[kind], **betas, **others, "original_inference_steps": 50}
+    schedule = {
+        "_class_name": SCHEDULERS.get(kind, "FlowMatchEulerDiscreteScheduler"),
+        **betas,
+        **others,
+        "original_inference_steps": 50,
+    }
     schedule |= {"num_train_timesteps": 1000, "shift": 3.0}
     write_json(folder / "scheduler/scheduler_config.json", schedule)
     index: dict[str, object] = {name: ["transformers", f"{prefix}CLIPTextModel"] for name in encoders}
-    index |= {part: ["diffusers", f"{prefix}{library_class}"], "scheduler": ["diffusers", SCHEDULERS[kind]]}
+    index |= {
+        part: ["diffusers", f"{prefix}{library_class}"],
+        "scheduler": ["diffusers", SCHEDULERS.get(kind, "FlowMatchEulerDiscreteScheduler")],
+    }
     index["vae"] = ["diffusers", f"{prefix}AutoencoderKL"]
     write_json(folder / "model_index.json", {"_class_name": prefix + CLASSES[kind], **index})
 
@@ -188,16 +188,9 @@ SQUARE = {"height": 13, "width": 11}
 
 
 STEPS: dict[str, Any] = {
-    "image_processor_type": "ViTImageProcessor",
-    "do_resize": True,
-    "size": SQUARE,
-    "resample": 2,
-    "do_rescale": True,
-    "rescale_factor": 1 / 255,
-    "do_normalize": True,
-    "image_mean": MEAN,
-    "image_std": DEVIATION,
-}
+    "image_processor_type": "ViTImageProcessor", "do_resize": True, "size": SQUARE, "resample": 2, "do_rescale": True,
+    "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": MEAN, "image_std": DEVIATION,
+}  # fmt: skip
 
 
 def write_image_folder(folder: Path, settings: Mapping[str, Any], *, name: str = "preprocessor_config.json") -> None:

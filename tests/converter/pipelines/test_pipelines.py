@@ -1,26 +1,37 @@
-"""Images, speech and texts in openvino-genai: what onnxruntime computes."""
+"""Images, speech and texts in openvino-genai: what onnxruntime and OpenVINO's frontend compute."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnx
 import openvino
 import openvino_genai
 import openvino_tokenizers
 import pytest
+from onnxruntime.transformers.float16 import convert_float_to_float16
+from openvino import opset13 as ops
+from openvino.preprocess import PrePostProcessor
 
 import converter
 import ir_runtime
+from converter.errors import UnsupportedModelError
+from tests.converter.language_models.decoders import Decoder
+from tests.converter.pipelines.images import DEVIATION, MEAN, SQUARE, STEPS, write_image_folder
 from tests.converter.pipelines.texts import POOLINGS, TEXTS, Pooling
+from tests.converter.pipelines.vision import FAMILIES, Family
+from tests.converter.preprocessing.pictures import RESIZES
 from tests.engines import core
 
 from .images import CLASSES, FLOWS, LENGTH, SIZE, SPEAKER, Speech, write_diffusion_folder, write_speech_folder
-from .texts import encode, run, text_encoder, write_pooling, write_text_folder
+from .texts import Graph, encode, run, text_encoder, write_json, write_pooling, write_text_folder
+from .vision import SIDE, VisionLanguageModel, rename_for_genai, write_vision_folder
 
-# --- images in openvino-genai: those of the same folder with the models that OpenVINO's frontend reads ---
+# --- images, speech and texts in openvino-genai: what onnxruntime computes ---
 
 PROMPT = "a cat"
 PROPERTIES = {"INFERENCE_PRECISION_HINT": "f32"}
@@ -192,3 +203,239 @@ def test_classes_of_texts_in_openvino(tmp_path: Path) -> None:
     logits = classifier({port.any_name: feeds[port.any_name] for port in classifier.inputs})["logits"]
     (expected,) = run(model, **encode(tmp_path / "onnx", *TEXTS))
     np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+# --- models of images and texts in openvino-genai: token by token what the parts say in onnxruntime ---
+
+TOKENS = 32
+GREEDY = openvino_genai.GenerationConfig(
+    max_new_tokens=TOKENS, do_sample=False, ignore_eos=True, apply_chat_template=False
+)
+
+
+def pictures(*shapes: tuple[int, int]) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [random.integers(0, 256, (*shape, 3)).astype(np.uint8) for shape in shapes]
+
+
+def pipeline(folder: Path, backend: str) -> openvino_genai.VLMPipeline:
+    return openvino_genai.VLMPipeline(
+        folder, "CPU", ATTENTION_BACKEND=backend, INFERENCE_PRECISION_HINT="f32", KV_CACHE_PRECISION="f32"
+    )
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
+def test_tokens(tmp_path: Path, family: Family) -> None:
+    family.write(tmp_path / "onnx")
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert (written.pipeline.task, written.pipeline.runtime) == ("image-text-to-text", "VLMPipeline")
+    assert not written.without_paged_attention
+    reference = VisionLanguageModel(tmp_path / "onnx")
+    image, mark = family.image, family.mark
+    prompts = {
+        "what is it": ("what is it", 0),
+        f"{image}what is it": ("what is it", 1),
+        f"{image}and {image}what differs": (f"{mark}and {mark}what differs", 2),
+    }
+    expected = {
+        text: reference.generate(text, pictures(*[family.shape] * count), TOKENS)
+        for text, (_, count) in prompts.items()
+    }
+    assert len({token for row in expected.values() for token in row}) > 10, "few tokens prove little"
+    for backend in family.backends:
+        model = pipeline(tmp_path / "ir", backend)
+        for text, (prompt, count) in prompts.items():
+            parts = [openvino.Tensor(image[None]) for image in pictures(*[family.shape] * count)]
+            result = model.generate(prompt, images=parts, generation_config=GREEDY)
+            assert result.texts == [reference.decode(expected[text])], (backend, text)
+
+
+def test_halved_files(tmp_path: Path) -> None:
+    """Halved with inputs and outputs as they are, but for the embeddings: computed in float32, with rounded weights."""
+    FAMILIES["llava"].write(tmp_path / "onnx")
+    shutil.copytree(tmp_path / "onnx", tmp_path / "rounded")
+    for path in (tmp_path / "onnx/onnx").glob("*.onnx"):
+        has_float_ends = path.stem != "embed_tokens"
+        onnx.save(convert_float_to_float16(onnx.load(path), keep_io_types=has_float_ends), path)
+        rounded = onnx.load(tmp_path / "rounded/onnx" / path.name)
+        for tensor in rounded.graph.initializer:
+            value = onnx.numpy_helper.to_array(tensor)
+            if value.dtype == np.float32:
+                value = value.clip(-65504, 65504).astype(np.float16).astype(np.float32)
+                tensor.CopyFrom(onnx.numpy_helper.from_array(value, tensor.name))
+        onnx.save(rounded, tmp_path / "rounded/onnx" / path.name)
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert not written.without_paged_attention
+    text, parts = f"{FAMILIES['llava'].image}what is it", pictures((SIDE, SIDE))
+    reference = VisionLanguageModel(tmp_path / "rounded")
+    expected = reference.decode(reference.generate(text, parts, TOKENS))
+    for backend in ("SDPA", "PA"):
+        shown = [openvino.Tensor(image[None]) for image in parts]
+        result = pipeline(tmp_path / "ir", backend).generate("what is it", images=shown, generation_config=GREEDY)
+        assert result.texts == [expected], backend
+
+
+def test_folder_for_onnxruntime_genai(tmp_path: Path) -> None:
+    FAMILIES["llava"].write(tmp_path / "onnx")
+    text, parts = f"{FAMILIES['llava'].image}what is it", pictures((SIDE, SIDE))
+    reference = VisionLanguageModel(tmp_path / "onnx")
+    expected = reference.generate(text, parts, TOKENS)
+    rename_for_genai(tmp_path / "onnx")
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    assert [part.source.name for part in written.pipeline.parts] == [
+        *("tiny-vision.onnx", "tiny-embedding.onnx", "tiny-decoder.onnx")
+    ]
+    settings = json.loads((tmp_path / "ir/generation_config.json").read_text())
+    assert (settings["eos_token_id"], settings["max_length"]) == (2, 128)
+    result = pipeline(tmp_path / "ir", "PA").generate(
+        "what is it", images=[openvino.Tensor(image[None]) for image in parts], generation_config=GREEDY
+    )
+    assert result.texts == [reference.decode(expected)]
+
+
+def test_settings_of_images_among_others(tmp_path: Path) -> None:
+    FAMILIES["internvl"].write(tmp_path / "onnx")
+    alone = tmp_path / "onnx/preprocessor_config.json"
+    settings = json.loads(alone.read_text())
+    write_json(tmp_path / "onnx/processor_config.json", {"image_processor": settings, "processor_class": "Any"})
+    alone.unlink()
+    converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    written = json.loads((tmp_path / "ir/preprocessor_config.json").read_text())
+    assert written == {**settings, "size": {**settings["size"], "shortest_edge": SIDE}}
+
+
+def test_each_part_is_compressed_in_its_way(tmp_path: Path) -> None:
+    write_vision_folder(tmp_path / "onnx", Decoder(), ending="_fp16")
+    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", compress="int4")
+    types = {
+        path.name.removeprefix("openvino_").removesuffix("_model.xml"): {
+            node.op.data.element_type.name
+            for node in ir_runtime.read_model(path).nodes()
+            if node.op.data is not None and node.op.data.size >= 1024
+        }
+        for path in written.models
+    }
+    assert types["vision_embeddings"] == {"f16"}
+    assert types["text_embeddings"] == {"u8"}
+    assert "u4" in types["language"] or "i4" in types["language"]
+    pipeline(tmp_path / "ir", "SDPA").generate("what is it", generation_config=GREEDY)
+
+
+@pytest.mark.parametrize("name", ["idefics3", "smolvlm"])
+def test_types_that_the_runtime_does_not_know(tmp_path: Path, name: str) -> None:
+    """The reason of the refusal is true: VLMPipeline refuses the type by itself."""
+    write_vision_folder(tmp_path / "onnx", Decoder())
+    converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
+    for folder in ("onnx", "ir"):
+        path = tmp_path / folder / "config.json"
+        write_json(path, {**json.loads(path.read_text()), "model_type": name})
+    with pytest.raises(UnsupportedModelError, match=r"which VLMPipeline of openvino-genai 2026\.4 does not know"):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "other")
+    with pytest.raises(RuntimeError, match=f"Unsupported '{name}' VLM model type"):
+        pipeline(tmp_path / "ir", "SDPA")
+
+
+# --- preprocessor_config.json in front of a model: the numbers of Pillow's algorithm ---
+
+CLIP = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 17}, "crop_size": SQUARE, "resample": 3}
+
+
+def resized(image: np.ndarray, sizes: tuple[int, int], *, is_cubic: bool) -> np.ndarray:
+    """Pillow's resampling of bytes, as OpenVINO has it."""
+    x = ops.parameter([1, *sizes, 3], np.uint8)
+    steps = PrePostProcessor(openvino.Model([ops.result(ops.maximum(x, x))], [x]))
+    steps.input().tensor().set_shape([1, *image.shape])
+    for side in (steps.input().tensor(), steps.input().model()):
+        side.set_layout(openvino.Layout("NHWC"))
+    steps.input().preprocess().resize(RESIZES["bicubic_pillow" if is_cubic else "bilinear_pillow"], *sizes)
+    return core().compile_model(steps.build(), "CPU")([image[None]])[0][0].astype(np.int64)
+
+
+def middle(image: np.ndarray, sizes: tuple[int, int]) -> np.ndarray:
+    top, left = ((length - size) // 2 for length, size in zip(image.shape, sizes))
+    return image[top : top + sizes[0], left : left + sizes[1]]
+
+
+def normalized(image: np.ndarray) -> np.ndarray:
+    return (image / 255 - MEAN) / DEVIATION
+
+
+def shorter(image: np.ndarray, side: int, *, is_cubic: bool) -> np.ndarray:
+    """Resize so that the shorter side is ``side``."""
+    height, width = (int(side * length / min(image.shape[:2])) for length in image.shape[:2])
+    return resized(image, (height, width), is_cubic=is_cubic)
+
+
+ROWS: dict[str, tuple[dict[str, Any], Any]] = {
+    "both sides": ({}, lambda image: normalized(resized(image, (13, 11), is_cubic=False))),
+    "bicubic, the shorter side, the middle": (
+        CLIP, lambda image: normalized(middle(shorter(image, 17, is_cubic=True), (13, 11))),
+    ),
+    "the shorter side alone": (
+        {**CLIP, "do_center_crop": False}, lambda image: normalized(shorter(image, 17, is_cubic=True)),
+    ),
+    "the middle of both sides": (
+        {"image_processor_type": "DeiTImageProcessor", "size": {"height": 19, "width": 14}, "crop_size": SQUARE},
+        lambda image: normalized(middle(resized(image, (19, 14), is_cubic=False), (13, 11))),
+    ),
+    "the share of ConvNext": (
+        {"image_processor_type": "ConvNextFeatureExtractor", "size": 14, "crop_pct": 0.8},
+        lambda image: normalized(middle(shorter(image, 17, is_cubic=False), (14, 14))),
+    ),
+    "blue first, not normalized": (
+        {
+            "image_processor_type": "MobileViTImageProcessor",
+            "size": {"shortest_edge": 17}, "crop_size": SQUARE, "do_normalize": None,
+        },
+        lambda image: middle(shorter(image, 17, is_cubic=False), (13, 11))[..., ::-1] / 255,
+    ),
+    "not rescaled": (
+        {"image_processor_type": "SegformerImageProcessorFast", "do_rescale": False, "size": 13},
+        lambda image: (resized(image, (13, 13), is_cubic=False) - MEAN) / DEVIATION,
+    ),
+    "not resized": ({"do_resize": False}, normalized),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "expected"), ROWS.values(), ids=ROWS)
+def test_numbers(tmp_path: Path, changes: dict[str, Any], expected: Any) -> None:
+    settings = {**STEPS, **changes}
+    name = "processor_config.json" if changes else "preprocessor_config.json"
+    write_image_folder(tmp_path / "onnx", {"image_processor": settings} if changes else settings, name=name)
+    converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", preprocess_images=True)
+    path = tmp_path / "ir/openvino_model.xml"
+    compiled = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    model = ir_runtime.read_model(path)
+    sides = "1..,1.." if settings["do_resize"] else "?,?"
+    assert str(model.parameters[0].outputs[0].type) == f"u8[?,{sides},3]"
+    own = ir_runtime.compile_model(model)
+    step = (settings["rescale_factor"] if settings["do_rescale"] else 1) * 1.5
+    step /= min(DEVIATION) if settings["do_normalize"] else 1
+    for image in pictures((31, 23), (29, 53), (19, 17)):
+        right = 1.5 * expected(image).transpose(2, 0, 1)[None]
+        for result in (compiled([image[None]])[0], own([image[None]])["last_hidden_state"]):
+            assert result.shape == right.shape
+            difference = np.abs(result - right) / step
+            assert difference.max() < 1.001, "a step of a byte, where a sum lies halfway"
+            assert (difference > 1e-3).mean() < 0.02
+    assert not (tmp_path / "ir/preprocessor_config.json").exists()
+    report = converter.verify(tmp_path / "onnx/model.onnx", path)
+    assert report.passed, report.verdict
+
+
+@pytest.mark.parametrize(("saving", "tolerance"), [({"compress": "int8"}, 0.01), ({"compress_to_fp16": True}, 1e-3)])
+def test_weights_behind_the_steps_are_compressed(tmp_path: Path, saving: dict[str, Any], tolerance: float) -> None:
+    """Their own numbers stay as they are: the tolerance is that of the weights."""
+    write_image_folder(tmp_path / "onnx", STEPS)
+    graph = Graph()
+    outputs = {"last_hidden_state": (graph.convolution("pixel_values", 3, 64), ["b", 64, 13, 11])}
+    model = graph.model({"pixel_values": (np.float32, ["b", 3, 13, 11])}, outputs)
+    onnx.save(model, tmp_path / "onnx/model.onnx")
+    results = []
+    for options in ({}, saving):
+        converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", preprocess_images=True, **options)
+        ir = ir_runtime.read_model(tmp_path / "ir/openvino_model.xml")
+        results.append(ir_runtime.compile_model(ir)([pictures((20, 30))[0][None]])[0])
+    exact, compressed = results
+    difference = np.abs(exact - compressed).max()
+    assert 0 < difference < tolerance * np.abs(exact).max()

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.assembled import CHROMIUM
-from tests.browser.devtools import browser
+from tests.browser.assembled import CHROMIUM, browser
 
 needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 _TOOLS = """
