@@ -23,7 +23,6 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import numpy as np
-import onnxruntime
 import openvino
 import openvino_genai
 import openvino_tokenizers
@@ -39,6 +38,7 @@ from tests.converter.language_models.encoder_decoders import Listener
 from tests.converter.pipelines.images import Speech
 from tests.converter.pipelines.texts import POOLINGS, TEXTS, encode
 from tests.converter.pipelines.vision import FAMILIES, VisionLanguageModel
+from tests.engines import OnnxSession
 
 Array = np.ndarray
 ROOT = Path(__file__).parent.parent
@@ -82,17 +82,8 @@ def compare_tokens(measured: str, pairs: Sequence[tuple[Any, Any]], variety: set
     return Result(measured, f"{len(wrong)} of {len(pairs)} differ" if wrong else "equal", not wrong)
 
 
-class Session:
+class Session(OnnxSession):
     """A model in onnxruntime, called with inputs by name; further entries are ignored."""
-
-    def __init__(self, path: Path) -> None:
-        self._session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-        self.inputs = {port.name: port for port in self._session.get_inputs()}
-        self.outputs = [port.name for port in self._session.get_outputs()]
-
-    def __call__(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        feeds = {name: values[name] for name in self.inputs}
-        return dict(zip(self.outputs, self._session.run(None, feeds)))
 
     @property
     def empty_caches(self) -> dict[str, Array]:

@@ -245,6 +245,19 @@ def run_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[np
     return [_dense(value) for value in ort_values.run(session, {n: np.asarray(array) for n, array in feeds.items()})]
 
 
+class OnnxSession:
+    """A model in onnxruntime, called with values by name, of which it takes its inputs; outputs are by name, too."""
+
+    def __init__(self, model: onnx.ModelProto | Path) -> None:
+        source = model.SerializeToString() if isinstance(model, onnx.ModelProto) else model
+        self._session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
+        self.inputs = {port.name: port for port in self._session.get_inputs()}
+        self.outputs = [port.name for port in self._session.get_outputs()]
+
+    def __call__(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(zip(self.outputs, self._session.run(None, {name: values[name] for name in self.inputs})))
+
+
 def _dense(value: Any) -> Any:
     if type(value).__name__ != "SparseTensor":
         return value

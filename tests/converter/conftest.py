@@ -9,6 +9,7 @@ import pytest
 import converter
 from tests.converter.equivalence import models
 from tests.converter.equivalence.edits import attributes
+from tests.converter.language_models.decoders import converted_tokenizers, tokenizers_once  # noqa: F401
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ from ir_runtime.graph.operation import Runner
 from ir_runtime.rewriting.contracts import EXACT, FUSED, IN_RANGE, Contract
 from ir_runtime.rewriting.pipeline import Pass
 from tests.converter.language_models.decoders import Decoder
+from tests.converter.optimization.models import parse
 from tests.converter.option_models import MODELS, feeds_for
 from tests.converter.targets import probes
 from tests.converter.targets.models import RULED, SLOW
@@ -110,15 +111,10 @@ def cases(is_full: bool) -> Iterator[Case]:
 
 def quantized(scales: list[float]) -> onnx.ModelProto:
     """Floats that are quantized and brought back, with one scale or with one for each channel."""
-    values = ", ".join(map(str, scales))
-    zeros = ", ".join(["7"] * len(scales))
-    size = f"[{len(scales)}]" if len(scales) > 1 else ""
-    return onnx.parser.parse_model(
-        f"""<ir_version: 8, opset_import: ["" : 17]> g (float[n, 3, 8] x) => (float[n, 3, 8] y)
-        <float{size} s = {{{values}}}, uint8{size} z = {{{zeros}}}> {{
-            q = QuantizeLinear <axis = 1> (x, s, z)
-            y = DequantizeLinear <axis = 1> (q, s, z) }}"""
-    )
+    shape = () if len(scales) == 1 else (len(scales),)
+    values = {"s": np.float32(scales).reshape(shape), "z": np.full(shape, 7, np.uint8)}
+    return parse("""g (float[n, 3, 8] x) => (float[n, 3, 8] y) {
+        q = QuantizeLinear <axis = 1> (x, s, z) y = DequantizeLinear <axis = 1> (q, s, z) }""", **values)  # fmt: skip
 
 
 def whole_numbers(model: onnx.ModelProto) -> dict[str, Array]:

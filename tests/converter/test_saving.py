@@ -61,16 +61,6 @@ def holds(folder: Path) -> str:
     return found.name
 
 
-def killed(folder: Path, rng: random.Random, longest: float) -> str:
-    process = subprocess.Popen(
-        command("convert", folder / "new.onnx", "-o", folder / "m.xml"), stderr=subprocess.DEVNULL
-    )
-    time.sleep(rng.uniform(0, longest))
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    return holds(folder)
-
-
 def old_and_new(folder: Path) -> None:
     """Two models, and the pair of the old one."""
     for number, name in ((1, "old"), (2, "new")):
@@ -87,7 +77,12 @@ def kills(folder: Path, count: int) -> set[str]:
     outcomes = set()
     for _ in range(count):
         converter.save_model(converter.convert_model(folder / "old.onnx"), folder / "m.xml")
-        outcomes.add(killed(folder, rng, longest))
+        words = command("convert", folder / "new.onnx", "-o", folder / "m.xml")
+        process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+        time.sleep(rng.uniform(0, longest))
+        process.kill()
+        process.wait()
+        outcomes.add(holds(folder))
     return outcomes
 
 

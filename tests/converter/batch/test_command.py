@@ -21,10 +21,9 @@ from converter.batch import rows
 from converter.batch.rows import CONVERTED, REFUSED, VERIFIED, Row
 from converter.report.annotations import notes_of, summary
 from converter.report.batches import page
-from tests.commands import on_terminal, onnx2ir
-from tests.converter.batch.models import dense, extension, is_running, own
+from tests.browser.assembled import needs_browser, observed
+from tests.commands import dense, extension, is_running, on_terminal, onnx2ir, own
 from tests.converter.optimization.models import parse
-from tests.converter.report.browser import needs_browser, observed
 
 # --- the command: its table, lines of JSON and page; what a terminal shows; an interrupted run, and what it leaves ---
 

@@ -20,8 +20,7 @@ from converter.batch import records, rows
 from converter.batch import rows as verdicts
 from converter.batch.process import run_job
 from converter.batch.sources import find_models
-from tests.commands import a_model, onnx2ir
-from tests.converter.batch.models import dense, extension, own, rows_of, wrong
+from tests.commands import a_model, dense, extension, onnx2ir, own, rows_of, wrong
 from tests.engines import core
 
 # --- which models a run has, what a second run leaves out, and who runs them ---

@@ -19,8 +19,7 @@ import converter
 import ir_runtime
 from ir_runtime import Output
 from ir_runtime.rewriting.builder import Builder
-from tests.commands import a_model, two_inputs
-from tests.converter.batch.models import dense
+from tests.commands import a_model, dense, two_inputs
 from tests.converter.language_models.decoders import Decoder, write_folder
 from tests.converter.optimization.models import parse
 from tests.engines import node_model

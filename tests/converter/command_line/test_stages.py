@@ -57,7 +57,7 @@ def test_verbose_shows_stages_and_what_was_done() -> None:
     messages = python("converter.verify('a.onnx', converter.convert_model('a.onnx'), verbose=True, seed=3)")
     assert_stages(messages, "read", "run", "weights")
     assert "INFO: run on random, seed 3 {'x': [2]}: equal" in messages
-    assert re.search(r"^INFO: contracts: \d+ .* exact$", messages, re.M), messages
+    assert "INFO: contracts: no pass or rule is recorded" in messages
     assert messages.splitlines()[-1].startswith("INFO: derived: outputs agree, and the recorded steps give")
 
 

@@ -24,7 +24,6 @@ from converter.command_line import main
 from tests.commands import onnx2ir
 from tests.converter.command_line.files import SCHEMA, check
 from tests.converter.command_line.transcripts import COMMANDS, CONVERT, ERRORS, JSON_ROWS, Transcript
-from tests.converter.language_models.decoders import converted_tokenizers, tokenizers_once  # noqa: F401
 from tests.engines import core
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import openvino
 import openvino_genai
 from onnx import helper, numpy_helper
 
+from tests.engines import OnnxSession
 from tests.graphs import Graph, Value
 
 from .decoders import VOCABULARY as OF_DECODER
@@ -257,13 +257,16 @@ def positions_of(mask: Array, count: int) -> Array:
     return np.where(mask == 0, 1, places)[:, -count:]
 
 
+def past_of(values: Mapping[str, Array]) -> dict[str, Array]:
+    """Present keys and values as those of the past."""
+    return {name.replace("present", "past_key_values"): value for name, value in values.items() if "present" in name}
+
+
 class OnnxDecoder:
     """A decoder in onnxruntime; each call is a step."""
 
     def __init__(self, decoder: Decoder, model: onnx.ModelProto) -> None:
-        self._decoder = decoder
-        self._session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-        self._names = [output.name for output in self._session.get_outputs()]
+        self._decoder, self._session = decoder, OnnxSession(model)
         self.reset()
 
     def reset(self) -> None:
@@ -274,10 +277,9 @@ class OnnxDecoder:
         """The logits of one row of tokens, ``[1, s, vocabulary]``."""
         self._length += tokens.shape[1]
         feeds = {"input_ids": tokens, "attention_mask": np.ones((1, self._length), np.int64), **self._caches}
-        if self._decoder.has_positions:
-            feeds["position_ids"] = np.arange(self._length - tokens.shape[1], self._length)[None]
-        values = dict(zip(self._names, self._session.run(None, feeds)))
-        self._caches = {name: values[name.replace("past_key_values", "present")] for name in self._decoder.caches}
+        feeds["position_ids"] = np.arange(self._length - tokens.shape[1], self._length)[None]
+        values = self._session(feeds)
+        self._caches = past_of(values)
         return np.asarray(values["logits"], np.float32)
 
 
@@ -316,32 +318,20 @@ class Onnx:
     """The model in onnxruntime, with its two decoders; each call of :meth:`step` is one of the decoder."""
 
     def __init__(self, model: EncoderDecoder) -> None:
-        self.model = model
-        self.sessions = [
-            onnxruntime.InferenceSession(model.build(name).SerializeToString(), providers=["CPUExecutionProvider"])
-            for name in NAMES[:3]
-        ]
-        self.caches: dict[str, Array] = {}
+        self._encoder, *self._decoders = (OnnxSession(model.build(name)) for name in NAMES[:3])
 
     def encode(self, given: Mapping[str, Array]) -> Mapping[str, Array]:
         """Start anew; what the decoder reads beside tokens."""
-        self.caches = {}
-        self.read = {"encoder_hidden_states": self._run(0, given)["last_hidden_state"]}
+        self.caches: dict[str, Array] = {}
+        self.read = {"encoder_hidden_states": self._encoder(given)["last_hidden_state"]}
         if "attention_mask" in given:
             self.read["encoder_attention_mask"] = given["attention_mask"]
         return self.read
 
     def step(self, tokens: Array) -> Array:
-        values = self._run(2 if self.caches else 1, {"input_ids": tokens, **self.read, **self.caches})
-        logits = values.pop("logits")
-        self.caches |= {name.replace("present", "past_key_values"): value for name, value in values.items()}
-        return np.asarray(logits, np.float32)
-
-    def _run(self, which: int, feeds: Mapping[str, Array]) -> dict[str, Array]:
-        session = self.sessions[which]
-        known = {value.name for value in session.get_inputs()}
-        outputs = [value.name for value in session.get_outputs()]
-        return dict(zip(outputs, session.run(None, {name: feeds[name] for name in feeds if name in known})))
+        values = self._decoders[bool(self.caches)]({"input_ids": tokens, **self.read, **self.caches})
+        self.caches |= past_of(values)
+        return np.asarray(values["logits"], np.float32)
 
 
 class Listener(openvino_genai.StreamerBase):

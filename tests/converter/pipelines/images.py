@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto
 
+from tests.engines import OnnxSession
 from tests.graphs import Value
 
 from .texts import HEADS, HIDDEN, VOCABULARY, Graph, encode, write_json, write_pair_tokenizer
@@ -301,17 +301,12 @@ class Speech:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._sessions = {path.stem: onnxruntime.InferenceSession(str(path)) for path in folder.glob("*.onnx")}
-
-    def _run(self, name: str, values: dict[str, Any]) -> dict[str, np.ndarray]:
-        session = self._sessions[name]
-        feeds = {port.name: values[port.name] for port in session.get_inputs()}
-        return dict(zip([port.name for port in session.get_outputs()], session.run(None, feeds)))
+        self._sessions = {path.stem: OnnxSession(path) for path in folder.glob("*.onnx")}
 
     def speak(self, text: str, speaker: np.ndarray, *, threshold: float, least: float, most: float) -> np.ndarray:
         """The waveform; ``least`` and ``most`` calls are numbers of calls for a token, times the rows of a call."""
         tokens = encode(self._folder, text)["input_ids"]
-        states = self._run("encoder_model", {"input_ids": tokens})
+        states = self._sessions["encoder_model"]({"input_ids": tokens})
         values = {
             "output_sequence": np.zeros((1, 1, BANDS), np.float32),
             "speaker_embeddings": speaker,
@@ -321,14 +316,11 @@ class Speech:
         rows: list[np.ndarray] = []
         limits = [int(tokens.shape[1] * ratio / ROWS) for ratio in (least, most)]
         while True:
-            outputs = self._run("decoder_with_past_model" if rows else "decoder_model", values)
+            outputs = self._sessions["decoder_with_past_model" if rows else "decoder_model"](values)
             rows.append(outputs["spectrum"])
             values["output_sequence"] = outputs["output_sequence_out"]
-            values |= {
-                name.replace("present", "past_key_values"): value
-                for name, value in outputs.items()
-                if name.startswith("present")
-            }
+            caches = {name: value for name, value in outputs.items() if name.startswith("present")}
+            values |= {name.replace("present", "past_key_values"): value for name, value in caches.items()}
             count = len(rows)
             if count >= limits[0] and (outputs["prob"].sum() >= threshold or count >= limits[1]):
-                return self._run("decoder_postnet_and_vocoder", {"spectrogram": np.concatenate(rows)})["waveform"]
+                return self._sessions["decoder_postnet_and_vocoder"]({"spectrogram": np.concatenate(rows)})["waveform"]

@@ -13,6 +13,7 @@ from tokenizers import Tokenizer, processors
 
 from tests import graphs
 from tests.converter.language_models.decoders import write_json, write_tokenizer
+from tests.engines import OnnxSession
 from tests.graphs import Value
 
 # --- graphs of small transformers with random weights ---
@@ -71,11 +72,7 @@ class Graph(graphs.Graph):
 
 def run(model: onnx.ModelProto, **feeds: Any) -> list[np.ndarray]:
     """What onnxruntime computes."""
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    names = {port.name for port in session.get_inputs()}
-    return list(session.run(None, {name: value for name, value in feeds.items() if name in names}))
+    return list(OnnxSession(model)(feeds).values())
 
 
 # --- folders with small models of texts, as Optimum and sentence-transformers leave them ---

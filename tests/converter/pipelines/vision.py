@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto
 from tokenizers import Tokenizer
 
 from tests.converter.language_models.decoders import HIDDEN, SHARED, SIZE, VOCABULARY, Decoder, write_tokenizer
 from tests.converter.language_models.decoders import LAYERS as DECODER_LAYERS
+from tests.engines import OnnxSession
 from tests.graphs import Value
 
 from .texts import HIDDEN as WIDTH
@@ -230,11 +230,9 @@ class VisionLanguageModel:
     def __init__(self, folder: Path, files: Mapping[str, Path] | None = None, patch: int = PATCH) -> None:
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         files = files or {path.stem: path for path in (folder / "onnx").glob("*.onnx")}
-        self._sessions = {
-            name: onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]) for name, path in files.items()
-        }
+        self._sessions = {name: OnnxSession(path) for name, path in files.items()}
         self._patch = patch
-        self._has_patches = len(self._sessions["vision_encoder"].get_inputs()) == 2
+        self._has_patches = len(self._sessions["vision_encoder"].inputs) == 2
 
     def decode(self, tokens: Sequence[int]) -> str:
         """The text of tokens, as openvino-genai returns it."""
@@ -251,9 +249,7 @@ class VisionLanguageModel:
             x[places] = states
             stacked[places] = others[0] if others else 0
         decoder, result = self._sessions["decoder_model_merged"], list[int]()
-        inputs = [port.name for port in decoder.get_inputs()]
-        outputs = [port.name for port in decoder.get_outputs()]
-        caches = [name for name in inputs if name.startswith("past_key_values.")]
+        caches = [name for name in decoder.inputs if name.startswith("past_key_values.")]
         assert len(caches) == 2 * DECODER_LAYERS
         feeds = {name: np.zeros((1, SHARED, 0, SIZE), np.float32) for name in caches}
         positions = self._positions(places[0], images)
@@ -261,11 +257,11 @@ class VisionLanguageModel:
         while len(result) < count:
             length += x.shape[1]
             feeds |= {"inputs_embeds": x, "attention_mask": np.ones((1, length), np.int64)}
-            if "position_ids" in inputs:
-                feeds["position_ids"] = positions if self._has_patches else positions[0]
-            if "deepstack_embeds" in inputs:
-                feeds["deepstack_embeds"] = stacked[None]
-            values = dict(zip(outputs, decoder.run(None, feeds)))
+            feeds |= {
+                "position_ids": positions if self._has_patches else positions[0],
+                "deepstack_embeds": stacked[None],
+            }
+            values = decoder(feeds)
             feeds = {name: values[name.replace("past_key_values", "present")] for name in caches}
             result.append(int(values["logits"][0, -1].argmax()))
             x = self._embedded(np.array([result[-1:]]))
@@ -275,10 +271,8 @@ class VisionLanguageModel:
 
     def _embedded(self, tokens: np.ndarray) -> np.ndarray:
         none = {"image_features": np.zeros((1, HIDDEN)), "deepstack_features": np.zeros((1, 1, HIDDEN))}
-        session = self._sessions["embed_tokens"]
-        names = {port.name for port in session.get_inputs()}
-        feeds = {name: value.astype(np.float32) for name, value in none.items() if name in names}
-        return np.array(session.run(None, {"input_ids": tokens, **feeds})[0])
+        feeds = {name: value.astype(np.float32) for name, value in none.items()}
+        return np.array(self._sessions["embed_tokens"]({"input_ids": tokens, **feeds})["inputs_embeds"])
 
     def _states(self, image: np.ndarray) -> list[np.ndarray]:
         """The states of an image, ``[tokens, width]``, and those that a layer of the decoder adds."""
@@ -286,13 +280,13 @@ class VisionLanguageModel:
         pixels = pixels.transpose(2, 0, 1)
         session = self._sessions["vision_encoder"]
         if not self._has_patches:
-            return [np.reshape(session.run(None, {"pixel_values": pixels[None]})[0], (-1, HIDDEN))]
+            return [np.reshape(session({"pixel_values": pixels[None]})["image_features"], (-1, HIDDEN))]
         height, width = (side // self._patch for side in image.shape[:2])
         twice = np.stack([pixels, pixels])
         parts = twice.reshape(2, 3, height // MERGE, MERGE, self._patch, width // MERGE, MERGE, self._patch)
         rows = parts.transpose(2, 5, 3, 6, 1, 0, 4, 7).reshape(height * width, -1)
         grid = np.array([[1, height, width]])
-        states, *others = session.run(None, {"pixel_values": rows, "image_grid_thw": grid})
+        states, *others = session({"pixel_values": rows, "image_grid_thw": grid}).values()
         return [np.array(states), *(np.array(other)[0] for other in others)]
 
     def _positions(self, places: np.ndarray, images: Sequence[np.ndarray]) -> np.ndarray:

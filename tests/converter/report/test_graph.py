@@ -16,10 +16,10 @@ from converter import conversion
 from converter.report.conversions import write_conversion
 from converter.report.markup import Table
 from converter.report.page import Page
+from tests.browser.assembled import data_of, needs_browser, observed
 from tests.converter.equivalence.edits import overwrite
 from tests.converter.equivalence.models import deep, saved
 from tests.converter.optimization.models import parse
-from tests.converter.report.browser import data_of, needs_browser, observed
 
 pytestmark = needs_browser
 

@@ -26,12 +26,12 @@ from converter.report.markup import Table, text_of
 from converter.report.page import style
 from converter.report.repeats import Repeat, repeats_in
 from ir_runtime.graph.model_difference import compare_models
+from tests.browser.assembled import data_of
 from tests.commands import onnx2ir
 from tests.converter.equivalence import models
 from tests.converter.equivalence.edits import array_of, layer, overwrite
 from tests.converter.equivalence.models import real
 from tests.converter.optimization.models import parse
-from tests.converter.report.browser import data_of
 
 # --- what pages say: the verdict and what to do, weights, runs, types that changed, rows without repetition, links ---
 
