@@ -35,25 +35,10 @@ def image_model() -> onnx.ModelProto:
     return parse("g (float[1,3,8,8] x) => (float[1,64,6,6] y) { c = Conv(x, w) y = Relu(c) }", w=floats(64, 3, 3, 3))
 
 
-def squeezed_model() -> onnx.ModelProto:
-    """A Squeeze of a rank that the output declares."""
-    return parse("g (float[n, 1, 4] x) => (float[n, 4] y) { c = Squeeze (x) y = Relu (c) }")
-
-
 def cache_model() -> onnx.ModelProto:
     return parse("""g (float[batch,2,tokens,4] new, float[batch,2,past,4] past) =>
         (float[batch,2,tokens,4] y, float[batch,2,total,4] present)
         { present = Concat<axis = 2>(past, new) y = Relu(new) }""")
-
-
-def inverse_model() -> onnx.ModelProto:
-    """Inverse, which releases before opset 14 do not have."""
-    text = "g (float[2,3,3] x) => (float[2,3,3] y) { y = com.microsoft.Inverse(x) }"
-    return parse(text, header=', "com.microsoft" : 1')
-
-
-def relu_model() -> onnx.ModelProto:
-    return parse("g (float[] x) => (float[] z) { z = Relu(x) }")
 
 
 def stateful_model() -> Model:
@@ -83,20 +68,28 @@ CALLS: dict[str, Call] = {
     "unfold_float16": lambda path: converter.export_model(ir(), fp16="unfold"),
     "compute_in_float16": lambda path: converter.export_model(ir(), fp16="model"),
     "declared_shapes": lambda path: ir(),
-    "declared_ranks": lambda path: converter.convert_model(squeezed_model()),
+    "declared_ranks": lambda path: converter.convert_model(
+        # a Squeeze of a rank that the output declares
+        parse("g (float[n,1,4] x) => (float[n,4] y) { c = Squeeze (x) y = Relu (c) }")
+    ),
     "dimension_names": lambda path: converter.export_model(ir()),
     "reshape": lambda path: converter.convert_model(ir(), input={"x": [2, 3, 9, 9]}),
     "freeze_input": lambda path: converter.convert_model(ir(), freeze={"x": np.ones((1, 3, 8, 8), np.float32)}),
     "retype_input": lambda path: converter.convert_model(ir(), input="x{f16}"),
     "cut_outputs": lambda path: converter.convert_model(ir(), output="c"),
-    "decomposition": lambda path: converter.convert_model(inverse_model(), target="cpu@2023.3"),
+    "decomposition": lambda path: converter.convert_model(  # releases before opset 14 do not have Inverse
+        parse("g (float[2,3,3] x) => (y) { y = com.microsoft.Inverse(x) }", header=', "com.microsoft" : 1'),
+        target="cpu@2023.3",
+    ),
     "folded_constants": lambda path: converter.optimize(image_model()),
     "input_of_pipeline": lambda path: take_input(ir(), "x", element_types.u8, PartialShape([1, 3, 8, 8])),
     "unread_input_of_pipeline": lambda path: add_input(ir(), "z", element_types.u8, PartialShape([1])),
     "output_of_pipeline": lambda path: give_output_rank(ir(), "y", 5),
     **{name: lambda path, options=options: converter.edit(ir(), **options) for name, options in EDITS.items()},
     "remove_outputs": lambda path: converter.edit(converter.convert_model(cache_model()), remove_output="y"),
-    "join_models": lambda path: converter.edit(ir(), merge=converter.convert_model(relu_model()), connect={"y": "x"}),
+    "join_models": lambda path: converter.edit(
+        ir(), merge=converter.convert_model(parse("g (float[] x) => (z) { z = Relu(x) }")), connect={"y": "x"}
+    ),
     "fold_shapes": lambda path: converter.convert_model(ir(), static=True),
 }
 """For each pass with arguments of the conversion, of saving and of exporting a call that runs it."""

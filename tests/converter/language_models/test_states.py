@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,54 +28,37 @@ from .encoder_decoders import OnnxDecoder, OpenVinoDecoder, padded, prompt_of
 PROMPT, STEPS = 20, 12
 
 
-class Pair:
-    def __init__(self, decoder: Decoder, folder: Path) -> None:
-        model = decoder.build()
-        self.onnx = OnnxDecoder(decoder, model)
-        self.model = converter.convert_model(model, stateful=True)
-        converter.save_model(self.model, folder / "decoder.xml")
-        self.ir = OpenVinoDecoder(folder / "decoder.xml")
-        self.tolerance = 5e-2 if decoder.kind == np.float16 else 2e-4
-
-    def close(self, actual: np.ndarray, wanted: np.ndarray) -> None:
-        np.testing.assert_allclose(actual, wanted, atol=self.tolerance, rtol=0)
-
-
-@pytest.fixture(params=DECODERS.values(), ids=DECODERS)
-def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Pair:
-    return Pair(request.param, tmp_path)
-
-
-def test_each_step_has_the_logits_of_onnxruntime(pair: Pair) -> None:
+@pytest.mark.parametrize("decoder", DECODERS.values(), ids=DECODERS)
+def test_each_step_has_the_logits_of_onnxruntime(decoder: Decoder, tmp_path: Path) -> None:
     """A batch padded on the left, in two parts, then tokens, of other beams in the fifth step; twice, with a reset."""
+    model = decoder.build()
+    converter.save_model(converter.convert_model(model, stateful=True), tmp_path / "decoder.xml")
+    onnx_side, ir = OnnxDecoder(decoder, model), OpenVinoDecoder(tmp_path / "decoder.xml")
+    close = functools.partial(np.testing.assert_allclose, atol=5e-2 if decoder.kind == np.float16 else 2e-4, rtol=0)
     prompts = [prompt_of(length, seed) for seed, length in enumerate((PROMPT, 9, 13))]
     beams = {4: [2, 0, 0]}
     for run in range(2):
         tokens, mask = padded(prompts)
         steps = [prompt_of(3, 100 * run + seed).T for seed in range(STEPS)]
-        found = [pair.ir(tokens[:, :15], mask[:, :15]), pair.ir(tokens[:, 15:], mask)]
+        found = [ir(tokens[:, :15], mask[:, :15]), ir(tokens[:, 15:], mask)]
         for at, step in enumerate(steps):
             mask = np.concatenate([mask[beams.get(at, [0, 1, 2])], np.ones_like(step)], axis=1)
-            found.append(pair.ir(step, mask, beams.get(at)))
+            found.append(ir(step, mask, beams.get(at)))
         assert np.isfinite(found[-1]).all()
         for row, beam in enumerate(beams[4]):
-            pair.onnx.reset()
-            wanted = pair.onnx(prompts[beam])[0]
-            pair.close(found[1][beam], wanted[-5:])
-            pair.close(found[0][beam, 20 - len(wanted) :], wanted[:-5])
+            onnx_side.reset()
+            wanted = onnx_side(prompts[beam])[0]
+            close(found[1][beam], wanted[-5:])
+            close(found[0][beam, 20 - len(wanted) :], wanted[:-5])
             for at, step in enumerate(steps):
                 of = beam if at < 4 else row
-                pair.close(found[2 + at][of], pair.onnx(step[of : of + 1])[0])
-        pair.ir.reset()  # the second run starts with no keys again
-
-
-def test_the_plug_in_runs_attention_in_one_step(pair: Pair, request: pytest.FixtureRequest) -> None:
-    types = pair.ir.layer_types()
-    if "softcap" in request.node.name:
-        assert types.count("Softmax") == LAYERS  # the operation has no limit of scores
+                close(found[2 + at][of], onnx_side(step[of : of + 1])[0])
+        ir.reset()  # the second run starts with no keys again
+    types = ir.layer_types()
+    if decoder.softcap:
+        assert types.count("Softmax") == LAYERS  # the operation of attention has no limit of scores
     else:
-        assert types.count("ScaledDotProductAttention") == LAYERS
-        assert "Softmax" not in types
+        assert (types.count("ScaledDotProductAttention"), types.count("Softmax")) == (LAYERS, 0)
 
 
 @pytest.mark.parametrize("batch", [None, 1, 2])
