@@ -34,6 +34,9 @@ from ir_runtime.rewriting.pipeline import Pipeline
 # --- builds small ONNX models and runs them: our IR in NumPy, our IR in the real OpenVINO, the oracles ---
 
 ENGINES = ("numpy", "openvino")
+IR = tuple[bytes, bytes]
+Feeds = Mapping[str, Any]
+Arrays = list[np.ndarray]
 
 
 def _has_avx512() -> bool:
@@ -123,9 +126,7 @@ def output_names(model: onnx.ModelProto) -> list[str]:
     return [value.name for value in model.graph.output]
 
 
-def run_numpy(
-    ir: tuple[bytes, bytes], feeds: Mapping[str, Any], names: Sequence[str] | None = None
-) -> list[np.ndarray]:
+def run_numpy(ir: IR, feeds: Feeds, names: Sequence[str] | None = None) -> Arrays:
     """Execute an IR with this package; the outputs called ``names``, or those of its results by their names."""
     compiled = ir_runtime.compile_model(ir_runtime.read_model(*ir))
     found = compiled(dict(feeds))
@@ -149,9 +150,7 @@ EXACT = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": "
 8 bits, by default on processors with instructions for it."""
 
 
-def run_openvino(
-    ir: tuple[bytes, bytes], feeds: Mapping[str, Any], names: Sequence[str] | None = None
-) -> list[np.ndarray]:
+def run_openvino(ir: IR, feeds: Feeds, names: Sequence[str] | None = None) -> Arrays:
     """Execute an IR with OpenVINO's CPU plug-in, in float32 where it would choose a narrower type.
 
     The outputs called ``names``, or those of the IR's results by their names; by place where they have none.
@@ -169,9 +168,7 @@ def run_openvino(
     return run_compiled(compiled, feeds, names)
 
 
-def run_compiled(
-    compiled: openvino.CompiledModel, feeds: Mapping[str, Any], names: Sequence[str] | None = None
-) -> list[np.ndarray]:
+def run_compiled(compiled: openvino.CompiledModel, feeds: Feeds, names: Sequence[str] | None = None) -> Arrays:
     """Execute a model that OpenVINO has compiled: the outputs called ``names``, or all of them."""
     request = compiled.create_infer_request()
     # The request does not keep their memory, and an output may lie in that of an input.
@@ -228,13 +225,11 @@ def array_of(tensor: openvino.Tensor) -> np.ndarray:
     return np.array(unpack(packed, kind, tuple(tensor.shape)))
 
 
-def run(
-    engine: str, ir: tuple[bytes, bytes], feeds: Mapping[str, Any], names: Sequence[str] | None = None
-) -> list[np.ndarray]:
+def run(engine: str, ir: IR, feeds: Feeds, names: Sequence[str] | None = None) -> Arrays:
     return run_numpy(ir, feeds, names) if engine == "numpy" else run_openvino(ir, feeds, names)
 
 
-def run_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> list[np.ndarray]:
+def run_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Arrays:
     """Execute an ONNX model with onnxruntime, without its optimisations."""
     options = session_options()
     # A pool of threads costs these small models more than it gives them.

@@ -13,7 +13,8 @@ from onnx import helper, numpy_helper
 class Value(str):
     """The name of a value; ``x.Reshape([0, -1])`` is an operator whose first input it is."""
 
-    graph: Graph
+    graph: Any
+    __array_ufunc__ = None  # so that arrays leave the arithmetic to it
 
     def __getattr__(self, op_type: str) -> Callable[..., Any]:
         if not op_type[:1].isupper():
@@ -23,17 +24,28 @@ class Value(str):
     def __add__(self, other: Any) -> Value:  # type: ignore[override]
         return self.graph("Add", self, other)
 
+    def __mul__(self, other: Any) -> Value:  # type: ignore[override]
+        return self.graph("Mul", self, other)
+
+    __radd__, __rmul__ = __add__, __mul__  # type: ignore[assignment]
+
     def __sub__(self, other: Any) -> Value:
         return self.graph("Sub", self, other)
 
-    def __mul__(self, other: Any) -> Value:  # type: ignore[override]
-        return self.graph("Mul", self, other)
+    def __rsub__(self, other: Any) -> Value:
+        return self.graph("Sub", other, self)
 
     def __truediv__(self, other: Any) -> Value:
         return self.graph("Div", self, other)
 
+    def __rtruediv__(self, other: Any) -> Value:
+        return self.graph("Div", other, self)
+
     def __matmul__(self, other: Any) -> Value:
         return self.graph("MatMul", self, other)
+
+    def __rmatmul__(self, other: Any) -> Value:
+        return self.graph("MatMul", other, self)
 
     def __neg__(self) -> Value:
         return self.graph("Neg", self)

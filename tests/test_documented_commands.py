@@ -239,9 +239,7 @@ EXAMPLES = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.na
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_example(example: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(example), str(tmp_path)], capture_output=True, text=True, cwd=ROOT, check=False
-    )
+    done = subprocess.run([sys.executable, str(example), str(tmp_path)], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip()
     if example.stem == "quickstart":
@@ -265,9 +263,7 @@ def test_text_is_that_of_onnxruntime(tmp_path: Path) -> None:
 
 
 def test_without_a_folder_the_example_tells_what_it_needs() -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "examples" / TEXT)], capture_output=True, text=True, cwd=ROOT, check=False
-    )
+    done = subprocess.run([sys.executable, str(ROOT / "examples" / TEXT)], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 1
     assert "FOLDER" in done.stderr
 

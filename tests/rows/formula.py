@@ -25,6 +25,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tests.graphs import Value
 from tests.rows.row import REFERENCE, Row, Tolerance
 
 Shape = Sequence[int]
@@ -32,44 +33,6 @@ X: Mapping[str, Shape] = {"x": (2, 3, 8)}
 FLOATS = (np.float32, np.float16, np.float64)
 WIDE = (np.float32, np.float64)
 """The types of weights that take factors: those of float16 would be rounded a second time."""
-
-
-class Value:
-    """A tensor of a graph, with which one computes."""
-
-    __array_ufunc__ = None  # so that arrays leave the arithmetic to it
-
-    def __init__(self, graph: Graph, name: str) -> None:
-        self.graph, self.name = graph, name
-
-    def __add__(self, other: Any) -> Value:
-        return self.graph.either("Add", self, other)
-
-    def __mul__(self, other: Any) -> Value:
-        return self.graph.either("Mul", self, other)
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __sub__(self, other: Any) -> Value:
-        return self.graph.node("Sub", self, other)
-
-    def __rsub__(self, other: Any) -> Value:
-        return self.graph.node("Sub", other, self)
-
-    def __truediv__(self, other: Any) -> Value:
-        return self.graph.node("Div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Value:
-        return self.graph.node("Div", other, self)
-
-    def __matmul__(self, other: Any) -> Value:
-        return self.graph.node("MatMul", self, other)
-
-    def __rmatmul__(self, other: Any) -> Value:
-        return self.graph.node("MatMul", other, self)
-
-    def __neg__(self) -> Value:
-        return self.graph.node("Neg", self)
 
 
 class Graph:
@@ -83,18 +46,26 @@ class Graph:
         self.constants: list[onnx.TensorProto] = []
 
     def __getattr__(self, name: str) -> Any:
-        return functools.partial(self.node, name) if name[0].isupper() else Value(self, name)
+        return functools.partial(self.node, name) if name[0].isupper() else self[name]
+
+    def __getitem__(self, name: str) -> Value:
+        value = Value(name)
+        value.graph = self
+        return value
+
+    def __call__(self, op_type: str, *inputs: Any) -> Value:
+        return (self.either if op_type in ("Add", "Mul") else self.node)(op_type, *inputs)
 
     def node(self, op_type: str, *inputs: Any, **attributes: Any) -> Value:
         name = f"t{len(self.nodes)}"
         names = [self.name_of(value) for value in inputs]
         self.nodes.append(helper.make_node(op_type, names, [name], f"node {name}", **attributes))
-        return Value(self, name)
+        return self[name]
 
     def name_of(self, value: Any) -> str:
         """Return the name of a value, "" for None, or that of a new initializer."""
         if isinstance(value, Value) or value is None:
-            return "" if value is None else value.name
+            return value or ""
         array = np.asarray(value)
         is_number = array.dtype.kind == "f" or type(value) in (int, float)
         self.constants.append(numpy_helper.from_array(array.astype(self.dtype if is_number else array.dtype), ""))
@@ -128,7 +99,7 @@ class Graph:
 
     def model(self, row: Idiom, dynamic: bool, *outputs: Value | str) -> onnx.ModelProto:
         """The model that returns ``outputs``; with ``dynamic`` the first dimension of each input is."""
-        names = [output.name if isinstance(output, Value) else output for output in outputs]
+        names = list(outputs)
         inferred = onnx.shape_inference.infer_shapes(self._model(row, dynamic, names[:1], {}), strict_mode=True)
         types = {info.name: info.type.tensor_type.elem_type for info in inferred.graph.value_info}
         return self._model(row, dynamic, names, types)
@@ -228,7 +199,7 @@ def spelled(idioms: Mapping[str, Idiom], near_misses: Mapping[str, Idiom]) -> li
     for name, row in idioms.items():
         found += [row.row(name, "idiom", seed, dtype, layers=row.layers) for dtype in row.types for seed in range(12)]
         graph, last = row.written(1)
-        inner = [node.output[0] for node in graph.nodes if node.output[0] != last.name]
+        inner = [node.output[0] for node in graph.nodes if node.output[0] != last]
         found += [row.row(name, "inner", 1, np.float32, value) for value in inner]
     for name, row in near_misses.items():
         what = {"absent": row.absent, "count": row.count}

@@ -200,11 +200,8 @@ def test_what_folders_are(tmp_path: Path, write: Edit, task: str, runtime: str) 
     assert (pipeline.task, pipeline.runtime) == (task, runtime)
     code, printed = said("inspect", tmp_path / "onnx")
     assert code == 0
-    for part in (
-        f"{task}, run by {runtime}",
-        *(name for one in pipeline.parts for name in (one.source.name, one.target)),
-    ):
-        assert part in printed
+    names = [name for one in pipeline.parts for name in (one.source.name, one.target)]
+    assert all(part in printed for part in (f"{task}, run by {runtime}", *names))
 
 
 TAKEN = [

@@ -63,7 +63,7 @@ def read_twice(g: Graph) -> Value:
 
 def weights_of_two(g: Graph) -> Value:
     kernel = g.weights(FILTERS, 4, 3, 3)
-    shared = Value(g, g.name_of(kernel))
+    shared = g[g.name_of(kernel)]
     return g.Add(scale(g, g.Conv(g.x, shared)), g.Conv(g.Abs(g.x), shared))
 
 

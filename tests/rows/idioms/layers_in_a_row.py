@@ -135,7 +135,7 @@ def broadcast_number(g: Graph, *others: float) -> Value:
     """A number in a shape that is computed, and another one."""
     wide = g.Expand(1.5, g.Concat(g.Unsqueeze(g.count, [0]), [8], axis=0))
     number = np.array(others, float) if others else np.full(g.chance.choice([(), (1,), (1, 1)]), 0.5)
-    number = Value(g, g.name_of(number))
+    number = g[g.name_of(number)]
     value = g.node(g.chance.choice(["Add", "Sub", "Mul", "Div"]), wide, number)
     if g.chance.random() < 0.5 and not others:
         value = g.Cast(g.Cast(g.Greater(value, number), to=INT32), to=g.kind)

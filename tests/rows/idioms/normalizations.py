@@ -45,7 +45,7 @@ def l2_normalization(
 ) -> Value:
     """x by its norm, which a small number keeps from 0; the arguments spoil one part."""
     axes = axes or g.chance.choice([[-1], [1], [1, 2]])
-    small = Value(g, g.name_of(epsilon))
+    small = g[g.name_of(epsilon)]
     if way == "norm":
         norm = g.ReduceL2(g.x, axes=axes, keepdims=keepdims)
         with_clip = g.chance.random() < 0.7 or limit is not None

@@ -124,7 +124,7 @@ def every_other(g: Graph) -> Value:
 def repeated(g: Graph, other: str = "x") -> Value:
     """[b, 3, 8] -> [b, 3, 4, 8], the first dimension that of ``other``."""
     last = [dimension(g, g.x, axis) for axis in (1, 2)] if other == "x" else [1, 1]
-    dims = target(g, dimension(g, Value(g, other), 0), last[0], 4, last[1])
+    dims = target(g, dimension(g, g[other], 0), last[0], 4, last[1])
     return g.Expand(g.Unsqueeze(g.x, [2]), dims)
 
 
