@@ -1,4 +1,4 @@
-"""The generated pages and the README agree with the code, and the guides of docs/architecture.md work as they are shown."""
+"""The generated pages and the README agree with the code, and the guides of docs/architecture.md work as shown."""
 
 from __future__ import annotations
 

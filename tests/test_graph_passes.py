@@ -167,7 +167,8 @@ def failing(*arguments: Any, **named: Any) -> Any:
 
 LOSES = r"left .*there were 1 outputs, but are 0"
 FAULTS = [
-    *((name, lost_output, LOSES) for name in ("preprocessing", "float16_constants", "compute_in_float16", "weight_compression")),
+    *((name, lost_output, LOSES) for name in ("preprocessing", "float16_constants", "compute_in_float16",
+        "weight_compression")),
     ("stateless", lambda function, model: 1, r"left .*no Assign or ReadValue is left"),
     ("stateful", failing, "failed by a fault of this package"),
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The page assembled from what the package registries have, models for it, a headless Chromium, and scripts in pages."""
+"""The page assembled from what the registries have, models for it, a headless Chromium, and scripts in pages."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ if __name__ == "__main__":
     build_site(Path(sys.argv[1]))
 
 
-# --- models for the page: MobileNetV3-Large with random weights, a large one, and exported ones from onnx's own tests ---
+# --- models for the page: MobileNetV3-Large with random weights, a large one, and exported ones ---
 
 DATA = Path(onnx.__file__).parent / "backend" / "test" / "data"
 

@@ -212,7 +212,8 @@ def test_verify_runs_onnxruntime_of_the_page(folder: Path, sessions: Sessions) -
 
 def test_strings_and_external_weights_reach_onnxruntime_of_the_page(tmp_path: Path, sessions: Sessions) -> None:
     weights = np.arange(600, dtype=np.float32).reshape(2, 300)
-    text = "g (float[2,300] x, string[2] a) => (float[2,300] sum, string[2] text) { sum = Add (x, w) text = StringConcat (a, a) }"
+    text = """g (float[2,300] x, string[2] a) => (float[2,300] sum, string[2] text) {
+        sum = Add (x, w) text = StringConcat (a, a) }"""
     model = parse(text, 20, w=weights)
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
     oracle = Oracle(OnnxGraph(str(tmp_path / "m.onnx")))

@@ -28,7 +28,7 @@ from tests.engines import core, node_model, run_numpy, run_onnxruntime, run_open
 from tests.rows.onnx.slicing import CHAIN
 from tests.suite.reshape import check_reshaped
 
-# --- dimensions that the file declares are dynamic while translating, or stay static behind a layer that refuses others ---
+# --- dimensions are dynamic while translating, or stay static behind a layer that refuses others ---
 
 
 def layers(model: ir_runtime.Model) -> list[str]:
@@ -140,11 +140,13 @@ RESHAPED: list[tuple[str, dict[str, tuple[int, ...]], list[dict[str, tuple[int, 
     # nodes, the declared shapes of the inputs, and other ones
     *((f"m = ReduceMean <axes = [1], keepdims = {keep}> (x) y = Add (m, k)", {"x": (1, 1, 4), "k": (4,)},
        [{"x": (2, size, 4)} for size in (1, 3)]) for keep in (0, 1)),
-    *((f"y = {operator} (x)", {"x": (2, 0, 4)}, [{"x": (3, 0, 4)}, {"x": (2, 1, 4)}, {"x": (3, 5, 4)}]) for operator in EMPTY),
+    *((f"y = {operator} (x)", {"x": (2, 0, 4)}, [{"x": (3, 0, 4)}, {"x": (2, 1, 4)}, {"x": (3, 5,
+        4)}]) for operator in EMPTY),
     # A cache that is declared empty grows.
     (CACHE, {"past": (1, 2, 0, 4), "k": (1, 2, 1, 4), "q": (1, 2, 1, 4)}, [{"past": (1, 2, 6, 4)}]),
     # The tail of a classifier: pooled channels, of which the product of dimensions is known.
-    ("c = Conv (x, w) p = GlobalAveragePool (c) y = Flatten (p)", {"x": (1, 3, 5, 5), "w": (4, 3, 3, 3)}, [{"x": (2, 3, 6, 7)}]),
+    ("c = Conv (x, w) p = GlobalAveragePool (c) y = Flatten (p)", {"x": (1, 3, 5, 5), "w": (4, 3, 3, 3)}, [{"x": (2, 3,
+     6, 7)}]),
 ]  # fmt: skip
 
 
@@ -274,7 +276,7 @@ def test_the_command(theirs: Path) -> None:
     assert (code, "-o PATH" in messages) == (2, True)
 
 
-# --- what a conversion takes grows no faster than the model: Python's calls with the nodes, memory not with the weights ---
+# --- calls grow no faster than the nodes, memory not with the weights ---
 
 SMALL, LARGE = 400, 1600
 

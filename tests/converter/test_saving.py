@@ -172,7 +172,8 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_pair(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("name", "error"), [
     ("x" * 300 + ".xml", errno.ENAMETOOLONG), ("none/m.xml", errno.ENOENT), ("file/m.xml", errno.ENOTDIR),
-    ("/proc/m.xml", 0), pytest.param("closed/m.xml", errno.EACCES, marks=pytest.mark.skipif(os.geteuid() == 0, reason="root may")),
+    ("/proc/m.xml", 0), pytest.param("closed/m.xml", errno.EACCES, marks=pytest.mark.skipif(os.geteuid() == 0,
+     reason="root may")),
     ("x" * 251 + ".xml", None),  # what is written first, beside the file, is not longer than it
 ])  # fmt: skip
 def test_places_that_cannot_be_written(name: str, error: int | None, tmp_path: Path) -> None:

@@ -164,7 +164,8 @@ def test_everything_as_json_and_the_table() -> None:
         del found[name]
     assert found == {
         "format": "ONNX", "ir_version": 9, "opsets": {"ai.onnx": 17, "own": 1}, "producer": "hand 2", "graph": "net",
-        "inputs": [{"name": "image", "type": "f32", "shape": [1, 3, 16, 16]}, {"name": "choice", "type": "boolean", "shape": []}],
+        "inputs": [{"name": "image", "type": "f32", "shape": [1, 3, 16, 16]}, {"name": "choice", "type": "boolean",
+            "shape": []}],
         "outputs": [{"name": "y", "type": "f16", "shape": ["batch", None]}],
         "operators": dict.fromkeys(("Cast", "Conv", "Flatten", "Identity", "If", "MatMul", "Neg", "Relu"), 1),
         "functions": ["own.Thing"], "parameters": 8 * 27 + 1568 * 10, "weight_bytes": 8 * 27 * 4 + 1568 * 10 * 2,

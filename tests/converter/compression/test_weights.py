@@ -281,7 +281,8 @@ def test_the_rest_is_halved() -> None:
 def test_bodies() -> None:
     """A product in either branch of an If."""
     branch = "{0}_branch = {0} () => (float[2,48] {0}) {{ {0} = MatMul (x, {0}_w) }}"
-    text = f"g (bool c, float[2,64] x) => (float[2,48] y) {{ y = If (c) <{branch.format('then')}, {branch.format('else')}> }}"
+    branches = f"{branch.format('then')}, {branch.format('else')}"
+    text = f"g (bool c, float[2,64] x) => (float[2,48] y) {{ y = If (c) <{branches}> }}"
     model = parse(text)
     for body, seed in zip(model.graph.node[0].attribute, (41, 42)):
         body.g.initializer.append(numpy_helper.from_array(weights(seed, 64, 48), f"{body.g.name}_w"))

@@ -28,7 +28,7 @@ from tests.commands import onnx2ir, two_inputs
 from tests.converter.language_models.decoders import Decoder
 from tests.converter.optimization.models import parse
 
-# --- a field is the only place that describes an option: everything else is derived from it, and what it lacks is told ---
+# --- a field is the only place that describes an option ---
 
 CLASSES = (converter.ConversionOptions, converter.SavingOptions)
 EXPORT = (converter.ExportOptions, ExternalData)

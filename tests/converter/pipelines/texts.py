@@ -1,4 +1,4 @@
-"""Graphs of small transformers, and folders with small models of texts, as Optimum and sentence-transformers leave them."""
+"""Graphs of small transformers, and folders with small models of texts, as exporters leave them."""
 
 from __future__ import annotations
 

@@ -159,7 +159,8 @@ ROWS: dict[str, tuple[Callable[[Path], Path], str, Expected]] = {
           observed.depth = (canvas.clientHeight / 2 - view.y) / view.scale / drawing.height;
         });
     """, {"hidden": False, "depth": lambda depth: 0.9 < depth <= 1}),
-    "constants show their values in the page of a conversion": (lambda folder: page_of(encoder(folder / "m.onnx", 2)), """
+    "constants show their values in the page of a conversion": (lambda folder: page_of(encoder(folder / "m.onnx", 2)),
+        """
         await later(() => {
           choose(leaves.find((leaf) => layers[leaf.at].t === "MatMul"), true);
           observed.bars = document.querySelectorAll("#details svg rect").length; observed.details = details();

@@ -365,7 +365,8 @@ def numbered(scope: str, *numbers: int) -> list[str]:
 BLOCKS = {
     # layers, the parts at the top, and those of the only block
     "scopes that differ in a number": (
-        layers((numbered("encoder/layer.", *range(12)), FOUR)), [f"encoder layer {TIMES} 12"], numbered("layer.", *range(12)),
+        layers((numbered("encoder/layer.", *range(12)), FOUR)), [f"encoder layer {TIMES} 12"], numbered("layer.",
+            *range(12)),
     ),
     "a scope around one scope": (layers(([f"h.{at}/mlp" for at in range(3)], FOUR)), [f"h {TIMES} 3"],
                                  [f"h.{at} mlp" for at in range(3)]),
@@ -392,7 +393,8 @@ BLOCKS = {
         [f"{kind}{at}" for at in (1, 2, 3) for kind in ("dense", "transition")], None,
     ),
     "sequences that repeat where names tell nothing": (
-        ([f"node_{at}" for at in range(33)], ["Gather", "MVN", *("MatMul", "Add", "Tanh", "Multiply", "SoftMax", "Reshape") * 5,
+        ([f"node_{at}" for at in range(33)], ["Gather", "MVN", *("MatMul", "Add", "Tanh", "Multiply", "SoftMax",
+         "Reshape") * 5,
                                               "ReLU"]), [0, 1, f"block {TIMES} 5", 32], None,
     ),
     **{f"layers of {len(set(types))} types": (([f"n{at}" for at in range(40)], types), [*range(40)], None)
