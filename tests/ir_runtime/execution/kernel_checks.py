@@ -141,7 +141,3 @@ def convolve(b: Layers, x: Output, outputs: int, kernel: int = 1, **attributes: 
 
 def biased(b: Layers, x: Output) -> Output:
     return b.Add(x, normal(1, x.shape[1].value, 1, 1))
-
-
-def image(*shape: int) -> Array:
-    return normal(*shape)

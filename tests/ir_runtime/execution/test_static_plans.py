@@ -19,7 +19,6 @@ from tests.ir_runtime.execution.kernel_checks import (
     biased,
     convolve,
     has_static_plans,
-    image,
     model_of,
     normal,
     op,
@@ -45,7 +44,7 @@ def graphs(*inputs: Array, label: str = "", tolerance: float = 5e-6, **choices: 
 
 for _dimensions in ((1, 6, 5, 7), (2, 24, 61, 40), (2, 2, 61, 40), (1, 3, 1, 1), (5, 40, 9, 9)):
 
-    @graphs(image(*_dimensions), kernel=[1, 3, 5], stride=[1, 2, 3])
+    @graphs(normal(*_dimensions), kernel=[1, 3, 5], stride=[1, 2, 3])
     def convolution(b: Layers, v: Output, kernel: int, stride: int) -> list[Output]:
         first = b.ReLU(biased(b, convolve(b, v, 16, kernel, strides=[stride, stride])))
         second = b.Add(biased(b, convolve(b, first, 16, 3)), first)
@@ -53,40 +52,40 @@ for _dimensions in ((1, 6, 5, 7), (2, 24, 61, 40), (2, 2, 61, 40), (1, 3, 1, 1),
 
 
 for _channels in (3, 16, 65):
-    graphs(image(2, _channels, 23, 19), label="depthwise", stride=[1, 2, 3], dilation=[1, 2],
+    graphs(normal(2, _channels, 23, 19), label="depthwise", stride=[1, 2, 3], dilation=[1, 2],
            kernel=[(3, 3), (5, 2), (1, 7)])(
         lambda b, v, stride, dilation, kernel: b.Clamp(b.GroupConvolution(
             v, normal(v.shape[1].value, 1, 1, *kernel), strides=[stride] * 2, dilations=[dilation] * 2,
             pads_begin=[2, 0], pads_end=[0, 3]), min=-1, max=1))  # fmt: skip
-graphs(image(2, 48, 150, 45), label="depthwise_of_rows_that_are_copied_in_parts", stride=[1, 2])(
+graphs(normal(2, 48, 150, 45), label="depthwise_of_rows_that_are_copied_in_parts", stride=[1, 2])(
     lambda b, v, stride: biased(b, b.GroupConvolution(
         v, normal(48, 1, 1, 5, 3), strides=[stride] * 2, pads_begin=[3, 1], pads_end=[4, 1])))  # fmt: skip
 _LINE = {"strides": [2], "pads_begin": [4], "pads_end": [1], "dilations": [2]}
-graphs(image(2, 12, 400), label="one_spatial_dimension")(
+graphs(normal(2, 12, 400), label="one_spatial_dimension")(
     lambda b, v: b.Tanh(b.Convolution(v, normal(24, 12, 5), **_LINE)))  # fmt: skip
-graphs(image(2, 12, 400), label="one_spatial_dimension", groups=[3, 12])(
+graphs(normal(2, 12, 400), label="one_spatial_dimension", groups=[3, 12])(
     lambda b, v, groups: b.Tanh(b.GroupConvolution(v, normal(groups, 24 // groups, 12 // groups, 5), **_LINE))
 )
 graphs(normal(1, 700, 48), label="a_product")(
     lambda b, v: b.Gelu(b.Add(b.MatMul(v, normal(48, 300)), normal(300))))  # fmt: skip
 for _rows in (1, 2, 9, 100, 201):
     graphs(normal(_rows, 600), label=f"{_rows}_rows_of_a_large_matrix")(lambda b, v: b.MatMul(v, normal(600, 1000)))
-graphs(image(2, 4, 5, 6), label="pads", mode=["constant", "edge", "reflect", "symmetric"],
+graphs(normal(2, 4, 5, 6), label="pads", mode=["constant", "edge", "reflect", "symmetric"],
        pads=[([0, 2, 0, 3], [0, 0, 1, 5]), ([1, 0, 4, 0], [0, 3, 0, 1]), ([0] * 4, [0] * 4)])(
     lambda b, v, mode, pads: [b.Abs(b.Pad(convolve(b, v, 4), *pads, pad_mode=mode)), b.Pad(v, *pads, 7.0)])  # fmt: skip
-graphs(image(2, 5, 7, 6), label="flattened_images")(lambda b, v: b.Reshape(convolve(b, v, 4, 3), [2, -1]))
-graphs(image(2, 3, 7, 9), label="resizing", mode=["nearest", "linear", "linear_onnx", "cubic"],
+graphs(normal(2, 5, 7, 6), label="flattened_images")(lambda b, v: b.Reshape(convolve(b, v, 4, 3), [2, -1]))
+graphs(normal(2, 3, 7, 9), label="resizing", mode=["nearest", "linear", "linear_onnx", "cubic"],
        dimensions=[(14, 18), (5, 31), (7, 9), (200, 3)], is_convolved=[False, True])(
     lambda b, v, mode, dimensions, is_convolved: b.ReLU(b.Interpolate(
         convolve(b, v, 5) if is_convolved else v, list(dimensions), [2, 3], opset=11, mode=mode,
         shape_calculation_mode="sizes")))  # fmt: skip
-graphs(image(1, 4, 6, 5), label="padding")(
+graphs(normal(1, 4, 6, 5), label="padding")(
     lambda b, v: b.Pad(convolve(b, v, 6), [0, 1, 0, 2], [0, 0, 3, 1], 2.5, pad_mode="constant")
 )
-graphs(image(1, 4, 6, 5), label="picking", place=[([[3, -1], [0, 0]], 1), (-2, 3)])(
+graphs(normal(1, 4, 6, 5), label="picking", place=[([[3, -1], [0, 0]], 1), (-2, 3)])(
     lambda b, v, place: b.Gather(convolve(b, v, 6), *place)
 )
-graphs(image(1, 2, 6, 7, 8), label="indices_that_nobody_reads")(
+graphs(normal(1, 2, 6, 7, 8), label="indices_that_nobody_reads")(
     lambda b, v: b.emit_all(op("MaxPool", 14, kernel=[2] * 3, strides=[1] * 3, dilations=[2] * 3, pads_begin=[0] * 3,
                                pads_end=[0] * 3), v)[0])  # fmt: skip
 for _keeps in (False, True):  # the part is a matrix whose rows are apart in memory, so that no vector of it exists
@@ -95,14 +94,14 @@ for _keeps in (False, True):  # the part is a matrix whose rows are apart in mem
         lambda b, x, y, name, keep_dims: b.Concat(y, getattr(b, name)(x, [2], keep_dims=keep_dims), axis=1))  # fmt: skip
 
 
-@graphs(image(2, 32, 14, 14))
+@graphs(normal(2, 32, 14, 14))
 def squeeze_and_excitation(b: Layers, v: Output) -> Output:
     v = b.Swish(convolve(b, v, 32))
     gate = b.Sigmoid(biased(b, convolve(b, b.ReduceMean(v, [2, 3], keep_dims=True), 32)))
     return b.Multiply(v, gate)
 
 
-@graphs(image(1, 24, 9, 11))
+@graphs(normal(1, 24, 9, 11))
 def layer_normalization_of_channels(b: Layers, v: Output) -> Output:
     turned = b.Transpose(convolve(b, v, 24, 3), [0, 2, 3, 1])
     made = b.MVN(turned, [-1], eps=1e-5, eps_mode="INSIDE_SQRT", normalize_variance=True)
@@ -111,7 +110,7 @@ def layer_normalization_of_channels(b: Layers, v: Output) -> Output:
 
 for _dimensions in ((9, 11), (1, 1), (60, 50)):
 
-    @graphs(image(2, 5, *_dimensions), groups=[1, 2, 6, 24], mode=["INSIDE_SQRT", "OUTSIDE_SQRT"], tolerance=2e-5)
+    @graphs(normal(2, 5, *_dimensions), groups=[1, 2, 6, 24], mode=["INSIDE_SQRT", "OUTSIDE_SQRT"], tolerance=2e-5)
     def groups_of_channels(b: Layers, v: Output, groups: int, mode: str) -> list[Output]:
         shape = [2, 24, *v.shape.static()[2:]]
 
@@ -123,7 +122,7 @@ for _dimensions in ((9, 11), (1, 1), (60, 50)):
         first = b.ReLU(biased(b, normalized(convolve(b, v, 24, 3))))
         return [normalized(first), normalized(b.Reshape(first, shape))]
 
-    @graphs(image(2, 5, *_dimensions), groups=[1, 2, 6, 24], tolerance=2e-5)
+    @graphs(normal(2, 5, *_dimensions), groups=[1, 2, 6, 24], tolerance=2e-5)
     def group_normalization(b: Layers, v: Output, groups: int) -> list[Output]:
         """Of channels that lie last in memory, of channels that do not, and as a part of a Concat."""
 
@@ -138,7 +137,7 @@ for _dimensions in ((9, 11), (1, 1), (60, 50)):
 # --- views and parts ---
 
 
-@graphs(image(1, 8, 12, 10))
+@graphs(normal(1, 8, 12, 10))
 def parts_of_a_concat(b: Layers, v: Output) -> list[Output]:
     """Written to their places by what makes them; used twice, returned, or of one another they are copied."""
     a, c = b.ReLU(convolve(b, v, 8)), convolve(b, v, 24, 3)
@@ -149,7 +148,7 @@ def parts_of_a_concat(b: Layers, v: Output) -> list[Output]:
     return [b.Concat(e, convolve(b, two, 2), axis=1), e, b.Tanh(one)]
 
 
-@graphs(image(2, 8, 6, 5))
+@graphs(normal(2, 8, 6, 5))
 def a_shuffle_of_channels(b: Layers, v: Output) -> Output:
     halves = b.emit_all(op("Split", num_splits=2), convolve(b, v, 16, 3), b.constant(1))
     joined = b.Concat(halves[0], b.ReLU(convolve(b, halves[1], 8)), axis=1)
@@ -233,7 +232,7 @@ def test_picking_from_tables_that_are_not_aligned(kind: Any, axis: int, known: b
 @pytest.mark.parametrize("name", ["AvgPool-14", "AvgPool-14 excluding", "MaxPool-1", "MaxPool-8", "MaxPool-14"])
 @pytest.mark.parametrize("dimensions", [(33, 20), (20,), (7, 9, 8)])
 def test_pooling(name: str, rounding: str, dimensions: tuple[int, ...]) -> None:
-    x, rank = image(2, 5, *dimensions), len(dimensions)
+    x, rank = normal(2, 5, *dimensions), len(dimensions)
     sizes = {"kernel": 3, "strides": 2, "pads_begin": 1, "pads_end": 0}
     attributes: dict[str, Any] = {name: [size] * rank for name, size in sizes.items()}
     kind, _, opset = name.split()[0].partition("-")
@@ -252,7 +251,7 @@ def test_pooling(name: str, rounding: str, dimensions: tuple[int, ...]) -> None:
 
 
 def test_numbers_that_are_none() -> None:
-    x = image(1, 4, 9, 9)
+    x = normal(1, 4, 9, 9)
     x[0, 0, 4, 4], x[0, 1, 0, 0], x[0, 2, 8, 8] = np.nan, np.inf, -np.inf
     model = model_of(lambda b, v: b.ReLU(biased(b, convolve(b, v, 6, 3))), [x])
     found, expected = compile_model(model)([x])[0], compile_model(model, optimize=False)([x])[0]
@@ -261,7 +260,7 @@ def test_numbers_that_are_none() -> None:
 
 @pytest.mark.parametrize("dimensions", [(0, 4, 5, 5), (1, 4, 0, 5)])
 def test_nothing_at_all(dimensions: tuple[int, ...]) -> None:
-    x = image(*dimensions)
+    x = normal(*dimensions)
 
     def make(b: Layers, v: Output) -> Output:
         made = b.Add(b.ReLU(v), normal(1, 4, 1, 1))
@@ -271,7 +270,7 @@ def test_nothing_at_all(dimensions: tuple[int, ...]) -> None:
 
 
 def test_other_shapes_between_calls() -> None:
-    x = image(1, 4, 8, 8)
+    x = normal(1, 4, 8, 8)
 
     def make(b: Layers, v: Output) -> list[Output]:
         made = b.Convolution(v, normal(6, 4, 3, 3), pads_begin=[1, 1], pads_end=[1, 1])
@@ -284,7 +283,7 @@ def test_other_shapes_between_calls() -> None:
         (1, 8, 8), (1, 8, 8), (2, 5, 7), (1, 8, 8), (2, 5, 7), (2, 5, 7), (0, 5, 7), (0, 5, 7), (3, 9, 1),
         (3, 9, 1),
     ]:  # fmt: skip
-        x = image(dimensions[0], 4, *dimensions[1:])
+        x = normal(dimensions[0], 4, *dimensions[1:])
         for found, expected in zip(fast([x]).to_list(), slow([x]).to_list()):
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     assert has_static_plans(fast)
@@ -311,11 +310,11 @@ def test_values_of_dynamic_dimensions() -> None:
 
 
 def test_results_are_nobody_elses() -> None:
-    x = image(1, 4, 6, 6)
+    x = normal(1, 4, 6, 6)
     compiled = compile_model(model_of(lambda b, v: [v, convolve(b, v, 4), b.Transpose(v, [1, 0, 2, 3])], [x]))
     first = compiled([x]).to_list()
     kept = [one.copy() for one in first]
-    compiled([image(1, 4, 6, 6)])
+    compiled([normal(1, 4, 6, 6)])
     for one, before in zip(first, kept):
         np.testing.assert_array_equal(one, before)
         assert one.flags.writeable
