@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -98,19 +98,13 @@ def same(
 def called_at_once(compiled: CompiledModel, x: Sequence[Array], times: int) -> None:
     """A thread for each input, which always gets what a call alone gives."""
     expected = [compiled([one]).to_list() for one in x]
-    wrong: list[int] = []
 
-    def call(index: int) -> None:
-        for _ in range(times):
-            if any((a != b).any() for a, b in zip(compiled([x[index]]).to_list(), expected[index])):
-                wrong.append(index)
+    def is_right(index: int) -> bool:
+        results = [compiled([x[index]]).to_list() for _ in range(times)]
+        return all((a == b).all() for found in results for a, b in zip(found, expected[index]))
 
-    callers = [threading.Thread(target=call, args=(index,)) for index in range(len(x))]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    assert not wrong
+    with ThreadPoolExecutor(len(x)) as pool:
+        assert all(pool.map(is_right, range(len(x))))
 
 
 def has_static_plans(compiled: CompiledModel) -> bool:

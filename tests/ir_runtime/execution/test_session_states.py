@@ -6,6 +6,7 @@ import copy
 import pickle
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ import pytest
 
 from ir_runtime import CompiledModel, ExecutionError, Model, ModelError, Session, UnsupportedError, compile_model
 from ir_runtime.execution.kernels import caches
-from ir_runtime.graph import InputMap, Output, OutputMap, PartialShape, SubGraph, make_node
+from ir_runtime.graph import InputMap, Output, OutputMap, SubGraph, make_node
 from ir_runtime.graph.element_types import element_type
 from ir_runtime.operations.control_flow import If8
-from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, Result1
+from ir_runtime.operations.inputs_outputs import Assign6
 from tests.ir_runtime.execution.kernel_checks import Layers
 from tests.ir_runtime.execution.stateful import (
     Made,
@@ -120,6 +121,11 @@ def of_another_builder(b: Layers, key: Output) -> Made:
     return [all_, b.Concat(past, key, axis=-2)], {"more": all_}
 
 
+def reshaped(model: Model, shapes: dict[str, Any]) -> Model:
+    model.reshape(shapes)
+    return model
+
+
 def returned_as_it_was(*steps: int, longer_first: bool) -> list[Any]:
     wanted = [([1, 2] * step, [*[1, 2] * max(step - 2, 0), -1, -2]) for step in steps]
     return [([X], pair if longer_first else pair[::-1]) for pair in wanted]
@@ -150,6 +156,8 @@ PLAYS: dict[str, tuple[Model, list[Any]]] = {
     # Between layers nothing is rounded, in variables everything is: 2048 + 1 is 2048 in float16.
     "half": (half(), [put("total", np.full((2, 1), 2048, np.float16)), put("past", np.zeros((2, 0), np.float16)),
         lambda session: session([np.ones((2, 1), np.float16)]), {"total": [[2048]] * 2, "past": [[1]] * 2}]),
+    "reshaped": (reshaped(growing(1), {"x": [2, 1, 3]}),
+        [([np.ones((2, 1, 3), np.float32)], [np.full((2, 1, 3), count)]) for count in (1, 2, 3)]),
     "no variables": (stateful(VECTOR, lambda b, x: ([b.Abs(x)], {})), [([-X], [X]), ([X], [X]), {}, "reset"]),
 }  # fmt: skip
 
@@ -168,12 +176,6 @@ def test_a_call_of_the_compiled_model_starts_anew(optimize: bool) -> None:
     for step in range(3):
         assert session([ONES])[0].tolist() == [[6 + step] * 3] * 2
         assert compiled([ONES])[0].tolist() == [[6] * 3] * 2
-
-
-def test_after_a_reshape() -> None:
-    model = growing(1)
-    model.reshape({"x": [2, 1, 3]})
-    play(model, [([np.ones((2, 1, 3), np.float32)], [np.full((2, 1, 3), count)]) for count in (1, 2, 3)])
 
 
 # --- caches that grow without copies ---
@@ -337,18 +339,12 @@ def test_errors(action: Callable[[Session], Any], wanted: str) -> None:
 
 @FORMS
 def test_a_value_that_the_variable_cannot_hold(optimize: bool) -> None:
-    def make(b: Layers, x: Output) -> Made:
-        return [x], {"v": b.Add(read(b, "v", "f32[..3]", x), b.Abs(x))}
-
-    session = session_of(stateful({"x": "f32[?]"}, make), optimize)
-    session([X])
+    model = stateful(LIST, lambda b, x: ([x], {"v": b.Add(read(b, "v", "f32[..3]", x), b.Abs(x))}))
+    session_of(model, optimize)([X])
     with pytest.raises(ExecutionError, match=r"ReadValue.*initial value of the variable 'v' must be f32\[..3\], but"):
-        session_of(stateful({"x": "f32[?]"}, make), optimize)([np.ones(4, np.float32)])
-
-    def widened(b: Layers, x: Output) -> Made:
-        return [x], {"v": b.Concat(read(b, "v", "f32[..3]"), x, axis=0)}
-
-    session = session_of(stateful({"x": "f32[?]"}, widened), optimize)
+        session_of(model, optimize)([np.ones(4, np.float32)])
+    widened = stateful(LIST, lambda b, x: ([x], {"v": b.Concat(read(b, "v", "f32[..3]"), x, axis=0)}))
+    session = session_of(widened, optimize)
     session([X])
     with pytest.raises(
         ExecutionError, match=r"layer 'assign_v' .*'v' must have the shape \[..3\], but is assigned .* \[4\]"
@@ -373,31 +369,19 @@ def assigned_twice() -> Model:
 
 
 def two_types() -> Model:
-    def make(b: Layers, x: Output) -> Made:
-        read(b, "v", "f32[2]", x)
-        return [read(b, "v", "f32[2]", x)], {"v": b.Convert(x, destination_type="i32")}
-
-    return stateful({"x": "f32[2]"}, make)
+    return stateful(VECTOR, lambda b, x: ([read(b, "v", "f32[2]", x)], {"v": b.Convert(x, destination_type="i32")}))
 
 
 def in_a_body() -> Model:
     """An If whose first body adds up in a variable, and whose second body returns its input."""
-
-    def body(counts: bool) -> SubGraph:
-        b = Layers()
-        x = make_node(Parameter1(shape=PartialShape([2]), element_type="f32"), (), "inner")
-        value, sinks = x.outputs[0], []
-        if counts:
-            value = b.Add(read(b, "v", "f32[2]", value), value)
-            sinks = [make_node(Assign6(variable_id="v"), [value], "inner_assign")]
-        return SubGraph(
-            Model("body", [x], [make_node(Result1(), [value])], sinks), (InputMap(1, 0),), (OutputMap(0, 0),)
-        )
-
-    def make(b: Layers, condition: Output, x: Output) -> Made:
-        return [b.emit(If8(bodies=(body(True), body(False))), condition, x)], {}
-
-    return stateful({"condition": "boolean[]", "x": "f32[2]"}, make)
+    inner = {"inner": "f32[2]"}
+    counts = stateful(inner, lambda b, x: ([total := b.Add(read(b, "v", "f32[2]", x), x)], {"v": total}))
+    bodies = [
+        SubGraph(body, (InputMap(1, 0),), (OutputMap(0, 0),))
+        for body in (counts, stateful(inner, lambda b, x: ([x], {})))
+    ]
+    inputs = {"condition": "boolean[]", "x": "f32[2]"}
+    return stateful(inputs, lambda b, *values: ([b.emit(If8(bodies=tuple(bodies)), *values)], {}))
 
 
 def test_a_variable_in_a_body_has_its_initial_value() -> None:
@@ -428,16 +412,8 @@ def test_sessions_in_threads(threads: int) -> None:
     compiled = compile_model(attention(groups=3), threads=threads)
     steps = [step for step in attention_steps(3) if isinstance(step, dict)]
     wanted = [run_all(compiled, steps[first:]) for first in range(4)]
-    found: list[Any] = [None] * 4
-
-    def work(first: int) -> None:
-        found[first] = run_all(compiled, steps[first:])
-
-    running = [threading.Thread(target=work, args=(first,)) for first in range(4)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda first: run_all(compiled, steps[first:]), range(4)))
     for some, others in zip(found, wanted, strict=True):
         for value, want in zip(some, others, strict=True):
             np.testing.assert_array_equal(value, want)
