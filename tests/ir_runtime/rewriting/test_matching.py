@@ -11,7 +11,7 @@ from ir_runtime.operations.elementwise import Abs1, Add1, Divide1, Multiply1, Su
 from ir_runtime.operations.movement import Reshape1
 from ir_runtime.rewriting import Builder, Match, NotMatched, anything, constant, layer, number
 from ir_runtime.rewriting.caches import variable_behind
-from ir_runtime.rewriting.expressions import Expression, concat, loop, positions, where
+from ir_runtime.rewriting.expressions import Expression, concat, loop
 from tests.converter.to_onnx import graphs
 from tests.ir_runtime.rewriting.models import model_of, parameter
 
@@ -131,20 +131,6 @@ def check(x: Expression, result: Expression, expected: np.ndarray, data: np.ndar
     assert value.dtype == expected.dtype
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (None, None)])
-def test_operators_and_methods_emit_layers(shape: tuple[int | None, ...]) -> None:
-    x = of(*shape)
-    expected = np.where(X > 0, 1 - X, np.abs(X) / 2)
-    check(x, where(x > 0, 1 - x, abs(x) / 2), expected)
-
-
-def test_integers_are_divided_downwards_or_truncated() -> None:
-    x, data = of(3, 4, kind="i64"), X.astype(np.int64)
-    check(x, x // 4 + x % 4, data // 4 + data % 4, data)
-    x = of(3, 4, kind="i64")
-    check(x, x.truncated(4), np.trunc(data / 4).astype(np.int64), data)
-
-
 def test_sizes_are_constants_where_a_dimension_is_static() -> None:
     assert (of(3, None).size(0) * 2 + 1).elements() == [7]
     assert of(3, None).size(1).elements() is None
@@ -170,11 +156,6 @@ def test_a_loop_reads_values_and_constants_from_outside(output: int) -> None:
     before = 2 * np.cumsum(np.vstack([np.zeros((1, 4), X.dtype), X[:-1]]), 0)
     expected = (2 * X.sum(0), np.hstack([X, before]))[output]
     check(x, loop(x.size(0), [x.of(0).broadcast(4)], step)[output], expected)
-
-
-def test_positions_count_from_zero() -> None:
-    x = of(None, 4)
-    check(x, positions(x.size(0)), np.arange(3))
 
 
 def variable() -> Output:
