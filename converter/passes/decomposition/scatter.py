@@ -43,9 +43,15 @@ def scatter_elements(
     if not op.use_init_val:
         return x.scatter(indices, updates, at, reduction)
 
+    pairs = enumerate(zip(x.value.shape, indices.value.shape))
+    narrower = [other for other, (size, least) in pairs if other != at and not (size.is_static and size == least)]
+
     def step(number: Expression, state: Expression) -> list[Expression]:
         places, change = (value.gather(number.reshape(1), at) for value in (indices, updates))
-        combined = _COMBINED[reduction](state.gather_elements(places, at), change)
+        present = state
+        for other in narrower:  # indices may be fewer than elements beside the axis
+            present = present.cut(other, 0, indices.size(other))
+        combined = _COMBINED[reduction](present.gather_elements(places, at), change)
         return [state.emit(ir.ScatterElementsUpdate3(), places, combined, axis)]
 
     return loop(indices.size(at), [x], step)[0]
