@@ -1,4 +1,4 @@
-"""ONNX's BitCast, against NumPy's view of the same bytes; tests/converter/test_bits.py has floats of their bits."""
+"""ONNX's BitCast, against NumPy's view of the same bytes; from_onnx/test_operators.py has floats of their bits."""
 
 from __future__ import annotations
 
