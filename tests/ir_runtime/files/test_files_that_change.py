@@ -194,23 +194,20 @@ def attempt(function):
         print("refused")
 """
 
+CONVERTED, READ = "converter.convert_model('m.onnx')", "ir_runtime.read_model('ir.xml')"
 STEPS = {
-    "save": "m = converter.convert_model('m.onnx'); attempt(lambda: converter.save_model(m, 'out.xml'))",
-    "save as FP16": "m = converter.convert_model('m.onnx'); "
-    "attempt(lambda: converter.save_model(m, 'out.xml', compress_to_fp16=True))",
-    "save in 8 bits": "m = converter.convert_model('m.onnx'); "
-    "attempt(lambda: converter.save_model(m, 'out.xml', compress='int8'))",
-    "compile": "m = converter.convert_model('m.onnx'); attempt(lambda: ir_runtime.compile_model(m))",
-    "run": "c = ir_runtime.compile_model(converter.convert_model('m.onnx')); attempt(lambda: c([x]))",
-    "run plainly": "c = ir_runtime.compile_model(converter.convert_model('m.onnx'), optimize=False); "
-    "attempt(lambda: c([x]))",
-    "pickle": "m = converter.convert_model('m.onnx'); attempt(lambda: pickle.dumps(m))",
-    "read and compile": "m = ir_runtime.read_model('ir.xml'); attempt(lambda: ir_runtime.compile_model(m))",
-    "read and run": "c = ir_runtime.compile_model(ir_runtime.read_model('ir.xml')); attempt(lambda: c([x]))",
-    "read and write": "m = ir_runtime.read_model('ir.xml'); attempt(lambda: ir_runtime.write_model(m, 'o.xml'))",
-    "read and reshape": "m = ir_runtime.read_model('ir.xml'); "
-    "attempt(lambda: (m.reshape([1 << 20]), ir_runtime.compile_model(m)))",
-    "verify": "m = ir_runtime.read_model('ir.xml'); attempt(lambda: converter.verify('other.onnx', m))",
+    "save": (CONVERTED, "converter.save_model(m, 'out.xml')"),
+    "save as FP16": (CONVERTED, "converter.save_model(m, 'out.xml', compress_to_fp16=True)"),
+    "save in 8 bits": (CONVERTED, "converter.save_model(m, 'out.xml', compress='int8')"),
+    "compile": (CONVERTED, "ir_runtime.compile_model(m)"),
+    "run": (f"ir_runtime.compile_model({CONVERTED})", "m([x])"),
+    "run plainly": (f"ir_runtime.compile_model({CONVERTED}, optimize=False)", "m([x])"),
+    "pickle": (CONVERTED, "pickle.dumps(m)"),
+    "read and compile": (READ, "ir_runtime.compile_model(m)"),
+    "read and run": (f"ir_runtime.compile_model({READ})", "m([x])"),
+    "read and write": (READ, "ir_runtime.write_model(m, 'o.xml')"),
+    "read and reshape": (READ, "(m.reshape([1 << 20]), ir_runtime.compile_model(m))"),
+    "verify": (READ, "converter.verify('other.onnx', m)"),
 }
 
 
@@ -228,10 +225,10 @@ def test_a_file_changes_before_a_step(step: str, how: str, models: tuple[bytes, 
     data = models[0]
     for name in ("m.onnx", "other.onnx"):
         (tmp_path / name).write_bytes(data)
-    if "ir" in STEPS[step]:
-        converter.save_model(converter.convert_model(tmp_path / "m.onnx"), tmp_path / "ir.xml")
-    file = "ir.bin" if "ir.xml" in STEPS[step] else "m.onnx"
-    command = [sys.executable, "-c", PREPARE + STEPS[step], str(tmp_path), file, how]
+    converter.save_model(converter.convert_model(tmp_path / "m.onnx"), tmp_path / "ir.xml")
+    made, action = STEPS[step]
+    code = f"{PREPARE}\nm = {made}; attempt(lambda: {action})"
+    command = [sys.executable, "-c", code, str(tmp_path), "ir.bin" if READ in made else "m.onnx", how]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr or f"signal {-done.returncode}"
     assert done.stdout == "refused\n"
@@ -267,15 +264,9 @@ def test_bytes_pass_from_file_to_file(mapped: MappedFile, tmp_path: Path, part: 
         file.write(b"behind")
     wanted = (tmp_path / "data").read_bytes()[part]
     assert (tmp_path / "copy").read_bytes() == b"before" + wanted + b"behind"
-
-
-def test_bytes_pass_into_memory(mapped: MappedFile, tmp_path: Path) -> None:
-    span = FileSpan.of(mapped.bytes())
-    assert span is not None
-    target = io.BytesIO()
-    target.write(b"12")
-    span.copy_to(target, 2)
-    assert target.getvalue() == b"12" + (tmp_path / "data").read_bytes()
+    memory = io.BytesIO(b"12")
+    span.copy_to(memory, 2)
+    assert memory.getvalue() == b"12" + wanted
 
 
 def test_arrays_that_are_no_views_of_a_file_have_no_place_in_one(mapped: MappedFile) -> None:
@@ -340,26 +331,18 @@ def test_arrays_with_strides_are_read_in_the_order_of_their_elements(
 @pytest.mark.parametrize("half", [False, True], ids=["float32", "float16"])
 def test_weights_of_any_size_pass_through_little_memory(tmp_path: Path, half: bool) -> None:
     weights = {f"w{i}": np.full((1024, 4096 + i), i, np.float32) for i in range(6)}
-    outputs, products = (
-        ", ".join(f"float[1,n{i}] y{i}" for i in range(6)),
-        " ".join(f"y{i} = MatMul (x, w{i})" for i in range(6)),
-    )
+    outputs = ", ".join(f"float[1,n{i}] y{i}" for i in range(6))
+    products = " ".join(f"y{i} = MatMul (x, w{i})" for i in range(6))
     onnx.save(parse(f"g (float[1,1024] x) => ({outputs}) {{ {products} }}", **weights), tmp_path / "m.onnx")
-    script = (
-        f"{PEAK}\nimport sys, converter\n"
-        "from converter.conversion import convert, compressed\n"
-        "import ir_runtime.files.xml_writer\n"
-        "before = peak()\n"
-        f"converter.save_model(converter.convert_model(sys.argv[1]), sys.argv[2], compress_to_fp16={half})\n"
-        "print((peak() - before) / 1024)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, tmp_path / "m.onnx", tmp_path / "m.xml"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[3],
-    )
+    script = f"""{PEAK}
+import sys, converter, ir_runtime.files.xml_writer
+from converter.conversion import convert, compressed
+before = peak()
+converter.save_model(converter.convert_model(sys.argv[1]), sys.argv[2], compress_to_fp16={half})
+print((peak() - before) / 1024)
+"""
+    command = [sys.executable, "-c", script, tmp_path / "m.onnx", tmp_path / "m.xml"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3])
     assert (tmp_path / "m.bin").stat().st_size > 96e6 / (1 + half)
     assert float(done.stdout) < 40, f"{done.stdout} MiB for 96 MiB of weights"
 

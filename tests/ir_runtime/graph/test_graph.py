@@ -280,35 +280,18 @@ def test_dimensions_are_sets_of_dimensions(a: Dimension, b: Dimension) -> None:
     pairs = list(itertools.product(sizes(a), sizes(b)))
     assert a + b == smallest((x + y for x, y in pairs), INFINITY in (a.high, b.high))
     assert a * b == smallest((x * y for x, y in pairs), INFINITY in (a.high, b.high))
-
-
-@pytest.mark.parametrize("product", DIMENSIONS, ids=str)
-@pytest.mark.parametrize("factor", DIMENSIONS, ids=str)
-def test_quotients_hold_what_is_multiplied(product: Dimension, factor: Dimension) -> None:
-    found = quotient(product, factor)
-    fitting = {n for n in range(MANY + 1) for x in sizes(factor) if (x or n == 0) and product.contains(n * x)}
-    assert bool(fitting) == (found is not None) or product.low > MANY
+    # What is divided by b, what is repeated to b, and both repeated.
+    open_end = INFINITY in (a.high, b.high)
+    fitting = {n for n in range(MANY + 1) for x in sizes(b) if (x or n == 0) and a.contains(n * x)}
+    found = quotient(a, b)
+    assert bool(fitting) == (found is not None) or a.low > MANY
     assert all(found is not None and found.contains(n) for n in fitting)
-
-
-@pytest.mark.parametrize("a", DIMENSIONS, ids=str)
-@pytest.mark.parametrize("b", DIMENSIONS, ids=str)
-def test_data_to_which_others_are_repeated(a: Dimension, b: Dimension) -> None:
     fitting = {x for x in sizes(a) for y in sizes(b) if y in (x, 1)}
-    found = broadcast_to(PartialShape([4, a]), PartialShape([b]))
-    wanted = None if not fitting else PartialShape([4, smallest(fitting, INFINITY in (a.high, b.high))])
-    assert found == wanted
-
-
-@pytest.mark.parametrize("a", DIMENSIONS, ids=str)
-@pytest.mark.parametrize("b", DIMENSIONS, ids=str)
-def test_broadcast_dimensions(a: Dimension, b: Dimension) -> None:
+    wanted = PartialShape([4, smallest(fitting, open_end)]) if fitting else None
+    assert broadcast_to(PartialShape([4, a]), PartialShape([b])) == wanted
     fitting = {max(x, y) if x and y else 0 for x in sizes(a) for y in sizes(b) if x == y or 1 in (x, y)}
-    if not fitting:
-        with pytest.raises(InferenceError, match="cannot be broadcast"):
-            broadcast(PartialShape([a]), PartialShape([b]))
-        return
-    assert broadcast(PartialShape([a]), PartialShape([b]))[0] == smallest(fitting, INFINITY in (a.high, b.high))
+    wanted = PartialShape([smallest(fitting, open_end)]) if fitting else None
+    assert _or_none(broadcast, PartialShape([a]), PartialShape([b])) == wanted
 
 
 SHAPES = [
