@@ -264,7 +264,8 @@ def test_bytes_pass_from_file_to_file(mapped: MappedFile, tmp_path: Path, part: 
         file.write(b"behind")
     wanted = (tmp_path / "data").read_bytes()[part]
     assert (tmp_path / "copy").read_bytes() == b"before" + wanted + b"behind"
-    memory = io.BytesIO(b"12")
+    memory = io.BytesIO()
+    memory.write(b"12")
     span.copy_to(memory, 2)
     assert memory.getvalue() == b"12" + wanted
 
