@@ -65,14 +65,15 @@ def test_the_choice_does_not_depend_on_the_order() -> None:
 def test_time_bounds_the_rows_of_a_test() -> None:
     rows = rows_of(a=list(range(200)))
     assert len(selection.choose(rows, (0.001, 0))) == int(selection.LEAST / (0.001 + selection.OVERHEAD))
-    assert len(selection.choose(rows, (1.0, 0))) == int(selection.MOST / (1.0 + selection.OVERHEAD))  # of 200 seconds
-    assert len(selection.choose(rows, (1.0, 2.0))) == len(selection.choose(rows, (1.0, 0)))
-    assert len(selection.choose(rows[:3], (1.0, 0))) == 1
+    long = selection.LONG
+    assert len(selection.choose(rows, (long, 0))) == int(min(selection.MOST, selection.SHARE * 200 * long) / long)
+    assert len(selection.choose(rows, (long, 2 * long))) == len(selection.choose(rows, (long, 0)))
+    assert len(selection.choose(rows[:3], (long, 0))) == 1
     rows[0].get_closest_marker = {"every_value": True}.get
-    assert selection.choose(rows, (1.0, 0)) == rows
-    assert selection.choose(rows, (selection.LONG + 0.1, 0)) == []
-    assert selection.choose(rows, (0.01, 2 * selection.LONG + 0.1)) == []
-    assert selection.choose(rows[:1], (1.0, 0)) == rows[:1]
+    assert selection.choose(rows, (long, 0)) == rows
+    assert selection.choose(rows, (long + 0.1, 0)) == []
+    assert selection.choose(rows, (0.01, 2 * long + 0.1)) == []
+    assert selection.choose(rows[:1], (long, 0)) == rows[:1]
 
 
 @pytest.mark.full
