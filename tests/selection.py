@@ -84,7 +84,8 @@ def cover(values: Sequence[set[Value]], names: Sequence[str], most: int) -> list
 def group_of(item: pytest.Item) -> str:
     """Return the name under which rows are chosen together: the test, or the group of a row in ``tests/rows``."""
     row = getattr(item, "callspec", None) and item.callspec.params.get("row")  # type: ignore[attr-defined]
-    return getattr(row, "group", "") or item.nodeid.partition("[")[0]
+    group = getattr(row, "group", "")
+    return group if "/" in group else item.nodeid.partition("[")[0]
 
 
 class Measurement:

@@ -200,7 +200,7 @@ def test_an_entry_is_registered_once() -> None:
         registry.add("one", 2)
     registry.add("one", 3, replace=True)
     assert dict(registry.entries()) == {"one": registry["one"]} == {"one": 3}
-    with pytest.raises(InternalError, match="there is no number of two"):
+    with pytest.raises(InternalError, match="there is no number 'two'"):
         registry["two"]
 
 
