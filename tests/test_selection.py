@@ -66,7 +66,8 @@ def test_time_bounds_the_rows_of_a_test() -> None:
     rows = rows_of(a=list(range(200)))
     assert len(selection.choose(rows, (0.001, 0))) == int(selection.LEAST / (0.001 + selection.OVERHEAD))
     long = selection.LONG
-    assert len(selection.choose(rows, (long, 0))) == int(min(selection.MOST, selection.SHARE * 200 * long) / long)
+    each = long + selection.OVERHEAD
+    assert len(selection.choose(rows, (long, 0))) == int(min(selection.MOST, selection.SHARE * 200 * each) / each)
     assert len(selection.choose(rows, (long, 2 * long))) == len(selection.choose(rows, (long, 0)))
     assert len(selection.choose(rows[:3], (long, 0))) == 1
     rows[0].get_closest_marker = {"every_value": True}.get
