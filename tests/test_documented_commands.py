@@ -27,7 +27,6 @@ from tokenizers import Tokenizer
 import converter
 import ir_runtime
 from converter.command_line import main
-from converter.command_line.former_options import FORMER_OPTIONS
 from tests.commands import a_model, onnx2ir
 from tests.converter.language_models.decoders import Decoder, converted_tokenizers, tokenizers_once, write_folder  # noqa: F401
 from tests.converter.language_models.encoder_decoders import EncoderDecoder, OnnxDecoder
@@ -219,16 +218,6 @@ def test_every_argument_of_openvinos_convert_model_has_its_line() -> None:
     assert set(theirs) <= set(table("In Python"))
     assert set(theirs) <= set(ours)
     assert theirs[1:] == ours[1 : len(theirs)]
-
-
-def test_what_the_command_answers_is_on_the_page() -> None:
-    page = table("Options of mo") | table("Options of ovc")
-    answered = {f"--{name.replace('-', '_')}" for name in FORMER_OPTIONS} - {"--example_input", "--share_weights"}
-    assert answered <= set(page)
-    taken = {option for p in main.commands["convert"].params for option in p.opts}  # type: ignore[attr-defined]
-    for name in table("Options of mo"):
-        known = name.replace("_", "-") in taken
-        assert known or name.lstrip("-").replace("_", "-") in FORMER_OPTIONS, name
 
 
 # --- the examples, the notebook and the scripts of benchmarks run as they stand ---

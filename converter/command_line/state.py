@@ -173,9 +173,9 @@ class Command(click.Command):
         except click.NoSuchOption as error:
             if self.name != "convert":
                 raise
-            from converter.command_line.former_options import translated
+            from converter.command_line.unknown_options import answer
 
-            raise click.UsageError(translated(given, own), ctx) from error
+            raise click.UsageError(answer(given, own) or error.format_message(), ctx) from error
 
 
 def _switched(args: list[str]) -> list[str]:

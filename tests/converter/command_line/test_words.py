@@ -1,4 +1,4 @@
-"""What people type: words as ``ovc`` and ``mo`` spell them, help, shells; and where nothing is written over."""
+"""What people type: words as ``ovc`` spells them, help, shells; and where nothing is written over."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import ir_runtime
-from converter.command_line import State, main
-from converter.command_line.former_options import FORMER_OPTIONS
+from converter.command_line import main
 from converter.command_line.option_groups import GROUPS
+from converter.command_line.unknown_options import REMEDIES
 from converter.from_onnx.translation.registry import find_translator
 from tests.commands import onnx2ir
 from tests.engines import core
@@ -140,118 +140,33 @@ def test_two_conversions_are_identical_under_any_hash_seed(folder: Path) -> None
     assert len(written) == 1
 
 
-# --- command lines of mo and ovc: one answer with the whole command, which works, and what has no counterpart ---
+# --- options that are not there ---
 
 
-def answer(words: str) -> tuple[list[str], str]:
-    """The words of the command that is told, and the whole message."""
+@pytest.mark.parametrize(("words", "answers"), [
+    ("m.onnx --data_type FP16", {"--data_type": "--compress-to-fp16"}),
+    ("m.onnx --fp16 --quantize", {"--fp16": "--compress-to-fp16", "--quantize": "--compress int8"}),
+    ("-m m.onnx -n net", {"-m": "the model's path", "-n": "--output-model FOLDER/NAME"}),
+    ("-m=m.onnx -s2", {"-m": "the model's path", "-s": "--scale"}),
+    ("m.onnx --input_shape=[1,3] --INT8", {"--input_shape": '--input "[1,3,224,224]"', "--INT8": "--compress int8"}),
+    ("m.onnx --freeze_placeholder_with_value 'y->2'", {"--freeze_placeholder_with_value": '--input "name=value"'}),
+    ("m.onnx --ouput z --foo bar", {"--ouput": "did you mean --output", "--foo": "--help lists"}),
+    ("m.onnx --transform Pruning --transform LowLatency2", {"--transform": "--stateful"}),
+    ("m.onnx -z", {}),
+])  # fmt: skip
+def test_what_to_write_for_an_option_that_is_not_there(words: str, answers: dict[str, str], folder: Path) -> None:
+    before = set(folder.rglob("*.xml"))
     code, printed, messages = onnx2ir("convert", *shlex.split(words))
     assert (code, printed) == (2, ""), messages
     assert messages.count("Error:") == 1
-    found = re.search(r"^  (onnx2ir convert .*)$", messages, re.M)
-    assert found is not None, messages
-    return shlex.split(found[1]), messages
-
-
-VALUES = {"transform": "Pruning", "log-level": "DEBUG", "data-type": "FP16", "model-name": "net", "output-dir": "out"}
-
-FORMER = [
-    ("--input_model m.onnx", "m.onnx"),
-    ("-m m.onnx", "m.onnx"),
-    ("-w m.onnx -b 2", "m.onnx --batch 2"),
-    ("-m m.onnx -b2", "m.onnx --batch 2"),
-    ("--input_model=m.onnx --output_dir out", "m.onnx --output-model out/"),
-    ("-m m.onnx -o out", "m.onnx --output-model out/"),
-    ("-m m.onnx -o out/ -n net", "m.onnx --output-model out/net"),
-    ("-m m.onnx -n net", "m.onnx --output-model net"),
-    ("-m m.onnx --input_shape [1,3],[1,3]", "m.onnx --input [1,3],[1,3]"),
-    ("-m m.onnx --input_shape '(1, 3),(-1, 3)'", "m.onnx --input '[1, 3],[?, 3]'"),
-    ("-m m.onnx --input x,y --input_shape [2,3],[2,3]", "m.onnx --input x[2,3],y[2,3]"),
-    ("-m m.onnx --input y[2,3]", "m.onnx --input y[2,3]"),
-    ("-m f.onnx --freeze_placeholder_with_value 'y->[1 2 3],s->2'", "f.onnx --input y=[1,2,3],s=2"),
-    ("-m f.onnx --input x --input_shape [2,3] --freeze_placeholder_with_value s->4", "f.onnx --input x[2,3],s=4"),
-    ("-m m.onnx --output z", "m.onnx --output z"),
-    ("-m m.onnx --data_type FP16", "m.onnx --compress-to-fp16"),
-    ("-m m.onnx --data_type=half", "m.onnx --compress-to-fp16"),
-    ("-m m.onnx --data_type float", "m.onnx"),
-    ("-m m.onnx --compress_to_fp16 False", "m.onnx --no-compress-to-fp16"),
-    ("-m m.onnx --compress_to_fp16=True", "m.onnx --compress-to-fp16"),
-    ("-m m.onnx --static_shape", "m.onnx --static"),
-    ("-m m.onnx --static_shape True --silent", "m.onnx --static --quiet"),
-    ("-m m.onnx --extensions ops.py", "m.onnx --extension ops.py"),
-    ("-m m.onnx --log_level DEBUG", "m.onnx --verbose"),
-    ("-m m.onnx --log_level=ERROR", "m.onnx --quiet"),
-    ("-m m.onnx --log_level=WARNING", "m.onnx"),
-    ("m.onnx --use_new_frontend -o here", "m.onnx --output-model here/"),
-    ("m.onnx --misspelt -o here", "m.onnx -o here"),
-]
-PREPROCESSING = [
-    *((f"{name} [2]", f"{name.replace('_', '-')} [2]") for name in ("--mean_values", "--scale_values", "--layout")),
-    ("-s [2]", "--scale [2]"),
-    ("--reverse_input_channels", "--reverse-input-channels"),
-    ("--source_layout nchw --target_layout nhwc", "--source-layout nchw --target-layout nhwc"),
-]
-"""Options that keep their names, of which the models here have no use."""
+    lines = dict(line.strip().split(": ", 1) for line in messages.partition("not there:\n")[2].splitlines())
+    assert lines.keys() == answers.keys()
+    assert all(answer in lines[name] for name, answer in answers.items()), messages
+    assert set(folder.rglob("*.xml")) == before
 
 
 @pytest.mark.every_row
-@pytest.mark.parametrize(("former", "here"), FORMER)
-def test_the_command_is_told_and_works(former: str, here: str, folder: Path) -> None:
-    before = set(folder.rglob("*.xml"))
-    Path("m.xml").unlink()
-    words, messages = answer(former)
-    assert words == ["onnx2ir", "convert", *shlex.split(here)]
-    code, _, errors = onnx2ir(*words[1:])
-    assert code == 0, errors
-    assert len(set(folder.rglob("*.xml")) - (before - {folder / "m.xml"})) == 1, messages
-
-
-@pytest.mark.parametrize(("former", "here"), PREPROCESSING)
-def test_preprocessing_keeps_its_names(former: str, here: str, folder: Path) -> None:
-    assert answer(f"-m m.onnx {former}")[0][3:] == here.split()
-
-
-def test_any_number_of_options_has_one_answer(folder: Path) -> None:
-    words, messages = answer(
-        "-m m.onnx -n net -o out -b 4 --data_type FP16 --framework onnx --foo bar "
-        "--transform LowLatency2[use_const_initializer=False],Pruning --transformations_config a.json "
-        "--progress --stream_output --input_proto p --counts=c --saved_model_dir d --ouput z"
-    )
-    assert words[2:] == ["m.onnx", "--output-model", "out/net", "--batch", "4", "--compress-to-fp16"]
-    listed = messages.partition("Without a counterpart:\n")[2].splitlines()
-    assert [line.split(":")[0].strip() for line in listed] == [
-        *("--framework", "--foo", "--transform LowLatency2", "--transform Pruning", "--transformations_config"),
-        *("--progress", "--stream_output", "--input_proto", "--counts", "--saved_model_dir", "--ouput"),
-    ]
-    assert "but --output" in listed[-1]
-    assert onnx2ir(*words[1:])[0] == 0
-    assert Path("out/net.xml").exists()
-
-
-@pytest.mark.parametrize(("text", "parts"), [
-    ("LowLatency2", "apply_low_latency_transformation|--stateful"),
-    ("LowLatency2[use_const_initializer=False]", "apply_low_latency_transformation"),
-    ("MakeStateful[param_res_names={'x':'z','y':'w'}]", "convert_model(..., stateful={'x':'z','y':'w'})"),
-    ("MakeStateful", "convert_model(..., stateful={'input': 'output'})"),
-    ("Pruning", "apply_pruning_transformation"),
-    ("NoSuchThing", "none of that name"),
-])  # fmt: skip
-def test_transformations_have_an_answer(text: str, parts: str, folder: Path) -> None:
-    import openvino._offline_transformations as offline
-
-    _, messages = answer(f'-m m.onnx --transform "{text}"')
-    assert f"--transform {text.partition('[')[0]}: " in messages
-    assert all(part in messages for part in parts.split("|"))
-    for function in re.findall(r"_offline_transformations\.(\w+)", messages):
-        assert hasattr(offline, function)
-
-
-@pytest.mark.every_row
-@pytest.mark.parametrize("name", [name for name in FORMER_OPTIONS if f"--{name}" not in HERE])
-def test_every_option_is_answered_with_a_command_that_can_be_read(name: str, folder: Path) -> None:
-    value = VALUES.get(name, "[1,3]") if FORMER_OPTIONS[name].takes_value else ""
-    written = f"--{name.replace('-', '_')}"
-    words, messages = answer(f"{written} m.onnx" if name == "input-model" else f"m.onnx {written} {value}")
-    CONVERT.make_context("convert", words[2:], obj=State())
-    here = set(words) - {"onnx2ir", "convert", "m.onnx"}
-    assert here or "Without a counterpart" in messages or name == "input-model"
+@pytest.mark.parametrize("name", REMEDIES)
+def test_what_is_recommended_is_there(name: str) -> None:
+    assert f"--{name}" not in HERE
+    assert set(re.findall(r"--[a-z][\w-]*", REMEDIES[name])) <= HERE
