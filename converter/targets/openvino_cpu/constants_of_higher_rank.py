@@ -2,7 +2,8 @@
 
 Such a constant adds dimensions of 1 to the result. OpenVINO fuses the layers of an activation or a normalization
 (Clamp, Swish, HSwish, Gelu, SoftPlus, MVN, RMS ...) into one layer, which has the rank of the data, as a matrix
-multiplication with a bias has; a PReLU with such slopes ends the process.
+multiplication with a bias has; a PReLU with such slopes ends the process. It takes a constant that is one number
+everywhere for a scalar, whatever its shape.
 
     x [2, 3] -> Add([[[1, 2, 3]]])      becomes      x -> Add([1, 2, 3]) -> Unsqueeze([0])
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 from converter.targets.openvino_cpu.opaque_identity import opaque_identity
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Node
+from ir_runtime.operations.movement import Broadcast3
 from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
@@ -29,13 +31,21 @@ def constants_of_higher_rank(builder: Builder, node: Node) -> Replacement:
         if tensor is None or not data.has_rank or tensor.size == 0:
             continue
         added = range(source.shape.rank - data.rank)
-        if not added or any(tensor.shape[axis] != 1 for axis in added):
+        if not added:
             continue
-        shape = () if tensor.size == 1 else tensor.shape[len(added) :]
+        values = tensor.array()
+        adds_ones, is_uniform = all(tensor.shape[axis] == 1 for axis in added), (values == values.flat[0]).all()
+        if not adds_ones and not is_uniform:
+            continue
         inputs = list(node.inputs)
-        inputs[place] = builder.constant(tensor.array().reshape(shape), source.element_type)
-        result = layers.unsqueeze(builder, builder.emit(node.op, *inputs), *added)
+        values = values.reshape(tensor.shape[len(added) :]) if adds_ones and tensor.size > 1 else values.flat[0]
+        inputs[place] = builder.constant(values, source.element_type)
+        result = builder.emit(node.op, *inputs)
+        if adds_ones:
+            result = layers.unsqueeze(builder, result, *added)
+        else:
+            result = builder.emit(Broadcast3(mode="bidirectional"), result, builder.constant(list(tensor.shape)))
         if isinstance(node.inputs[1 - place].node.op, Reduction):
             return builder.emit(opaque_identity(result.element_type), result, result)
         return result
-    return fail("no input is a constant that adds dimensions of 1")
+    return fail("no input is a constant that adds dimensions of 1, or is one number everywhere")

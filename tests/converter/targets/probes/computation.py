@@ -269,6 +269,10 @@ HIGHER = [
     higher_rank(
         "bias", "t = MatMul (x, w) y = Add (t, b)", "MatMul Add", w=const(numbers(8, 5)), b=const(numbers(1, 1, 1, 5))
     ),
+    probe("constants_of_higher_rank: one number", "ReduceMean Subtract Power ReduceMean Add Sqrt Divide",
+          several("""m = ReduceMean <axes = [-1]> (x) d = Sub (x, m) p = Pow (d, two)
+          v = ReduceMean <axes = [-1]> (p) a = Add (v, c) s = Sqrt (a) y = Div (d, s)""", {"x": [1, 2, "s", 8]},
+          x=numbers(1, 2, 3, 8), two=f32(2), c=f32(np.full((2, 1, 1, 1, 1), 1e-3)))),
     probe("constants_of_higher_rank: epsilon", "Multiply ReduceMean Add Sqrt Divide Multiply ReduceMax Add",
           several(RMS, x=DATA, epsilon=f32([[[[1e-5]]]]), scale=const(numbers(8)))),
     *(
