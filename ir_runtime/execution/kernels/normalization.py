@@ -16,6 +16,8 @@ from .registry import Prepared, Site, is_float32, kernel
 from .threads import Workers
 
 _BLOCK_ELEMENTS = 1 << 15
+_SUMMED = 1 << 10
+"""Elements that are added one after the other."""
 
 
 @kernel(MVN6)
@@ -68,6 +70,16 @@ def group_normalization(node: Node, site: Site) -> Prepared | None:
     return Prepared(run, fresh=True)
 
 
+def sums_of_squares(rows: Array) -> Array:
+    """Return the sum of the squares of each row, of blocks: one long sum of float32 rounds what it adds at its end."""
+    if rows.shape[1] <= _SUMMED:
+        return np.einsum("ij,ij->i", rows, rows)
+    whole = rows.shape[1] // _SUMMED * _SUMMED
+    blocks, remainder = rows[:, :whole].reshape(len(rows), -1, _SUMMED), rows[:, whole:]
+    of_blocks = np.einsum("ibj,ibj->ib", blocks, blocks)
+    return np.add.reduce(of_blocks, axis=1) + np.einsum("ij,ij->i", remainder, remainder)
+
+
 def normalize_rows(rows: Array, out: Array, op: Any, workers: Workers) -> None:
     """Normalize each row of a matrix by the attributes of an MVN."""
     count, small = np.float32(rows.shape[1]), np.float32(op.eps)
@@ -81,7 +93,7 @@ def normalize_rows(rows: Array, out: Array, op: Any, workers: Workers) -> None:
             np.subtract(seen, mean, out=target)
             if not op.normalize_variance:
                 continue
-            squares = np.einsum("ij,ij->i", target, target)[:, None]
+            squares = sums_of_squares(target)[:, None]
             np.divide(squares, count, out=squares)
             factor = np.sqrt(squares) + small if op.eps_mode == "OUTSIDE_SQRT" else np.sqrt(squares + small)
             # A quotient, not a product with the reciprocal: that may overflow where the quotient does not.

@@ -20,6 +20,8 @@ from ir_runtime.operations.normalization import MVN6, GroupNormalization12
 from .binding import Binding, Call, Produced, as_matrix, is_float32, producer
 
 _MAX_REPEATED_ROW = 1 << 12
+_SUMMED_ROWS = 1 << 8
+"""Rows whose squares are added one after the other: one long sum of float32 rounds what it adds at its end."""
 _CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 
 
@@ -119,8 +121,13 @@ def _calls(seen: Array, target: Array, count: int, groups: int, size: int, op: A
     ]
     if not op.normalize_variance:
         return calls
+    strips = range(0, len(target), _SUMMED_ROWS)
+    squares = b.reused("squares", (len(strips), wide))
+    for start, into in zip(strips, squares):
+        strip = target[start : start + _SUMMED_ROWS]
+        calls.append(partial(np.einsum, "ij,ij->j", strip, strip, out=into))
     calls += [
-        partial(np.einsum, "ij,ij->j", target, target, out=sums),
+        partial(np.add.reduce, squares, axis=0, out=sums),
         partial(np.add.reduce, each, axis=(0, 2), keepdims=True, out=total),
         partial(np.divide, total, elements, total),
     ]

@@ -112,6 +112,8 @@ for _shape in ((2, 3), (1, 1), (4,)):
     attentions(*_shape)
 layers("MVN", draw(3, 40, 65), each(*(ints(*axes) for axes in ((-1,), (1, 2), (2, 1), (0,), (1,), (0, 2), (0, 1, 2)))),
        eps=1e-5, eps_mode=each("INSIDE_SQRT", "OUTSIDE_SQRT"), normalize_variance=each(True, False))  # fmt: skip
+layers("MVN", np.eye(600, dtype=np.float32)[None, None], ints(2, 3), opset=6, eps=1e-5, eps_mode="INSIDE_SQRT",
+       normalize_variance=True, note=" sum of equal squares")  # fmt: skip
 for _shape in ((2, 6, 7), (1, 6, 40, 65), (2, 6, 2, 3, 4), (3, 6), (0, 6, 4)):
     layers("GroupNormalization", draw(*_shape), draw(6), draw(6), num_groups=each(1, 3, 6), epsilon=1e-3,
            fallbacks=() if _shape[0] else ["GroupNormalization"])  # fmt: skip
