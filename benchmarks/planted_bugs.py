@@ -166,7 +166,7 @@ BUGS = [
         "converter/to_onnx/operations/quantization.py",
         "_Grid(element_type, scale.reshape(-1), zero.reshape(-1), axes[0])",
         "_Grid(element_type, scale.reshape(-1), zero.reshape(-1), 1)",
-        "--full tests/test_rows.py -k layers/networks/FakeQuantize",
+        "--full tests/test_rows.py -k FakeQuantize",
     ),
     Bug(
         "a translator",
