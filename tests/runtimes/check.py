@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import re
 import zlib
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -55,7 +56,7 @@ AFTER = {
     "OpenVINO's importer": (),
     "exported layers of the lowest opset": ("exported layers",),
 }
-"""Runtimes that rows do not take with which one of others is known to fail."""
+"""Runtimes, and those without which they show nothing: a row with which one of these is known to fail takes none."""
 LEFT_OUT = ("it ends the process: ", "it is undefined: ")
 """Begins of the reasons of rows that a runtime does not take: nothing would run behind them, or they may do anything."""
 takes_all = False
@@ -73,12 +74,12 @@ def known() -> Mapping[str, Mapping[str, str]]:
     result: dict[str, dict[str, str]] = {name: {} for name in (*ALWAYS, *IN_FULL, *IN_TURN, *OF_THE_SUITE, *LAYERS)}
     conversions_of_ours = result.keys() - LAYERS.keys() - {"OpenVINO's importer"}
     for title, patterns in tomllib.loads(Path(__file__).with_name("known.toml").read_text()).items():
-        runtimes, _, processors = title.partition(" with")
+        runtimes, processors = re.fullmatch(r"(.*?)(?: (with|without) AVX-512)?", title).groups()  # type: ignore[union-attr]
         names = runtimes.removeprefix("all but ").split(", ")
         unknown = set(names) - result.keys()
         assert not unknown, f"known.toml has tables of runtimes that there are not: {unknown}"
         for name in conversions_of_ours - set(names) if title.startswith("all but ") else names:
-            if processors in ("", " AVX-512" if HAS_AVX512 else "out AVX-512"):
+            if processors in (None, "with" if HAS_AVX512 else "without"):
                 result[name].update(patterns)
     return result
 
