@@ -151,7 +151,8 @@ def verbosely(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> T:
-        with talking(bool(kwargs.get("verbose"))):
+        verbose = kwargs.get("verbose")
+        with talking(isinstance(verbose, int) and bool(verbose)):  # the function refuses what is neither
             return function(*args, **kwargs)
 
     return wrapper
