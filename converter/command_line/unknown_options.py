@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 _FLOAT16 = "write --compress-to-fp16; weights are stored as they are without it"
@@ -40,10 +41,10 @@ def answer(arguments: Sequence[str], own: Collection[str]) -> str:
     Returns an empty text if there is none that is written out or a short one of ``mo``.
     """
     lines = []
-    for argument in arguments:
+    for argument in itertools.takewhile(lambda word: word != "--", arguments):
         written = argument.partition("=")[0]
         name = written.lstrip("-").replace("_", "-").lower()
-        if argument.startswith("--") and name and f"--{name}" not in own:
+        if argument.startswith("--") and f"--{name}" not in own:
             lines.append(f"  {written}: {REMEDIES.get(name) or _similar(f'--{name}', own)}")
         elif written[:1] == "-" and written[:2] not in own and written[1:2] in _SHORT:
             name = _SHORT[written[1]]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from converter.targets.openvino_cpu.opaque_identity import opaque_identity
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Node
+from ir_runtime.graph import Node, Tensor
 from ir_runtime.operations.movement import Broadcast3
 from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting import Builder, Replacement, fail, layers
@@ -33,13 +33,13 @@ def constants_of_higher_rank(builder: Builder, node: Node) -> Replacement:
         added = range(source.shape.rank - data.rank)
         if not added:
             continue
-        values = tensor.array()
-        adds_ones, is_uniform = all(tensor.shape[axis] == 1 for axis in added), (values == values.flat[0]).all()
-        if not adds_ones and not is_uniform:
+        adds_ones = all(tensor.shape[axis] == 1 for axis in added)
+        if not adds_ones and not _is_one_number(tensor):
             continue
+        values = tensor.array()
+        scalar_or_row = values.reshape(tensor.shape[len(added) :]) if adds_ones and tensor.size > 1 else values.flat[0]
         inputs = list(node.inputs)
-        values = values.reshape(tensor.shape[len(added) :]) if adds_ones and tensor.size > 1 else values.flat[0]
-        inputs[place] = builder.constant(values, source.element_type)
+        inputs[place] = builder.constant(scalar_or_row, source.element_type)
         result = builder.emit(node.op, *inputs)
         if adds_ones:
             result = layers.unsqueeze(builder, result, *added)
@@ -49,3 +49,9 @@ def constants_of_higher_rank(builder: Builder, node: Node) -> Replacement:
             return builder.emit(opaque_identity(result.element_type), result, result)
         return result
     return fail("no input is a constant that adds dimensions of 1, or is one number everywhere")
+
+
+def _is_one_number(tensor: Tensor) -> bool:
+    """True if all elements are equal; weights mostly differ at their ends, and are then not read between these."""
+    values = tensor.array()
+    return bool(values.flat[0] == values.flat[-1] and (values == values.flat[0]).all())

@@ -153,6 +153,7 @@ def test_two_conversions_are_identical_under_any_hash_seed(folder: Path) -> None
     ("m.onnx --ouput z --foo bar", {"--ouput": "did you mean --output", "--foo": "--help lists"}),
     ("m.onnx --transform Pruning --transform LowLatency2", {"--transform": "--stateful"}),
     ("m.onnx -z", {}),
+    ("--half -- m.onnx --fp16", {"--half": "--compress-to-fp16"}),
 ])  # fmt: skip
 def test_what_to_write_for_an_option_that_is_not_there(words: str, answers: dict[str, str], folder: Path) -> None:
     before = set(folder.rglob("*.xml"))

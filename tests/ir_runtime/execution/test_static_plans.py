@@ -134,6 +134,13 @@ for _dimensions in ((9, 11), (1, 1), (60, 50)):
         return [normalized(turned), b.Concat(normalized(first), first, axis=1)]
 
 
+@graphs(np.eye(240, dtype=np.float32)[None, None])
+def an_even_background(b: Layers, v: Output) -> Output:
+    """As a part of a Concat, where each position is a row: many equal squares are summed."""
+    x = convolve(b, v, 4)
+    return b.Concat(b.GroupNormalization(x, normal(4), normal(4), num_groups=4, epsilon=1e-9), x, axis=1)
+
+
 # --- views and parts ---
 
 

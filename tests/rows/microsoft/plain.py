@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.rows.microsoft.quantized import grid, s, u
 from tests.rows.row import const, each, rows
 
 R = np.random.default_rng(31)
@@ -176,18 +177,6 @@ ROWS += [
         "QLinearReduceMean", x=R.integers(0, 256, (2, 3, 4)).astype(np.uint8).view(kind), **zeros(*zero), axes=[-1, 0],
         keepdims=each(0, 1), expect=mean)),
 ]  # fmt: skip
-
-
-def u(*shape: int) -> np.ndarray:
-    return R.integers(0, 256, shape).astype(np.uint8)
-
-
-def s(*shape: int) -> np.ndarray:
-    return R.integers(-128, 128, shape).astype(np.int8)
-
-
-def grid(name: str, scale: float, zero: int, kind: Any = np.uint8) -> dict[str, np.ndarray]:
-    return {f"s{name}": np.array(scale, np.float32), f"z{name}": np.array(zero, kind)}
 
 
 A, B = {"a": u(3, 5), **grid("a", 0.013, 120)}, {"b": s(5, 4), **grid("b", 0.021, 3, np.int8)}
