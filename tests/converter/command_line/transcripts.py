@@ -63,7 +63,7 @@ CONVERT = [
     T("convert pool.onnx --inputs pool.onnx", 2, "", "--inputs needs --verify"),
     T("convert deep", 1, "", "is not recognised: it has m.onnx|for a single model give a file in it: m.onnx"),
     T("convert pool.onnx --dynamo", 2, "", "export yours with torch.onnx.export"),
-    T("convert pool.onnx --input_shape [1]", 2, "", "onnx2ir convert pool.onnx --input '[1]'"),
+    T("convert pool.onnx --input_shape [1]", 2, "", '--input_shape: write --input "[1,3,224,224]"'),
     T("convert pool.onnx --compress_to_fp16=maybe", 2, "", "True or False, but is 'maybe'"),
     T("convert pool.onnx --extension lib.so", 1, "", "is a library for OpenVINO"),
     T("convert pool.onnx --extension none.py", 1, "", "the extension none.py is not a Python file"),
