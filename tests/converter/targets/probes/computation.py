@@ -314,7 +314,8 @@ SWISHED = "Multiply Sigmoid Multiply"
 SINES = np.sin(DATA)
 CHANNELS, KERNELS = const(numbers(4, 1, 1)), const(np.sin(numbers(4, 4, 3, 3)))
 WIDENED = [
-    probe("widening_factors: a beta that widens", SWISHED, several(SWISH, x=SINES[:1], b=f32(np.full((2, *SINES[0].shape), 1.5)))),
+    probe("widening_factors: a beta that widens", SWISHED,
+          several(SWISH, x=SINES[:1], b=f32(1.5 * np.ones((2, 3, 8))))),
     *(
         probe(f"widening_factors: slopes of shape {list(slopes)} beside data of {list(data)}", f"{BRANCHES} Subtract",
               two_branches("Sub", numbers(*data), numbers(*slopes)))
