@@ -12,13 +12,14 @@ from converter.from_onnx.input_forms import OptionError
 from converter.from_onnx.options import Options, suggestions
 from ir_runtime.errors import ContradictionError, InferenceError
 from ir_runtime.files.file_kinds import IR, kind_of_path
-from ir_runtime.graph import ElementType, Model, Node, Output, PartialShape, TensorType, make_node
+from ir_runtime.graph import ElementType, Model, Node, PartialShape, TensorType, make_node
 from ir_runtime.graph.invariants import OPTIONS
 from ir_runtime.graph.reshaping import infer_again
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from ir_runtime.rewriting import UniqueNames, graph_pass
 from ir_runtime.rewriting.constant_folding import fold
+from ir_runtime.rewriting.edits import known_tensors, replace_parameter
 from ir_runtime.rewriting.type_updates import infer_stale
 
 
@@ -98,7 +99,7 @@ def _freeze(model: Model, node: Node, options: Options, name: str) -> None:
     tensor = options.frozen_tensor(name, output.element_type, output.shape)
     constant = make_node(Const1(value=tensor), (), node.name)
     output.replace_by(constant.outputs[0])
-    model.parameters = [end for end in model.parameters if end is not node]
+    replace_parameter(model, node)
     try:
         infer_stale(model)
     except InferenceError as error:
@@ -118,21 +119,8 @@ def _retype(model: Model, node: Node, element_type: ElementType) -> None:
         Convert1(destination_type=output.element_type), [parameter.outputs[0]], unique(f"{parameter.name}/Convert")
     )
     parameter.outputs[0].names, parameter.output_names = list(output.names), list(node.output_names)
-    model.parameters = [parameter if end is node else end for end in model.parameters]
+    replace_parameter(model, node, parameter)
     output.replace_by(converted.outputs[0], move_names=False)
-
-
-def known_tensors(model: Model) -> dict[str, Output]:
-    """The tensors by their names, and by those of layers of one output."""
-    tensors: dict[str, Output] = {}
-    for node in model.nodes():
-        for output in node.outputs:
-            tensors.update(dict.fromkeys(output.names, output))
-            if len(node.outputs) == 1:
-                tensors.setdefault(node.name, output)
-    for node in model.results:
-        tensors.update(dict.fromkeys(node.end_names, node.inputs[0]))
-    return tensors
 
 
 @graph_pass("cut_outputs", OPTIONS)

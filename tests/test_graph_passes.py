@@ -55,9 +55,9 @@ def ir() -> Model:
 
 Call = Callable[[Path], object]
 EDITS: dict[str, dict[str, Any]] = {
-    "cut_inputs": {"cut": "c:y"}, "add_output": {"add_output": "c"}, "insert_after": {"insert_after": {"y": "Neg()"}},
+    "cut": {"cut": "c:y"}, "add_output": {"add_output": "c"}, "insert_after": {"insert_after": {"y": "Neg()"}},
     "replace_weight": {"replace_weight": {"w": np.ones((64, 3, 3, 3), np.float32)}}, "strip": {"strip": "names"},
-    "rename_tensors": {"rename": {"x": "pixels"}}, "set_metadata": {"metadata": {"author": "me"}},
+    "rename": {"rename": {"x": "pixels"}}, "set_metadata": {"metadata": {"author": "me"}}, "set_dim": {"set_dim": "x:0=2"},
 }  # fmt: skip
 CALLS: dict[str, Call] = {
     **dict.fromkeys(("stateful", "compute_in_float32", "rows_without_keys"), lambda path: stateful_model()),
@@ -86,8 +86,8 @@ CALLS: dict[str, Call] = {
     "unread_input_of_pipeline": lambda path: add_input(ir(), "z", element_types.u8, PartialShape([1])),
     "output_of_pipeline": lambda path: give_output_rank(ir(), "y", 5),
     **{name: lambda path, options=options: converter.edit(ir(), **options) for name, options in EDITS.items()},
-    "remove_outputs": lambda path: converter.edit(converter.convert_model(cache_model()), remove_output="y"),
-    "join_models": lambda path: converter.edit(
+    "remove_output": lambda path: converter.edit(converter.convert_model(cache_model()), remove_output="y"),
+    "merge": lambda path: converter.edit(
         ir(), merge=converter.convert_model(parse("g (float[] x) => (z) { z = Relu(x) }")), connect={"y": "x"}
     ),
     "fold_shapes": lambda path: converter.convert_model(ir(), static=True),

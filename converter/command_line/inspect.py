@@ -16,6 +16,7 @@ from converter.report.commands import print_ir, print_onnx, print_pipeline
 
 if TYPE_CHECKING:
     from ir_runtime import Port
+    from ir_runtime.graph import Model
 
 
 @main.command()
@@ -67,21 +68,25 @@ def inspect(state: State, file: Path, report: Path | None, nodes: bool, as_json:
         if is_ir:
             write_inspection(read_model(file), report, file)
         else:
-            write_onnx_inspection(summary, report, file)
+            write_onnx_inspection(summary, _graph_of_onnx(file), report, file)
         state.inform(f"Wrote {report}")
 
 
 def _print_nodes(file: Path) -> None:
     from converter.from_ir import is_ir
-    from converter.onnx_file.as_model import as_model
-    from converter.onnx_file.reader import open_model
     from converter.report.model_text import model_lines
     from ir_runtime import read_model
 
     # What git hands over has no external data beside it.
-    model = read_model(file) if is_ir(file) else as_model(open_model(file), is_partial=True)
+    model = read_model(file) if is_ir(file) else _graph_of_onnx(file)
     for line in model_lines(model):
         click.echo(line)
+
+
+def _graph_of_onnx(file: Path) -> Model:
+    from converter.onnx_file.model import OnnxModel
+
+    return OnnxModel(file, is_shown=True, is_partial=True).graph
 
 
 def _inspect_folder(state: State, folder: Path, report: Path | None, as_json: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from converter.editing_options import EditOptions, SplitData
@@ -21,14 +20,15 @@ from ir_runtime.records import record
 if TYPE_CHECKING:
     import onnx
 
-    from converter.editing.onnx_model import OnnxModel
+    from converter.editing.edits import Editable
+    from converter.editing.onnx_model import EditedOnnx
 
 
 @record
 class Edited:
     """An edited model: what :func:`edit` returns."""
 
-    model: OnnxModel | Model
+    model: EditedOnnx | Model
     """An ONNX model whose weights stay in their files, or an IR."""
     notes: tuple[str, ...]
     """What else to know: names that got a prefix, inputs that are gone."""
@@ -43,7 +43,7 @@ class Edited:
             raise OptionError("to_ir: the model is ONNX; converter.convert_model makes an IR of it")
         return self.model
 
-    def _onnx(self, function: str) -> OnnxModel:
+    def _onnx(self, function: str) -> EditedOnnx:
         if isinstance(self.model, Model):
             raise OptionError(f"{function}: the model is an IR, which has no such thing")
         return self.model
@@ -78,7 +78,7 @@ class Edited:
         if external_data is None and (size is not None or self.model.has_external_data):
             external_data = True
         self.model.check_target(target)
-        return write_message(self.model.proto, self.model.tensors, target, external_data, size)
+        return write_message(self.model.message(), self.model.tensor_data, target, external_data, size)
 
 
 @boundary(error=ConversionError)
@@ -100,48 +100,50 @@ def edit(model: ModelSource | Model, *, options: EditOptions | None = None, **ke
     source = os.fspath(model) if isinstance(model, os.PathLike) else model
     if is_ir(source):
         from converter.derivation import Derivation, Step
-        from converter.editing import ir_edits
+        from converter.editing.ir_model import EditedIr
         from converter.from_ir import read_ir
 
         with stage("read"):
             ir = read_ir(source)
             Derivation.begin(ir)
         with about(ir.name if isinstance(source, Model) else str(source)), stage("edit"):
-            _apply(ir_edits, ir, chosen)
+            edited_ir = EditedIr(ir)
+            _apply(edited_ir, chosen)
             if "metadata" not in chosen.names("strip"):
                 Derivation.of(ir).then(Step("edit", options=chosen.to_dict()), ir).write(ir)
-        return Edited(ir, ())
-    from converter.editing import onnx_edits
-    from converter.editing.onnx_model import OnnxModel
+        return Edited(ir, tuple(edited_ir.notes))
+    from converter.editing.onnx_model import EditedOnnx, check_edited
 
     with stage("read"):
-        edited = OnnxModel(source)  # type: ignore[arg-type]
+        edited = EditedOnnx(source)  # type: ignore[arg-type]
     with about(edited.name), stage("edit"):
-        before = edited.copied()
-        _apply(onnx_edits, edited, chosen)
-        onnx_edits.check_edited(edited, before)
+        before = edited.message()
+        _apply(edited, chosen)
+        check_edited(edited, before)
     return Edited(edited, tuple(edited.notes))
 
 
-def _apply(edits: ModuleType, model: Any, options: EditOptions) -> None:
-    """Do what the options say, in the order of the fields, with the functions of a module."""
+def _apply(model: Editable, options: EditOptions) -> None:
+    """Do what the options say, in the order of the fields."""
+    from converter.editing.edits import PASSES
+
     if options.merge is not None:
-        edits.merge(model, options.merge, options.pairs("connect"))
+        PASSES["merge"](model, options.merge, options.pairs("connect"))
     if options.cut is not None:
-        edits.cut(model, *options.cut)
+        PASSES["cut"](model, *options.cut)
     if options.remove_output:
-        edits.remove_output(model, options.names("remove_output"))
+        PASSES["remove_output"](model, options.names("remove_output"))
     for name in options.names("add_output"):
-        edits.add_output(model, name)
+        PASSES["add_output"](model, name)
     for name, text in options.pairs("insert_after").items():
-        edits.insert_after(model, name, text)
+        PASSES["insert_after"](model, name, text)
     for name, value in options.pairs("replace_weight").items():
-        edits.replace_weight(model, name, value, cast=options.cast_weights)
+        PASSES["replace_weight"](model, name, value, cast=options.cast_weights)
     for dimension, size in options.pairs("set_dim").items():
-        edits.set_dim(model, dimension, size)
+        PASSES["set_dim"](model, dimension, size)
     if options.rename:
-        edits.rename(model, options.pairs("rename"))
+        PASSES["rename"](model, options.pairs("rename"))
     if options.strip:
-        edits.strip(model, options.names("strip"))
+        PASSES["strip"](model, options.names("strip"))
     if options.metadata:
-        edits.set_metadata(model, options.pairs("metadata"))
+        PASSES["set_metadata"](model, options.pairs("metadata"))

@@ -1,105 +1,51 @@
-"""An ONNX model that is edited: onnx's messages without large weights, and names in the scopes that they mean."""
+"""An ONNX model that is edited: how its language writes inputs, outputs, weights and nodes, and infers types."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
+from onnx import helper
 
+from converter.editing.edits import Editable, check_axis
+from converter.editing.operators import OperatorText
 from converter.errors import ConversionError, InvalidModelError, UnsupportedModelError
 from converter.from_onnx.input_forms import OptionError
 from converter.from_onnx.options import Options, suggestions
-from converter.onnx_file import messages
+from converter.onnx_file.domains import normalize_domain
+from converter.onnx_file.graph import (
+    INITIALIZER,
+    INPUT,
+    NODE,
+    OUTPUT,
+    OnnxGraph,
+    OnnxOperator,
+    function_message,
+    operator_of,
+)
 from converter.onnx_file.messages import to_onnx
-from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
-from converter.onnx_file.skeleton import EMBEDDED, graphs_in, place_of, refer, tensors_in
-from converter.onnx_file.types import element_type_of
-from converter.optimization.source import Source
-from converter.to_onnx.names import Names
-from ir_runtime.graph import Tensor, element_types
-
-_SMALL_BYTES = 1 << 10
-"""Tensors of up to this size stay in the message."""
-
-Reference = tuple[Any, int]
-"""A place where a name is read: a list of names and the index in it; or a ``ValueInfoProto`` and -1."""
+from converter.onnx_file.model import OnnxModel
+from converter.onnx_file.reader import ModelSource, OnnxFile
+from converter.onnx_file.skeleton import place_of, tensors_in
+from converter.onnx_file.types import element_type_of, onnx_number
+from converter.optimization.source import Source, types_in_ir
+from ir_runtime.graph import ElementType, Node, Output, Tensor
+from ir_runtime.rewriting.edits import dependents
+from ir_runtime.rewriting.unique_names import UniqueNames
 
 
-class OnnxModel:
-    """A model whose large tensors refer to places in :attr:`tensors`."""
+class EditedOnnx(OnnxModel, Editable):
+    """An ONNX model whose graph, functions and properties are edited."""
 
-    def __init__(self, source: ModelSource) -> None:
-        file = open_model(source)
-        if not file.proto.has("graph"):
-            raise InvalidModelError("the model has no graph")
-        self.name = file.name
-        self.proto = onnx.ModelProto()
-        self.proto.CopyFrom(file.as_onnx())
-        self.tensors: list[Tensor] = []
+    graph: OnnxGraph
+
+    def __init__(self, source: ModelSource, tensors: list[Tensor] | None = None) -> None:
+        super().__init__(source, tensors=tensors)
         self.notes: list[str] = []
-        """What else to know of the edits."""
-        self.has_external_data = False
-        for tensor in tensors_in(self.proto):
-            self._take(tensor, file)
-        self.files = (*([] if file.path is None else [file.path]), *file.external_files)
-        """What the weights are read from."""
-
-    def _take(self, proto: onnx.TensorProto, file: OnnxFile) -> None:
-        """Take the data of a large tensor out of its message."""
-        entries = {entry.key: entry.value for entry in proto.external_data}
-        is_external = proto.data_location == onnx.TensorProto.EXTERNAL
-        if entries.get("location") == EMBEDDED and not is_external:
-            start, length = (entries.get(key, "") for key in ("offset", "length"))
-            if not (start.isdigit() and length.isdigit()):
-                raise InvalidModelError(f"tensor '{proto.name}' has external data at no place")
-            packed = file.data[int(start) : int(start) + int(length)]
-        elif is_external:
-            external = file.packed(messages.from_onnx(proto, messages.TensorProto), proto.name or "(unnamed)")
-            assert external is not None
-            packed, self.has_external_data = external, True
-        elif len(proto.raw_data) > _SMALL_BYTES:
-            packed = np.frombuffer(proto.raw_data, np.uint8)
-        else:
-            return
-        shape = tuple(proto.dims)
-        try:
-            tensor = Tensor.from_packed(packed, element_type_of(proto.data_type), shape)
-        except UnsupportedModelError:  # an element type that the IR does not have: bytes
-            tensor = Tensor.from_packed(packed, element_types.u8, packed.shape)
-        if tensor.byte_size != len(packed):
-            raise InvalidModelError(
-                f"tensor '{proto.name}': {tensor.element_type}{list(shape)} needs {tensor.byte_size} bytes of data, "
-                f"but there are {len(packed)}"
-            )
-        self.fill(proto, tensor)
-
-    def fill(self, proto: onnx.TensorProto, tensor: Tensor) -> None:
-        """Let the data of a message be that of a tensor."""
-        refer(proto, len(self.tensors))
-        if tensor.byte_size > _SMALL_BYTES:
-            self.tensors.append(tensor)
-        else:
-            proto.ClearField("external_data")
-            proto.raw_data = b"".join(tensor.chunks())
-
-    def copied(self) -> onnx.ModelProto:
-        """Return a copy of the message."""
-        copy = onnx.ModelProto()
-        copy.CopyFrom(self.proto)
-        return copy
-
-    def with_weights(self) -> onnx.ModelProto:
-        """Return the message with the data of all tensors."""
-        copy = self.copied()
-        for proto in tensors_in(copy):
-            place = place_of(proto)
-            if place is not None:
-                proto.ClearField("external_data")
-                proto.raw_data = b"".join(self.tensors[place].chunks())
-        return copy
+        self._types: dict[str, onnx.ValueInfoProto] = {}
 
     def check_target(self, path: Path) -> None:
         """Raise :class:`ConversionError` where writing to a path would replace a file that weights are read from."""
@@ -108,293 +54,393 @@ class OnnxModel:
         if any(name == path.name or name.startswith(f"{path.name}.data") for name in names):
             raise ConversionError(f"'{path}' belongs to the model that is read: write to another file")
 
-    @property
-    def graph(self) -> onnx.GraphProto:
-        """The main graph."""
-        return self.proto.graph
+    # --- names ---
 
-    @property
-    def inputs(self) -> list[str]:
-        """The names of the inputs that are no initializers."""
-        weights = set(initializers_of(self.graph))
-        return [value.name for value in self.graph.input if value.name not in weights]
+    def inputs(self) -> Sequence[Node]:
+        defaults = (node for node in self.graph.nodes() if node.op.role == "constant" and -1 in operator_of(node).infos)
+        return (*self.graph.parameters, *defaults)
 
-    @property
-    def outputs(self) -> list[str]:
-        """The names of the outputs."""
-        return [value.name for value in self.graph.output]
+    def tensors(self) -> Mapping[str, Output]:
+        return {name: output for node in self.graph.nodes() for output in node.outputs for name in output.names}
 
-    def inner_names(self) -> dict[str, str]:
-        """The names of tensors of bodies alone, and where each is."""
-        own = defined_in(self.graph)
-        return {name: where for node in self.graph.node for name, where in _inner(node) if name not in own}
+    def inner_names(self) -> Mapping[str, str]:
+        names, own = dict[str, str](), self.tensors()
+        for node in self.graph.nodes():
+            operator = operator_of(node)
+            pairs = zip(operator.entries, operator.bodies)
+            attributes = [entry.name for entry, count in pairs for _ in range(abs(count))]
+            for attribute, sub in zip(attributes, operator.subgraphs):
+                values = [value for part in sub.body.parts() for inner in part.nodes for value in inner.outputs]
+                where = f"the {attribute} of node '{node.name}' ({operator.op_type})"
+                names.update((name, where) for value in values for name in value.names)
+        return {name: where for name, where in names.items() if name not in own}
 
-    def unique(self) -> Names:
-        """Return a source of names that no tensor of the model has."""
-        return Names({*defined_in(self.graph), *self.inner_names()})
+    def reserved_names(self) -> set[str]:
+        return {*self.tensors(), *self.inner_names()}
 
-    def check_tensor(self, name: str, option: str, among: Collection[str] = (), noun: str = "tensor") -> None:
-        """Raise :class:`OptionError` where the main graph, or ``among``, has no such tensor, with near names."""
-        names = among or defined_in(self.graph)
-        if name in names:
-            return
-        inner = self.inner_names().get(name)
-        if inner is not None:
-            raise OptionError(f"{option}: the tensor '{name}' is inside {inner}, where only its nodes read it")
-        raise OptionError(f"{option}: the model has no {noun} '{name}'{suggestions(name, names)}")
+    def is_computed(self, value: Output) -> bool:
+        return operator_of(value.node).kind == NODE
 
-    def writers(self) -> dict[str, int]:
-        """The places of nodes of the main graph by the names of their outputs."""
-        return {name: place for place, node in enumerate(self.graph.node) for name in node.output if name}
+    # --- types ---
 
-    def readers(self) -> dict[str, list[onnx.NodeProto]]:
-        """The nodes of the main graph that read a tensor, by its name; those whose bodies do are among them."""
-        readers: dict[str, list[onnx.NodeProto]] = {}
-        for node in self.graph.node:
-            for name in reads_of(node):
-                readers.setdefault(name, []).append(node)
-        return readers
+    def prepare(self, values: Iterable[Output]) -> None:
+        """Find out the types of tensors; raises :class:`UnsupportedModelError` for one of unknown type or rank."""
+        declared = {node.inputs[0] for node in self.graph.results} | {node.outputs[0] for node in self.graph.parameters}
+        names = [value.names[0] for value in values if value not in declared]
+        self._types = self.types(names)
+        for name in names:
+            if _lacks(self._types.get(name), shape=True):
+                unknown = "type" if _lacks(self._types.get(name)) else "rank"
+                raise UnsupportedModelError(f"the {unknown} of the tensor '{name}' is not known: choose another tensor")
 
-    def dependents(self, names: Iterable[str]) -> set[str]:
-        """Return the tensors of the main graph that follow from these, themselves included."""
-        readers, reached, pending = self.readers(), set[str](), list(names)
-        while pending:
-            name = pending.pop()
-            if name not in reached:
-                reached.add(name)
-                pending += [output for node in readers.get(name, ()) for output in node.output if output]
-        return reached
-
-    def needed(self, outputs: Iterable[str], starts: Collection[str] = ()) -> tuple[list[onnx.NodeProto], set[str]]:
-        """Return the nodes that compute these tensors, in their order, and the names that they read.
-
-        What lies before tensors that are ``starts`` is not needed.
-        """
-        writers, read, pending = self.writers(), set[str](), list(outputs)
-        places = set[int]()
-        while pending:
-            name = pending.pop()
-            if name in read:
-                continue
-            read.add(name)
-            place = writers.get(name) if name not in starts else None
-            if place is not None and place not in places:
-                places.add(place)
-                pending += reads_of(self.graph.node[place])
-        return [node for place, node in enumerate(self.graph.node) if place in places], read
-
-    def remove_unread(self, inputs: Iterable[onnx.ValueInfoProto] | None = None) -> None:
-        """Leave out nodes, weights, inputs and functions that no output needs; ``inputs`` replace the inputs."""
-        graph = self.graph
-        before = set().union(*map(reads_of, graph.node), self.outputs)
-        starts = None if inputs is None else list(inputs)
-        ends = set() if starts is None else {value.name for value in starts}
-        nodes, read = self.needed(self.outputs, ends)
-        kept = [
-            value
-            for value in graph.input
-            if (value.name in read or value.name not in before) and value.name not in ends and starts is None
-        ]
-        gone = [name for name in self.inputs if name not in ends and all(value.name != name for value in kept)]
-        if gone and starts is None:
-            self.notes.append(f"inputs that nothing reads any more are gone: {', '.join(gone)}")
-        _replace(graph.input, kept if starts is None else starts)
-        _replace(graph.node, nodes)
-        _replace(graph.initializer, [entry for entry in graph.initializer if entry.name in read - ends])
-        _replace(
-            graph.sparse_initializer, [entry for entry in graph.sparse_initializer if entry.values.name in read - ends]
-        )
-        left = defined_in(graph)
-        ends = {value.name for value in (*graph.input, *graph.output)}
-        _replace(graph.value_info, [entry for entry in graph.value_info if entry.name in left - ends])
-        _replace(graph.quantization_annotation, [e for e in graph.quantization_annotation if e.tensor_name in left])
-        called = _called(graph.node, {(entry.domain, entry.name): entry for entry in self.proto.functions})
-        _replace(
-            self.proto.functions, [entry for entry in self.proto.functions if (entry.domain, entry.name) in called]
-        )
-
-    def types(self, names: Sequence[str], *, is_needed: bool = True) -> dict[str, onnx.ValueInfoProto]:
-        """Return the types of tensors: as the file declares them, as onnx infers them, and as the IR has them.
-
-        Raises :class:`UnsupportedModelError` for a tensor whose type or rank none of them knows, if it ``is_needed``.
-        """
-        graph, types = self.graph, dict[str, onnx.ValueInfoProto]()
-        for tensor in graph.initializer:
-            types[tensor.name] = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
-        declared = [*self.inferred().value_info, *graph.value_info, *graph.input, *graph.output]
-        types.update((value.name, value) for value in declared if not _lacks(value))
+    def types(self, names: Sequence[str]) -> dict[str, onnx.ValueInfoProto]:
+        """Return the types of tensors: as the file declares them, as onnx infers them, and as the IR has them."""
+        message = self.message()
+        types = {
+            tensor.name: helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+            for tensor in message.graph.initializer
+        }
+        graphs = (_inferred(message), message.graph)
+        declared = [value for graph in graphs for value in graph.value_info]
+        types.update((v.name, v) for v in (*declared, *message.graph.input, *message.graph.output) if not _lacks(v))
         if any(_lacks(types.get(name), shape=True) for name in names):
-            source = Source(OnnxFile.of_parts(self.proto, {}), Options())
+            source = Source(OnnxFile.of_parts(message, {}), Options())
             for name, value in source.types.items():
                 types.setdefault(name, to_onnx(value, onnx.ValueInfoProto()))
             for name in [name for name in names if _lacks(types.get(name), shape=True)]:
                 self._type_by_conversion(name, types)
-        for name in names if is_needed else ():
-            if _lacks(types.get(name), shape=True):
-                unknown = "type" if _lacks(types.get(name)) else "rank"
-                raise UnsupportedModelError(f"the {unknown} of the tensor '{name}' is not known: choose another tensor")
         return types
 
     def _type_by_conversion(self, name: str, types: dict[str, onnx.ValueInfoProto]) -> None:
         """Add the type that the IR has for a tensor, as of operators that onnx does not know."""
         from converter.conversion import convert
-        from converter.optimization.source import types_in_ir
         from converter.options import ConversionOptions
 
         options = ConversionOptions(output=[name], target="any", fuse=False)
         try:
-            model = convert(self.as_source(), options).model
+            model = convert(self._as_source(), options).model
         except ConversionError:
             return
         value = types_in_ir(model).get(name)
         if value is not None:
             types[name] = to_onnx(value, onnx.ValueInfoProto())
 
-    def as_source(self) -> OnnxFile:
+    def _as_source(self) -> OnnxFile:
         """Return the model for a conversion: its weights are views."""
-        model, tensors = self.copied(), dict[str, Tensor]()
-        weights = set(initializers_of(model.graph))
+        model, tensors = self.message(), dict[str, Tensor]()
+        weights = {entry.name for entry in model.graph.initializer}
         for proto in tensors_in(model):
             place = place_of(proto)
             if place is not None:
                 proto.data_location = onnx.TensorProto.EXTERNAL
                 proto.name = proto.name if proto.name in weights else f"\0{place}"
-                tensors[proto.name] = self.tensors[place]
+                tensors[proto.name] = self.tensor_data[place]
         return OnnxFile.of_parts(model, tensors)
 
-    def inferred(self, *, strict: bool = False) -> onnx.GraphProto:
-        """Return the graph with the types that onnx infers; raises :class:`InvalidModelError` where ``strict``."""
-        try:
-            return onnx.shape_inference.infer_shapes(self.proto, strict_mode=strict, data_prop=True).graph
-        except Exception as error:  # onnx raises several types
-            if strict:
-                raise InvalidModelError(f"onnx cannot infer the model's shapes: {error}") from error
-            return self.graph
+    def element_type_of(self, value: Output) -> ElementType | None:
+        types = self.types(value.names)
+        number = types[value.names[0]].type.tensor_type.elem_type if value.names[0] in types else 0
+        return element_type_of(number) if number else None
 
-    def infer_again(self, changed: Iterable[str]) -> None:
-        """Infer the types of outputs that follow from changed tensors anew; declared inner types of these are gone."""
-        affected = self.dependents(changed)
-        graph = self.graph
-        _replace(graph.value_info, [entry for entry in graph.value_info if entry.name not in affected])
-        for node in graph.node:
-            if affected & reads_of(node):
-                _forget_types(node)
-        before = {value.name: onnx.ValueInfoProto.FromString(value.SerializeToString()) for value in graph.output}
-        stale = [value for value in graph.output if value.name in affected - set(self.inputs)]
-        for value in stale:
-            value.ClearField("type")
-        if not stale:
-            return
-        inferred = {value.name: value for value in self.inferred().output}
-        missing = [value.name for value in stale if _lacks(inferred.get(value.name), shape=True)]
-        for name in missing:
-            self._type_by_conversion(name, inferred)
-        for value in stale:
-            better = inferred.get(value.name)
-            value.type.CopyFrom(before[value.name].type if better is None or _lacks(better) else better.type)
+    def _infer_again(self, changed: Iterable[Output]) -> None:
+        """Infer the types of outputs that follow from changed values anew; declared inner types of these are gone."""
+        affected = dependents(self.graph, changed)
+        for node in self.graph.nodes():
+            stale = {index for index, output in enumerate(node.outputs) if output in affected}
+            if stale & operator_of(node).infos.keys():
+                kept = {index: entry for index, entry in operator_of(node).infos.items() if index not in stale}
+                node.op = operator_of(node).replace(infos=kept)
+            for sub in node.op.subgraphs if not affected.isdisjoint(node.inputs) else ():
+                for part in sub.body.parts():
+                    _forget_types(part)
+        ends = [node for node in self.graph.results if node.inputs[0] in affected]
+        ends = [node for node in ends if node.inputs[0].node.op.role != "parameter"]
+        before = {node: operator_of(node).infos[-1][1] for node in ends}
+        for node in ends:
+            _declare(node, onnx.ValueInfoProto(name=before[node].name))
+        inferred = {value.name: value for value in _inferred(self.message()).output} if ends else {}
+        for node in ends:
+            if _lacks(inferred.get(node.end_names[0]), shape=True):
+                self._type_by_conversion(node.end_names[0], inferred)
+        for node in ends:
+            value, better = _copied(before[node]), inferred.get(node.end_names[0])
+            if better is not None and not _lacks(better):
+                value.type.CopyFrom(better.type)
             if better is not None and _lacks(better, shape=True):
-                value.type.CopyFrom(before[value.name].type)
+                value.type.CopyFrom(before[node].type)
                 for dim in value.type.tensor_type.shape.dim:
                     dim.Clear()
+            _declare(node, value)
 
-    def rename(self, names: Mapping[str, str]) -> None:
-        """Rename tensors of the main graph, where its bodies read them, too."""
-        graph = self.graph
-        rename_declared(graph, names)
-        for annotation in graph.quantization_annotation:
-            annotation.tensor_name = names.get(annotation.tensor_name, annotation.tensor_name)
-            for entry in annotation.quant_parameter_tensor_names:
-                entry.value = names.get(entry.value, entry.value)
-        for node in graph.node:
-            rename_reads(node, names)
-            node.output[:] = [names.get(name, name) for name in node.output]
+    # --- inputs, outputs, weights, nodes ---
+
+    def new_input(self, value: Output, name: str) -> Node:
+        operator = OnnxOperator(INPUT, infos={-1: (math.inf, _renamed(self._types[name], name))})
+        return _node(operator, (), name, name)
+
+    def new_output(self, value: Output, name: str) -> Node:
+        for node in self.graph.results:
+            if node.inputs[0] is value and node.end_names[0] == name:
+                return node
+        operator = OnnxOperator(OUTPUT, infos={-1: (0, _renamed(self._types[name], name))}, count=0)
+        node = _node(operator, [value], f"{name}/output")
+        node.output_names = [name]
+        return node
+
+    def clean(self) -> None:
+        """Remove the functions that nothing calls any more."""
+        functions = {_key(graph): graph for graph in self.functions}
+        called, pending = set[tuple[str, str]](), [self.graph]
+        while pending:
+            for part in pending.pop().parts():
+                for key in {(operator_of(node).domain, operator_of(node).op_type) for node in part.nodes}:
+                    if key in functions and key not in called:
+                        called.add(key)
+                        pending.append(functions[key])
+        self.functions = [graph for key, graph in functions.items() if key in called]
+
+    def weights(self) -> Iterator[tuple[str, Node]]:
+        for part in self.graph.parts():
+            for node in part.nodes:
+                if node.op.role == "constant" and isinstance(operator_of(node).proto, onnx.TensorProto):
+                    yield from ((name, node) for name in node.outputs[0].names)
+
+    def set_data(self, node: Node, tensor: Tensor) -> None:
+        proto = _copied(operator_of(node).proto)
+        for field in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
+            proto.ClearField(field)
+        self.fill(proto, tensor)
+        entries = [_copied(entry) for entry in operator_of(node).entries]
+        for entry in entries:
+            if entry.HasField("t"):
+                entry.t.CopyFrom(proto)
+        node.op = operator_of(node).replace(proto=proto, entries=entries)
+
+    def opset_of(self, domain: str) -> int:
+        return self._opsets().get(domain, 1)
+
+    def _opsets(self) -> dict[str, int]:
+        return {normalize_domain(entry.domain): entry.version for entry in self.header.opset_import}
+
+    def insert(
+        self,
+        value: Output,
+        name: str,
+        operator: OperatorText,
+        attributes: Mapping[str, Any],
+        further: Sequence[Output | Tensor],
+    ) -> None:
+        """Add a node behind a tensor; the result of a computed one has its name, so that an output keeps its own."""
+        unique = UniqueNames(self.reserved_names())
+        is_computed, before = self.is_computed(value), operator_of(value.node).order
+        other = unique(f"{name}/before_{operator.op_type}" if is_computed else f"{name}/{operator.op_type}")
+        inputs = [value, *(e if isinstance(e, Output) else self._weight(e, unique(f"{name}/value")) for e in further)]
+        entries = helper.make_node(operator.op_type, [], [], **attributes).attribute
+        added = OnnxOperator(
+            NODE,
+            operator.op_type,
+            domain=operator.domain,
+            label=f"{name}/{operator.op_type}",
+            opset=self.opset_of(operator.domain),
+            entries=list(entries),
+            bodies=[0] * len(entries),
+            slots=[True] * len(inputs),
+            order=(before + math.floor(before) + 1) / 2 if is_computed else -1,
+            read=self.data_of,
+        )
+        result = _node(added, inputs, added.label, name if is_computed else other).outputs[0]
+        results = () if is_computed else self.graph.results
+        value.replace_by(result, keep=[result.node, *results], move_names=False)
+        value.names = [other] if is_computed else value.names
+        if operator.domain not in self._opsets():
+            self.header.opset_import.add(domain=operator.domain, version=1)
+        self._infer_again([result])
+
+    def _weight(self, tensor: Tensor, name: str) -> Output:
+        proto = onnx.TensorProto(name=name, data_type=onnx_number(tensor.element_type), dims=tensor.shape)
+        self.fill(proto, tensor)
+        return _node(OnnxOperator(INITIALIZER, proto=proto, read=self.data_of), (), name, name).outputs[0]
+
+    # --- dimensions ---
+
+    def set_axis(self, parameter: Node, axis: int, size: int | str | None) -> None:
+        value = _copied(operator_of(parameter).infos[-1][1])
+        dims = value.type.tensor_type.shape.dim
+        check_axis(parameter.end_names[0], axis, len(dims))
+        _set(dims[axis], size)
+        _declare(parameter, value)
+        self._infer_again(parameter.outputs)
+
+    def set_named(self, name: str, size: int | str | None) -> None:
+        present = {dim.dim_param for _, _, value in self._declared() for dim in value.type.tensor_type.shape.dim} - {""}
+        if name not in present:
+            is_input = any(name in node.end_names for node in self.graph.parameters)
+            more = f": for the input write '{name}:AXIS'" if is_input else suggestions(name, present)
+            raise OptionError(f"set_dim: the model has no dimension '{name}'{more}")
+        changed = list[Output]()
+        for node, index, before in list(self._declared()):
+            value = _copied(before)
+            for dim in value.type.tensor_type.shape.dim:
+                if dim.dim_param == name:
+                    _set(dim, size)
+            _declare(node, value, index)
+            if index < 0 and node.outputs and value != before:
+                changed += node.outputs
+        if not isinstance(size, str):
+            self._infer_again(changed)
+
+    def _declared(self) -> Iterator[tuple[Node, int, onnx.ValueInfoProto]]:
+        for node in self.graph.nodes():
+            for index, (_, value) in operator_of(node).infos.items():
+                yield node, index, value
+
+    # --- another model ---
+
+    def opened(self, source: Any) -> EditedOnnx:
+        return EditedOnnx(source, self.tensor_data)
+
+    def check_pair(self, output: Node, other: Editable, parameter: Node) -> None:
+        (output_name, *_), (name, *_) = output.end_names, parameter.end_names
+        ours, theirs = self.types([output_name])[output_name].type, operator_of(parameter).infos[-1][1].type
+        first, second = ours.tensor_type, theirs.tensor_type
+        if ours.WhichOneof("value") != theirs.WhichOneof("value") or first.elem_type != second.elem_type:
+            kinds = [onnx.TensorProto.DataType.Name(entry.elem_type) for entry in (first, second)]
+            raise OptionError(
+                f"connect: '{output_name}' is {kinds[0]}, but '{name}' is {kinds[1]}: insert_after has Cast"
+            )
+        if first.HasField("shape") and second.HasField("shape"):
+            shapes = [[dim.dim_value or dim.dim_param or "?" for dim in entry.shape.dim] for entry in (first, second)]
+            fits = len(shapes[0]) == len(shapes[1]) and all(
+                a == b or isinstance(a, str) or isinstance(b, str) for a, b in zip(*shapes)
+            )
+            if not fits:
+                raise OptionError(f"connect: '{output_name}' has the shape {shapes[0]}, but '{name}' needs {shapes[1]}")
+
+    def adopt(self, other: Editable, prefix: str, fed: Collection[Node]) -> None:
+        assert isinstance(other, EditedOnnx)
+        self._join_opsets(other)
+        operators = list(map(operator_of, self.graph.nodes()))
+        labels = {operator.label for operator in operators} - {""}
+        end = 1 + max((operator.order for operator in operators if operator.order < math.inf), default=0)
+        functions, theirs = _texts(self.functions), _texts(other.functions)
+        differing = [key for key, text in theirs.items() if functions.get(key, text) != text]
+        new_names = {key: f"{prefix}{key[1]}".replace("/", "_") for key in differing}
+        for part in (part for graph in (other.graph, *other.functions) for part in graph.parts()):
+            is_main = part.model is other.graph
+            for node in part.nodes:
+                operator = operator_of(node)
+                changes: dict[str, Any] = {
+                    "op_type": new_names.get((operator.domain, operator.op_type), operator.op_type)
+                }
+                if is_main:
+                    label = f"{prefix}{operator.label}" if operator.label in labels else operator.label
+                    changes |= {"label": label, "order": operator.order + end}
+                node.op = operator.replace(**changes)
+        for graph in other.functions:
+            if _key(graph) not in functions or _key(graph) in new_names:
+                graph.name = new_names.get(_key(graph), graph.name)
+                self.functions.append(graph)
+        self.graph.stray = (*self.graph.stray, *other.graph.stray)
+        self.graph.annotations = (*self.graph.annotations, *other.graph.annotations)
+        self.graph.is_sorted &= other.graph.is_sorted
+        self.has_external_data |= other.has_external_data
+        self.files = (*self.files, *other.files)
+        self.notes += other.notes
+        self.header.ir_version = max(self.header.ir_version, other.header.ir_version)
+        present = {entry.key for entry in self.header.metadata_props}
+        self.header.metadata_props.extend(entry for entry in other.header.metadata_props if entry.key not in present)
+
+    def _join_opsets(self, other: EditedOnnx) -> None:
+        opsets = self._opsets()
+        for domain, version in other._opsets().items():
+            if domain not in opsets:
+                self.header.opset_import.add(domain=domain, version=version)
+            elif opsets[domain] != version:
+                newest = max(opsets[domain], version)
+                raise OptionError(
+                    f"merge: the models have the opsets {opsets[domain]} and {version} of {domain or 'ai.onnx'}: "
+                    f"bring both to one, such as with 'onnx2ir optimize MODEL --opset {newest}'"
+                )
+
+    def joined(self, values: Iterable[Output]) -> None:
+        """Infer the types of what follows from values."""
+        self._infer_again(values)
+
+    # --- properties ---
+
+    def strip(self, parts: Collection[str]) -> None:
+        fields = [field for name, field in (("docs", "doc_string"), ("metadata", "metadata_props")) if name in parts]
+        graphs = [self.graph, *self.functions]
+        if fields:
+            _clear(self.header, fields)
+        for part in (part for graph in graphs for part in graph.parts()) if fields else ():
+            assert isinstance(part.model, OnnxGraph)
+            _strip(part.model, fields, onnx.GraphProto if part.model not in self.functions else onnx.FunctionProto)
+            for node in part.nodes:
+                node.op = _stripped(operator_of(node), fields)
+        if "names" in parts:
+            self._strip_names()
+            for node in (node for graph in graphs for part in graph.parts() for node in part.nodes):
+                node.op = operator_of(node).replace(
+                    label="", rest=_cleared(onnx.NodeProto, operator_of(node).rest, ["name"])
+                )
+
+    def _strip_names(self) -> None:
+        """Number the tensors that are neither inputs nor outputs, those of bodies last."""
+        ends = {name for node in (*self.inputs(), *self.graph.results) for name in node.end_names}
+        values = [value for part in self.graph.parts() for node in part.nodes for value in node.outputs]
+        names, number = dict[str, str](), 0
+        for name in (name for value in values for name in value.names):
+            if name not in ends and name not in names:
+                while f"t{number}" in ends:
+                    number += 1
+                names[name], number = f"t{number}", number + 1
+        for value in values:
+            value.names = [names.get(name, name) for name in value.names]
+        for part in self.graph.parts():
+            for node in part.nodes:
+                node.output_names = [names.get(name, name) for name in node.output_names]
+
+    def set_property(self, key: str, value: str) -> None:
+        properties = {entry.key: entry.value for entry in self.header.metadata_props}
+        if not value and key not in properties:
+            raise OptionError(f"metadata: the model has no property '{key}'{suggestions(key, properties)}")
+        properties.pop(key, None)
+        self.header.ClearField("metadata_props")
+        helper.set_model_props(self.header, {**properties, **({key: value} if value else {})})
 
 
-def rename_reads(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
-    """Let a node, and its bodies, read other tensors."""
-    for held, place in list(references(node)):
-        if place < 0:
-            held.name = names.get(held.name, held.name)
-        else:
-            held[place] = names.get(held[place], held[place])
+def check_edited(model: EditedOnnx, before: onnx.ModelProto) -> None:
+    """Raise :class:`InvalidModelError` where the model breaks ONNX's rules and the file did not; else note it."""
+    problem = _problem(model.message())
+    if problem is None:
+        return
+    if _problem(before) is None:
+        raise InvalidModelError(f"the edited model would be invalid: {problem}")
+    model.notes.append(f"the file itself is invalid, as onnx.checker says: {problem}")
 
 
-def initializers_of(graph: onnx.GraphProto) -> list[str]:
-    """Return the names of a graph's initializers."""
-    return [*(entry.name for entry in graph.initializer), *(entry.values.name for entry in graph.sparse_initializer)]
+def _problem(proto: onnx.ModelProto) -> str | None:
+    """What onnx's checker and its strict inference of shapes say of a model; None for nothing."""
+    try:
+        onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
+        for tensor in tensors_in(proto):
+            if place_of(tensor) is not None:
+                tensor.ClearField("external_data")
+                tensor.dims[:] = [0]
+                tensor.raw_data = b""
+        onnx.checker.check_model(proto)
+    except Exception as error:  # onnx raises several types
+        return str(error).strip().split("\n\n")[0]
+    return None
 
 
-def rename_declared(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
-    """Rename the inputs, outputs, constants and declared values of a graph."""
-    sparse_values = (sparse.values for sparse in graph.sparse_initializer)
-    for value in (*graph.input, *graph.output, *graph.value_info, *graph.initializer, *sparse_values):
-        value.name = names.get(value.name, value.name)
-
-
-def defined_in(graph: onnx.GraphProto) -> set[str]:
-    """Return the names of a graph's own tensors, without those of its bodies."""
-    names = {*(value.name for value in graph.input), *initializers_of(graph)}
-    return names.union(*(node.output for node in graph.node)) - {""}
-
-
-def references(node: onnx.NodeProto, hidden: Collection[str] = ()) -> Iterator[Reference]:
-    """Yield the places where a node, or a body of it, reads a tensor of the graph that the node is in."""
-    for place, name in enumerate(node.input):
-        if name and name not in hidden:
-            yield node.input, place
-    for body in graphs_in(node):
-        own = defined_in(body).union(hidden)
-        for inner in body.node:
-            yield from references(inner, own)
-        for value in body.output:
-            if value.name not in own:
-                yield value, -1
-
-
-def reads_of(node: onnx.NodeProto) -> set[str]:
-    """Return the names of the tensors that a node, or a body of it, reads."""
-    return {held.name if place < 0 else held[place] for held, place in references(node)}
-
-
-def _inner(node: onnx.NodeProto) -> Iterator[tuple[str, str]]:
-    """Yield the tensors of the bodies of a node, and where they are."""
-    label = node.name or next(iter(node.output), "")
-    for attribute in node.attribute:
-        for body in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
-            for name in defined_in(body):
-                yield name, f"the {attribute.name} of node '{label}' ({node.op_type})"
-            for inner in body.node:
-                yield from _inner(inner)
-
-
-def _forget_types(node: onnx.NodeProto) -> None:
-    """Remove the shapes that the bodies of a node declare, which may follow from those around them.
-
-    Scalars stay scalars: they have no dimensions to change, and onnxruntime loads no Loop without the shapes of the
-    iteration number and of the condition.
-    """
-    for body in graphs_in(node):
-        body.ClearField("value_info")
-        for value in (*body.input, *body.output):
-            if value.type.HasField("tensor_type") and value.type.tensor_type.shape.dim:
-                value.type.tensor_type.ClearField("shape")
-        for inner in body.node:
-            _forget_types(inner)
-
-
-def _called(
-    nodes: Iterable[onnx.NodeProto], functions: Mapping[tuple[str, str], onnx.FunctionProto]
-) -> set[tuple[str, str]]:
-    """Return the functions that nodes call, and those that these call."""
-    called, pending = set[tuple[str, str]](), list(nodes)
-    while pending:
-        node = pending.pop()
-        key = (node.domain, node.op_type)
-        pending += [inner for body in graphs_in(node) for inner in body.node]
-        if key in functions and key not in called:
-            called.add(key)
-            pending += functions[key].node
-    return called
+def _inferred(message: onnx.ModelProto) -> onnx.GraphProto:
+    """Return the graph with the types that onnx infers."""
+    try:
+        return onnx.shape_inference.infer_shapes(message, strict_mode=False, data_prop=True).graph
+    except Exception:  # onnx raises several types
+        return message.graph
 
 
 def _lacks(value: onnx.ValueInfoProto | None, *, shape: bool = False) -> bool:
@@ -407,11 +453,94 @@ def _lacks(value: onnx.ValueInfoProto | None, *, shape: bool = False) -> bool:
     return not tensor.elem_type or (shape and not tensor.HasField("shape"))
 
 
-def _replace(field: Any, values: Iterable[Any]) -> None:
-    """Let a repeated field have these messages, which may be among its own."""
-    values = list(values)
-    if len(values) == len(field) and all(entry is other for entry, other in zip(values, field)):
-        return
-    copies = [type(value).FromString(value.SerializeToString()) for value in values]
-    del field[:]
-    field.extend(copies)
+def _forget_types(part: Any) -> None:
+    """Remove the shapes that a body declares, which may follow from those around it.
+
+    Scalars stay scalars: they have no dimensions to change, and onnxruntime loads no Loop without the shapes of the
+    iteration number and of the condition.
+    """
+    part.model.stray = ()
+    for node in part.nodes:
+        declared = {index: entry for index, entry in operator_of(node).infos.items() if index < 0}
+        if declared != operator_of(node).infos:
+            node.op = operator_of(node).replace(infos=declared)
+        if -1 in declared and declared[-1][1].type.tensor_type.shape.dim:
+            value = _copied(declared[-1][1])
+            value.type.tensor_type.ClearField("shape")
+            _declare(node, value)
+
+
+def _declare(node: Node, value: onnx.ValueInfoProto, index: int = -1) -> None:
+    """Give an input, an output or the result of a node another declared type."""
+    node.op = operator_of(node).replace(
+        infos={**operator_of(node).infos, index: (operator_of(node).infos[index][0], value)}
+    )
+
+
+def _node(operator: OnnxOperator, inputs: Iterable[Output], label: str, name: str = "") -> Node:
+    node = Node(operator, inputs, operator.infer(()), label)
+    for output in node.outputs:
+        output.names = [name]
+    return node
+
+
+def _texts(functions: Iterable[OnnxGraph]) -> dict[tuple[str, str], bytes]:
+    return {_key(graph): function_message(graph).SerializeToString(deterministic=True) for graph in functions}
+
+
+def _key(graph: OnnxGraph) -> tuple[str, str]:
+    """Return the domain and the name of a function."""
+    return onnx.FunctionProto.FromString(graph.rest).domain, graph.name
+
+
+def _copied(message: Any) -> Any:
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
+
+
+def _renamed(value: onnx.ValueInfoProto, name: str) -> onnx.ValueInfoProto:
+    copy = _copied(value)
+    copy.name = name
+    return copy
+
+
+def _set(dim: Any, value: int | str | None) -> None:
+    dim.Clear()
+    if isinstance(value, str):
+        dim.dim_param = value
+    elif value is not None:
+        dim.dim_value = value
+
+
+def _stripped(operator: OnnxOperator, fields: Sequence[str]) -> OnnxOperator:
+    """Return an operator whose messages have none of these fields."""
+    declared = {index: (position, _copied(value)) for index, (position, value) in operator.infos.items()}
+    entries = [_copied(entry) for entry in operator.entries]
+    proto = operator.proto if operator.proto is None else _copied(operator.proto)
+    for message in (*(value for _, value in declared.values()), *entries, *([] if proto is None else [proto])):
+        _clear(message, fields)
+    rest = _cleared(onnx.NodeProto, operator.rest, fields)
+    return operator.replace(infos=declared, entries=entries, proto=proto, rest=rest)
+
+
+def _strip(graph: OnnxGraph, fields: Sequence[str], message: Any) -> None:
+    graph.rest = _cleared(message, graph.rest, fields)
+    for value in (*(value for _, value in graph.stray), *(annotation for annotation, _ in graph.annotations)):
+        _clear(value, fields)
+
+
+def _cleared(message: Any, data: bytes, fields: Sequence[str]) -> bytes:
+    parsed = message.FromString(data)
+    _clear(parsed, fields)
+    return parsed.SerializeToString(deterministic=True)
+
+
+def _clear(message: Any, fields: Sequence[str]) -> None:
+    """Clear fields of a message and of all in it."""
+    for field, value in message.ListFields():
+        if field.name in fields:
+            message.ClearField(field.name)
+        elif field.message_type is not None:
+            for entry in [value] if hasattr(value, "ListFields") else value:
+                _clear(entry, fields)

@@ -178,7 +178,7 @@ def _rows_of_tables(graph: OnnxGraph) -> list[int]:
             if len(dims) >= 2:
                 table_sizes.append(int(dims[-2]))
     for value in graph.proto.graph.output:
-        table_sizes += [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.has("dim_value")]
+        table_sizes += [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]
     return sorted({rows for rows in table_sizes if 1 < rows <= _LONGEST}, reverse=True)
 
 

@@ -177,7 +177,7 @@ class DirectedValues:
         """The numbers among the constants of the nodes, their neighbours, and ties of those that are scales."""
         bounds: list[float] = []
         for node in nodes:
-            numbers = [float(attribute.f) for attribute in node.attribute if attribute.has("f")]
+            numbers = [float(attribute.f) for attribute in node.attribute if attribute.HasField("f")]
             for name in node.input:
                 if name in self._graph.weights:
                     tensor = self._graph.file.tensor(self._graph.weights[name])

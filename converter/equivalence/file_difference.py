@@ -6,9 +6,8 @@ from pathlib import Path
 
 from converter.equivalence.rederivation import derived_like
 from converter.from_ir import is_ir
-from converter.onnx_file.as_model import as_model
+from converter.onnx_file.model import OnnxModel
 from converter.onnx_file.model_info import DeclaredInfo
-from converter.onnx_file.reader import open_model
 from ir_runtime.files.xml_reader import read_model
 from ir_runtime.graph import Model
 from ir_runtime.graph.model_difference import LayerChange, ModelDifference, compare_models, different_entries
@@ -22,7 +21,7 @@ def compare_files(first: Path, second: Path) -> tuple[ModelDifference, Model]:
     """
     sides = [read_model(path) if is_ir(path) else None for path in (first, second)]
     if sides[0] is None and sides[1] is None:
-        models = [as_model(open_model(path)) for path in (first, second)]
+        models = [OnnxModel(path, is_shown=True).graph for path in (first, second)]
         difference = compare_models(*models)
         changes = tuple(different_entries(*map(_header, models)))
         if changes:

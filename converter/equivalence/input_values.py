@@ -172,7 +172,7 @@ def values_of(graph: OnnxGraph) -> dict[str, Values]:
     for name, value in graph.inputs.items():
         tensor = value.type.tensor_type
         uses = _uses_of(graph, readers, name)
-        shape = [dim.dim_value if dim.has("dim_value") else None for dim in tensor.shape.dim]
+        shape = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
         is_whole = tensor.elem_type in _INTEGERS
         chosen = _integers(uses, name, shape) if is_whole else _reals(uses, name, tensor.elem_type, shape)
         if chosen is not None:

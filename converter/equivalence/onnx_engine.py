@@ -82,7 +82,7 @@ def _parameter(value: ValueInfoProto) -> Node:
 
 def _port(value: ValueInfoProto, default: ElementType | None = None) -> Port:
     """The port of an input or output; ``default`` is the type of what is no tensor."""
-    is_tensor = value.type.has("tensor_type") and value.type.tensor_type.elem_type
+    is_tensor = value.type.HasField("tensor_type") and value.type.tensor_type.elem_type
     element_type = (
         default if default is not None and not is_tensor else element_type_of(value.type.tensor_type.elem_type)
     )

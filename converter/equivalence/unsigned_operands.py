@@ -18,7 +18,7 @@ import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from converter.onnx_file.domains import MICROSOFT
-from converter.onnx_file.skeleton import graphs_in
+from converter.onnx_file.node_order import subgraphs
 
 _OFFSET = 128
 
@@ -63,7 +63,7 @@ def _key(node: NodeProto) -> tuple[str, str]:
 def _nodes(graph: onnx.GraphProto) -> Iterator[NodeProto]:
     for node in graph.node:
         yield node
-        for body in graphs_in(node):
+        for body in subgraphs(node):
             yield from _nodes(body)
 
 
@@ -81,7 +81,7 @@ class _Rewriter:
 
     def run(self) -> None:
         for node in self._graph.node:
-            for body in graphs_in(node):
+            for body in subgraphs(node):
                 _Rewriter(body, self._types).run()
             for operand in _OPERANDS.get(_key(node), ()):
                 self._make_unsigned(node, operand)

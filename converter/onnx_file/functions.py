@@ -125,7 +125,7 @@ def _substitute(node: NodeProto, values_by_name: Mapping[str, AttributeProto], m
                 attributes.append(source.with_fields(name=attribute.name))
             continue
         changed: dict[str, Any] = {}
-        if attribute.has("g"):
+        if attribute.HasField("g"):
             changed["g"] = _substituted_graph(attribute.g, values_by_name, missing)
         if attribute.graphs:
             changed["graphs"] = [_substituted_graph(graph, values_by_name, missing) for graph in attribute.graphs]

@@ -1,7 +1,7 @@
 """ONNX's messages as plain objects: what ``onnx.proto`` declares, as far as a conversion reads it.
 
 They have the names, fields, numbers and defaults of onnx's own classes, which take protobuf and a tenth of a
-second to import; a field that a file leaves out has its default and is not :meth:`Message.has`. What a conversion
+second to import; a field that a file leaves out has its default and is not :meth:`Message.HasField`. What a conversion
 does not use (strings for people, training) is not kept.
 
 https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
@@ -46,7 +46,7 @@ class Message:
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
 
-    def has(self, name: str) -> bool:
+    def HasField(self, name: str) -> bool:  # noqa: N802 - onnx's own messages call it so
         """True if the file has a value for a field."""
         return name in self.__dict__
 
@@ -359,7 +359,7 @@ def to_onnx(message: Message, target: Any) -> Any:
     Raises :class:`InvalidModelError` for numbers that the fields do not hold.
     """
     for field in {field.name: field for field in message.fields.values()}.values():
-        if not message.has(field.name):
+        if not message.HasField(field.name):
             continue
         value = getattr(message, field.name)
         if field.wire_type == MESSAGE:

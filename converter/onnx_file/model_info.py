@@ -27,7 +27,7 @@ def model_opsets(file: OnnxFile) -> dict[str, int]:
     for entry in proto.opset_import:
         domain = normalize_domain(entry.domain)
         opsets[domain] = max(opsets.get(domain, entry.version), entry.version)
-    if not opsets and not proto.graph.node and not proto.has("graph"):
+    if not opsets and not proto.graph.node and not proto.HasField("graph"):
         raise InvalidModelError("the file is not an ONNX model: it has neither a graph nor an opset")
     # Files of IR version 1 and 2 name no opset; they are written against the first one.
     if "" not in opsets and (not proto.opset_import or proto.ir_version < 3):
@@ -114,12 +114,12 @@ def _info(name: str, value: str) -> RuntimeInfo:
 def declared_shape(type: TypeProto) -> PartialShape:
     """The shape that a tensor type declares; unknown rank where it declares none."""
     tensor = type.tensor_type
-    if not tensor.has("shape"):
+    if not tensor.HasField("shape"):
         return PartialShape.dynamic()
     dims = []
     for dim in tensor.shape.dim:
         # Exporters write -1, and rarely other negative numbers, for a dimension that is not known.
-        static = dim.has("dim_value") and dim.dim_value >= 0
+        static = dim.HasField("dim_value") and dim.dim_value >= 0
         dims.append(Dimension(dim.dim_value, dim.dim_value) if static else Dimension(0, INFINITY))
     return PartialShape(dims)
 

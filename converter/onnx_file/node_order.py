@@ -1,30 +1,33 @@
-"""The order of an ONNX graph's nodes, what they read, and their names in messages and layers."""
+"""The order of an ONNX graph's nodes, what they read, and their names in messages and layers.
+
+Messages are those of :mod:`.messages` or onnx's own, which have the same fields.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 from converter.errors import InvalidModelError
-from converter.onnx_file.messages import GraphProto, NodeProto
 
 
-def node_name(node: NodeProto) -> str:
+def node_name(node: Any) -> str:
     """The node's name; where it has none, that of its first output."""
     return node.name or next((name for name in node.output if name), "") or node.op_type
 
 
-def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+def subgraphs(node: Any) -> Iterator[Any]:
     """The graphs that a node holds as attributes."""
     for attribute in node.attribute:
-        if attribute.has("g"):
+        if attribute.HasField("g"):
             yield attribute.g
         yield from attribute.graphs
 
 
-def read_names(node: NodeProto) -> set[str]:
+def read_names(node: Any) -> set[str]:
     """The names of all tensors that a node reads, those that its graphs read from outside included."""
     names = {name for name in node.input if name}
-    pending: list[tuple[GraphProto, frozenset[str]]] = [(graph, frozenset()) for graph in subgraphs(node)]
+    pending: list[tuple[Any, frozenset[str]]] = [(graph, frozenset()) for graph in subgraphs(node)]
     while pending:
         graph, around = pending.pop()
         own = around.union((value.name for value in graph.input), (tensor.name for tensor in graph.initializer))
@@ -36,7 +39,7 @@ def read_names(node: NodeProto) -> set[str]:
     return names
 
 
-def in_order(nodes: Sequence[NodeProto], available: Collection[str]) -> list[NodeProto]:
+def in_order(nodes: Sequence[Any], available: Collection[str]) -> list[Any]:
     """The nodes in an order in which each comes after those that it reads from: the file's order if it is one.
 
     ``available`` are names that have a value before the first node. Raises :class:`InvalidModelError` for

@@ -163,7 +163,7 @@ class OnnxFile:
         start, size = proto.raw_span
         if size and self._embedded is not None:
             return self._embedded[start : start + size]
-        if proto.has("raw_data"):
+        if proto.HasField("raw_data"):
             return np.frombuffer(proto.raw_data, np.uint8)
         return None
 
@@ -274,7 +274,7 @@ def _parse(source: MappedFile | memoryview | Array | None, subject: str, path: P
         if file_kind is not None and file_kind is not ONNX:
             raise InvalidModelError(f"{subject} is not an ONNX model, but {file_kind}") from error
         raise InvalidModelError(f"{subject} is not an ONNX model: {error}") from error
-    if not model.has("graph") and file_kind is not None and file_kind is not ONNX:
+    if not model.HasField("graph") and file_kind is not None and file_kind is not ONNX:
         raise InvalidModelError(f"{subject} is not an ONNX model, but {file_kind}")
     return model
 

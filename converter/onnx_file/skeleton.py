@@ -166,14 +166,6 @@ def tensors_in(message: Any) -> Iterator[onnx.TensorProto]:
                 yield from tensors_in(value)
 
 
-def graphs_in(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """Yield the graphs that a node holds as attributes."""
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
-
-
 _TENSORS: Mapping[str, Mapping[str, bool]] = {
     "ModelProto": {"graph": False, "functions": True},
     "GraphProto": {"node": True, "initializer": True, "sparse_initializer": True},

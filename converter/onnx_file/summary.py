@@ -19,8 +19,8 @@ from onnx import (
 )
 
 from converter.errors import ConversionError
+from converter.onnx_file.node_order import subgraphs
 from converter.onnx_file.reader import OnnxFile
-from converter.onnx_file.skeleton import graphs_in
 from converter.onnx_file.types import element_type_of
 from ir_runtime.records import record
 
@@ -99,7 +99,7 @@ def _graphs(graph: GraphProto | FunctionProto) -> Iterator[GraphProto | Function
         current = pending.pop()
         yield current
         for node in current.node:
-            pending += graphs_in(node)
+            pending += subgraphs(node)
 
 
 def _tensors(node: NodeProto) -> list[AttributeProto]:

@@ -16,8 +16,9 @@ from converter.errors import UnsupportedModelError
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import TensorProto, to_onnx
 from converter.onnx_file.model_info import declared_shape, dimension_params
+from converter.onnx_file.node_order import subgraphs
 from converter.onnx_file.reader import OnnxFile
-from converter.onnx_file.skeleton import EMBEDDED, graphs_in, tensors_in
+from converter.onnx_file.skeleton import EMBEDDED, tensors_in
 from converter.onnx_file.types import element_type_of
 from converter.optimization.naming import SMALL_BYTES, Naming, ends_of, sort_nodes
 from converter.optimization.source import Source, names_in
@@ -268,7 +269,7 @@ def _drop_unread(graph: onnx.GraphProto, left_out: LeftOut | None) -> None:
     while nodes:
         node = nodes.pop()
         read.update(node.input)
-        for body in graphs_in(node):
+        for body in subgraphs(node):
             read.update(value.name for value in body.output)
             nodes += body.node
     unread = [place for place, tensor in enumerate(graph.initializer) if tensor.name not in read]

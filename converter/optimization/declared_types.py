@@ -40,7 +40,7 @@ def types_of(source: Source) -> Mapping[str, ValueInfoProto]:
     types = {
         value_info.name: value_info
         for value in declared
-        if (value_info := from_onnx(value, ValueInfoProto)).type.has("tensor_type")
+        if (value_info := from_onnx(value, ValueInfoProto)).type.HasField("tensor_type")
     }
     types = {name: value_info for name, value_info in types.items() if value_info.type.tensor_type.elem_type}
     _infer_from_readers(source, types)

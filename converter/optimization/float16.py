@@ -13,8 +13,7 @@ from converter.onnx_file import schema_table
 from converter.onnx_file.attribute_values import attribute_value
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import AttributeProto
-from converter.onnx_file.node_order import node_name
-from converter.onnx_file.skeleton import graphs_in
+from converter.onnx_file.node_order import node_name, subgraphs
 from converter.to_onnx.graph import Call, Graph, Value
 from converter.to_onnx.names import Names, bodies_of
 from ir_runtime.graph import ElementType, PartialShape, TensorType, element_types
@@ -51,7 +50,7 @@ def has_float32(source: Source) -> bool:
     """True if a tensor of the graph is of float32."""
     values = (*source.inputs, *source.outputs, *source.types.values())
     return any(tensor.data_type == _FLOAT for tensor in source.initializers.values()) or any(
-        value.type.tensor_type.elem_type == _FLOAT for value in values if value.type.has("tensor_type")
+        value.type.tensor_type.elem_type == _FLOAT for value in values if value.type.HasField("tensor_type")
     )
 
 
@@ -64,7 +63,7 @@ def is_float32(source: Source, name: str) -> bool:
     return any(
         value is not None
         and value.name == name
-        and value.type.has("tensor_type")
+        and value.type.HasField("tensor_type")
         and value.type.tensor_type.elem_type == _FLOAT
         for value in values
     )
@@ -209,7 +208,7 @@ def _all_names(graph: onnx.GraphProto) -> set[str]:
     names = {value.name for value in (*graph.input, *graph.output, *graph.initializer)}
     for node in graph.node:
         names.update(node.output)
-        for body in graphs_in(node):
+        for body in subgraphs(node):
             names |= _all_names(body)
     return names
 
@@ -218,7 +217,7 @@ def _rename(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
     for node in graph.node:
         node.input[:] = [renamed.get(name, name) for name in node.input]
         node.output[:] = [renamed.get(name, name) for name in node.output]
-        for body in graphs_in(node):
+        for body in subgraphs(node):
             _rename(body, renamed)
             for value in body.output:
                 value.name = renamed.get(value.name, value.name)

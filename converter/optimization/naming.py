@@ -152,7 +152,7 @@ def _tensors(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:
     yield from ((tensor.name, tensor) for tensor in graph.initializer)
     for node in graph.node:
         if node.op_type == "Constant":
-            yield from ((node.output[0], attribute.t) for attribute in node.attribute if attribute.has("t"))
+            yield from ((node.output[0], attribute.t) for attribute in node.attribute if attribute.HasField("t"))
         for body in subgraphs(node):
             yield from _tensors(body)
 

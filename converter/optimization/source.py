@@ -50,7 +50,7 @@ class Source:
     """
 
     def __init__(self, file: OnnxFile, options: Options, captured: Collection[str] = ()) -> None:
-        if not file.proto.has("graph"):
+        if not file.proto.HasField("graph"):
             raise InvalidModelError("the model has no graph")
         self.opsets = model_opsets(file)
         self.functions = model_functions(file.proto)
@@ -226,7 +226,7 @@ class Source:
         node, original = self.nodes[place], self.original.as_onnx()
         copied = original.graph.node[self.places_in_file[place]]
         for number, attribute in enumerate(node.attribute):
-            if attribute.has("g"):
+            if attribute.HasField("g"):
                 yield number, None, self._body(attribute.g, copied.attribute[number].g)
             for index, graph in enumerate(attribute.graphs):
                 yield number, index, self._body(graph, copied.attribute[number].graphs[index])
@@ -324,21 +324,22 @@ def names_in(node: NodeProto) -> set[str]:
 
 def _merged(declared: ValueInfoProto, inferred: ValueInfoProto | None) -> ValueInfoProto:
     """The type of a tensor with the dimensions that either of its types knows."""
-    if inferred is None or not inferred.type.tensor_type.has("shape"):
+    if inferred is None or not inferred.type.tensor_type.HasField("shape"):
         return declared
     tensor_type, dims = declared.type.tensor_type, inferred.type.tensor_type.shape.dim
-    if tensor_type.has("shape"):
+    if tensor_type.HasField("shape"):
         if len(tensor_type.shape.dim) != len(dims):
             return declared
         dims = [
-            dimension if dimension.has("dim_value") else other for dimension, other in zip(dims, tensor_type.shape.dim)
+            dimension if dimension.HasField("dim_value") else other
+            for dimension, other in zip(dims, tensor_type.shape.dim)
         ]
     merged = TensorTypeProto(elem_type=tensor_type.elem_type, shape=TensorShapeProto(dim=dims))
     return ValueInfoProto(name=declared.name, type=TypeProto(tensor_type=merged))
 
 
 def _has_type(value: ValueInfoProto | None) -> bool:
-    return value is not None and any(value.type.has(name) for name in vars(value.type))
+    return value is not None and any(value.type.HasField(name) for name in vars(value.type))
 
 
 def onnx_model(model: onnx.ModelProto, graph: onnx.GraphProto) -> onnx.ModelProto:
@@ -367,7 +368,7 @@ def _with_inputs(file: OnnxFile, options: Options) -> OnnxFile:
         return file
     inputs, constants = list[ValueInfoProto](), list(graph.initializer)
     for value in graph.input:
-        if value.name in defaults or not value.type.has("tensor_type"):
+        if value.name in defaults or not value.type.HasField("tensor_type"):
             inputs.append(value)
             continue
         tensor = value.type.tensor_type
@@ -400,7 +401,7 @@ def _dimensions(shape: PartialShape, declared: Sequence[DimensionProto]) -> dict
 
 
 def _without_shape(declared: TypeProto) -> TypeProto:
-    if not declared.has("tensor_type"):
+    if not declared.HasField("tensor_type"):
         return declared
     return TypeProto(tensor_type=TensorTypeProto(elem_type=declared.tensor_type.elem_type))
 

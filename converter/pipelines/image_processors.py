@@ -101,7 +101,7 @@ def _shape(path: Path, lengths: Sequence[int]) -> list[int]:
     declared = next(value.type.tensor_type.shape.dim for value in graph.input if value.name == PIXELS)
     if len(declared) != len(lengths):
         raise ConversionError(f"{path} must read '{PIXELS}' as {len(lengths)}-D images, but reads {len(declared)}-D")
-    return [dim.dim_value if dim.has("dim_value") else length for dim, length in zip(declared, lengths)]
+    return [dim.dim_value if dim.HasField("dim_value") else length for dim, length in zip(declared, lengths)]
 
 
 def steps_of(settings: Mapping[str, Any], file: str) -> tuple[Preprocess, tuple[int, int] | None]:

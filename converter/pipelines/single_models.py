@@ -145,7 +145,7 @@ def _is_indicated(task: str, graph: GraphProto, configuration: Mapping[str, Any]
 def _labels(configuration: Mapping[str, Any], logits: ValueInfoProto | None) -> int | None:
     """The number of classes; None where nothing tells it."""
     shape = None if logits is None else logits.type.tensor_type.shape
-    if shape is not None and shape.dim and shape.dim[-1].has("dim_value"):
+    if shape is not None and shape.dim and shape.dim[-1].HasField("dim_value"):
         return int(shape.dim[-1].dim_value)
     names = configuration.get("id2label")
     if isinstance(names, dict):
@@ -155,7 +155,7 @@ def _labels(configuration: Mapping[str, Any], logits: ValueInfoProto | None) -> 
 
 
 def _rank(value: ValueInfoProto | None) -> int | None:
-    if value is None or not value.type.tensor_type.has("shape"):
+    if value is None or not value.type.tensor_type.HasField("shape"):
         return None
     return len(value.type.tensor_type.shape.dim)
 

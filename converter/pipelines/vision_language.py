@@ -269,7 +269,7 @@ def _convert_no_patches(path: Path, options: ConversionOptions) -> Model:
         raise UnsupportedModelError(
             f"{path} must read '{_PIXELS}' as rows, one for each patch, but reads {len(dims)}-D"
         )
-    return pass_on(int(dims[1].dim_value) if dims[1].has("dim_value") else None)
+    return pass_on(int(dims[1].dim_value) if dims[1].HasField("dim_value") else None)
 
 
 def _convert_embeddings(path: Path, options: ConversionOptions) -> Model:

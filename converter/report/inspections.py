@@ -51,8 +51,11 @@ def write_inspection(model: Model, path: Path, xml: Path) -> None:
     page.write(path)
 
 
-def write_onnx_inspection(summary: Mapping[str, Any], path: Path, model: Path) -> None:
-    """Write the page of an ONNX model to the HTML file ``path``; ``summary`` is that of ``onnx_file.summary``."""
+def write_onnx_inspection(summary: Mapping[str, Any], graph: Model, path: Path, model: Path) -> None:
+    """Write the page of an ONNX model to the HTML file ``path``.
+
+    ``summary`` is that of ``onnx_file.summary``, and ``graph`` the model's.
+    """
     ports = [
         (port["name"], side, port["type"], shape_text(port["shape"]))
         for side in ("input", "output")
@@ -80,4 +83,5 @@ def write_onnx_inspection(summary: Mapping[str, Any], path: Path, model: Path) -
         Table("Nodes by operator", ("operator", "count"), [(n, f"{c:,}") for n, c in operators.items()], is_open=True),
         Table("Metadata", ("key", "value"), list(summary["metadata"].items())),
     ]
-    Page(model.name, "", "none", sentence, [(name, text) for name, text in facts.items() if text], tables).write(path)
+    shown = [(name, text) for name, text in facts.items() if text]
+    Page(model.name, "", "none", sentence, shown, tables, (), GraphData(graph)).write(path)

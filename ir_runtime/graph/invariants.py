@@ -62,12 +62,18 @@ class Stage:
     """The fields of :class:`Promise` that a pass may change."""
     removes: frozenset[str] = frozenset()
     """The types of the layers that no model has after a pass."""
+    renames: bool = False
+    """True if inputs and outputs may lose names."""
 
 
 PASSES = Stage("passes")
 """Cleanup, fusion and the rules of a runtime: nothing changes for the users of a model."""
 OPTIONS = Stage("options", frozenset({"inputs", "outputs", "constant_bytes", "tensors"}))
 """Shapes, values and types of inputs, and other outputs."""
+REMOVALS = Stage("removals", OPTIONS.changes | {"sinks"})
+"""Parts of a model, with all that takes effect in them, are gone."""
+NAMES = Stage("names", frozenset({"inputs", "outputs", "tensors"}), renames=True)
+"""Other names of inputs, outputs and tensors."""
 STATES = Stage("states", frozenset({"inputs", "outputs", "sinks", "tensors"}))
 """Inputs and outputs become variables."""
 JOINED = Stage("joined models", STATES.changes | {"constant_bytes"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 
 from ..graph import Model, Part
 
@@ -10,16 +11,16 @@ from ..graph import Model, Part
 class UniqueNames:
     """A generator of layer names: each differs from all earlier ones, and from those of the layers of ``of``.
 
-    The names of ``of`` are collected at the first call.
+    ``of`` may be names, too. Those of layers are collected at the first call.
     """
 
-    def __init__(self, of: Model | Part | None = None) -> None:
+    def __init__(self, of: Model | Part | Collection[str] | None = None) -> None:
         self._of = Part(of) if isinstance(of, Model) else of
         self._next: dict[str, int] = {}
 
     @functools.cached_property
     def _taken(self) -> set[str]:
-        return set() if self._of is None else {node.name for node in self._of.nodes}
+        return {node.name for node in self._of.nodes} if isinstance(self._of, Part) else set(self._of or ())
 
     def __call__(self, requested: str) -> str:
         """Return ``requested``, or the first of ``{requested}_1``, ``{requested}_2`` ... that is free."""

@@ -243,7 +243,7 @@ class GraphTranslator:
     def check_declared(self, name: str, output: Output) -> None:
         """Warn if the file declares another element type; keep the declared shape for a later comparison."""
         declared = self._declared.get(name)
-        if declared is None or not declared.type.has("tensor_type"):
+        if declared is None or not declared.type.HasField("tensor_type"):
             return
         check_declared_type(name, declared, output, self.shared.warn)
         if self._is_outermost:

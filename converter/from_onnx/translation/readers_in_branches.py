@@ -70,7 +70,7 @@ def _readers(node: NodeProto, different: Collection[str], following: Sequence[No
 def _extended(
     attribute: AttributeProto, names: Sequence[str], readers: Sequence[NodeProto], outputs: Sequence[str]
 ) -> AttributeProto:
-    if not attribute.has("g"):
+    if not attribute.HasField("g"):
         return attribute
     graph = attribute.g
     # The readers know the outputs of the graph by the names that they have outside.

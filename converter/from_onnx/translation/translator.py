@@ -30,7 +30,7 @@ def translate_model(file: OnnxFile, options: Options, is_dynamic: IsDynamic, rep
     """
     proto = file.proto
     opsets = model_opsets(file)
-    if not proto.has("graph"):
+    if not proto.HasField("graph"):
         raise InvalidModelError("the model has no graph")
     shared = Shared(file, model_functions(proto), reported, stateful=options.stateful)
     declared: dict[str, PartialShape] = {}
@@ -93,7 +93,7 @@ class _ModelGraph:
         """The parameter for an input of the model; None where the input is frozen."""
         if not value.name:
             raise InvalidModelError("an input of the graph has no name")
-        if not value.type.has("tensor_type"):
+        if not value.type.HasField("tensor_type"):
             raise UnsupportedModelError(f"input '{value.name}' is not a tensor, and the IR carries nothing but tensors")
         try:
             element_type = self._options.element_types.get(value.name) or element_type_of(

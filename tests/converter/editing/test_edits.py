@@ -16,8 +16,6 @@ import ir_runtime
 from tests.commands import onnx2ir
 from tests.converter.editing.models import (
     BRANCHES,
-    DETECTOR,
-    NMS,
     PRE,
     W,
     branches,
@@ -322,8 +320,8 @@ MISTAKES: list[tuple[Callable[[], Any], dict[str, Any], str]] = [
     (classifier, {"merge": "model.onnx", "connect": "logits=imag"}, "no input of the other model 'imag'"),
     (classifier, {"merge": "model.onnx", "connect": "logits=image"}, r"shape \[1, 10\], but 'image' needs"),
     (classifier, {"merge": "text.onnx", "connect": "logits=ids"}, "is FLOAT, but 'ids' is INT64"),
-    (lambda: parse(DETECTOR, 13), {"merge": "nms.onnx", "connect": "boxes=boxes"}, "opsets 13 and 17.*--opset 17"),
-    (lambda: parse(NMS), {"merge": "model.xml", "connect": "kept=image"}, "is not an ONNX model"),
+    (lambda: parse(PRE, 13), {"merge": "model.onnx", "connect": "ready=image"}, "opsets 13 and 17.*--opset 17"),
+    (classifier, {"merge": "model.xml", "connect": "logits=image"}, "is not an ONNX model"),
     (onnx.ModelProto, {}, "no graph"),
     (classifier, {"strip": 3}, "strip must be a text"),
     (classifier, {"colour": 1}, "edit"),
@@ -335,7 +333,7 @@ MISTAKES += [
     for options, message in (
         ({"cut": ":embeding"}, "no tensor 'embeding'; near are 'embedding'"),
         ({"cut": "aux:logits"}, "'logits' does not follow from 'aux'"),
-        ({"cut": ":image"}, "an input or a constant"),
+        ({"cut": ":image"}, "an input or a weight"),
         ({"rename": {"image": "logits"}}, "cannot become 'logits'"),
         ({"remove_output": "logits,aux"}, "no output would be left"),
         ({"insert_after": {"features": "Mul(logits)"}}, "'logits' follows from 'features'"),
@@ -368,6 +366,7 @@ def test_edits_of_an_ir_in_one_go(files: Path) -> None:
     outputs = ir_runtime.compile_model(model)({"x": pixels})
     np.testing.assert_allclose(outputs["logits"], 4 * expected["logits"], rtol=1e-4)
     assert [node.end_names[0] for node in model.results] == ["logits", "embedding"]
+    assert model.parameters[0].outputs[0].names == ["x"]
     bare = converter.edit(model, strip="names,docs,metadata").to_ir()
     assert not bare.runtime_info
     np.testing.assert_array_equal(ir_runtime.compile_model(bare)({"x": pixels})["logits"], outputs["logits"])

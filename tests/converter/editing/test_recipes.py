@@ -227,7 +227,7 @@ def test_what_differs(
     onnx.save(second, "b.onnx")
     code, out, _ = onnx2ir("diff", "a.onnx", "b.onnx", "--json")
     result = json.loads(out)
-    assert (code, result["same"]) == (1, False) if text else (0, True)
+    assert (code, result["same"]) == ((1, False) if text else (0, True))
     assert text in json.dumps(result, ensure_ascii=False)
     assert result["paired"] > 8 or source is functions
     code, out, _ = onnx2ir("diff", "a.onnx", "b.onnx", "--report", "page.html")
@@ -323,7 +323,7 @@ def test_memory_does_not_grow_with_the_weights(folder: Path) -> None:
     onnx.save(model, "m.onnx")
     code = f"""{PEAK}
 import sys, converter
-from converter.editing import edit, onnx_edits
+from converter.editing import edit, onnx_model
 before = peak()
 converter.edit("m.onnx", cut=":h2").save("n.onnx", external_data=eval(sys.argv[1]))
 print(peak() - before)

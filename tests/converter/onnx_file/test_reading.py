@@ -17,12 +17,17 @@ from onnx import TensorProto, helper, numpy_helper
 import converter
 import ir_runtime
 from converter.onnx_file import messages, wire_format
+from converter.onnx_file.graph import OnnxGraph, operator_of
 from converter.onnx_file.messages import MESSAGES, REPEATED, Message
+from converter.onnx_file.model import OnnxModel
 from converter.onnx_file.reader import open_model
 from converter.onnx_file.skeleton import EMBEDDED, skeleton
+from ir_runtime.graph.node import Edits
 from tests.converter.optimization.models import parse
 from tests.engines import check_node
+from tests.models.sources import LIGHT, light
 from tests.rows.onnx.constants import SPARSE, dense, sparse
+from tests.suite.node_suite import node_cases
 
 BIG = np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32)
 
@@ -346,3 +351,65 @@ def test_sparse_initializer(values: Any, places: Any, shape: list[int], inside: 
         graph.sparse_initializer.append(sparse(typed, places, shape))
     x = np.ones(shape, np.float32)
     check_node(model, {"x": x, "c": np.array(True)}, [x + dense(typed, places, shape)])
+
+
+# --- ONNX operators as a graph ---
+
+
+def rewritten(source: onnx.ModelProto) -> onnx.ModelProto:
+    """Read a model, make each of its nodes anew from its operator and its edges, and write it."""
+    model = OnnxModel(source)
+    for graph in (model.graph, *model.functions):
+        for part in graph.parts():
+            assert isinstance(part.model, OnnxGraph)
+            for node in part.nodes:
+                node.op = operator_of(node).replace()
+                node.inputs = tuple(node.inputs)
+    return model.with_weights()
+
+
+def assert_same(source: onnx.ModelProto, name: str) -> None:
+    written = rewritten(source)
+    assert written.SerializeToString(deterministic=True) == source.SerializeToString(deterministic=True), name
+
+
+def test_cases_of_onnx_are_written_as_they_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Edits, "guard", None)
+    for case in node_cases():
+        assert_same(case.model, case.name)
+
+
+@pytest.mark.parametrize("name", LIGHT)
+def test_models_are_written_as_they_were_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Edits, "guard", None)
+    assert_same(onnx.load(light(name)), name)
+
+
+def test_what_a_graph_does_not_say_is_carried_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Descriptions, metadata, annotations, unread nodes and weights, defaults, an order that is none, empty names."""
+    monkeypatch.setattr(Edits, "guard", None)
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 17, "own" : 1]>
+    g (float[2] x, float[2] d, bool c) => (float[2] y) <float[2] d = {1, 2}, float[2] unread = {3, 4}, float s = {0.5}> {
+        y = Add (t, d)
+        dead = Neg (x)
+        t = If (c) <then_branch = a () => (float[2] p) { q = own.f (x) p = Clip (q, , s) },
+                    else_branch = b () => (float[2] x) {}>
+        again, = Split (x)
+    }
+    <domain: "own", opset_import: ["" : 17]> f <k: int = 3> (v) => (w) { w = Add (v, v) }""")
+    graph = model.graph
+    graph.doc_string = model.doc_string = graph.node[0].doc_string = graph.input[0].doc_string = "described"
+    graph.node[1].metadata_props.add(key="a", value="b")
+    graph.node[3].input.append("")
+    graph.value_info.append(helper.make_tensor_value_info("nowhere", 1, ["n"]))
+    graph.value_info.append(helper.make_tensor_value_info("t", 1, ["n"]))
+    graph.value_info.append(helper.make_tensor_value_info("s", 1, []))
+    annotation = graph.quantization_annotation.add(tensor_name="t")
+    annotation.quant_parameter_tensor_names.add(key="SCALE_TENSOR", value="s")
+    model.training_info.add().initialization.name = "start"
+    model.functions[0].metadata_props.add(key="c", value="d")
+    assert_same(model, "g")
+    renamed = converter.edit(model, rename={"t": "t2", "s": "scale"}).to_onnx().graph
+    (annotation,) = renamed.quantization_annotation
+    assert (annotation.tensor_name, annotation.quant_parameter_tensor_names[0].value) == ("t2", "scale")
+    assert [value.name for value in renamed.value_info] == ["nowhere", "t2", "scale"]

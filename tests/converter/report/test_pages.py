@@ -160,6 +160,7 @@ def test_inspect_writes_pages(image: Path, tmp_path: Path) -> None:
     assert "2 inputs, 1 output, 5 nodes" in verdict_in(text_in(page))
     assert port in rows_of(text_in(page), "Inputs and outputs")
     assert ["Conv", "1"] in rows_of(text_in(page), "Nodes by operator")
+    assert {entry["t"] for entry in data_of(page)["layers"]} >= {"Input", "Conv", "Relu", "Output"}
 
 
 @pytest.mark.parametrize("command", ["convert m.onnx", "convert m.onnx --verify", "verify m.onnx m.xml"])

@@ -1,0 +1,497 @@
+"""ONNX operators as operations of a graph, which is read from messages and written as messages without any loss.
+
+A graph of ONNX is an :class:`ir_runtime.graph.Model`: its inputs are parameters, its outputs results, initializers and
+Constant nodes constants, and what nothing reads is a sink. A body has a parameter for each tensor that it reads from
+around it, which is an input of its node behind those that the node names.
+
+    m = MatMul (x, w)                           Input x ----- MatMul ----- If ----- Output y
+    y = If (c) <then_branch = { t = Neg (m) }>  Constant w __/   Input c __/ (m is an input of the body)
+
+What the graph does not say itself (descriptions, metadata, fields of later versions of ONNX) is carried along, of
+each message as the bytes of a message that has only this.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import onnx
+
+from converter.errors import InvalidModelError, UnsupportedModelError
+from converter.onnx_file.attribute_values import attribute_value
+from converter.onnx_file.domains import normalize_domain
+from converter.onnx_file.model_info import declared_shape
+from converter.onnx_file.node_order import in_order, node_name, subgraphs
+from converter.onnx_file.types import element_type_of
+from ir_runtime.graph import (
+    ElementType,
+    Model,
+    Node,
+    Operation,
+    Output,
+    PartialShape,
+    Tensor,
+    TensorType,
+    element_types,
+)
+from ir_runtime.graph.model import InputMap, OutputMap, SubGraph
+
+_ANY = TensorType(element_types.dynamic, PartialShape.dynamic())
+INPUT, OUTPUT, INITIALIZER, SPARSE, NODE, CAPTURED = "Input", "Output", "Constant", "Sparse", "Node", "Captured"
+_ROLES = {INPUT: "parameter", CAPTURED: "parameter", OUTPUT: "result", INITIALIZER: "constant", SPARSE: "constant"}
+_END = float("inf")
+_DEFAULTS: Mapping[str, Any] = MappingProxyType(
+    {
+        **dict.fromkeys(("domain", "label"), ""),
+        **dict.fromkeys(("entries", "bodies", "slots", "graphs"), ()),
+        **dict.fromkeys(("proto", "read")),
+        "infos": MappingProxyType({}),
+        "order": _END,
+        "count": 1,
+        "rest": b"",
+        "opset": 0,
+    }
+)
+Read = Callable[[onnx.TensorProto], "Tensor | None"]
+"""Returns the data of a tensor's message; None where it is not here."""
+
+
+class OnnxOperator(Operation):
+    """A node, or an input, an output or an initializer, of an ONNX graph: all that its message says but its edges."""
+
+    inputs = (0, None)
+
+    kind: str
+    """What it is in the file: one of the constants of this module."""
+    op_type: str
+    domain: str
+    label: str
+    """The name of a node; empty where it has none."""
+    entries: Sequence[onnx.AttributeProto]
+    """The attributes; graphs are left out of them, and are :attr:`subgraphs` in the same order."""
+    bodies: Sequence[int]
+    """The number of graphs in each attribute, -1 for one that is no list."""
+    slots: Sequence[bool]
+    """Whether each input that the node lists is there."""
+    infos: Mapping[int, tuple[float, onnx.ValueInfoProto]]
+    """The declared types of outputs by number, with their positions in the graph's list; -1 is that of an end."""
+    proto: Any
+    """The ``TensorProto`` or ``SparseTensorProto`` of a constant."""
+    order: float
+    """The position in the list of the file that it is from."""
+    count: int
+    """The number of outputs."""
+    rest: bytes
+
+    def __init__(self, kind: str, op_type: str = "", **fields: Any) -> None:
+        values = {**_DEFAULTS, **fields}
+        domain = normalize_domain(values["domain"])
+        label = f"{domain}.{op_type}" if domain else op_type or (INITIALIZER if kind == SPARSE else kind)
+        self.__dict__.update(values, kind=kind, op_type=op_type, type=label, role=_ROLES.get(kind, ""))
+        if kind == NODE and op_type == INITIALIZER and not domain and self.proto is not None:
+            self.__dict__.update(role="constant", opset=0)  # as an initializer
+
+    def replace(self, **fields: Any) -> OnnxOperator:
+        """Return the operator with some fields changed."""
+        kept = {name: value for name, value in self.__dict__.items() if name not in ("kind", "type", "role", "_data")}
+        return OnnxOperator(self.kind, **{**kept, **fields})
+
+    @property
+    def data(self) -> Tensor | None:
+        """The data of a constant."""
+        if self.role != "constant":
+            return None
+        if "_data" not in self.__dict__:
+            self.__dict__["_data"] = self.__dict__["read"](self.proto)
+        return self.__dict__["_data"]
+
+    @property
+    def subgraphs(self) -> tuple[SubGraph, ...]:
+        """The bodies."""
+        return self.__dict__["graphs"]
+
+    def with_bodies(self, bodies: Sequence[Model]) -> OnnxOperator:
+        """Return the operator over other bodies."""
+        pairs = zip(bodies, self.subgraphs)
+        return self.replace(graphs=tuple(SubGraph(body, sub.inputs, sub.outputs) for body, sub in pairs))
+
+    def specialized(self, inputs: Sequence[TensorType]) -> OnnxOperator:
+        """Return the operator: its bodies have no types that follow from ``inputs``."""
+        return self
+
+    def infer(self, inputs: Sequence[TensorType]) -> Sequence[TensorType]:
+        """Return types of which only those of constants are known."""
+        if self.role != "constant":
+            return [_ANY] * self.count
+        values = self.proto.values if self.kind == SPARSE else self.proto
+        dims = self.proto.dims if all(dimension >= 0 for dimension in self.proto.dims) else ()
+        return [TensorType(_element_type(values.data_type), PartialShape(dims))]
+
+    def attributes(self) -> dict[str, str]:
+        """Return the attributes as texts, and which of the inputs are left out."""
+        if self.kind in (INPUT, OUTPUT):
+            return _type_text(self.infos[-1][1])
+        if self.role:
+            return {} if self.role == "parameter" or self.data is not None else {"data": "not here"}
+        texts = {entry.name: self._text(entry) for entry, count in zip(self.entries, self.bodies) if not count}
+        absent = [str(index) for index, is_here in enumerate(self.slots) if not is_here and any(self.slots[index:])]
+        return {**texts, "absent inputs": ",".join(absent)} if absent else texts
+
+    def _text(self, entry: onnx.AttributeProto) -> str:
+        if entry.ref_attr_name:
+            return f"@{entry.ref_attr_name}"
+        value = attribute_value(entry)
+        if isinstance(value, onnx.TensorProto):
+            tensor = self.__dict__["read"](value)
+            digest = hashlib.sha256(b"".join(tensor.chunks())).hexdigest()[:16]
+            return f"{tensor.element_type}{list(tensor.shape)} sha256:{digest}"
+        first = value[0] if isinstance(value, list) and value else value
+        if hasattr(first, "DESCRIPTOR"):
+            return "(a message)"
+        return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+class OnnxGraph(Model):
+    """A graph of ONNX operators: the main one of a model, a body, or a function."""
+
+    rest: bytes = b""
+    stray: Sequence[tuple[float, onnx.ValueInfoProto]] = ()
+    """Declared types of names that no tensor of the graph has."""
+    annotations: Sequence[tuple[onnx.TensorAnnotation, Mapping[str, Output]]] = ()
+    """Quantization parameters, and the tensors that they name."""
+    is_sorted: bool = True
+    """False if the file has a node before one that it reads from, which is written as it is."""
+
+
+def _copied(message: Any) -> Any:
+    copy = type(message)()
+    copy.CopyFrom(message)
+    return copy
+
+
+class GraphReader:
+    """Makes graphs of messages; ``read`` returns the data of tensors, ``opsets`` has the versions of domains.
+
+    ``shown`` are functions by domain and name, each of which becomes a body of its first call, which is not written.
+    """
+
+    def __init__(
+        self, read: Read, opsets: Mapping[str, int], shown: Mapping[tuple[str, str], onnx.FunctionProto]
+    ) -> None:
+        self._read = read
+        self._opsets = opsets
+        self._shown = dict(shown)
+
+    def graph(self, proto: onnx.GraphProto, scope: _Scope | None = None) -> OnnxGraph:
+        """Return a graph; a body reads tensors of the ``scope`` around it.
+
+        Raises :class:`InvalidModelError` for a tensor that nothing computes, and for a cycle.
+        """
+        nodes = list(proto.node)
+        scope = _Scope(scope, nodes)
+        weights = [(INITIALIZER, entry, entry.name) for entry in proto.initializer]
+        weights += [(SPARSE, entry, entry.values.name) for entry in proto.sparse_initializer]
+        named = {name for _, _, name in weights}
+        inputs = {value.name: (index, value) for index, value in enumerate(proto.input)}
+        parameters = [self._input(entry, scope) for entry in inputs.values() if entry[1].name not in named]
+        constants = []
+        for index, (kind, entry, name) in enumerate(weights):
+            infos = {-1: (inputs[name][0], _copied(inputs[name][1]))} if name in inputs else {}
+            fields = {"proto": _copied(entry), "order": index, "read": self._read, "infos": infos}
+            constants.append(scope.add(OnnxOperator(kind, **fields), (), [name], name))
+        ordered = in_order(nodes, scope.values)
+        for node in ordered:
+            self._node(node, scope)
+        results = []
+        for value in proto.output:
+            operator = OnnxOperator(OUTPUT, infos={-1: (0, _copied(value))}, count=0)
+            results.append(Node(operator, [scope.find(value.name, "an output")], (), f"{value.name}/output"))
+            results[-1].output_names = [value.name]
+        graph = self._finished(proto, parameters, results, scope)
+        graph.is_sorted = all(node is other for node, other in zip(nodes, ordered))
+        return graph
+
+    def _input(self, entry: tuple[int, onnx.ValueInfoProto], scope: _Scope) -> Node:
+        name = entry[1].name
+        return scope.add(OnnxOperator(INPUT, infos={-1: (entry[0], _copied(entry[1]))}), (), [name], name)
+
+    def _finished(
+        self, proto: onnx.GraphProto, parameters: list[Node], results: list[Node], scope: _Scope
+    ) -> OnnxGraph:
+        stray, seen = [], set[Output]()
+        for index, value in enumerate(proto.value_info):
+            output = scope.values.get(value.name)
+            if output is None or output in seen:
+                stray.append((index, _copied(value)))
+                continue
+            seen.add(output)
+            operator = operator_of(output.node)
+            output.node.op = operator.replace(infos={**operator.infos, output.index: (index, _copied(value))})
+        read = {source for node in (*scope.nodes, *results) for source in node.inputs}
+        sinks = [node for node in scope.nodes if read.isdisjoint(node.outputs) and node.op.role != "parameter"]
+        graph = OnnxGraph(proto.name, [*parameters, *scope.captured.values()], results, sinks)
+        graph.stray = stray
+        graph.annotations = [
+            (_copied(entry), {name: scope.values[name] for name in _annotated(entry) if name in scope.values})
+            for entry in proto.quantization_annotation
+        ]
+        rest = _copied(proto)
+        for field in ("node", "initializer", "sparse_initializer", "input", "output", "value_info"):
+            rest.ClearField(field)
+        rest.ClearField("quantization_annotation")
+        graph.rest = rest.SerializeToString(deterministic=True)
+        return graph
+
+    def _node(self, proto: onnx.NodeProto, scope: _Scope) -> None:
+        where = f"which node '{node_name(proto)}' reads"
+        inputs = [scope.find(name, where) for name in proto.input if name]
+        graphs = [self.graph(graph, scope) for graph in subgraphs(proto)]
+        around = list(dict.fromkeys(name for graph in graphs for name in captured_names(graph)))
+        places = {name: len(inputs) + index for index, name in enumerate(around)}
+        inputs += [scope.find(name, where) for name in around]
+        entries, bodies = [], []
+        for attribute in proto.attribute:
+            entry = _copied(attribute)
+            bodies.append(-1 if attribute.HasField("g") else len(attribute.graphs))
+            entry.ClearField("g")
+            entry.ClearField("graphs")
+            entries.append(entry)
+        value = next((entry.t for entry in entries if entry.name == "value" and entry.HasField("t")), None)
+        function = self._shown.pop((normalize_domain(proto.domain), proto.op_type), None)
+        called = () if function is None else (SubGraph(self.function(function), (), ()),)
+        rest = _copied(proto)
+        for field in ("input", "output", "attribute"):
+            rest.ClearField(field)
+        operator = OnnxOperator(
+            NODE,
+            proto.op_type,
+            domain=proto.domain,
+            label=proto.name,
+            opset=self._opsets.get(normalize_domain(proto.domain), 0),
+            entries=entries,
+            bodies=bodies,
+            slots=[bool(name) for name in proto.input],
+            order=scope.positions[id(proto)],
+            count=len(proto.output),
+            proto=value,
+            read=self._read,
+            rest=rest.SerializeToString(deterministic=True),
+            graphs=(*(_body(graph, places) for graph in graphs), *called),
+        )
+        is_constant = operator.role == "constant" and any(proto.output)
+        scope.add(operator, inputs, proto.output, proto.output[0] if is_constant else node_name(proto))
+
+    def function(self, proto: onnx.FunctionProto) -> OnnxGraph:
+        """Return the graph of a function, whose ``rest`` is that of the function."""
+        graph = onnx.GraphProto(name=proto.name, node=proto.node, value_info=proto.value_info)
+        graph.input.extend(onnx.ValueInfoProto(name=name) for name in proto.input)
+        graph.output.extend(onnx.ValueInfoProto(name=name) for name in proto.output)
+        made, rest = self.graph(graph), _copied(proto)
+        for field in ("node", "input", "output", "value_info"):
+            rest.ClearField(field)
+        made.rest = rest.SerializeToString(deterministic=True)
+        return made
+
+
+class _Scope:
+    """The tensors of a graph while it is read, by name, and those around it that it has read."""
+
+    def __init__(self, outer: _Scope | None, nodes: Sequence[onnx.NodeProto]) -> None:
+        self.values: dict[str, Output] = {}
+        self.nodes: list[Node] = []
+        self.captured: dict[str, Node] = {}
+        self.positions = {id(node): index for index, node in enumerate(nodes)}
+        self._outer = outer
+
+    def _has(self, name: str) -> bool:
+        return name in self.values or (self._outer is not None and self._outer._has(name))
+
+    def find(self, name: str, reader: str) -> Output:
+        """Return a tensor; one of the graph around becomes a parameter."""
+        if name not in self.values:
+            if self._outer is None or not self._outer._has(name):
+                raise InvalidModelError(f"'{name}', {reader}, is computed by no node")
+            self.captured[name] = self.add(OnnxOperator(CAPTURED), (), [name], name)
+        return self.values[name]
+
+    def add(self, operator: OnnxOperator, inputs: Iterable[Output], names: Iterable[str], label: str) -> Node:
+        """Add a node whose outputs have these names."""
+        node = Node(operator, inputs, operator.infer(()), label)
+        for output, name in zip(node.outputs, names):
+            if name:
+                output.names, self.values[name] = [name], output
+        self.nodes.append(node)
+        return node
+
+
+def _element_type(number: int) -> ElementType:
+    try:
+        return element_type_of(number)
+    except UnsupportedModelError:
+        return element_types.dynamic
+
+
+def operator_of(node: Node) -> OnnxOperator:
+    """Return the operator of a node of an ONNX graph."""
+    assert isinstance(node.op, OnnxOperator)
+    return node.op
+
+
+def _body(graph: OnnxGraph, places: Mapping[str, int]) -> SubGraph:
+    inputs = [
+        InputMap(places[node.outputs[0].names[0]], index)
+        for index, node in enumerate(graph.parameters)
+        if operator_of(node).kind == CAPTURED
+    ]
+    return SubGraph(graph, tuple(inputs), tuple(OutputMap(index, index) for index in range(len(graph.results))))
+
+
+def captured_names(graph: Model) -> list[str]:
+    """Return the names of the tensors that a body reads from around it."""
+    return [node.outputs[0].names[0] for node in graph.parameters if operator_of(node).kind == CAPTURED]
+
+
+def _annotated(annotation: onnx.TensorAnnotation) -> list[str]:
+    return [annotation.tensor_name, *(entry.value for entry in annotation.quant_parameter_tensor_names)]
+
+
+def graph_message(graph: OnnxGraph, around: Mapping[Output, str] = MappingProxyType({})) -> onnx.GraphProto:
+    """Return the message of a graph; of a body ``around`` has the names of the tensors that its parameters are."""
+    message = onnx.GraphProto.FromString(graph.rest)
+    _set(message, "name", graph.name)
+    return _fill(message, graph, around)
+
+
+def function_message(graph: OnnxGraph) -> onnx.FunctionProto:
+    """Return the message of a function."""
+    message = onnx.FunctionProto.FromString(graph.rest)
+    _set(message, "name", graph.name)
+    filled = _fill(onnx.GraphProto(), graph, {})
+    message.input.extend(value.name for value in filled.input)
+    message.output.extend(value.name for value in filled.output)
+    message.node.extend(filled.node)
+    message.value_info.extend(filled.value_info)
+    return message
+
+
+def _fill(message: onnx.GraphProto, graph: OnnxGraph, around: Mapping[Output, str]) -> onnx.GraphProto:
+    """Add what a graph says to a message of what it does not say."""
+
+    def name_of(output: Output) -> str:
+        return around.get(output) or next(iter(output.names), "")
+
+    nodes, declared = graph.nodes(), list(graph.stray)
+    for node in nodes:
+        for index, (position, value) in operator_of(node).infos.items():
+            if index >= 0:
+                declared.append((position, _named(value, name_of(node.outputs[index]))))
+    declared.sort(key=lambda entry: entry[0])
+    inputs = [
+        _named(operator_of(node).infos[-1][1], name_of(node.outputs[0]))
+        for node in graph.parameters
+        if operator_of(node).kind == INPUT
+    ]
+    constants = sorted((node for node in nodes if operator_of(node).kind in (INITIALIZER, SPARSE)), key=_order)
+    defaults = [(*operator_of(node).infos[-1], node) for node in constants if -1 in operator_of(node).infos]
+    for position, value, node in sorted(defaults, key=lambda entry: entry[0]):
+        inputs.insert(int(position), _named(value, name_of(node.outputs[0])))
+    for node in constants:
+        if operator_of(node).kind == SPARSE:
+            message.sparse_initializer.append(operator_of(node).proto)
+            _set(message.sparse_initializer[-1].values, "name", name_of(node.outputs[0]))
+        else:
+            message.initializer.append(_named(operator_of(node).proto, name_of(node.outputs[0])))
+    message.input.extend(inputs)
+    message.output.extend(_named(operator_of(node).infos[-1][1], name_of(node.inputs[0])) for node in graph.results)
+    message.value_info.extend(value for _, value in declared)
+    for annotation, tensors in graph.annotations:
+        if annotation.tensor_name not in tensors or tensors[annotation.tensor_name].node.is_in_graph:
+            copy = message.quantization_annotation.add()
+            copy.CopyFrom(annotation)
+            names = {name: name_of(output) for name, output in tensors.items() if output.node.is_in_graph}
+            copy.tensor_name = names.get(copy.tensor_name, copy.tensor_name)
+            for entry in copy.quant_parameter_tensor_names:
+                entry.value = names.get(entry.value, entry.value)
+    operators = sorted((node for node in nodes if operator_of(node).kind == NODE), key=_order)
+    for node in _sorted(operators) if graph.is_sorted else operators:
+        message.node.append(_node_message(node, name_of))
+    return message
+
+
+def _node_message(node: Node, name_of: Callable[[Output], str]) -> onnx.NodeProto:
+    operator = operator_of(node)
+    message = onnx.NodeProto.FromString(operator.rest)
+    for field in ("op_type", "domain"):
+        _set(message, field, getattr(operator, field))
+    _set(message, "name", operator.label)
+    inputs = iter(node.inputs)
+    message.input.extend(name_of(next(inputs)) if is_here else "" for is_here in operator.slots)
+    message.output.extend(map(name_of, node.outputs))
+    graphs = iter(operator.subgraphs)
+    for entry, count in zip(operator.entries, operator.bodies):
+        attribute = message.attribute.add()
+        attribute.CopyFrom(entry)
+        for _ in range(abs(count)):
+            sub = next(graphs)
+            assert isinstance(sub.body, OnnxGraph)
+            parameters = sub.body.parameters
+            pairs = [(parameters[e.parameter].outputs[0], e.external) for e in sub.inputs]
+            names = {value: name_of(node.inputs[index]) for value, index in pairs if index is not None}
+            body = graph_message(sub.body, names)
+            if count < 0:
+                attribute.g.CopyFrom(body)
+            else:
+                attribute.graphs.append(body)
+    return message
+
+
+def _order(node: Node) -> float:
+    return operator_of(node).order
+
+
+def _sorted(nodes: Sequence[Node]) -> list[Node]:
+    """Return the nodes in their order, or as near to it as their edges allow."""
+    position = {node: index for index, node in enumerate(nodes)}
+    waiting = {node: len({source.node for source in node.inputs} & position.keys()) for node in nodes}
+    ready, result = [index for node, index in position.items() if not waiting[node]], list[Node]()
+    heapq.heapify(ready)
+    while ready:
+        node = nodes[heapq.heappop(ready)]
+        result.append(node)
+        for user in {user for output in node.outputs for user in output.uses if user in waiting}:
+            waiting[user] -= 1
+            if not waiting[user]:
+                heapq.heappush(ready, position[user])
+    return result
+
+
+def _set(message: Any, field: str, value: str) -> None:
+    """Set a field unless it has the value: a field that is not there and an empty one are different messages."""
+    if getattr(message, field) != value:
+        setattr(message, field, value)
+
+
+def _named(message: Any, name: str) -> Any:
+    copy = _copied(message)
+    _set(copy, "name", name)
+    return copy
+
+
+def _type_text(value: onnx.ValueInfoProto) -> dict[str, str]:
+    """Return the declared type of an input or output as an attribute; none where nothing is declared."""
+    if not value.type.HasField("tensor_type"):
+        category = value.type.WhichOneof("value")
+        return {"type": category} if category else {}
+    number = value.type.tensor_type.elem_type
+    try:
+        category = str(element_type_of(number))
+    except UnsupportedModelError:
+        category = f"type {number}"
+    names = [dim.dim_param for dim in value.type.tensor_type.shape.dim]
+    shape = declared_shape(value.type)
+    dims = ",".join(name or str(dim) for name, dim in zip(names, shape)) if shape.has_rank else "..."
+    return {"type": f"{category}[{dims}]"}
