@@ -21,6 +21,7 @@ from converter.from_onnx.input_forms import InputShapes, OptionError, shown
 from converter.from_onnx.options import extension_paths
 from converter.from_onnx.translation.dynamic_dimensions import IsDynamic, Translation, translate_dynamic
 from converter.from_onnx.translation.extensions import load_extension
+from converter.from_onnx.translation.graph_translator import KeptNodes
 from converter.from_onnx.translation.translator import translate_model
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.options import ConversionOptions, SavingOptions, options_from, takes
@@ -128,10 +129,12 @@ def convert(
     *,
     share_weights: bool = True,
     make_states: MakeStates | None = None,
+    kept: KeptNodes | None = None,
 ) -> Conversion:
     """Convert ``source``, which may be an IR, and count what passes and rules did.
 
     ``make_states`` replaces ``make_stateful`` of :mod:`converter.states`, also where ``stateful`` is not asked for.
+    ``kept`` nodes of an ONNX model stay as they are.
     """
     options = options or ConversionOptions()
     source = os.fspath(source) if isinstance(source, os.PathLike) else source
@@ -146,7 +149,7 @@ def convert(
         with stage("read"):
             file = open_model(source, share_weights)
         with about(file.name):
-            work = _from_onnx(file, options, states)
+            work = _from_onnx(file, options, states, kept or KeptNodes())
         skeleton = file.skeleton()
         origin = {"source": "onnx", "digest": digest_of(skeleton) if skeleton else ""}
     work.run(ON_DECLARED_SHAPES)
@@ -183,12 +186,12 @@ def _from_ir(source: Any, options: ConversionOptions, states: MakeStates | None)
     return work
 
 
-def _from_onnx(file: OnnxFile, options: ConversionOptions, states: MakeStates | None) -> _Work:
+def _from_onnx(file: OnnxFile, options: ConversionOptions, states: MakeStates | None, kept: KeptNodes) -> _Work:
     warnings: set[str] = set()  # a graph may be translated more than once, but warns once
 
     def translate(is_dynamic: IsDynamic) -> Translation:
         with stage("translate"):
-            return translate_model(file, options.bindings, is_dynamic, warnings)
+            return translate_model(file, options.bindings, is_dynamic, warnings, kept)
 
     def finish(model: Model, shapes: Mapping[str, PartialShape]) -> _Work:
         work = _Work(options, states)

@@ -25,7 +25,7 @@ from converter.errors import InvalidModelError, UnsupportedModelError
 from converter.onnx_file.attribute_values import attribute_value
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.model_info import declared_shape
-from converter.onnx_file.node_order import in_order, node_name, subgraphs
+from converter.onnx_file.node_order import in_order, node_name, read_names, subgraphs
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import (
     ElementType,
@@ -47,13 +47,14 @@ _END = float("inf")
 _DEFAULTS: Mapping[str, Any] = MappingProxyType(
     {
         **dict.fromkeys(("domain", "label"), ""),
-        **dict.fromkeys(("entries", "bodies", "slots", "graphs"), ()),
+        **dict.fromkeys(("entries", "bodies", "slots", "graphs", "types"), ()),
         **dict.fromkeys(("proto", "read")),
         "infos": MappingProxyType({}),
         "order": _END,
         "count": 1,
         "rest": b"",
         "opset": 0,
+        "follows": False,
     }
 )
 Read = Callable[[onnx.TensorProto], "Tensor | None"]
@@ -64,6 +65,7 @@ class OnnxOperator(Operation):
     """A node, or an input, an output or an initializer, of an ONNX graph: all that its message says but its edges."""
 
     inputs = (0, None)
+    deterministic = False
 
     kind: str
     """What it is in the file: one of the constants of this module."""
@@ -86,6 +88,10 @@ class OnnxOperator(Operation):
     count: int
     """The number of outputs."""
     rest: bytes
+    types: Sequence[TensorType]
+    """The types of the outputs, as far as they are known; empty where nothing is."""
+    follows: bool
+    """True if float32 among :attr:`types` means the float type of the inputs."""
 
     def __init__(self, kind: str, op_type: str = "", **fields: Any) -> None:
         values = {**_DEFAULTS, **fields}
@@ -123,10 +129,16 @@ class OnnxOperator(Operation):
         """Return the operator: its bodies have no types that follow from ``inputs``."""
         return self
 
+    def of_type(self, tensor_type: TensorType) -> OnnxOperator:
+        """Return the operator: the type of an input that is no tensor stays unknown."""
+        return self
+
     def infer(self, inputs: Sequence[TensorType]) -> Sequence[TensorType]:
         """Return types of which only those of constants are known."""
         if self.role != "constant":
-            return [_ANY] * self.count
+            is_half = self.follows and any(entry.element_type is element_types.f16 for entry in inputs)
+            types = self.types or [_ANY] * self.count
+            return [_to_half(entry) for entry in types] if is_half else types
         values = self.proto.values if self.kind == SPARSE else self.proto
         dims = self.proto.dims if all(dimension >= 0 for dimension in self.proto.dims) else ()
         return [TensorType(_element_type(values.data_type), PartialShape(dims))]
@@ -165,6 +177,14 @@ class OnnxGraph(Model):
     """Quantization parameters, and the tensors that they name."""
     is_sorted: bool = True
     """False if the file has a node before one that it reads from, which is written as it is."""
+
+    def _copy_rest(self, source: Model, copies: Mapping[Node, Node]) -> None:
+        assert isinstance(source, OnnxGraph)
+        self.rest, self.stray, self.is_sorted = source.rest, source.stray, source.is_sorted
+        self.annotations = [
+            (entry, {name: copies[value.node].outputs[value.index] for name, value in tensors.items()})
+            for entry, tensors in source.annotations
+        ]
 
 
 def _copied(message: Any) -> Any:
@@ -285,6 +305,15 @@ class GraphReader:
         is_constant = operator.role == "constant" and any(proto.output)
         scope.add(operator, inputs, proto.output, proto.output[0] if is_constant else node_name(proto))
 
+    def operator(self, proto: onnx.NodeProto, order: float) -> tuple[OnnxOperator, list[str]]:
+        """Return the operator of a node, and the names of the tensors that its bodies read from around them."""
+        scope = _Scope(None, [proto])
+        for name in read_names(proto):
+            scope.add(OnnxOperator(INPUT), (), [name], name)
+        self._node(proto, scope)
+        node, listed = scope.nodes[-1], sum(map(bool, proto.input))
+        return operator_of(node).replace(order=order), [value.names[0] for value in node.inputs[listed:]]
+
     def function(self, proto: onnx.FunctionProto) -> OnnxGraph:
         """Return the graph of a function, whose ``rest`` is that of the function."""
         graph = onnx.GraphProto(name=proto.name, node=proto.node, value_info=proto.value_info)
@@ -326,6 +355,10 @@ class _Scope:
                 output.names, self.values[name] = [name], output
         self.nodes.append(node)
         return node
+
+
+def _to_half(entry: TensorType) -> TensorType:
+    return TensorType(element_types.f16, entry.shape) if entry.element_type is element_types.f32 else entry
 
 
 def _element_type(number: int) -> ElementType:
@@ -423,14 +456,18 @@ def _fill(message: onnx.GraphProto, graph: OnnxGraph, around: Mapping[Output, st
 
 
 def _node_message(node: Node, name_of: Callable[[Output], str]) -> onnx.NodeProto:
-    operator = operator_of(node)
+    return operator_message(operator_of(node), list(map(name_of, node.inputs)), list(map(name_of, node.outputs)))
+
+
+def operator_message(operator: OnnxOperator, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.NodeProto:
+    """Return the message of a node; behind the inputs that it lists are those of its bodies."""
     message = onnx.NodeProto.FromString(operator.rest)
     for field in ("op_type", "domain"):
         _set(message, field, getattr(operator, field))
     _set(message, "name", operator.label)
-    inputs = iter(node.inputs)
-    message.input.extend(name_of(next(inputs)) if is_here else "" for is_here in operator.slots)
-    message.output.extend(map(name_of, node.outputs))
+    names = iter(inputs)
+    message.input.extend(next(names) if is_here else "" for is_here in operator.slots)
+    message.output.extend(outputs)
     graphs = iter(operator.subgraphs)
     for entry, count in zip(operator.entries, operator.bodies):
         attribute = message.attribute.add()
@@ -440,8 +477,7 @@ def _node_message(node: Node, name_of: Callable[[Output], str]) -> onnx.NodeProt
             assert isinstance(sub.body, OnnxGraph)
             parameters = sub.body.parameters
             pairs = [(parameters[e.parameter].outputs[0], e.external) for e in sub.inputs]
-            names = {value: name_of(node.inputs[index]) for value, index in pairs if index is not None}
-            body = graph_message(sub.body, names)
+            body = graph_message(sub.body, {value: inputs[index] for value, index in pairs if index is not None})
             if count < 0:
                 attribute.g.CopyFrom(body)
             else:

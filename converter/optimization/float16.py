@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import onnx
 from onnx import helper
 
-from converter.compression.float16_graph import BEYOND, QUANTIZED, TINY, half_tensor, misfit_of
+from converter.compression.float16_graph import BEYOND, QUANTIZED, TINY
 from converter.onnx_file import schema_table
-from converter.onnx_file.attribute_values import attribute_value
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import AttributeProto
 from converter.onnx_file.node_order import node_name, subgraphs
-from converter.to_onnx.graph import Call, Graph, Value
+from converter.to_onnx.graph import Graph
 from converter.to_onnx.names import Names, bodies_of
-from ir_runtime.graph import ElementType, PartialShape, TensorType, element_types
+from ir_runtime.graph import element_types
 
 if TYPE_CHECKING:
     from converter.optimization.source import Source
@@ -78,19 +77,17 @@ def ends_of_codes(source: Source) -> tuple[set[str], set[str]]:
     return dequantized, quantized.difference(*(reads for node, reads in pairs if node.op_type != "QuantizeLinear"))
 
 
-def half_node(source: Source, place: int, opset: int, ends: tuple[set[str], set[str]]) -> Graph | str:
-    """Return a graph of an unconverted node that computes in float16 between Casts, or why it computes in float32.
+def why_float32(source: Source, place: int, opset: int, ends: tuple[set[str], set[str]]) -> str:
+    """Return why a node that stays computes in float32; an empty text for one that can compute in float16.
 
-    The reason is empty where the node reads and computes no float32, and where it has bodies, whose nodes have reasons
+    It is empty as well where the node reads and computes no float32, and where it has bodies, whose nodes have reasons
     of their own. ``ends`` is the result of :func:`ends_of_codes`.
     """
     node = source.nodes[place]
     schema = schema_table.find(node.op_type, "", opset)
     outputs = [name for name in node.output if is_float32(source, name)]
     inputs = [name for name in node.input if is_float32(source, name)]
-    if not inputs and not outputs:
-        return ""
-    if node.op_type == "Cast":
+    if not (inputs or outputs) or node.op_type == "Cast":
         return ""
     dequantized, quantized = ends
     is_between = quantized.issuperset(outputs) and dequantized.issuperset(set(inputs) - source.initializers.keys())
@@ -102,41 +99,7 @@ def half_node(source: Source, place: int, opset: int, ends: tuple[set[str], set[
         return ""  # a node with bodies, whose nodes have reasons of their own
     if not _takes_half(schema, [name in inputs for name in node.input], [name in outputs for name in node.output]):
         return takes_no_half(node.op_type, opset)
-    constants = {name: source.initializers[name] for name in inputs if name in source.initializers}
-    tensors = {name: source.file.tensor(proto) for name, proto in constants.items()}
-    misfits = list(filter(None, map(misfit_of, tensors.values())))
-    if misfits:
-        return misfits[0]
-    graph, values = Graph(), dict[str, Value]()
-    for name in dict.fromkeys(filter(None, node.input)):
-        outer_type = element_types.f32 if name in inputs else element_types.dynamic
-        if name in tensors:
-            values[name] = _value(f"{name}/float16", element_types.f16)
-            graph.constants.append((values[name], half_tensor(tensors[name])))
-        else:
-            values[name] = _value(name, outer_type)
-            graph.inputs.append(values[name])
-            if name in inputs:
-                values[name] = _cast(graph, values[name], element_types.f16, f"{name}/float16")
-    call = Call(
-        node.op_type,
-        "",
-        [values.get(name) for name in node.input],
-        {attribute.name: attribute_value(attribute) for attribute in node.attribute},
-        node_name(node),
-        node_name(node),
-    )
-    graph.calls.append(call)
-    for number, name in enumerate(node.output):
-        is_half = name in outputs
-        element_type = element_types.f16 if is_half else element_types.dynamic
-        own_name = f"{name}/float16" if is_half else name or f"{node_name(node)}/{number}"
-        call.outputs.append(_value(own_name, element_type))
-        call.outputs[-1].made_by = call
-        if name:
-            result = call.outputs[-1]
-            graph.outputs.append(_cast(graph, result, element_types.f32, name) if is_half else result)
-    return graph
+    return ""
 
 
 def takes_no_half(op_type: str, opset: int) -> str:
@@ -221,17 +184,3 @@ def _rename(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
             _rename(body, renamed)
             for value in body.output:
                 value.name = renamed.get(value.name, value.name)
-
-
-def _value(name: str, element_type: ElementType) -> Value:
-    return Value(TensorType(element_type, PartialShape.dynamic()), name)
-
-
-def _cast(graph: Graph, value: Value, element_type: ElementType, name: str) -> Value:
-    """Add a Cast to a graph; its output is called ``name``."""
-    call = Call("Cast", "", [value], {"to": _FLOAT if element_type is element_types.f32 else _FLOAT16}, f"{name}/Cast")
-    result = _value(name, element_type)
-    result.made_by = call
-    call.outputs.append(result)
-    graph.calls.append(call)
-    return result

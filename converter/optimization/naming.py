@@ -14,7 +14,7 @@ from converter.to_onnx.names import Names, bodies_of, calls_of, read_by
 from ir_runtime.graph import Tensor
 
 if TYPE_CHECKING:
-    from converter.onnx_file.messages import GraphProto, NodeProto, TensorProto
+    from converter.onnx_file.messages import GraphProto, TensorProto
     from converter.optimization.source import Source
 
 NodeT = TypeVar("NodeT")
@@ -48,9 +48,6 @@ class Naming:
         for call in calls_of(graph):
             if counts[call.origin] == 1 and call.origin:
                 call.name = call.origin
-        for call in graph.calls:
-            for body in bodies_of(call):
-                self._sort(body)
         self._name_values(graph, "")
 
     def _name_values(self, graph: Graph, around: str) -> None:
@@ -92,15 +89,12 @@ class Naming:
             latest = places_of_calls[call] = self._order.get(call.origin, latest)
         return places_of_calls
 
-    def place_of(self, node: NodeProto) -> int:
-        """The place of a node of the file."""
-        return self._order[node_name(node)]
-
-    def _sort(self, graph: Graph) -> None:
+    def sort(self, graph: Graph) -> None:
+        """Sort the nodes as in the file, those of bodies too, and the constants as they are read."""
         places = self.places(graph)
         for call in graph.calls:
             for body in bodies_of(call):
-                self._sort(body)
+                self.sort(body)
         graph.calls = sort_nodes([(call, places[call], set(read_by(call)), call.outputs) for call in graph.calls])
         first = {value: place for place, call in reversed([*enumerate(graph.calls)]) for value in read_by(call)}
         graph.constants.sort(key=lambda pair: first.get(pair[0], len(first)))

@@ -1,7 +1,7 @@
 """ONNX to ONNX: :func:`optimize`.
 
 The model is converted to the plain IR, with the passes of a conversion, and exported again. A node that the IR cannot
-carry, or that would become more nodes, stays as it is, and the parts around it are optimized.
+carry, or that would become more nodes, stays as it is: it is a layer of the IR whose operation is that of ONNX.
 
 The place of a node is its index in the source's graph. "Kept" nodes are those that stay as they are.
 """
@@ -21,20 +21,21 @@ from converter.conversion import Conversion, convert
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
 from converter.export_options import ExportOptions
 from converter.from_onnx.options import Options
+from converter.from_onnx.translation.graph_translator import KeptNodes
 from converter.onnx_file import schema_table
 from converter.onnx_file.domains import MICROSOFT, normalize_domain
+from converter.onnx_file.graph import INPUT, OnnxOperator
 from converter.onnx_file.node_order import node_name, subgraphs
-from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
+from converter.onnx_file.reader import ModelSource, open_model
 from converter.optimization.assembly import Assembly
-from converter.optimization.equal_nodes import merge_equal_nodes
 from converter.optimization.float16 import (
     ASKED_FOR,
     ends_of_codes,
     excepted_nodes,
     float32_nodes,
-    half_node,
     halve_ends,
     has_float32,
+    why_float32,
 )
 from converter.optimization.source import Source
 from converter.optimization_options import OptimizationOptions
@@ -43,8 +44,8 @@ from converter.passes.constant_subgraphs import fold_constants
 from converter.stages import about, stage
 from converter.to_onnx.export import Exported
 from converter.to_onnx.file import write_onnx
-from converter.to_onnx.graph import Graph
-from converter.to_onnx.names import bodies_of
+from converter.to_onnx.graph import Call, Graph
+from converter.to_onnx.names import bodies_of, calls_of, used_parts
 from converter.to_onnx.opsets import FORMS, NEWEST, OLDEST
 from ir_runtime.boundary import boundary
 from ir_runtime.graph import Model, element_types
@@ -100,23 +101,19 @@ _SMALLER = "it would become more nodes"
 """The reason for kept nodes that the IR can carry."""
 _MAX_REPEATS = 4
 """Maximum number of times that a result is optimized again."""
+INPUT_OF_NO_TENSOR = OnnxOperator(INPUT)
+"""The operation of inputs that are sequences, optionals and maps."""
 _OPSET_OF_HALF_SCALES = 19
 """The first opset in which DequantizeLinear takes scales of float16."""
 
 
 @record
-class Part:
-    """Nodes of the file that were converted together, and the exported graph."""
+class _Result:
+    """The exported graph of the model in which some nodes were kept."""
 
-    places: Sequence[int]
-    exported: Exported
+    kept: frozenset[int]
+    graph: Graph
     passes: Mapping[str, int]
-    copies: Mapping[str, str]
-    """Outputs that are copies of other tensors and were removed -> the tensors that they equal."""
-
-    @property
-    def size(self) -> int:
-        return size_of(self.exported.graph)
 
 
 def size_of(graph: Graph) -> int:
@@ -258,94 +255,85 @@ class _Search:
         self.opset = options.opset or self.imported
         contrib = options.target == "onnxruntime" or MICROSOFT in source.domains(self.all_places)
         self.exporting = ExportOptions(contrib=contrib, inline_functions=True)
-        self.fixed = {value.name for value in source.outputs}.union(
-            *(reads.difference(node.input) for reads, node in zip(source.reads, source.nodes))
-        )
-        """The names that have to stay: those of outputs, and those that graphs of nodes read."""
         self.reasons: dict[int, str] = {}
         """Places of nodes that have to be kept -> why."""
         self.excepted: set[str] = set()
         """The names and operators of ``fp16_except`` that nodes of the source have."""
         if names := options.excepted():
             self.reasons, self.excepted = excepted_nodes(source, names)
-        self._converted: dict[tuple[int, ...], Conversion] = {}
-        self._parts_done: dict[tuple[tuple[int, ...], int], Part] = {}
+        self._converted: dict[frozenset[int], Conversion] = {}
+        self._results: dict[tuple[frozenset[int], int], _Result] = {}
 
     def result(self) -> Optimization:
         """Return the model with the fewest nodes of all that were tried."""
-        nodes_before = self._size([], self.all_places)
+        nodes_before = sum(map(self.source.size, self.all_places))
         opset = self.opset
         is_written = OLDEST <= opset <= NEWEST
-        parts, kept_nodes = list[Part](), self.all_places
         if is_written:
-            parts, kept_nodes = self._find_fewest_nodes(opset)
-            if self._size(parts, kept_nodes) > nodes_before and opset == self.imported:
-                parts, kept_nodes = [], self.all_places
-        self._check_opset(kept_nodes, opset)
-        bodies = self._bodies(kept_nodes, opset) if is_written else {}
-        inner = {place: [(number, index, body.assembly) for number, index, body in bodies[place]] for place in bodies}
-        graphs = {part.places[0]: part.exported.graph for part in parts}
-        float32 = self._convert_parts_to_half(parts, kept_nodes, graphs, opset) if self.in_half else None
-        passes, copies = Counter[str](), dict[str, str]()
-        for part in parts:
-            passes.update(part.passes)
-            copies.update(part.copies)
-        units = self.source.units(kept_nodes)
-        in_order = [graphs[unit[0]] for unit in units if unit[0] in graphs]
-        merged = merge_equal_nodes(in_order, self.fixed, self.taken)
-        copies |= {name: merged.get(same, same) for name, same in copies.items()} | merged
+            best = self._find_fewest_nodes(opset)
+        if not is_written or (self._size(best) > nodes_before and opset == self.imported):
+            best = self._try(self.all_places, opset)
+        kept = best.kept & self.all_places
+        self._check_opset(kept, opset)
+        bodies = self._bodies(kept, opset) if is_written else {}
+        graph, float32 = best.graph, None
+        if self.in_half:
+            graph, float32 = self._half(best, opset)
+        saved = 0
+        for call in calls_of(graph):
+            place = -1 if call.operator is None else int(call.operator.order)
+            if place in bodies:
+                saved += sum(body.nodes_before - body.nodes for _, _, body in bodies[place])
+                self._set_bodies(call, place, bodies[place])
+        if bodies:
+            used_parts(graph, opset)
+        nodes = self._size(replace(best, graph=graph)) - saved
         reason = _SMALLER if is_written else f"opsets from {OLDEST} to {NEWEST} are written, and it is of {opset}"
-        assembly = Assembly(self.source, units, graphs, opset, inner, copies, self.taken)
+        assembly = Assembly(self.source, graph, opset, self.taken)
         bodies_of_all = [body for bodies_of_node in bodies.values() for _, _, body in bodies_of_node]
         return Optimization(
             assembly,
             nodes_before,
-            sum(map(size_of, graphs.values()))
-            + sum(self.source.size(place) for place in kept_nodes if place not in graphs)
-            - sum(body.nodes_before - body.nodes for body in bodies_of_all),
-            {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in sorted(kept_nodes)},
-            dict(passes),
+            nodes,
+            {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in sorted(kept)},
+            best.passes,
             {} if float32 is None else dict(ChainMap(float32(), *(dict(body.float32) for body in bodies_of_all))),
         )
 
-    def _convert_parts_to_half(
-        self, parts: Sequence[Part], kept_nodes: Collection[int], graphs: dict[int, Graph], opset: int
-    ) -> Callable[[], dict[str, str]]:
-        """Replace the graphs of parts by float16 ones, and add graphs of kept nodes, in ``graphs``.
+    def _set_bodies(self, call: Call, place: int, bodies: Sequence[tuple[int, int | None, Optimization]]) -> None:
+        """Put optimized bodies into a node that stays."""
+        assert call.operator is not None
+        values = dict(zip(self.source.operator(place)[1], call.captured))
+        messages = [(number, index, body.assembly.message().graph) for number, index, body in bodies]
+        call.operator, captured = self.source.operator(place, messages)
+        call.captured = [values[name] for name in captured]
 
-        Returns a function that returns the nodes that compute in float32 and why. It is called after the assembly,
-        which names the nodes.
+    def _half(self, best: _Result, opset: int) -> tuple[Graph, Callable[[], dict[str, str]]]:
+        """Return the graph in float16, and a function that returns the nodes that compute in float32 and why.
+
+        The function is called after the assembly, which names the nodes.
         """
-        reasons: dict[str, str] = {}
-        reasons_of_kept: dict[str, str] = {}
+        conversion = self._conversion(best.kept)
         ends = ends_of_codes(self.source)
-        for part in parts:
-            graphs[part.places[0]], own = self._half_part(part, opset, ends[0] | ends[1])
-            reasons.update(own)
-        for place in kept_nodes:
-            node = half_node(self.source, place, opset, ends)
-            if self.reasons.get(place) != ASKED_FOR and isinstance(node, Graph):
-                graphs[place] = node
-            elif isinstance(node, Graph) or node:
-                reasons_of_kept[node_name(self.source.nodes[place])] = (
-                    self.reasons[place] if isinstance(node, Graph) else node
-                )
-        return lambda: (
-            reasons_of_kept | dict(pair for graph in graphs.values() for pair in float32_nodes(graph, reasons, opset))
-        )
-
-    def _half_part(self, part: Part, opset: int, quantized: Collection[str]) -> tuple[Graph, dict[str, str]]:
-        """Return a part in float16, and the nodes of the file that compute in float32, with the reasons."""
-        conversion = self._conversion(tuple(part.places))
-        assert isinstance(conversion, Conversion)
         refused: dict[str, str] = {}
+        reasons_of_kept: dict[str, str] = {}
+        for place in best.kept & self.all_places:
+            reason = (
+                self.reasons[place]
+                if self.reasons.get(place) == ASKED_FOR
+                else why_float32(self.source, place, opset, ends)
+            )
+            if reason:
+                name = node_name(self.source.nodes[place])
+                refused[name] = reasons_of_kept[name] = reason
         while True:
             model = conversion.model.clone()
             origins = _origins(model)
             half_scales = opset >= _OPSET_OF_HALF_SCALES
+            quantized = ends[0] | ends[1]
             reasons = compute_in_half(model, refused, half_scales=half_scales, quantized=quantized)
             try:
-                exported = Exported.of(model, replace(self.exporting, opset=opset))
+                graph = Exported.of(model, replace(self.exporting, opset=opset)).graph
             except InternalError:
                 raise
             except ConversionError as error:
@@ -354,10 +342,11 @@ class _Search:
                     raise
                 refused |= new
                 continue
-            _drop_copies(exported.graph, self.fixed)
-            return exported.graph, {origins[name]: why for name, why in reasons.items() if name in origins}
+            _return_constants(graph)
+            own = {origins[name]: why for name, why in reasons.items() if name in origins}
+            return graph, partial(_float32, graph, own, opset, reasons_of_kept)
 
-    def _bodies(self, kept_nodes: Collection[int], opset: int) -> dict[int, list[tuple[int, int | None, Optimization]]]:
+    def _bodies(self, kept: Collection[int], opset: int) -> dict[int, list[tuple[int, int | None, Optimization]]]:
         """Return the optimized bodies of kept nodes, by place, each with its indices among attributes and graphs."""
         options = replace(self.options, input=None, freeze=None, batch=None, opset=opset)
         return {
@@ -365,50 +354,51 @@ class _Search:
                 (number, index, _Search(body, options, self.taken, self.in_half, self.fused).result())
                 for number, index, body in self.source.bodies(place)
             ]
-            for place in kept_nodes
+            for place in kept
             if any(subgraphs(self.source.nodes[place]))
         }
 
-    def _size(self, parts: Sequence[Part], kept_nodes: Collection[int]) -> int:
-        return sum(part.size for part in parts) + sum(map(self.source.size, kept_nodes))
+    def _size(self, result: _Result) -> int:
+        """Count the nodes of a result, with those of the bodies and functions of kept nodes, without constants."""
+        orders = [call.operator.order for call in calls_of(result.graph) if call.operator is not None]
+        return size_of(result.graph) + sum(self.source.size(int(order)) - 1 for order in orders if order >= 0)
 
-    def _find_fewest_nodes(self, opset: int) -> tuple[list[Part], frozenset[int]]:
-        """Return the parts and the kept nodes that have the fewest nodes together.
+    def _find_fewest_nodes(self, opset: int) -> _Result:
+        """Return the result with the fewest nodes.
 
         Nodes that became more nodes are kept on trial: first all of them, then those of each operator, beginning with
         the operator that grew most.
         """
-        best, kept_nodes = self._parts(frozenset(), opset)
+        best = self._try(frozenset(), opset)
         for _ in range(_MAX_ROUNDS):
-            size_before, growth = self._size(best, kept_nodes), self._growth(best)
+            size_before, growth = self._size(best), self._growth(best.graph)
             by_operator: dict[str, set[int]] = {}
             for place in filter(partial(self._may_stay, opset=opset), growth):
                 by_operator.setdefault(self.source.nodes[place].op_type, set()).add(place)
             grown = sorted(by_operator.values(), key=lambda places: -sum(growth[place] for place in places))
-            base, all_grown = kept_nodes, set[int]().union(*grown)
+            base, all_grown = best.kept, set[int]().union(*grown)
             for places in ([all_grown] if len(grown) > 1 else []) + grown[:_MAX_TRIES]:
-                # Where all of them together are fewer nodes, some may not have to stay.
-                is_without = len(grown) > 1 and places is not all_grown and all_grown <= kept_nodes
-                tried = kept_nodes - (places - base) if is_without else kept_nodes | places
-                parts, all_kept = self._parts(tried, opset)
-                size, best_size = self._size(parts, all_kept), self._size(best, kept_nodes)
-                if size < best_size or (is_without and size == best_size):
-                    best, kept_nodes = parts, all_kept
-            if self._size(best, kept_nodes) == size_before:
+                # After keeping all that grew, one operator at a time is released on trial.
+                is_release = len(grown) > 1 and places is not all_grown and all_grown <= best.kept
+                tried = self._try(best.kept - (places - base) if is_release else best.kept.union(places), opset)
+                size, best_size = self._size(tried), self._size(best)
+                if size < best_size or (is_release and size == best_size):
+                    best = tried
+            if self._size(best) == size_before:
                 break
-        return best, kept_nodes
+        return best
 
-    def _growth(self, parts: Sequence[Part]) -> dict[int, int]:
+    def _growth(self, graph: Graph) -> dict[int, int]:
         """Return the number of additional nodes for each node that became several."""
-        growth: dict[int, int] = {}
-        for part in parts:
-            sizes = Counter[str]()
-            for call in part.exported.graph.calls:
+        sizes = Counter[str]()
+        for call in graph.calls:
+            if call.operator is None:
                 sizes[call.origin] += 1 + sum(map(size_of, bodies_of(call)))
-            for origin, size in sizes.items():
-                places = self.source.places.get(origin, ())
-                if len(places) == 1 and places[0] in part.places and size > self.source.size(places[0]):
-                    growth[places[0]] = size - self.source.size(places[0])
+        growth = {}
+        for origin, size in sizes.items():
+            places = self.source.places.get(origin, ())
+            if len(places) == 1 and size > self.source.size(places[0]):
+                growth[places[0]] = size - self.source.size(places[0])
         return growth
 
     def _check_opset(self, kept_nodes: Collection[int], opset: int) -> None:
@@ -442,54 +432,47 @@ class _Search:
         has_attributes = all(attribute.name in after.attribute_types for attribute in node.attribute)
         return comparable_since <= min(before.since_version, after.since_version) and has_attributes
 
-    def _parts(self, kept_nodes: frozenset[int], opset: int) -> tuple[list[Part], frozenset[int]]:
-        """Return the parts between the kept nodes, and these: ``kept_nodes`` and all that cannot be converted."""
+    def _try(self, kept: frozenset[int], opset: int) -> _Result:
+        """Return the result for ``kept`` and all that cannot be converted."""
         while True:
-            all_kept = kept_nodes | self.reasons.keys()
-            parts, is_complete = list[Part](), True
-            for unit in self.source.units(all_kept):
-                if unit[0] in all_kept:
-                    continue
-                part = self._part(tuple(unit), opset)
-                if isinstance(part, Part):
-                    parts.append(part)
-                else:
-                    self.reasons.update(part)
-                    is_complete = False
-            if is_complete:
-                return parts, frozenset(all_kept)
-
-    def _part(self, places: tuple[int, ...], opset: int) -> Part | dict[int, str]:
-        """Return the exported part, or the nodes that have to be kept, and why."""
-        key = places, opset
-        if key not in self._parts_done:
+            kept = kept.union(self.reasons)
+            if (kept, opset) in self._results:
+                return self._results[kept, opset]
             try:
-                conversion = self._conversion(places)
-                if not isinstance(conversion, Conversion):
-                    return conversion
-                exporting = replace(self.exporting, opset=opset)
-                exported = Exported.of(conversion.model, exporting)
+                conversion = self._conversion(kept)
+                is_written = OLDEST <= opset <= NEWEST
+                exported = Exported.of(conversion.model, replace(self.exporting, opset=opset if is_written else None))
             except InternalError:
                 raise
             except ConversionError as error:
-                return self._find_culprits(places, error, opset)
-            copies = _drop_copies(exported.graph, self.fixed)
-            self._parts_done[key] = Part(places, exported, conversion.passes, copies)
-        return self._parts_done[key]
+                self.reasons |= self._find_culprits(kept, error)
+                continue
+            _return_constants(exported.graph)
+            result = self._results[kept, opset] = _Result(kept, exported.graph, conversion.passes)
+            return result
 
-    def _conversion(self, places: tuple[int, ...]) -> Conversion | dict[int, str]:
-        if places not in self._converted:
-            file = self.source.part(places)
-            if not isinstance(file, OnnxFile):
-                return dict.fromkeys(file, "the type of a tensor that it reads is not known")
-            conversion, narrowed = convert(file, self._conversion_options(self.opset)), set[str]()
+    def _is_convertible(self, place: int) -> bool:
+        """Return whether a node alone can be converted."""
+        try:
+            self._conversion(self.all_places - {place})
+        except InternalError:
+            raise
+        except ConversionError:
+            return False
+        return True
+
+    def _conversion(self, kept: frozenset[int]) -> Conversion:
+        if kept not in self._converted:
+            source = self.source
+            operators = {id(source.nodes[place]): source.operator(place) for place in kept}
+            nodes = KeptNodes(operators, source.constant, INPUT_OF_NO_TENSOR)
+            conversion, narrowed = convert(source.whole, self._conversion_options(self.opset), kept=nodes), set[str]()
             while not narrowed >= (fusions := _fusions_of_float64(conversion.model)):
                 narrowed |= fusions
-                conversion = convert(file, self._conversion_options(self.opset, narrowed))
-            self._converted[places] = conversion
-            self.source.add_types(conversion.model)
+                conversion = convert(source.whole, self._conversion_options(self.opset, narrowed), kept=nodes)
             fold_constants(conversion.model)
-        return self._converted[places]
+            self._converted[kept] = conversion
+        return self._converted[kept]
 
     def _conversion_options(self, opset: int, narrowed: Collection[str] = ()) -> ConversionOptions:
         """Return the options of conversions, without ``narrowed`` and fusions to operators that the opset lacks."""
@@ -504,25 +487,24 @@ class _Search:
         names = [pass_name.strip() for pass_name in skipped.split(",")] if isinstance(skipped, str) else list(skipped)
         return replace(options, skip_passes=[*(name for name in names if name), *sorted(unsupported)])
 
-    def _find_culprits(self, places: tuple[int, ...], error: ConversionError, opset: int) -> dict[int, str]:
-        """Return the nodes that an error names, with reasons; where it names none, search both halves of the part."""
-        conversion = self._converted.get(places)
+    def _find_culprits(self, kept: frozenset[int], error: ConversionError) -> dict[int, str]:
+        """Return the nodes that an error names, with reasons; all of them where it names none."""
+        conversion = self._converted.get(kept)
         layers = {} if conversion is None else _origins(conversion.model)
         reasons: dict[int, str] = {}
         for problem in error.problems:
             named = self.source.places.get(layers.get(problem.node, problem.node), ())
-            named = [place for place in named if place in places]
+            named = [place for place in named if place not in kept]
             if len(named) > 1:  # a name of several nodes, such as those of functions
-                named = [place for place in named if not isinstance(self._part((place,), opset), Part)] or named
+                named = [place for place in named if not self._is_convertible(place)] or named
             reasons |= {place: problem.reason for place in named if place not in reasons}
-        if reasons or len(places) == 1:
-            return reasons or {places[0]: str(error)}
-        half = len(places) // 2
-        for part in (places[:half], places[half:]):
-            result = self._part(part, opset)
-            if not isinstance(result, Part):
-                reasons.update(result)
-        return reasons or dict.fromkeys(places, str(error))
+        if not reasons and kept >= self.all_places:
+            raise error
+        return reasons or dict.fromkeys(self.all_places - kept, str(error))
+
+
+def _float32(graph: Graph, reasons: Mapping[str, str], opset: int, of_kept: Mapping[str, str]) -> dict[str, str]:
+    return {**of_kept, **dict(float32_nodes(graph, reasons, opset))}
 
 
 def _fusions_of_float64(model: Model) -> set[str]:
@@ -535,27 +517,16 @@ def _fusions_of_float64(model: Model) -> set[str]:
     }
 
 
-def _drop_copies(graph: Graph, fixed: Collection[str]) -> dict[str, str]:
-    """Remove outputs that are copies of inputs, constants or other outputs, except ``fixed`` ones.
-
-    Returns their names, and those of equal tensors. A constant takes the name of the first output that copies it.
-    """
-    copies = {}
+def _return_constants(graph: Graph) -> None:
+    """Let constants be outputs as they are, instead of copies of them."""
     constants = {value for value, _ in graph.constants}
     for call in list(graph.calls):
-        (copied, *_), (source, *_) = call.outputs, call.inputs or [None]
-        if call.op_type != "Identity" or source is None or copied not in graph.outputs or copied.name in fixed:
-            continue
-        if source in constants and source not in graph.outputs:
-            source.name = copied.name
-            graph.outputs[graph.outputs.index(copied)] = source
-        elif source in graph.inputs or source in graph.outputs:
-            copies[copied.name] = source.name
-            graph.outputs.remove(copied)
-        else:
-            continue
-        graph.calls.remove(call)
-    return copies
+        if call.op_type == "Identity" and call.inputs[0] in constants and call.inputs[0] not in graph.outputs:
+            (copied,), (constant,) = call.outputs, call.inputs
+            if copied in graph.outputs and constant is not None:
+                constant.name = copied.name
+                graph.outputs[graph.outputs.index(copied)] = constant
+                graph.calls.remove(call)
 
 
 def _origins(model: Model) -> dict[str, str]:

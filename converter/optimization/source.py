@@ -13,6 +13,7 @@ from converter.from_onnx.translation.registry import counts_before_function
 from converter.onnx_file import schema_table
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import model_functions
+from converter.onnx_file.graph import GraphReader, OnnxOperator
 from converter.onnx_file.messages import (
     AttributeProto,
     DimensionProto,
@@ -30,9 +31,10 @@ from converter.onnx_file.messages import (
 from converter.onnx_file.model_info import declared_shape, model_opsets
 from converter.onnx_file.node_order import in_order, node_name, read_names, subgraphs
 from converter.onnx_file.reader import OnnxFile
+from converter.onnx_file.skeleton import EMBEDDED, tensors_in
 from converter.onnx_file.types import element_type_of, onnx_number
 from converter.optimization.zero_states import without_zero_states
-from ir_runtime.graph import Model, PartialShape, Tensor, element_types
+from ir_runtime.graph import Model, PartialShape, Tensor, TensorType, element_types
 
 if TYPE_CHECKING:
     import onnx
@@ -55,7 +57,6 @@ class Source:
         self.opsets = model_opsets(file)
         self.functions = model_functions(file.proto)
         self.captured = frozenset(captured)
-        self._inferred: dict[str, ValueInfoProto] = {}
         self.original = file
         self.file = _with_inputs(file, options)
         graph = self.file.proto.graph
@@ -182,45 +183,6 @@ class Source:
         """The domains of these nodes and of the nodes in their graphs."""
         return {normalize_domain(node.domain) for place in places for node in self.in_graph(place)}
 
-    def units(self, kept_nodes: Collection[int]) -> list[list[int]]:
-        """The nodes in the order of their evaluation: each that stays alone, the others in as few parts as possible.
-
-        A part is what has the same number of changes, from a part to a node that stays, on the way to it: so no part
-        reads what is computed from itself.
-        """
-        changes: list[int] = []
-        stay: dict[int, list[list[int]]] = {}
-        parts: dict[int, list[int]] = {}
-        for place, reads in enumerate(self.reads):
-            before = [producer for name in reads if (producer := self.producers.get(name)) is not None]
-            before = [producer for producer in before if producer not in self.constants]
-            if place in kept_nodes:
-                changes.append(
-                    max((changes[producer] + (producer not in kept_nodes) for producer in before), default=0)
-                )
-                stay.setdefault(changes[-1], []).append([place])
-            else:
-                changes.append(max((changes[producer] for producer in before), default=0))
-                if place not in self.constants:
-                    parts.setdefault(changes[-1], []).append(place)
-        units: list[list[int]] = []
-        for number in sorted({*stay, *parts}):
-            units += stay.get(number, [])
-            units += [parts[number]] if number in parts else []
-        return units
-
-    def ends(self, part: Sequence[int]) -> tuple[list[str], list[str]]:
-        """The tensors that a part reads and that something outside reads of it; constants are not among them."""
-        inside = {*part, *self.constants}
-        available = {*self.initializers, *self.sparse}
-        read = [name for place in part for name in sorted(self.reads[place] - available)]
-        read = [name for name in read if self.producers.get(name) not in inside]
-        outside = {value.name for value in self.outputs}.union(
-            *(names for place, names in enumerate(self.reads) if place not in inside)
-        )
-        written = [name for place in part for name in self.nodes[place].output if name in outside]
-        return list(dict.fromkeys(read)), list(dict.fromkeys(written))
-
     def bodies(self, place: int) -> Iterator[tuple[int, int | None, Source]]:
         """The graphs of a node as sources: the place of the attribute, and that in its list of graphs."""
         node, original = self.nodes[place], self.original.as_onnx()
@@ -258,44 +220,76 @@ class Source:
         return Source(file, Options(), captured)
 
     @cached_property
-    def types(self) -> dict[str, ValueInfoProto]:
+    def types(self) -> Mapping[str, ValueInfoProto]:
         """The types of tensors, by name, as far as the file and onnx's inference of shapes know them."""
-        from converter.optimization.declared_types import types_of  # few models have parts
+        from converter.optimization.declared_types import types_of  # few models have nodes that stay
 
-        declared = types_of(self)
-        return {
-            **self._inferred,
-            **{name: _merged(value_info, self._inferred.get(name)) for name, value_info in declared.items()},
-        }
+        return types_of(self)
 
-    def add_types(self, model: Model) -> None:
-        """Add the types of what an IR of these nodes computes, which onnx may not know, as of ``com.microsoft``."""
-        types = self.__dict__.get("types", self._inferred)
-        for name, value in types_in_ir(model).items():
-            types.setdefault(name, value)
+    @cached_property
+    def whole(self) -> OnnxFile:
+        """The model with the nodes that its outputs need, without what the file declares of inner tensors."""
+        graph = self.file.proto.graph.with_fields(node=self.nodes, value_info=[])
+        return self.file.with_proto(self.file.proto.with_fields(graph=graph))
 
-    def part(self, places: Sequence[int]) -> OnnxFile | list[int]:
-        """A part as a model whose weights stay where they are; or the nodes that read what has no known type."""
-        graph = self.file.proto.graph
-        inputs, outputs = self.ends(places)
-        declared = {value.name: value for value in self.inputs}
-        returned = {value.name: value for value in self.outputs}
-        unknown = {name for name in inputs if name not in self.types and not _has_type(declared.get(name))}
-        if unknown:
-            return [place for place in places if self.reads[place] & unknown]
-        read = {name for place in places for name in self.reads[place]}
-        constants = {place for name in read if (place := self.producers.get(name, -1)) in self.constants}
-        part = graph.with_fields(
-            node=[self.nodes[place] for place in sorted({*places, *constants})],
-            initializer=[tensor for tensor in graph.initializer if tensor.name in read],
-            sparse_initializer=[
-                sparse_tensor for sparse_tensor in graph.sparse_initializer if sparse_tensor.values.name in read
-            ],
-            input=[declared.get(name) or self.types[name] for name in inputs],
-            output=[returned.get(name) or ValueInfoProto(name=name) for name in outputs],
-            value_info=[],
-        )
-        return self.file.with_proto(self.file.proto.with_fields(graph=part))
+    @cached_property
+    def _reader(self) -> GraphReader:
+        return GraphReader(lambda proto: None, self.opsets, {})
+
+    def operator(self, place: int, bodies: Iterable[tuple[int, int | None, onnx.GraphProto]] = ()) -> Kept:
+        """Return a node as an operator of the graph, with ``bodies`` in place of its own."""
+        message = self.message(place)
+        for number, index, graph in bodies:
+            attribute = message.attribute[number]
+            (attribute.g if index is None else attribute.graphs[index]).CopyFrom(graph)
+        operator, captured = self._reader.operator(message, place)
+        types = [_tensor_type(self.types.get(name)) for name in message.output]
+        return operator.replace(types=types, follows=True), captured
+
+    def message(self, place: int) -> onnx.NodeProto:
+        """Return a node as onnx's message, with the data of its attributes."""
+        node = type(self.original.as_onnx().graph.node[0])()
+        node.CopyFrom(self.original.as_onnx().graph.node[self.places_in_file[place]])
+        node.input[:] = self.nodes[place].input
+        for tensor in tensors_in(node):
+            self._embed(tensor)
+        return node
+
+    def constant(self, name: str) -> OnnxOperator:
+        """Return an initializer as a Constant node."""
+        from onnx import helper
+
+        graph = self.original.as_onnx().graph
+        dense = {tensor.name: tensor for tensor in graph.initializer}
+        sparse = {tensor.values.name: tensor for tensor in graph.sparse_initializer}
+        values = {"value": dense[name]} if name in dense else {"sparse_value": sparse[name]}
+        node = helper.make_node("Constant", [], [name], name, **values)
+        for tensor in tensors_in(node):
+            self._embed(tensor)
+        operator, _ = self._reader.operator(node, -1)
+        return operator.replace(proto=None)
+
+    def _embed(self, tensor: onnx.TensorProto) -> None:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        if entries.get("location") == EMBEDDED:
+            start = int(entries["offset"])
+            tensor.raw_data = self.original.data[start : start + int(entries["length"])].tobytes()
+            tensor.ClearField("external_data")
+            tensor.ClearField("data_location")
+
+
+Kept = tuple[OnnxOperator, list[str]]
+"""The operator of a node, and the names of the tensors that its bodies read from around them."""
+
+
+def _tensor_type(value: ValueInfoProto | None) -> TensorType:
+    """Return a declared or inferred type; what is not known of it is dynamic."""
+    number = 0 if value is None else value.type.tensor_type.elem_type
+    try:
+        element_type = element_type_of(number) if number else element_types.dynamic
+    except ConversionError:
+        element_type = element_types.dynamic
+    return TensorType(element_type, PartialShape.dynamic() if value is None else declared_shape(value.type))
 
 
 def types_in_ir(model: Model) -> dict[str, ValueInfoProto]:
@@ -320,26 +314,6 @@ def names_of(graph: GraphProto) -> set[str]:
 def names_in(node: NodeProto) -> set[str]:
     """The names of a node's outputs and of all tensors of its graphs."""
     return set(node.output).union(*map(names_of, subgraphs(node)))
-
-
-def _merged(declared: ValueInfoProto, inferred: ValueInfoProto | None) -> ValueInfoProto:
-    """The type of a tensor with the dimensions that either of its types knows."""
-    if inferred is None or not inferred.type.tensor_type.HasField("shape"):
-        return declared
-    tensor_type, dims = declared.type.tensor_type, inferred.type.tensor_type.shape.dim
-    if tensor_type.HasField("shape"):
-        if len(tensor_type.shape.dim) != len(dims):
-            return declared
-        dims = [
-            dimension if dimension.HasField("dim_value") else other
-            for dimension, other in zip(dims, tensor_type.shape.dim)
-        ]
-    merged = TensorTypeProto(elem_type=tensor_type.elem_type, shape=TensorShapeProto(dim=dims))
-    return ValueInfoProto(name=declared.name, type=TypeProto(tensor_type=merged))
-
-
-def _has_type(value: ValueInfoProto | None) -> bool:
-    return value is not None and any(value.type.HasField(name) for name in vars(value.type))
 
 
 def onnx_model(model: onnx.ModelProto, graph: onnx.GraphProto) -> onnx.ModelProto:

@@ -40,14 +40,20 @@ def _merge(part: Part, trace: PassTrace) -> int:
         original = first.setdefault(key, node)
         if original is node:
             continue
-        if any(reader.op.role == "result" for output in node.outputs for reader in output.uses):
-            trace.not_matched(node, fail("a result returns it"))
+        if _is_returned(node) and _is_returned(original):
+            trace.not_matched(node, fail("a result returns either"))
             continue
+        if _is_returned(node):
+            first[key], original, node = node, node, original
         for old, new in zip(node.outputs, original.outputs):
             old.replace_by(new)
         trace.matched(node)
         count += 1
     return count
+
+
+def _is_returned(node: Node) -> bool:
+    return any(reader.op.role == "result" for output in node.outputs for reader in output.uses)
 
 
 def _key(node: Node) -> object:

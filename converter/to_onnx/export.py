@@ -14,6 +14,7 @@ from onnx import helper
 from converter.compression.float16_graph import compute_in_half, unfold_halves
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
 from converter.export_options import ExportOptions, ExternalData
+from converter.onnx_file.graph import OnnxOperator
 from converter.onnx_file.model_info import DeclaredInfo, names_of_each
 from converter.onnx_file.types import onnx_number
 from converter.options import options_from, takes
@@ -199,7 +200,7 @@ def _check_ends(model: Model) -> None:
     wrong = [
         f"input '{_name(node)}' has the element type {node.outputs[0].element_type}"
         for node in model.parameters
-        if not onnx_number(node.outputs[0].element_type)
+        if not onnx_number(node.outputs[0].element_type) and not isinstance(node.op, OnnxOperator)
     ]
     if wrong:
         raise UnsupportedModelError(f"ONNX has no such element type: {', '.join(wrong)}")

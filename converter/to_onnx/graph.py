@@ -7,9 +7,12 @@ IR that it stands for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ir_runtime.graph import ElementType, PartialShape, Tensor, TensorType
+
+if TYPE_CHECKING:
+    from converter.onnx_file.graph import OnnxOperator
 
 
 class Value:
@@ -40,7 +43,7 @@ class Value:
 class Call:
     """A node: an operator, its inputs, its outputs and its attributes. Graphs among the attributes are its bodies."""
 
-    __slots__ = ("attributes", "domain", "inputs", "name", "op_type", "origin", "outputs")
+    __slots__ = ("attributes", "captured", "domain", "inputs", "name", "op_type", "operator", "origin", "outputs")
 
     def __init__(
         self,
@@ -59,6 +62,10 @@ class Call:
         self.name = name
         self.origin = origin
         """The name of the ONNX node that the layer was made from; empty where it was made from none."""
+        self.operator: OnnxOperator | None = None
+        """The operator of a node of an ONNX file that is written as it was."""
+        self.captured: list[Value] = []
+        """What the bodies of such a node read."""
 
 
 class Function:

@@ -11,6 +11,7 @@ import onnx
 from onnx import helper
 
 from converter.onnx_file.domains import LOCAL_FUNCTIONS
+from converter.onnx_file.graph import operator_message
 from converter.onnx_file.types import onnx_number
 from ir_runtime.graph import Tensor, element_types
 
@@ -94,6 +95,9 @@ def value_info(value: Value, dimensions: Sequence[str]) -> onnx.ValueInfoProto:
 
 
 def _node(call: Call) -> onnx.NodeProto:
+    if call.operator is not None:
+        inputs = [value.name for value in (*call.inputs, *call.captured) if value is not None]
+        return operator_message(call.operator, inputs, [value.name for value in call.outputs])
     message = onnx.NodeProto(
         op_type=call.op_type,
         domain=call.domain,

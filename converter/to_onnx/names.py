@@ -38,6 +38,7 @@ def _mark(graph: Graph, opset: int, read: set[Value]) -> None:
             continue
         kept_calls.append(call)
         read.update(value for value in call.inputs if value is not None)
+        read.update(call.captured)
         for body in bodies_of(call):
             _mark(body, opset, read)
         _drop_unread_outputs(call, opset, read)
@@ -50,7 +51,7 @@ def _drop_unread_outputs(call: Call, opset: int, read: set[Value]) -> None:
     schema = schema_table.find(call.op_type, call.domain, opset)
     # The number of variadic outputs carries meaning: Split divides by it, and bodies have one result for each output.
     # A function of the model, which has no schema, computes all of its outputs.
-    if schema is None or schema.has_variadic_output:
+    if schema is None or schema.has_variadic_output or call.operator is not None:
         return
     while len(call.outputs) > schema.least_outputs and call.outputs[-1] not in read:
         call.outputs.pop()
@@ -77,6 +78,7 @@ def _order(calls: list[Call]) -> list[Call]:
 def read_by(call: Call) -> Iterator[Value]:
     """The values that a node and the nodes of its bodies read."""
     yield from (value for value in call.inputs if value is not None)
+    yield from call.captured
     for body in bodies_of(call):
         yield from body.outputs
         for inner in body.calls:
@@ -107,11 +109,12 @@ def name_model(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], opse
     for value, name in zip(graph.inputs, inputs):
         value.name = names.unique(name)
     final: set[Value] = set(graph.inputs)
-    # An input may be an output as it is, under its own name.
+    # An input may be an output as it is, under its own name, and a model may return a tensor twice.
+    pairs = list(zip(graph.outputs, outputs))
     returned = {
         place
-        for place, (value, name) in enumerate(zip(graph.outputs, outputs))
-        if value in final and value.name == name
+        for place, (value, name) in enumerate(pairs)
+        if (value in final and value.name == name) or (value, name) in pairs[:place]
     }
     output_names = [name if place in returned else names.unique(name) for place, name in enumerate(outputs)]
     _own_outputs(graph, final, returned)

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from converter.errors import ConversionError, InternalError, Problem, UnsupportedModelError, error_of
 from converter.export_options import ExportOptions
+from converter.onnx_file.graph import OnnxOperator
 from converter.onnx_file.types import onnx_number
 from converter.passes.decomposition.registry import decompose
 from ir_runtime.analysis.symbolic_shapes import SymbolicShapes
@@ -111,7 +112,19 @@ class Translation:
             self._add(node, str(error))
         return [Value(output.type) for output in node.outputs]
 
+    def _keep(self, operator: OnnxOperator, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
+        """Write a node of an ONNX file as it was."""
+        inputs = iter([values[source] for source in node.inputs])
+        listed = [next(inputs) if is_here else None for is_here in operator.slots]
+        call = Call(operator.op_type, operator.domain, listed, {}, node.name, node.name)
+        call.operator, call.captured = operator, list(inputs)
+        call.outputs = [Value(output.type, made_by=call) for output in node.outputs]
+        graph.calls.append(call)
+        return call.outputs
+
     def _write(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
+        if isinstance(node.op, OnnxOperator):
+            return self._keep(node.op, node, graph, values)
         ctx = Context(self, graph, node, values)
         exporter = find_exporter(type(node.op))
         if isinstance(exporter, str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..boundary import boundary
@@ -138,7 +138,7 @@ class Model(Displayed):
         It shares what does not change: operations and weights.
         """
         copies = copy_nodes(self.nodes())
-        return Model(
+        copy = type(self)(
             self.name,
             [copies[node] for node in self.parameters],
             [copies[node] for node in self.results],
@@ -146,6 +146,11 @@ class Model(Displayed):
             self.runtime_info,
             self.version,
         )
+        copy._copy_rest(self, copies)
+        return copy
+
+    def _copy_rest(self, source: Model, copies: Mapping[Node, Node]) -> None:
+        """Copy what derived classes hold besides; ``copies`` are those of the layers."""
 
     @boundary(error=ModelError)
     def reshape(self, shapes: Any) -> None:

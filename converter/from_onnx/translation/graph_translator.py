@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import field
 
 from converter.errors import EXHAUSTED, ConversionError, InvalidModelError, Problem, UnsupportedModelError
 from converter.onnx_file.domains import normalize_domain
@@ -14,8 +15,9 @@ from converter.onnx_file.node_order import in_order, node_name, read_names
 from converter.onnx_file.reader import OnnxFile
 from converter.stages import warn
 from ir_runtime.boundary import fault_of
-from ir_runtime.graph import Model, Node, Output, PartialShape, TensorType, make_node
+from ir_runtime.graph import Model, Node, Operation, Origin, Output, PartialShape, TensorType, make_node
 from ir_runtime.operations.inputs_outputs import Parameter1, Result1
+from ir_runtime.records import record
 
 from .context import Body, Boundary, Context, unchanged
 from .declared_types import DeclaredTypes
@@ -46,12 +48,31 @@ class SeveralProblems(ConversionError):
     """Raised by a subgraph or function whose problems are in the list already."""
 
 
+@record
+class KeptNodes:
+    """Nodes of the outermost graph that become layers of their own operators, and are not translated."""
+
+    operators: Mapping[int, tuple[Operation, Sequence[str]]] = field(default_factory=dict)
+    """The ``id`` of a node's message -> its operator, and the tensors that its bodies read from around them."""
+    constant: Callable[[str], Operation] | None = None
+    """Returns the operator of an initializer that the IR cannot hold; None where that is an error."""
+    input: Operation | None = None
+    """The operation of an input that is no tensor; None where that is an error."""
+
+
 class Shared:
     """Data that all graphs of a model share during translation."""
 
     def __init__(
-        self, file: OnnxFile, functions: dict[tuple[str, str], FunctionProto], reported: set[str], *, stateful: bool
+        self,
+        file: OnnxFile,
+        functions: dict[tuple[str, str], FunctionProto],
+        reported: set[str],
+        *,
+        stateful: bool,
+        kept: KeptNodes,
     ) -> None:
+        self.kept = kept
         self.file = file
         self.functions = functions
         self.is_stateful = stateful
@@ -225,6 +246,7 @@ class GraphTranslator:
         check_names(graph, self.scope.initializers, constant_inputs(graph) if self._is_outermost else ())
 
     def _check_operators(self, nodes: Sequence[NodeProto]) -> None:
+        nodes = [node for node in nodes if id(node) not in self.shared.kept.operators]
         self._opsets = imported_opsets(nodes, self._opsets, self.shared.functions, self.shared.warn)
         self.shared.problems += operator_problems(nodes, self._opsets, self.shared.functions)
         if self.shared.problems and not self._is_outermost:
@@ -261,7 +283,7 @@ class GraphTranslator:
                 is_translated = not any(name in self._failed for name in node.input) and self._translate(node)
             except DifferentRanks as error:
                 extended = take_readers_along(node, error.outputs, pending[::-1], results)
-                if extended is not None:
+                if extended is not None and not self._kept(pending) - self._kept(extended):
                     pending = in_order(extended, self.scope.names)[::-1]
                     continue
                 is_translated = False
@@ -269,12 +291,20 @@ class GraphTranslator:
             if not is_translated:
                 self._failed.update(node.output)
 
+    def _kept(self, nodes: Sequence[NodeProto]) -> set[int]:
+        return {id(node) for node in nodes} & self.shared.kept.operators.keys()
+
+    def _domain_of(self, node: NodeProto) -> str:
+        domain = normalize_domain(node.domain)
+        return domain if (domain, node.op_type) in self.shared.functions else domain_of_operator(node.op_type, domain)
+
+    def opset_of(self, node: NodeProto) -> int:
+        """Return the version of the domain that a node's operator is of."""
+        return self._opsets.get(self._domain_of(node), 0)
+
     def _translate(self, node: NodeProto) -> bool:
         """Translate a node; returns False where that fails, and adds the reason to the problems."""
-        domain = normalize_domain(node.domain)
-        if (domain, node.op_type) not in self.shared.functions:
-            domain = domain_of_operator(node.op_type, domain)
-        opset = self._opsets.get(domain, 0)
+        domain, opset = self._domain_of(node), self.opset_of(node)
         problems = self.shared.problems
         try:
             self._emit(node, domain, opset)
@@ -298,7 +328,12 @@ class GraphTranslator:
         return True
 
     def _emit(self, node: NodeProto, domain: str, opset: int) -> None:
+        if id(node) in self.shared.kept.operators:
+            self._keep(node, self._as_it_is(node, *self.shared.kept.operators[id(node)]))
+            return
         inputs = [self._input(name) for name in node.input]
+        if any(isinstance(value, Output) and value.element_type.is_dynamic for value in inputs):
+            raise UnsupportedModelError("the type of a tensor that it reads is not known")
         function = self.shared.functions.get((domain, node.op_type))
         if function is not None:
             outputs = self._by_kernel(node, domain, opset, inputs)
@@ -315,6 +350,30 @@ class GraphTranslator:
             self._keep(node, self._call_function(definition, node, inputs))
             return
         self._keep(node, self._by_translator(node, domain, opset, reading, inputs))
+
+    def _as_it_is(self, node: NodeProto, operator: Operation, captured: Sequence[str]) -> list[Output]:
+        """Add a layer that is the node itself."""
+        inputs = []
+        for name in (*filter(None, node.input), *captured):
+            try:
+                value = self._input(name)
+            except UnsupportedModelError:
+                if name not in self.scope.initializers or self.shared.kept.constant is None:
+                    raise
+                constant = self.shared.kept.constant(name)
+                value = Node(constant, (), constant.infer(()), self.scope.unique(name)).outputs[0]
+                self.scope.define(name, value)
+            writer = next((other for other in self._nodes if name in other.output), node)
+            if not isinstance(value, Output):
+                reason = f"'{name}' is no tensor, and '{node_name(node)}', which reads it, stays as it is"
+                self.shared.problems.append(problem_of(writer, 0, reason, unsupported=True))
+                raise SeveralProblems(reason)
+            inputs.append(value)
+        added = Node(
+            operator, inputs, operator.infer([value.type for value in inputs]), self.scope.unique(node_name(node))
+        )
+        added.origin = Origin(node_name(node), node.op_type)
+        return added.outputs
 
     def _by_kernel(
         self, node: NodeProto, domain: str, opset: int, inputs: Sequence[Value | None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from converter.errors import InvalidModelError, UnsupportedModelError
+from converter.errors import InvalidModelError, UnsupportedModelError, error_of
 from converter.from_onnx.options import Options
 from converter.onnx_file.functions import model_functions
 from converter.onnx_file.messages import NodeProto, ValueInfoProto
@@ -17,22 +17,25 @@ from ir_runtime.operations.inputs_outputs import Result1
 from ir_runtime.rewriting.output_tensors import copied
 
 from .dynamic_dimensions import IsDynamic, Translation, shape_while_translating
-from .graph_translator import GraphTranslator, Shared
-from .validation import constant_inputs, needed_nodes
+from .graph_translator import GraphTranslator, KeptNodes, Shared
+from .validation import constant_inputs, needed_nodes, problem_of
 from .values import tensor_of
 
 
-def translate_model(file: OnnxFile, options: Options, is_dynamic: IsDynamic, reported: set[str]) -> Translation:
+def translate_model(
+    file: OnnxFile, options: Options, is_dynamic: IsDynamic, reported: set[str], kept: KeptNodes
+) -> Translation:
     """Translate a whole ONNX model, or the part of it that ``options`` ask for.
 
     ``is_dynamic`` decides which dimensions of the inputs are dynamic while translating, whatever the file
-    declares; ``reported`` holds the warnings that were given before and are not given again.
+    declares; ``reported`` holds the warnings that were given before and are not given again. ``kept`` nodes are not
+    translated.
     """
     proto = file.proto
     opsets = model_opsets(file)
     if not proto.HasField("graph"):
         raise InvalidModelError("the model has no graph")
-    shared = Shared(file, model_functions(proto), reported, stateful=options.stateful)
+    shared = Shared(file, model_functions(proto), reported, stateful=options.stateful, kept=kept)
     declared: dict[str, PartialShape] = {}
     model = _ModelGraph(GraphTranslator(shared, opsets), options, is_dynamic, declared).translate()
     model.name = proto.graph.name or "model"
@@ -93,15 +96,22 @@ class _ModelGraph:
         """The parameter for an input of the model; None where the input is frozen."""
         if not value.name:
             raise InvalidModelError("an input of the graph has no name")
-        if not value.type.HasField("tensor_type"):
-            raise UnsupportedModelError(f"input '{value.name}' is not a tensor, and the IR carries nothing but tensors")
         try:
+            if not value.type.HasField("tensor_type"):
+                raise UnsupportedModelError("it is not a tensor, and the IR carries nothing but tensors")
             element_type = self._options.element_types.get(value.name) or element_type_of(
                 value.type.tensor_type.elem_type
             )
             shape = declared_shape(value.type)
         except (UnsupportedModelError, InvalidModelError) as error:
-            raise type(error)(f"input '{value.name}': {error}") from error
+            opaque = self._shared.kept.input
+            if opaque is None or isinstance(error, InvalidModelError):
+                raise type(error)(f"input '{value.name}': {error}") from error
+            self._declared[value.name] = PartialShape.dynamic()
+            node = Node(opaque, (), opaque.infer(()), value.name)
+            node.outputs[0].add_name(value.name)
+            self._scope.define(value.name, node.outputs[0])
+            return node
         if value.name in self._options.frozen:
             self._scope.constant(value.name, self._options.frozen_tensor(value.name, element_type, shape))
             return None
@@ -115,7 +125,12 @@ class _ModelGraph:
 
     def _result(self, name: str) -> Node:
         (value,) = self._translator.outputs([name])
-        output = tensor_of(value, f"the output '{name}'")
+        try:
+            output = tensor_of(value, f"the output '{name}'")
+        except UnsupportedModelError as error:
+            writers = [node for node in self._shared.file.proto.graph.node if name in node.output]
+            problems = [problem_of(node, self._translator.opset_of(node), str(error), True) for node in writers]
+            raise error_of(problems) if writers else error from error
         self._translator.check_declared(name, output)
         an_input = output.node.op.role == "parameter" and name != output.names[0]
         if name in self._returned_names:

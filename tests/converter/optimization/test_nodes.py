@@ -178,7 +178,7 @@ STAYS = [
          c = example.Twist<amount = 2>(b)  d = Relu(c)  e = Identity(d)  y = Add(e, ones) }""", "Relu Twist Relu Add",
          header="example", feeds=(), kept="not supported", ones=np.ones(3, np.float32),
          look=lambda m: ([[*node.input] for node in m.graph.node], m.graph.node[1].attribute[0].i, len(m.opset_import))
-         == ([["x"], ["b"], ["c"], ["d", "ones"]], 2, 2)),
+         == ([["x"], ["a"], ["c"], ["d", "ones"]], 2, 2)),
     # Of values between them nothing is known.
     *row("custom operators in a row", """g (float[2,3] x) => (float[2,3] y) { a = example.A(x)  b = example.B(a, w)
          c = Abs(b)  y = example.C(c) }""", "A B Abs C", header="example", feeds=(), w=floats(64, 64),
