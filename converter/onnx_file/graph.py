@@ -14,7 +14,6 @@ each message as the bytes of a message that has only this.
 from __future__ import annotations
 
 import hashlib
-import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -25,7 +24,7 @@ from converter.errors import InvalidModelError, UnsupportedModelError
 from converter.onnx_file.attribute_values import attribute_value
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.model_info import declared_shape
-from converter.onnx_file.node_order import in_order, node_name, read_names, subgraphs
+from converter.onnx_file.node_order import in_order, node_name, read_names, stable_order, subgraphs
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import (
     ElementType,
@@ -450,7 +449,10 @@ def _fill(message: onnx.GraphProto, graph: OnnxGraph, around: Mapping[Output, st
             for entry in copy.quant_parameter_tensor_names:
                 entry.value = names.get(entry.value, entry.value)
     operators = sorted((node for node in nodes if operator_of(node).kind == NODE), key=_order)
-    for node in _sorted(operators) if graph.is_sorted else operators:
+    if graph.is_sorted:
+        edges = [(index, node.inputs, node.outputs) for index, node in enumerate(operators)]
+        operators = [operators[index] for index in stable_order(edges)]
+    for node in operators:
         message.node.append(_node_message(node, name_of))
     return message
 
@@ -487,22 +489,6 @@ def operator_message(operator: OnnxOperator, inputs: Sequence[str], outputs: Seq
 
 def _order(node: Node) -> float:
     return operator_of(node).order
-
-
-def _sorted(nodes: Sequence[Node]) -> list[Node]:
-    """Return the nodes in their order, or as near to it as their edges allow."""
-    position = {node: index for index, node in enumerate(nodes)}
-    waiting = {node: len({source.node for source in node.inputs} & position.keys()) for node in nodes}
-    ready, result = [index for node, index in position.items() if not waiting[node]], list[Node]()
-    heapq.heapify(ready)
-    while ready:
-        node = nodes[heapq.heappop(ready)]
-        result.append(node)
-        for user in {user for output in node.outputs for user in output.uses if user in waiting}:
-            waiting[user] -= 1
-            if not waiting[user]:
-                heapq.heappush(ready, position[user])
-    return result
 
 
 def _set(message: Any, field: str, value: str) -> None:

@@ -5,7 +5,9 @@ Messages are those of :mod:`.messages` or onnx's own, which have the same fields
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import heapq
+from collections import defaultdict
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from typing import Any
 
 from converter.errors import InvalidModelError
@@ -51,20 +53,38 @@ def in_order(nodes: Sequence[Any], available: Collection[str]) -> list[Any]:
     ]
     if all(max(sources, default=-1) < index for index, sources in enumerate(waiting)):
         return list(nodes)
-    readers: dict[int, list[int]] = {}
-    for index, sources in enumerate(waiting):
-        for source in sources:
-            readers.setdefault(source, []).append(index)
-    order = [index for index, sources in enumerate(waiting) if not sources]
-    for index in order:  # grows while it is walked
-        for reader in readers.get(index, ()):
-            waiting[reader].discard(index)
-            if not waiting[reader]:
-                order.append(reader)
+    order = stable_order([(index, set(sources), [index]) for index, sources in enumerate(waiting)])
     if len(order) < len(nodes):
-        stuck = nodes[_on_a_cycle(waiting)]
+        left = set(range(len(nodes))) - set(order)
+        stuck = nodes[_on_a_cycle([sources & left for sources in waiting])]
         raise InvalidModelError(f"node '{node_name(stuck)}' ({stuck.op_type}) is part of a cycle")
     return [nodes[index] for index in order]
+
+
+def stable_order(nodes: Sequence[tuple[float, Collection[Hashable], Collection[Hashable]]]) -> list[int]:
+    """Return the numbers of nodes, each after those that it reads from, and otherwise by their places.
+
+    A node is its place, the values that it reads, and those that it computes. Nodes on a cycle are left out.
+    """
+    writers = {value: number for number, (_, _, written) in enumerate(nodes) for value in written}
+    missing: list[int] = []
+    readers: defaultdict[int, list[int]] = defaultdict(list)
+    for number, (_, read, _) in enumerate(nodes):
+        before = {writers[value] for value in read if value in writers}
+        missing.append(len(before))
+        for writer in before:
+            readers[writer].append(number)
+    ready = [(node[0], number) for number, node in enumerate(nodes) if not missing[number]]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        _, number = heapq.heappop(ready)
+        order.append(number)
+        for reader in readers[number]:
+            missing[reader] -= 1
+            if not missing[reader]:
+                heapq.heappush(ready, (nodes[reader][0], reader))
+    return order
 
 
 def _on_a_cycle(waiting: Sequence[set[int]]) -> int:

@@ -6,7 +6,6 @@ The place of a node is its index in the source's graph.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import onnx
@@ -17,13 +16,14 @@ from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import TensorProto, to_onnx
 from converter.onnx_file.model_info import declared_shape, dimension_params
 from converter.onnx_file.reader import OnnxFile
-from converter.onnx_file.types import element_type_of
+from converter.onnx_file.types import element_type_of, onnx_number
 from converter.optimization.naming import SMALL_BYTES, Naming, ends_of
 from converter.optimization.source import Source
 from converter.to_onnx.graph import Graph, Value
 from converter.to_onnx.messages import LeftOut, graph_message, value_info
-from converter.to_onnx.names import Names, calls_of
+from converter.to_onnx.names import calls_of
 from ir_runtime.graph import Tensor, element_types
+from ir_runtime.rewriting import UniqueNames
 
 _INVENTED = "unk__"
 """The beginning of names that onnx's inference of shapes gives to dimensions."""
@@ -40,19 +40,20 @@ class Assembly:
         self.source = source
         self.graph = graph
         self.opset = opset
+        self.names = UniqueNames(taken)
         self.places = [int(call.operator.order) for call in calls_of(graph) if call.operator is not None]
         """The places of the nodes that stay; -1 is that of a constant."""
-        self._name(taken)
+        self._name()
 
-    def _name(self, taken: set[str]) -> None:
+    def _name(self) -> None:
         """Give tensors and nodes the names of the file, and equal weights one name; sort the nodes as in the file."""
-        source, graph, nodes = self.source, self.graph, Names()
+        source, graph, nodes = self.source, self.graph, UniqueNames()
         fixed = {*source.captured, *(value.name for value in ends_of(graph))}
         for place in self.places:
             for node in list(source.in_graph(place))[1:] if place >= 0 else ():
-                nodes.unique(node.name)
+                nodes(node.name)
                 fixed.update(node.output)
-        naming = Naming(source, Names(taken), nodes, source.names() - fixed)
+        naming = Naming(source, self.names, nodes, source.names() - fixed)
         shared: dict[Any, str] = {}
         for name in source.captured & source.initializers.keys():
             if _is_carried(source.initializers[name]):
@@ -108,15 +109,10 @@ class Assembly:
         )
         return model
 
-    def as_file(self, change: Callable[[onnx.ModelProto, Sequence[onnx.TensorProto]], None] | None = None) -> OnnxFile:
-        """Return the model as a source, whose large weights stay where they are.
-
-        ``change`` changes the message, and the names of the tensors that it does not hold.
-        """
+    def as_file(self) -> OnnxFile:
+        """Return the model as a source, whose large weights stay where they are."""
         left_out: LeftOut = []
         model = self.message(left_out)
-        if change is not None:
-            change(model, [proto for proto, _ in left_out])
         for proto, _ in left_out:
             proto.data_location = onnx.TensorProto.EXTERNAL
         model.graph.initializer.extend(proto for proto, _ in left_out)
@@ -130,6 +126,7 @@ class Assembly:
         """
         source, original = self.source, self.source.original
         values = {value.name: value for value in self.graph.outputs}
+        numbers = {value.name: onnx_number(value.element_type) for value in ends_of(self.graph)}
         for field in ("input", "output"):
             declared = {value.name: value for value in getattr(original.as_onnx().graph, field)}
             unbound = {value.name: value for value in getattr(original.proto.graph, field)}
@@ -149,6 +146,8 @@ class Assembly:
                     for dimension in added.type.tensor_type.shape.dim:
                         if dimension.dim_param.startswith(_INVENTED):
                             dimension.Clear()
+                if numbers.get(value.name):  # float16 where the file has float32
+                    added.type.tensor_type.elem_type = numbers[value.name]
 
     def _opset_imports(self) -> list[onnx.OperatorSetIdProto]:
         source = self.source

@@ -6,16 +6,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import onnx
-from onnx import helper
 
 from converter.compression.float16_graph import BEYOND, QUANTIZED, TINY
 from converter.onnx_file import schema_table
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import AttributeProto
-from converter.onnx_file.node_order import node_name, subgraphs
-from converter.to_onnx.graph import Graph
-from converter.to_onnx.names import Names, bodies_of
-from ir_runtime.graph import element_types
+from converter.onnx_file.node_order import node_name
+from converter.to_onnx.graph import Call, Graph, Value
+from converter.to_onnx.names import bodies_of
+from ir_runtime.graph import TensorType, element_types
+from ir_runtime.rewriting import UniqueNames
 
 if TYPE_CHECKING:
     from converter.optimization.source import Source
@@ -141,46 +141,31 @@ def _takes_half(schema: schema_table.Schema, reads: Sequence[bool], returns: Seq
     return float32.issubset(inputs) and all("tensor(float16)" in schema.allowed.get(name, ()) for name in float32)
 
 
-def halve_ends(model: onnx.ModelProto, initializers: Collection[onnx.TensorProto]) -> None:
-    """Change float32 inputs and outputs to float16, with Casts between them and the nodes; in place.
-
-    ``initializers`` are those that the message does not hold.
-    """
-    graph = model.graph
-    names = Names(_all_names(graph).union(tensor.name for tensor in initializers))
-    casts: list[onnx.NodeProto] = []
-    renamed: dict[str, str] = {}
-    inputs = {value.name for value in graph.input}
-    for values, is_input in ((graph.input, True), (graph.output, False)):
-        for value in values:
-            if value.type.tensor_type.elem_type != _FLOAT:
-                continue
-            value.type.tensor_type.elem_type = _FLOAT16
-            if not is_input and value.name in inputs:
-                continue  # an input that is an output as well has its Cast already
-            name = renamed[value.name] = names.unique(f"{value.name}/float32")
-            ends = (value.name, name, _FLOAT) if is_input else (name, value.name, _FLOAT16)
-            casts.append(helper.make_node("Cast", [ends[0]], [ends[1]], f"{value.name}/Cast", to=ends[2]))
-    _rename(graph, renamed)
-    for tensor in (*graph.initializer, *initializers):
-        tensor.name = renamed.get(tensor.name, tensor.name)
-    graph.node.extend(casts)
+def halve_ends(graph: Graph, names: UniqueNames) -> None:
+    """Change float32 inputs and outputs of a graph to float16, with Casts between them and the nodes; in place."""
+    halves: dict[Value, Value] = {}
+    for index, value in enumerate(graph.inputs):
+        if value.element_type is element_types.f32:
+            half = graph.inputs[index] = halves[value] = _as_half(value)
+            graph.calls.insert(0, _cast(half, value, names))
+    for index, value in enumerate(graph.outputs):
+        if value in halves:
+            graph.outputs[index] = halves[value]
+        elif value.element_type is element_types.f32:
+            graph.outputs[index] = halves[value] = _as_half(value)
+            graph.calls.append(_cast(value, halves[value], names))
 
 
-def _all_names(graph: onnx.GraphProto) -> set[str]:
-    names = {value.name for value in (*graph.input, *graph.output, *graph.initializer)}
-    for node in graph.node:
-        names.update(node.output)
-        for body in subgraphs(node):
-            names |= _all_names(body)
-    return names
+def _as_half(value: Value) -> Value:
+    return Value(TensorType(element_types.f16, value.shape), value.name)
 
 
-def _rename(graph: onnx.GraphProto, renamed: Mapping[str, str]) -> None:
-    for node in graph.node:
-        node.input[:] = [renamed.get(name, name) for name in node.input]
-        node.output[:] = [renamed.get(name, name) for name in node.output]
-        for body in subgraphs(node):
-            _rename(body, renamed)
-            for value in body.output:
-                value.name = renamed.get(value.name, value.name)
+def _cast(source: Value, result: Value, names: UniqueNames) -> Call:
+    """Return a Cast between values of one name, of which the float32 one gets another."""
+    number = _FLOAT if result.element_type is element_types.f32 else _FLOAT16
+    call = Call("Cast", "", [source], {"to": number}, f"{source.name}/Cast")
+    single = result if number == _FLOAT else source
+    single.name = names(f"{single.name}/float32")
+    call.outputs.append(result)
+    result.made_by = call
+    return call

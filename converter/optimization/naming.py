@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from converter.onnx_file.node_order import node_name, subgraphs
 from converter.onnx_file.types import onnx_number
-from converter.to_onnx.graph import Call, Graph, Value
-from converter.to_onnx.names import Names, bodies_of, calls_of, read_by
+from converter.to_onnx.graph import Graph, Value
+from converter.to_onnx.names import bodies_of, calls_of, read_by, sort_calls
 from ir_runtime.graph import Tensor
+from ir_runtime.rewriting import UniqueNames
 
 if TYPE_CHECKING:
     from converter.onnx_file.messages import GraphProto, TensorProto
     from converter.optimization.source import Source
-
-NodeT = TypeVar("NodeT")
 
 SMALL_BYTES = 1 << 10
 """Constants of up to this size are recognised by their contents; larger ones that are equal are written once."""
@@ -30,7 +28,7 @@ class Naming:
     have their names.
     """
 
-    def __init__(self, source: Source, names: Names, nodes: Names, free: set[str]) -> None:
+    def __init__(self, source: Source, names: UniqueNames, nodes: UniqueNames, free: set[str]) -> None:
         self._source = source
         self._names = names
         self._nodes = nodes
@@ -54,7 +52,7 @@ class Naming:
         for value, tensor in graph.constants:
             self._name_constant(value, tensor)
         for call in graph.calls:
-            call.name = self._nodes.unique(call.name)
+            call.name = self._nodes(call.name)
             for body in bodies_of(call):
                 for value in body.inputs:
                     self._name(value, f"{call.name}/")
@@ -72,7 +70,7 @@ class Naming:
                 self._free.remove(name)
                 value.name = name
                 return
-        value.name = self._names.unique(value.name)
+        value.name = self._names(value.name)
 
     def _name_constant(self, value: Value, tensor: Tensor) -> None:
         """Give a constant its name in the file, or else that of an equal constant that is not written any more."""
@@ -81,49 +79,17 @@ class Naming:
             value.name = equal[0] if equal else value.name
         self._name(value, "")
 
-    def places(self, graph: Graph) -> Mapping[Call, int]:
-        """The places in the file of the nodes that these come from; one without origin stands before its reader."""
-        places_of_calls: dict[Call, int] = {}
-        latest = len(self._order)
-        for call in reversed(graph.calls):
-            latest = places_of_calls[call] = self._order.get(call.origin, latest)
-        return places_of_calls
-
     def sort(self, graph: Graph) -> None:
         """Sort the nodes as in the file, those of bodies too, and the constants as they are read."""
-        places = self.places(graph)
-        for call in graph.calls:
+        places, latest = list[int](), len(self._order)
+        for call in reversed(graph.calls):  # one without origin stands before its reader
+            latest = self._order.get(call.origin, latest)
+            places.append(latest)
             for body in bodies_of(call):
                 self.sort(body)
-        graph.calls = sort_nodes([(call, places[call], set(read_by(call)), call.outputs) for call in graph.calls])
+        graph.calls = sort_calls(graph.calls, places[::-1])
         first = {value: place for place, call in reversed([*enumerate(graph.calls)]) for value in read_by(call)}
         graph.constants.sort(key=lambda pair: first.get(pair[0], len(first)))
-
-
-def sort_nodes(nodes: Sequence[tuple[NodeT, int, Collection[Hashable], Collection[Hashable]]]) -> list[NodeT]:
-    """Return nodes behind those that they read, and otherwise by their places.
-
-    Each comes with its place, the values that it reads, and those that it computes.
-    """
-    producers = {value: number for number, (*_, written) in enumerate(nodes) for value in written}
-    missing: list[int] = []
-    readers: defaultdict[int, list[int]] = defaultdict(list)
-    for number, (_, _, read, _) in enumerate(nodes):
-        before = {producers[value] for value in read if value in producers} - {number}
-        missing.append(len(before))
-        for producer in before:
-            readers[producer].append(number)
-    ready = [(node[1], number) for number, node in enumerate(nodes) if not missing[number]]
-    heapq.heapify(ready)
-    done = []
-    while ready:
-        _, number = heapq.heappop(ready)
-        done.append(nodes[number][0])
-        for reader in readers[number]:
-            missing[reader] -= 1
-            if not missing[reader]:
-                heapq.heappush(ready, (nodes[reader][1], reader))
-    return done
 
 
 def ends_of(graph: Graph) -> Iterator[Value]:

@@ -221,7 +221,9 @@ def _convert_to_half(best: Optimization, options: OptimizationOptions, unknown: 
     """Return the optimized model in float16; ``unknown`` are names of ``fp16_except`` without a node in the file."""
     if not has_float32(Source(best.assembly.as_file(), Options())):
         raise ConversionError("fp16 is asked for, but the model has no tensors of float32")
-    source = Source(best.assembly.as_file(halve_ends if options.fp16_io else None), Options())
+    if options.fp16_io:
+        halve_ends(best.assembly.graph, best.assembly.names)
+    source = Source(best.assembly.as_file(), Options())
     search = _Search(source, options, in_half=True)
     result = search.result()
     if missing := sorted(unknown - search.excepted):

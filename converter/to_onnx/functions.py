@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 
 from converter.onnx_file.domains import LOCAL_FUNCTIONS
 from ir_runtime.graph.operation import Operation, TensorType
+from ir_runtime.rewriting import UniqueNames
 
 from .context import Context
 from .graph import Call, Function, Graph, Value
 from .messages import function_message
-from .names import Names, bodies_of, calls_of, name_model, used_parts
+from .names import bodies_of, calls_of, name_model, used_parts
 
 _MIN_NODES = 2
 """A single node stands for itself."""
@@ -25,7 +26,7 @@ class Functions:
 
     def __init__(self) -> None:
         self._by_content: dict[bytes, Function] = {}
-        self._names = Names()
+        self._names = UniqueNames()
 
     def called_in(self, graph: Graph) -> list[Function]:
         """The functions that a graph or a body in it calls, in the order of the first call."""
@@ -78,7 +79,7 @@ class Functions:
         earlier = self._by_content.get(content)
         if earlier is not None:
             return earlier
-        function.name = self._names.unique(op.type)
+        function.name = self._names(op.type)
         self._by_content[content] = function
         return function
 

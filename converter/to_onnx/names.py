@@ -5,23 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 
 from converter.onnx_file import schema_table
+from converter.onnx_file.node_order import stable_order
+from ir_runtime.rewriting import UniqueNames
 
 from .graph import Call, Graph, Value
-
-
-class Names:
-    """Names that are not taken yet; those that are taken become so in ``taken``."""
-
-    def __init__(self, taken: set[str] | None = None) -> None:
-        self._taken = set() if taken is None else taken
-
-    def unique(self, name: str) -> str:
-        """``name``, or with a number behind it where it is taken."""
-        candidate, number = name, 1
-        while candidate in self._taken:
-            candidate, number = f"{name}_{number}", number + 1
-        self._taken.add(candidate)
-        return candidate
 
 
 def used_parts(graph: Graph, opset: int) -> None:
@@ -42,7 +29,7 @@ def _mark(graph: Graph, opset: int, read: set[Value]) -> None:
         for body in bodies_of(call):
             _mark(body, opset, read)
         _drop_unread_outputs(call, opset, read)
-    graph.calls = _order(kept_calls[::-1])
+    graph.calls = sort_calls(kept_calls[::-1], range(len(kept_calls)))
     graph.constants = [(value, tensor) for value, tensor in graph.constants if value in read]
 
 
@@ -57,22 +44,10 @@ def _drop_unread_outputs(call: Call, opset: int, read: set[Value]) -> None:
         call.outputs.pop()
 
 
-def _order(calls: list[Call]) -> list[Call]:
-    """The nodes so that each comes after those that it reads; as they are, where they are so already."""
-    writers = {value: call for call in calls for value in call.outputs}
-    done: dict[Call, None] = {}
-    for call in calls:
-        pending = [call]
-        while pending:
-            last = pending[-1]
-            missing = [
-                writer for value in read_by(last) if (writer := writers.get(value)) is not None and writer not in done
-            ]
-            if last in done or not missing:
-                done[pending.pop()] = None
-            else:
-                pending += missing[::-1]
-    return list(done)
+def sort_calls(calls: Sequence[Call], places: Sequence[int]) -> list[Call]:
+    """Return nodes after those that they read, and otherwise by their places."""
+    edges = [(place, set(read_by(call)), call.outputs) for call, place in zip(calls, places)]
+    return [calls[index] for index in stable_order(edges)]
 
 
 def read_by(call: Call) -> Iterator[Value]:
@@ -105,9 +80,9 @@ def name_model(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], opse
 
     An output that is an input of another name, a constant or another output, too, is copied by an Identity.
     """
-    names = Names()
+    names = UniqueNames()
     for value, name in zip(graph.inputs, inputs):
-        value.name = names.unique(name)
+        value.name = names(name)
     final: set[Value] = set(graph.inputs)
     # An input may be an output as it is, under its own name, and a model may return a tensor twice.
     pairs = list(zip(graph.outputs, outputs))
@@ -116,12 +91,12 @@ def name_model(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], opse
         for place, (value, name) in enumerate(pairs)
         if (value in final and value.name == name) or (value, name) in pairs[:place]
     }
-    output_names = [name if place in returned else names.unique(name) for place, name in enumerate(outputs)]
+    output_names = [name if place in returned else names(name) for place, name in enumerate(outputs)]
     _own_outputs(graph, final, returned)
     for value, name in zip(graph.outputs, output_names):
         value.name = name
         final.add(value)
-    _name_values(graph, opset, names, Names(), final)
+    _name_values(graph, opset, names, UniqueNames(), final)
 
 
 def _own_outputs(graph: Graph, taken: set[Value], returned: Container[int] = ()) -> None:
@@ -140,28 +115,28 @@ def _own_outputs(graph: Graph, taken: set[Value], returned: Container[int] = ())
         graph.calls.append(call)
 
 
-def _name_values(graph: Graph, opset: int, names: Names, nodes: Names, final: set[Value]) -> None:
+def _name_values(graph: Graph, opset: int, names: UniqueNames, nodes: UniqueNames, final: set[Value]) -> None:
     for value, _ in graph.constants:
         if value.name and value not in final:
-            value.name = names.unique(value.name)
+            value.name = names(value.name)
             final.add(value)
     for call in graph.calls:
-        call.name = nodes.unique(call.name or call.op_type)
+        call.name = nodes(call.name or call.op_type)
         schema = schema_table.find(call.op_type, call.domain, opset)
         for place, source in enumerate(call.inputs):
             if source is not None and source.made_by is None and not source.name:
                 formals = () if schema is None else schema.inputs
                 formal = formals[min(place, len(formals) - 1)].name if formals else "input"
-                source.name = names.unique(f"{call.name}/{formal}")
+                source.name = names(f"{call.name}/{formal}")
                 final.add(source)
         for body in bodies_of(call):
             for entry in body.inputs:
-                entry.name = names.unique(entry.name or f"{call.name}/input")
+                entry.name = names(entry.name or f"{call.name}/input")
                 final.add(entry)
             _own_outputs(body, set(body.inputs))
             _name_values(body, opset, names, nodes, final)
         for place, output in enumerate(call.outputs):
             if output not in final:
                 own = f"{call.name}.{place}" if len(call.outputs) > 1 else call.name
-                output.name = names.unique(output.name or own)
+                output.name = names(output.name or own)
                 final.add(output)

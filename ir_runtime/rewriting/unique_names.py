@@ -11,7 +11,7 @@ from ..graph import Model, Part
 class UniqueNames:
     """A generator of layer names: each differs from all earlier ones, and from those of the layers of ``of``.
 
-    ``of`` may be names, too. Those of layers are collected at the first call.
+    ``of`` may be names, too; a set of names gets the new ones. Those of layers are collected at the first call.
     """
 
     def __init__(self, of: Model | Part | Collection[str] | None = None) -> None:
@@ -20,7 +20,9 @@ class UniqueNames:
 
     @functools.cached_property
     def _taken(self) -> set[str]:
-        return {node.name for node in self._of.nodes} if isinstance(self._of, Part) else set(self._of or ())
+        if isinstance(self._of, Part):
+            return {node.name for node in self._of.nodes}
+        return self._of if isinstance(self._of, set) else set(self._of or ())
 
     def __call__(self, requested: str) -> str:
         """Return ``requested``, or the first of ``{requested}_1``, ``{requested}_2`` ... that is free."""
