@@ -32,7 +32,7 @@ class Editable(ABC):
     """True if what nothing reads takes effect, as the states of an IR do."""
 
     def inputs(self) -> Sequence[Node]:
-        """Return the inputs that another model may feed."""
+        """Return the inputs that may be fed."""
         return self.graph.parameters
 
     @abstractmethod
@@ -190,7 +190,8 @@ def cut(model: Editable, inputs: Sequence[str], outputs: Sequence[str]) -> None:
 def remove_output(model: Editable, names: Sequence[str]) -> None:
     """Return less, and leave out what only these outputs need."""
     graph = model.graph
-    gone = {model.end(graph.results, name, "remove_output", "output") for name in names}
+    named = [model.end(graph.results, name, "remove_output", "output").end_names for name in names]
+    gone = {node for node in graph.results if node.end_names in named}
     if len(gone) == len(graph.results):
         raise OptionError("remove_output: no output would be left")
     used = {node for node in graph.parameters if node.outputs[0].is_used}
@@ -253,7 +254,7 @@ def set_dim(model: Editable, dimension: str, size: Any) -> None:
     if axis is None:
         model.set_named(name, value)
     else:
-        model.set_axis(model.end(model.graph.parameters, name, "set_dim", "input"), axis, value)
+        model.set_axis(model.end(model.inputs(), name, "set_dim", "input"), axis, value)
 
 
 def check_axis(name: str, axis: int, rank: int) -> None:

@@ -188,7 +188,12 @@ class EditedOnnx(OnnxModel, Editable):
         return node
 
     def clean(self) -> None:
-        """Remove the functions that nothing calls any more."""
+        """Remove the functions that nothing calls any more, and inner types of what is an output now."""
+        for value in (node.inputs[0] for node in self.graph.results):
+            operator = operator_of(value.node)
+            infos = {index: entry for index, entry in operator.infos.items() if index != value.index}
+            if infos != operator.infos:
+                value.node.op = operator.replace(infos=infos)
         functions = {_key(graph): graph for graph in self.functions}
         called, pending = set[tuple[str, str]](), [self.graph]
         while pending:

@@ -178,6 +178,17 @@ def test_functions_of_one_name_are_told_apart(operator: str, count: int, expecte
     assert not converter.edit(parse("net (float[2] x) => (float[2] y, float[2] z) { y = Neg (x) z = Neg (y) }")).notes
 
 
+def test_inputs_with_defaults_and_outputs_returned_twice() -> None:
+    source = parse("net (float[2,3] x, float[3] b) => (float[2,3] y, float[2,3] z) { m = Neg (x) y = Add (m, b) z = Abs (m) }",
+                   b=np.ones(3, np.float32))  # fmt: skip
+    model = converter.edit(source, cut="m:y").to_onnx()
+    assert (ends(model), len(model.graph.initializer)) == ((["m", "b"], ["y"]), 1)
+    assert not model.graph.value_info
+    assert shape_of(converter.edit(source, set_dim={"b:0": "k"}).to_onnx(), "b") == ["k"]
+    source.graph.output.append(source.graph.output[0])
+    assert ends(converter.edit(source, remove_output="y").to_onnx())[1] == ["z"]
+
+
 def test_options_in_their_order() -> None:
     """The output is cut, doubled, renamed; the new weight is of the first names."""
     options = {"cut": ":logits", "add_output": ["embedding"], "insert_after": {"logits": "Mul(2.0)"}}
