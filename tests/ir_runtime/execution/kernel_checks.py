@@ -63,7 +63,7 @@ def same(
     tolerance: float = 4e-6,
     kernels: int | None = 1,
     fallbacks: Sequence[str] | None = (),
-) -> None:
+) -> CompiledModel:
     """Kernels or none: the same numbers, the inputs untouched, and once more with buffers that are in use.
 
     ``kernels`` is how many steps of the plan have a kernel (a chain of elementwise layers is one step), None for any
@@ -91,8 +91,10 @@ def same(
             np.testing.assert_allclose(value, want, rtol=0, atol=tolerance * scale)
     for value, before in zip(inputs, kept):
         np.testing.assert_array_equal(value, before)
+    assert has_static_plans(fast)
     if fallbacks is not None:
         assert set(fast.fallbacks) == set(fallbacks), "name in fallbacks= the layers whose kernels return None"
+    return fast
 
 
 def called_at_once(compiled: CompiledModel, x: Sequence[Array], times: int) -> None:
@@ -111,18 +113,6 @@ def has_static_plans(compiled: CompiledModel) -> bool:
     """Whether the last shapes have a plan of their own, which has not failed."""
     assert compiled._calls.static_plans is not None
     return bool(compiled._calls.static_plans._plans) and all(compiled._calls.static_plans._plans.values())
-
-
-def alike(
-    model: Model, inputs: Sequence[Array], tolerance: float = 5e-6, fallbacks: Sequence[str] | None = ()
-) -> CompiledModel:
-    """:func:`same`, by a plan of its own that does not give up."""
-    same(model, inputs, tolerance, kernels=None, fallbacks=fallbacks)
-    compiled = compile_model(model)
-    compiled(list(inputs))
-    compiled(list(inputs))
-    assert has_static_plans(compiled)
-    return compiled
 
 
 def convolve(b: Layers, x: Output, outputs: int, kernel: int = 1, **attributes: Any) -> Output:

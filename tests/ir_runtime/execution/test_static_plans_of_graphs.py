@@ -15,13 +15,13 @@ from ir_runtime.operations.control_flow import If8, TensorIterator1
 from tests.ir_runtime.execution.kernel_checks import (
     Array,
     Layers,
-    alike,
     biased,
     called_at_once,
     convolve,
     model_of,
     normal,
     op,
+    same,
 )
 
 
@@ -59,7 +59,7 @@ def count_runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[int, ...], .
 def test_iterations_are_calls_of_one_plan(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = [normal(steps, 5), normal(1, 5)]
     model = model_of(iterated(normal(5, 5)), inputs)
-    alike(model, inputs)
+    same(model, inputs, kernels=None)
     runs = count_runs(monkeypatch)
     compile_model(model)(inputs)
     assert len(runs) == 1
@@ -105,7 +105,7 @@ def test_states_slices_and_joined_values(body: Body, backwards: bool, open_: boo
         sub = SubGraph(inner, maps, outputs, ((0, 1), (1, 2)))
         return list(b.emit_all(TensorIterator1(bodies=(sub,)), *values))
 
-    alike(model_of(make, inputs), inputs)
+    same(model_of(make, inputs), inputs, kernels=None)
 
 
 def test_calls_at_the_same_time_have_arrays_of_their_own() -> None:
@@ -118,7 +118,7 @@ def test_calls_at_the_same_time_have_arrays_of_their_own() -> None:
 def test_a_body_whose_state_grows_has_no_static_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = [normal(40, 5), normal(1, 5)]
     model = model_of(iterated(normal(5, 5), grows=True), inputs)
-    alike(model, inputs)
+    same(model, inputs, kernels=None)
     runs = count_runs(monkeypatch)
     compile_model(model)(inputs)
     assert len(runs) == 1
@@ -241,4 +241,4 @@ def test_random_graphs(dimensions: tuple[int, ...], seed: int) -> None:
                 drawn.values.append(made)
         return drawn.values[-4:]
 
-    alike(model_of(make, inputs), inputs, 5e-5, fallbacks=None)
+    same(model_of(make, inputs), inputs, 5e-5, None, fallbacks=None)
