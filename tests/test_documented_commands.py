@@ -29,7 +29,7 @@ import ir_runtime
 from converter.command_line import main
 from tests.commands import a_model, onnx2ir
 from tests.converter.language_models.decoders import Decoder, converted_tokenizers, tokenizers_once, write_folder  # noqa: F401
-from tests.converter.language_models.encoder_decoders import EncoderDecoder, OnnxDecoder
+from tests.converter.language_models.encoder_decoders import EncoderDecoder, OnnxDecoder, greedy
 from tests.converter.pipelines.images import STEPS, write_image_folder
 from tests.converter.pipelines.texts import text_encoder, write_text_folder
 from tests.graphs import Graph
@@ -243,11 +243,8 @@ def test_text_is_that_of_onnxruntime(tmp_path: Path) -> None:
         capture_output=True, cwd=ROOT, check=True, env={**os.environ, "PYTHONUTF8": "1"},
     )  # fmt: skip
     tokenizer = Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    session, found = OnnxDecoder(Decoder(), Decoder().build()), list[int]()
-    step = np.array([tokenizer.encode("Once upon a time").ids])
-    while len(found) < 12:
-        step = session(step)[:, -1:].argmax(-1)
-        found.append(int(step[0, 0]))
+    prompt = np.array([tokenizer.encode("Once upon a time").ids])
+    found = greedy(OnnxDecoder(Decoder(), Decoder().build()), prompt, 12)
     assert done.stdout.decode("utf-8") == tokenizer.decode(found) + os.linesep
 
 

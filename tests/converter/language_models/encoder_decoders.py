@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,15 @@ class EncoderDecoder:
     def caches(self, of: str) -> list[str]:
         """The names of the inputs that are caches of the ``decoder`` itself, or of the ``encoder``'s states."""
         return [f"past_key_values.{layer}.{of}.{part}" for layer in range(LAYERS) for part in ("key", "value")]
+
+    def feeds(self, seed: int = 0, lengths: Sequence[int] = (9,)) -> dict[str, np.ndarray]:
+        """Random inputs of the encoder; texts of these lengths, padded on the right."""
+        random = np.random.default_rng(seed)
+        if self.speech:
+            return {"input_features": random.normal(size=(len(lengths), BANDS, FRAMES)).astype(self.kind)}
+        tokens = random.integers(1, VOCABULARY, (len(lengths), max(lengths)))
+        mask = (np.arange(max(lengths)) < np.array(lengths)[:, None]).astype(np.int64)
+        return {"input_ids": tokens * mask, "attention_mask": mask}
 
     @property
     def element_type(self) -> int:
@@ -234,6 +243,7 @@ def _merged(model: EncoderDecoder) -> onnx.GraphProto:
 # --- steps of a decoder: in onnxruntime with its caches as inputs and outputs, and in OpenVINO with its own ---
 
 Array = np.ndarray
+PROPERTIES = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
 
 
 def prompt_of(length: int, seed: int = 1) -> Array:
@@ -262,6 +272,15 @@ def past_of(values: Mapping[str, Array]) -> dict[str, Array]:
     return {name.replace("present", "past_key_values"): value for name, value in values.items() if "present" in name}
 
 
+def greedy(step: Callable[[Array], Array], prompt: Array, count: int) -> list[int]:
+    """The next tokens of a row; ``step`` returns logits, and remembers what it was given."""
+    found = list[int]()
+    while len(found) < count:
+        prompt = step(prompt)[:, -1:].argmax(-1)
+        found.append(int(prompt[0, 0]))
+    return found
+
+
 class OnnxDecoder:
     """A decoder in onnxruntime; each call is a step."""
 
@@ -284,31 +303,37 @@ class OnnxDecoder:
 
 
 class OpenVinoDecoder:
-    """A stateful IR in OpenVINO; each call is a step."""
+    """A stateful IR in OpenVINO; each call is a step, which reads ``read`` beside tokens."""
 
     def __init__(self, xml: Path) -> None:
-        properties = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
-        self.compiled = openvino.Core().compile_model(xml, "CPU", properties)
+        self.compiled = openvino.Core().compile_model(xml, "CPU", PROPERTIES)
         self._request = self.compiled.create_infer_request()
         self._inputs = {name for port in self.compiled.inputs for name in port.names}
+        self.read: dict[str, Array] = {}
+        self.reset()
 
     def reset(self) -> None:
         self._request.reset_state()
+        self._length = 0
 
-    def __call__(self, tokens: Array, mask: Array, beams: Sequence[int] | None = None) -> Array:
-        """The logits of a batch, whose ``mask`` covers the past, too."""
+    def __call__(self, tokens: Array, mask: Array | None = None, beams: Sequence[int] | None = None) -> Array:
+        """The logits of a batch; ``mask`` covers the past, too, and is without padding where it is left out."""
+        self._length += tokens.shape[1]
+        mask = np.ones((len(tokens), self._length), np.int64) if mask is None else mask
         feeds = {
             "input_ids": tokens,
             "attention_mask": mask,
             "position_ids": positions_of(mask, tokens.shape[1]),
             "beam_idx": np.array(range(len(tokens)) if beams is None else beams, np.int32),
+            **self.read,
         }
         values = self._request.infer({name: value for name, value in feeds.items() if name in self._inputs})
         return np.array(values["logits"])
 
-    def layer_types(self) -> list[str]:
-        operations = self.compiled.get_runtime_model().get_ops()
-        return [operation.get_rt_info()["layerType"].astype(str) for operation in operations]
+
+def type_of(operation: openvino.Node) -> str:
+    found: str = operation.get_rt_info()["layerType"].astype(str)
+    return found
 
 
 FILES = {"two decoders": NAMES[:3], "merged decoder": (NAMES[0], NAMES[3])}
@@ -332,6 +357,19 @@ class Onnx:
         values = self._decoders[bool(self.caches)]({"input_ids": tokens, **self.read, **self.caches})
         self.caches |= past_of(values)
         return np.asarray(values["logits"], np.float32)
+
+
+class Ir(OpenVinoDecoder):
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder / "openvino_decoder_model.xml")
+        self.encoder = openvino.Core().compile_model(folder / "openvino_encoder_model.xml", "CPU", PROPERTIES)
+
+    def encode(self, given: Mapping[str, Array]) -> Mapping[str, Array]:
+        self.reset()
+        self.read = {"encoder_hidden_states": np.array(self.encoder(dict(given))["last_hidden_state"], np.float32)}
+        if "attention_mask" in given:
+            self.read["encoder_attention_mask"] = given["attention_mask"]
+        return self.read
 
 
 class Listener(openvino_genai.StreamerBase):

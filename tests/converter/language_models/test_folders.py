@@ -20,12 +20,11 @@ import converter
 from converter import ConversionError
 from converter.language_models import tokenizers
 from converter.targets.paged_attention import obstacles
-from ir_runtime import compile_model, read_model
 from tests.commands import said
-from tests.converter.language_models.encoder_decoders import Listener
+from tests.converter.language_models.encoder_decoders import Listener, OpenVinoDecoder, greedy, prompt_of
 
 from .decoders import DECODERS, Decoder, write_folder, write_tokenizer
-from .encoder_decoders import FILES, POSITIONS, VOCABULARY, EncoderDecoder, Onnx, OnnxDecoder, padded, prompt_of
+from .encoder_decoders import FILES, POSITIONS, PROPERTIES, VOCABULARY, EncoderDecoder, Onnx, OnnxDecoder, padded
 
 # --- folders in and folders out, both ways: which files, which settings, which messages, and the same tokens ---
 
@@ -114,24 +113,8 @@ def ir_folder(folder: Path, decoder: Decoder, **options: Any) -> Path:
 
 
 def tokens_of_ir(folder: Path) -> list[int]:
-    compiled = compile_model(read_model(folder / "openvino_model.xml"))
-    known = {name for port in compiled.inputs for name in port.names}
-    session, tokens = compiled.session(), list(PROMPT)
-    given, seen = np.array([PROMPT]), 0
-    while len(tokens) < len(PROMPT) + TOKENS:
-        total = seen + given.shape[1]
-        feeds: dict[str, Any] = {
-            "input_ids": given,
-            "attention_mask": np.ones((1, total), np.int64),
-            "position_ids": np.arange(seen, total)[None],
-            "beam_idx": np.zeros(1, np.int32),
-        }
-        logits = session({name: value for name, value in feeds.items() if name in known})["logits"]
-        tokens.append(int(np.asarray(logits)[0, -1].argmax()))
-        given, seen = np.array([[tokens[-1]]]), total
-        if tokens[-1] == 2:
-            break
-    return tokens
+    found = greedy(OpenVinoDecoder(folder / "openvino_model.xml"), np.array([PROMPT]), TOKENS)
+    return [*PROMPT, *found[: found.index(2) + 1 if 2 in found else None]]
 
 
 def tokens_of_genai(folder: Path, prompt: Sequence[int] = PROMPT, count: int = TOKENS) -> list[int]:
@@ -219,18 +202,8 @@ PROMPTS = (60, 33, 7)
 GREEDY = openvino_genai.GenerationConfig(max_new_tokens=GREEDY_TOKENS, do_sample=False, ignore_eos=True)
 
 
-def greedy(decoder: Decoder, prompt: np.ndarray) -> list[int]:
-    session, step, found = OnnxDecoder(decoder, decoder.build()), prompt, list[int]()
-    while len(found) < GREEDY_TOKENS:
-        step = session(step)[:, -1:].argmax(-1)
-        found.append(int(step[0, 0]))
-    return found
-
-
 def pipeline(folder: Path, backend: str) -> openvino_genai.LLMPipeline:
-    return openvino_genai.LLMPipeline(
-        folder, "CPU", ATTENTION_BACKEND=backend, INFERENCE_PRECISION_HINT="f32", KV_CACHE_PRECISION="f32"
-    )
+    return openvino_genai.LLMPipeline(folder, "CPU", ATTENTION_BACKEND=backend, **PROPERTIES)
 
 
 def generated(found: openvino_genai.LLMPipeline, prompts: Sequence[np.ndarray]) -> list[list[int]]:
@@ -249,7 +222,8 @@ def test_greedy_tokens(name: str, backend: str, tmp_path: Path) -> None:
             pipeline(folder, backend)
         return
     prompts = [prompt_of(length, seed) for seed, length in enumerate(PROMPTS)]
-    wanted = [greedy(decoder, prompt) for prompt in prompts]
+    source = decoder.build()
+    wanted = [greedy(OnnxDecoder(decoder, source), prompt, GREEDY_TOKENS) for prompt in prompts]
     assert len({token for row in wanted for token in row}) > 10, "few tokens prove little"
     found = pipeline(folder, backend)
     assert [generated(found, [prompt])[0] for prompt in prompts] == wanted
@@ -275,7 +249,6 @@ def test_text_chat_and_beams(tmp_path: Path) -> None:
 
 RATE, SPOKEN = 16000, 40
 START, ENGLISH, GERMAN, TRANSLATE, TRANSCRIBE, NO_STAMPS = range(VOCABULARY - 6, VOCABULARY)
-PROPERTIES = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
 
 
 @pytest.fixture(params=FILES.values(), ids=FILES)
