@@ -17,14 +17,11 @@ from onnx import TensorProto, helper
 
 import converter
 import ir_runtime
-from ir_runtime import Output
-from ir_runtime.rewriting.builder import Builder
 from tests.commands import a_model, dense, two_inputs
 from tests.converter.language_models.decoders import Decoder, write_folder
 from tests.converter.optimization.models import parse
 from tests.engines import node_model
-from tests.ir_runtime.execution.kernel_checks import op
-from tests.ir_runtime.execution.stateful import Made, read, stateful
+from tests.ir_runtime.execution.stateful import growing
 
 SCHEMA: dict[str, Any] = json.loads((Path(__file__).parents[3] / "docs" / "json_output.schema.json").read_text())
 POOL = node_model(
@@ -33,16 +30,6 @@ POOL = node_model(
     attributes={"kernel_shape": [2, 2]},
     shapes={"x": ["n", 3, 8, 8]},
 )
-
-
-def growing() -> ir_runtime.Model:
-    """The sum of all that it has been given, [2,1,3], and all of it."""
-
-    def make(b: Builder, x: Output) -> Made:
-        whole = b.emit(op("Concat", axis=1), read(b, "past", "f32[2,?,3]"), x)
-        return [b.emit(op("ReduceSum", keep_dims=True), whole, b.constant([1])), whole], {"past": whole}
-
-    return stateful({"x": "f32[2,?,3]"}, make)
 
 
 def check(name: str, found: Any) -> None:
@@ -75,14 +62,8 @@ def _onnx_models() -> dict[str, onnx.ModelProto]:
         for op_type in ("MyCube", "NoCube")
     )
     models = {"m": two_inputs(), "model": a_model(), "other": a_model(), "bad": bad, "pool": POOL, "pool3": other}
-    models |= {
-        "f": frozen,
-        "own": own,
-        "foreign": foreign,
-        "decoder": Decoder().build(),
-        "warns": contradictory(),
-        "again": contradictory(),
-    }
+    models |= {"f": frozen, "own": own, "foreign": foreign, "decoder": Decoder().build()}
+    models |= {"warns": contradictory(), "again": contradictory()}
     models |= {"by_value": undecided(True), "by_shape": undecided(False)}
     models["half"] = parse("g (float[64] x) => (float[64] y) { y = Mul (x, w) }", w=np.arange(64, dtype=np.float32) / 7)
     models["good"] = parse("g (float[2] x) => (float[2] y) { y = Relu (x) }")
@@ -125,7 +106,7 @@ def prepare(folder: Path) -> None:
     converter.save_model(converter.convert_model(changed), folder / "wrong.xml")
     converter.save_model(converter.convert_model(models["decoder"], stateful=True), folder / "decoder.xml")
     converter.save_model(converter.convert_model(models["pool3"]), folder / "pool3.xml")
-    ir_runtime.write_model(growing(), folder / "sum.xml")
+    ir_runtime.write_model(growing(1, returned=True), folder / "sum.xml")
     write_folder(folder / "llm", Decoder())
     (folder / "cut.onnx").write_bytes(b"nothing of ONNX")
     (folder / "ops.py").write_text("import converter\n")

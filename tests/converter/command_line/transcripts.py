@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from converter import __version__
@@ -19,8 +19,8 @@ class Transcript:
     out: str = ""
     err: str = ""
     files: str = ""
-    json: Mapping[str, Any] = field(default_factory=dict)
-    """Values of the JSON by their paths; the command is run with ``--json``, too."""
+    json: Mapping[str, Any] | None = None
+    """Values of the JSON by their paths; the command is run with ``--json``, too, and prints what the schema says."""
     after: str = ""
     """A command that has run before."""
 
@@ -162,61 +162,62 @@ COMMANDS = [
     T("batch zoo -o ir --report new/folder/r.html --json other/r.jsonl", files="new/folder/r.html|other/r.jsonl"),
 ]  # fmt: skip
 
-JSON_ROWS: list[tuple[str, int]] = [
-    ("convert model.onnx -o out/", 0),
-    ("convert model.onnx -o out/ --verify --report out.html", 0),
-    ("convert model.onnx -o out/ --compress int4 --compress-to-fp16", 0),
-    ("convert model.onnx -o out/ --mean-values image[1,2,3] --layout 'image(nchw->nhwc)'", 0),
-    ("convert model.xml -o out/changed.xml --target any", 0),
-    ("convert model.onnx other.onnx -o out --verify", 0),
-    ("convert decoder.onnx -o out/ --stateful --verify", 0),
-    ("convert decoder.xml --stateless -o out/plain.xml", 0),
-    ("convert llm --verify -o out/llm", 0),
-    ("convert model.onnx bad.onnx cut.onnx -o out", 1),
-    ("verify model.onnx model.xml --layers --report found.html", 0),
-    ("verify model.onnx model.xml --stress --engine openvino --against other.xml", 0),
-    ("verify model.onnx wrong.xml --report found.html --minimise part", 1),
-    ("verify decoder.onnx decoder.xml --steps 2", 0),
-    ("verify model.onnx model.xml other.onnx wrong.xml", 1),
-    ("export model.xml -o again.onnx --verify --external-data", 0),
-    ("inspect llm", 0),
-    ("run decoder.xml --steps 1 --inputs step.npz", 0),
-    ("ops", 0),
-    ("ops model.onnx", 0),
-    ("ops bad.onnx", 1),
-    ("diff model.xml other.xml", 0),
-    ("diff model.xml wrong.xml", 1),
-    ("diff model.xml decoder.xml", 1),
-    ("derive model.xml --from model.onnx", 0),
-    ("derive wrong.xml --from model.onnx", 1),
-    ("optimize model.onnx -o small.onnx", 0),
-    ("optimize model.onnx -o small.onnx --verify --external-data --opset 13", 0),
-    ("diff model.onnx other.onnx", 0),
-    ("diff model.onnx model.xml", 0),
-    ("edit model.onnx -o edited.onnx --metadata author=me --split-size 1GB", 0),
-    ("edit model.xml -o out/edited.xml --metadata author=me", 0),
-    ("roundtrip model.onnx", 0),
-]
-"""Words and exit codes; each prints what the schema says."""
-
-ERRORS: list[tuple[str, int, str, str]] = [
-    ("convert bad.onnx", 1, "UnsupportedModelError", "the model has 2 problems"),
-    ("convert missing.onnx", 2, "BadParameter", "missing.onnx"),
-    ("convert good.onnx --input z[1]", 1, "", "z"),
-    ("convert good.onnx --inputs good.onnx", 2, "UsageError", "--inputs needs --verify"),
-    ("convert good.onnx --bogus", 2, "UsageError", "--bogus"),
-    ("verify good.onnx cut.onnx --layers", 1, "", ""),
-    ("verify good.onnx", 2, "UsageError", "a MODEL and its IR are needed"),
-    ("export good.xml --opset 99", 1, "ConversionError", "from 7 to"),
-    ("export good.xml --opset many", 2, "BadParameter", "many"),
-    ("inspect good.bin", 1, "", "good.bin"),
-    ("run good.onnx", 1, "", "good.onnx"),
-    ("roundtrip bad.onnx", 1, "UnsupportedModelError", "2 problems"),
-    ("inspect model.xml --nodes", 2, "UsageError", "--nodes"),
-    ("ops cut.onnx", 1, "", "cut.onnx"),
-    ("diff cut.onnx model.xml", 1, "", "cut.onnx"),
-    ("derive model.xml", 2, "", "--from"),
-    ("optimize model.onnx --seed 1", 2, "UsageError", "--seed"),
-    ("edit model.onnx -o edited.onnx --cut :nothing", 1, "OptionError", "nothing"),
-]
-"""Words, exit code, the error's type, a part of its message."""
+OF_SCHEMA = [
+    *(T(words, code, json={}) for code, lines in ((0, """
+        convert model.onnx -o out/
+        convert model.onnx -o out/ --verify --report out.html
+        convert model.onnx -o out/ --compress int4 --compress-to-fp16
+        convert model.onnx -o out/ --mean-values image[1,2,3] --layout 'image(nchw->nhwc)'
+        convert model.xml -o out/changed.xml --target any
+        convert model.onnx other.onnx -o out --verify
+        convert decoder.onnx -o out/ --stateful --verify
+        convert decoder.xml --stateless -o out/plain.xml
+        convert llm --verify -o out/llm
+        verify model.onnx model.xml --layers --report found.html
+        verify model.onnx model.xml --stress --engine openvino --against other.xml
+        verify decoder.onnx decoder.xml --steps 2
+        export model.xml -o again.onnx --verify --external-data
+        inspect llm
+        run decoder.xml --steps 1 --inputs step.npz
+        ops
+        ops model.onnx
+        diff model.xml other.xml
+        derive model.xml --from model.onnx
+        optimize model.onnx -o small.onnx
+        optimize model.onnx -o small.onnx --verify --external-data --opset 13
+        diff model.onnx other.onnx
+        diff model.onnx model.xml
+        edit model.onnx -o edited.onnx --metadata author=me --split-size 1GB
+        edit model.xml -o edited.xml --metadata author=me
+        roundtrip model.onnx
+    """), (1, """
+        convert model.onnx bad.onnx cut.onnx -o out
+        verify model.onnx wrong.xml --report found.html --minimise part
+        verify model.onnx model.xml other.onnx wrong.xml
+        ops bad.onnx
+        diff model.xml wrong.xml
+        diff model.xml decoder.xml
+        derive wrong.xml --from model.onnx
+    """)) for words in map(str.strip, lines.strip().splitlines())),
+    T("convert bad.onnx", 1, "", "the model has 2 problems", json={
+        "error.type": "UnsupportedModelError", "error.problems.0.node": "first", "error.problems.0.operator": "Nope",
+        "error.problems.1.node": "last", "error.problems.1.operator": "Never", "error.problems.1.opset": 17}),
+    T("convert missing.onnx", 2, "", "missing.onnx", json={"error.type": "BadParameter"}),
+    T("convert good.onnx --input z[1]", 1, "", "z", json={}),
+    T("convert good.onnx --inputs good.onnx", 2, "", "--inputs needs --verify", json={"error.type": "UsageError"}),
+    T("convert good.onnx --bogus", 2, "", "--bogus", json={"error.type": "UsageError"}),
+    T("verify good.onnx cut.onnx --layers", 1, json={}),
+    T("verify good.onnx", 2, "", "a MODEL and its IR are needed", json={"error.type": "UsageError"}),
+    T("export good.xml --opset 99", 1, "", "from 7 to", json={"error.type": "ConversionError"}),
+    T("export good.xml --opset many", 2, "", "many", json={"error.type": "BadParameter"}),
+    T("inspect good.bin", 1, "", "good.bin", json={}),
+    T("run good.onnx", 1, "", "good.onnx", json={}),
+    T("roundtrip bad.onnx", 1, "", "2 problems", json={"error.type": "UnsupportedModelError"}),
+    T("inspect model.xml --nodes --json", 2, "", "--nodes", json={"error.type": "UsageError"}),
+    T("ops cut.onnx", 1, "", "cut.onnx", json={}),
+    T("diff cut.onnx model.xml", 1, "", "cut.onnx", json={}),
+    T("derive model.xml", 2, "", "--from", json={}),
+    T("optimize model.onnx --seed 1", 2, "", "--seed", json={"error.type": "UsageError"}),
+    T("edit model.onnx -o edited.onnx --cut :nothing", 1, "", "nothing", json={"error.type": "OptionError"}),
+]  # fmt: skip
+"""Each prints what the schema says, and errors with their types."""

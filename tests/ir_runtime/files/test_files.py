@@ -16,16 +16,7 @@ import pytest
 import converter
 import ir_runtime
 from ir_runtime import Output
-from ir_runtime.graph import (
-    ElementType,
-    InputMap,
-    OutputMap,
-    PartialShape,
-    SubGraph,
-    Tensor,
-    element_types,
-    make_node,
-)
+from ir_runtime.graph import ElementType, InputMap, OutputMap, PartialShape, SubGraph, Tensor, element_types, make_node
 from ir_runtime.graph.element_types import from_dtype, pack, unpack
 from ir_runtime.operations.control_flow import TensorIterator1
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
