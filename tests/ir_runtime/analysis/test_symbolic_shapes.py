@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.random import Generator
 
 from ir_runtime import Dimension, ModelError, Operation, Output, PartialShape, Tensor, TensorType, compile_model
 from ir_runtime.analysis.polynomials import Polynomial, product
@@ -93,7 +92,7 @@ def test_what_no_polynomial_divides() -> None:
 SIZES = ((1, 1), (2, 3), (7, 8), (9, 4), (16, 1), (5, 30), (0, 6))
 
 
-def constant(value: int) -> Output:
+def constant(value: Any) -> Output:
     return make_node(Const1(value=Tensor.from_array(np.asarray(value, np.int64))), (), "c").outputs[0]
 
 
@@ -195,19 +194,15 @@ def test_an_attention_has_the_rows_of_its_query_whatever_its_mask_has() -> None:
 )
 def test_what_a_reshape_brings_back(last: list[int], is_known: bool) -> None:
     data = parameter("x", None, None, 8)
-    flat = made(Reshape1(special_zero=True), data, constant_list([-1, 8]))
-    sizes = made(Gather8(), made(ShapeOf3(), data), constant_list([0, 1]), constant(0))
-    back = made(Reshape1(special_zero=True), flat, made(Concat1(axis=0), sizes, constant_list(last)))
+    flat = made(Reshape1(special_zero=True), data, constant([-1, 8]))
+    sizes = made(Gather8(), made(ShapeOf3(), data), constant([0, 1]), constant(0))
+    back = made(Reshape1(special_zero=True), flat, made(Concat1(axis=0), sizes, constant(last)))
     shapes = SymbolicShapes()
     before, after = shapes.dims(data), shapes.dims(back)
     assert before is not None
     assert after is not None
     assert after[0] == before[0]
     assert (after[1] == before[1]) == is_known
-
-
-def constant_list(values: list[int]) -> Output:
-    return make_node(Const1(value=Tensor.from_array(np.asarray(values, np.int64))), (), "c").outputs[0]
 
 
 @pytest.mark.parametrize(
@@ -252,124 +247,85 @@ class Arithmetic:
         self.values: list[Known] = []
         self.bounded = 0
 
-    def pick(self) -> Known:
-        return self.values[int(self.random.integers(len(self.values)))]
+    def any(self, *choices: Any) -> Any:
+        return choices[int(self.random.integers(len(choices)))]
 
-    def add(self, name: str, opset: int, *inputs: Known, **attributes: Any) -> None:
+    def pick(self, like: Known | None = None, *, is_list: bool = False) -> Known:
+        """A value, of the type of another one, or a list; where there is none, nothing fits it."""
+        fitting = (value for value in self.values if like is None or value[1].dtype == like[1].dtype)
+        return self.any(*[value for value in fitting if value[1].ndim == 1 or not is_list] or [exact([[0.5]], "f32")])
+
+    def indices(self) -> Known:
+        return exact(self.random.integers(-2, 2, self.any((), 1, 2, 3)))
+
+    def add(self, name: str, opset: int, *inputs: Known, **attributes: Any) -> Known | None:
         op = find_operation(name, opset)(**attributes)
         with np.errstate(all="ignore"):
             try:
                 outputs = as_tuple(op.evaluate(*[array for _, array in inputs]))
             except (ValueError, IndexError, ModelError):
-                return  # The step does not fit these values.
-        types = infer_types(op, [kind for kind, _ in inputs])
-        for kind, value in zip(types, outputs):
+                return None  # The step does not fit these values.
+        for kind, value in zip(infer_types(op, [kind for kind, _ in inputs]), outputs):
             wrong = contradiction(kind, np.asarray(value))
-            given = "; ".join(
-                f"{shown} {bounds and (bounds.lower.tolist(), bounds.upper.tolist())}"
-                for shown, _ in inputs
-                for bounds in [shown.known_bounds]
-            )
-            assert not wrong, f"{name} {attributes} of {given}: {wrong}"
+            assert not wrong, f"{name} {attributes} of {[(shown, shown.known_bounds) for shown, _ in inputs]}: {wrong}"
             self.bounded += kind.known_bounds is not None
-            if np.size(value) <= 8 and np.abs(np.asarray(value, np.float64)).max(initial=0) < LARGEST:
+            if (
+                np.size(value) <= 8
+                and value.dtype.kind in "iu"
+                and np.abs(value.astype(float)).max(initial=0) < LARGEST
+            ):
                 self.values.append((kind, np.asarray(value)))
+        return kind, np.asarray(value)
 
 
-def dimensions(numbers: Arithmetic) -> None:
-    shape = tuple(numbers.random.integers(1, 9, int(numbers.random.integers(1, 5))).tolist())
-    data = np.zeros(shape, np.float32)
-    kind = str(numbers.random.choice(("i64", "i32")))
-    numbers.add(
-        "ShapeOf", 3, (TensorType(element_types.f32, relaxed_shape(shape, numbers.random)), data), output_type=kind
-    )
+def dimensions(numbers: Arithmetic, *_: Known) -> None:
+    shape = tuple(numbers.random.integers(1, 9, numbers.any(1, 2, 3, 4)).tolist())
+    known = TensorType(element_types.f32, relaxed_shape(shape, numbers.random))
+    numbers.add("ShapeOf", 3, (known, np.zeros(shape, np.float32)), output_type=numbers.any("i64", "i32"))
 
 
-def binary(numbers: Arithmetic) -> None:
-    a, b = numbers.pick(), numbers.pick()
-    if numbers.random.random() < 0.5:
-        b = exact(numbers.random.choice((-3, -1, 0, 1, 2, 5)), str(a[0].element_type))
-    if a[1].dtype != b[1].dtype:
-        return
-    name = str(numbers.random.choice(("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum")))
-    if name == "Divide" and not b[1].all():
-        return
-    towards_zero = {"m_pythondiv": False} if name == "Divide" and numbers.random.random() < 0.5 else {}
-    numbers.add(name, 1, a, b, **towards_zero)
+def binary(numbers: Arithmetic, a: Known) -> None:
+    b = numbers.any(numbers.pick(a), exact(np.int64(numbers.any(-3, -1, 0, 1, 2, 5)), str(a[0].element_type)))
+    name = numbers.any("Add", "Subtract", "Multiply", "Divide", "Maximum", "Minimum")
+    if b[1].dtype == a[1].dtype and (name != "Divide" or b[1].all()):
+        numbers.add(name, 1, a, b, **({"m_pythondiv": numbers.any(True, False)} if name == "Divide" else {}))
 
 
-def gathered(numbers: Arithmetic) -> None:
-    data = numbers.pick()
-    if data[1].ndim:
-        count = data[1].shape[0]
-        some = (
-            [numbers.random.integers(-count, count) for _ in range(int(numbers.random.integers(1, 4)))] if count else []
-        )
-        numbers.add("Gather", 8, data, exact(some if numbers.random.random() < 0.7 or not some else some[0]), exact(0))
-
-
-def joined(numbers: Arithmetic) -> None:
-    values = [numbers.pick() for _ in range(int(numbers.random.integers(1, 4)))]
-    values = [value for value in values if value[1].ndim == 1 and value[1].dtype == values[0][1].dtype]
-    if values:
-        numbers.add("Concat", 1, *values, axis=0)
-
-
-def rearranged(numbers: Arithmetic) -> None:
-    data = numbers.pick()
-    of_any_rank: list[Callable[[], None]] = [
-        lambda: numbers.add("Unsqueeze", 1, data, exact([0])),
-        lambda: numbers.add("Squeeze", 1, data, exact([0])),
-        lambda: numbers.add("Squeeze", 1, data),
-        lambda: numbers.add("Reshape", 1, data, exact([-1])),
-        lambda: numbers.add("Broadcast", 3, data, exact([3]), mode="numpy"),
-    ]
-    of_lists: list[Callable[[], None]] = [
-        lambda: numbers.add("Tile", 1, data, exact([2])),
-        lambda: numbers.add("Slice", 8, data, exact([-2]), exact([2**63 - 1]), exact([1]), exact([0])),
-        lambda: numbers.add("StridedSlice", 1, data, exact([-1]), exact([0]), exact([-1]), end_mask=(1,)),
-        lambda: numbers.add("Pad", 12, data, exact([1]), exact([-1])),
-        lambda: numbers.add("Reverse", 1, data, exact([0])),
-        lambda: numbers.add("ScatterUpdate", 3, data, exact([0]), exact([7], str(data[0].element_type)), exact(0)),
-        lambda: numbers.add("Split", 1, data, exact(0), num_splits=2),
-    ]
-    steps = [*of_any_rank, *(of_lists if data[1].ndim == 1 else [])]
-    steps[int(numbers.random.integers(len(steps)))]()
-
-
-def converted(numbers: Arithmetic) -> None:
-    kind = str(numbers.random.choice(("i64", "i32", "i64", "u32", "i8")))
-    numbers.add("Convert", 1, numbers.pick(), destination_type=kind)
-
-
-def chosen(numbers: Arithmetic) -> None:
-    a, b = numbers.pick(), numbers.pick()
-    if a[1].dtype != b[1].dtype:
-        return
-    numbers.add("Greater", 1, a, b)
-    condition = numbers.values[-1]
-    if condition[1].dtype == np.bool_:
-        numbers.values.pop()
+def chosen(numbers: Arithmetic, a: Known) -> None:
+    b = numbers.pick(a)
+    condition = numbers.add("Greater", 1, a, b)
+    if condition is not None:
         numbers.add("Select", 1, condition, a, b)
 
 
-def shaped(numbers: Arithmetic) -> None:
+def shaped(numbers: Arithmetic, target: Known) -> None:
     """Data of a shape that was computed, whose dimensions are the next numbers."""
-    target = numbers.pick()
-    small = target[1].ndim == 1 and target[1].size <= 4 and (target[1] >= 0).all() and np.prod(target[1]) < 500
-    if small:
-        op = find_operation("Broadcast", 3)(mode="numpy")
-        kinds = [exact(0.5, "f32"), target]
-        data = op.evaluate(*[array for _, array in kinds])
-        (kind,) = infer_types(op, [known for known, _ in kinds])
-        assert not contradiction(kind, data)
-        numbers.add("ShapeOf", 3, (kind, data), output_type=str(target[0].element_type))
+    if target[1].ndim == 1 and target[1].size <= 4 and (target[1] >= 0).all() and np.prod(target[1]) < 500:
+        data = numbers.add("Broadcast", 3, exact(0.5, "f32"), target, mode="numpy")
+        assert data is not None
+        numbers.add("ShapeOf", 3, data, output_type=str(target[0].element_type))
 
 
-STEPS = (
-    dimensions, binary, binary, binary, gathered, gathered, joined, rearranged, rearranged, converted, chosen,
-    shaped,
-)  # fmt: skip
+STEPS: list[Callable[..., Any]] = [
+    dimensions, *[binary] * 8, chosen, chosen, shaped, shaped,
+    *[lambda n, x: n.add("Gather", 8, x, n.indices(), exact(0))] * 4,
+    *[lambda n, x: n.add("Concat", 1, x, *(n.pick(x) for _ in range(n.any(0, 1, 2))), axis=0)] * 2,
+    *[lambda n, x: n.add("Convert", 1, x, destination_type=n.any("i64", "i32", "i64", "u32", "i8"))] * 2,
+    lambda n, x: n.add("Unsqueeze", 1, x, exact([0])),
+    lambda n, x: n.add("Squeeze", 1, x, *n.any([], [exact([0])])),
+    lambda n, x: n.add("Reshape", 1, x, exact([-1])),
+    lambda n, x: n.add("Broadcast", 3, x, exact([3]), mode="numpy"),
+]  # fmt: skip
+"""Steps of any value."""
+OF_LISTS: list[Callable[..., Any]] = [
+    lambda n, x: n.add("Tile", 1, x, exact([2])),
+    lambda n, x: n.add("Slice", 8, x, exact([-2]), exact([2**63 - 1]), exact([1]), exact([0])),
+    lambda n, x: n.add("StridedSlice", 1, x, exact([-1]), exact([0]), exact([-1]), end_mask=(1,)),
+    lambda n, x: n.add("Pad", 12, x, exact([1]), exact([-1])),
+    lambda n, x: n.add("Reverse", 1, x, exact([0])),
+    lambda n, x: n.add("ScatterUpdate", 3, x, exact([0]), exact([7], str(x[0].element_type)), exact(0)),
+    lambda n, x: n.add("Split", 1, x, exact(0), num_splits=2),
+]
 
 
 @pytest.mark.parametrize("block", range(60))
@@ -377,11 +333,10 @@ def test_bounds_hold_what_is_computed_from_shapes(block: int) -> None:
     bounded = 0
     for seed in range(block * 20, block * 20 + 20):
         numbers = Arithmetic(seed)
-        while not numbers.values:
-            dimensions(numbers)
-        random: Generator = numbers.random
+        dimensions(numbers)
         for _ in range(60):
-            STEPS[int(random.integers(len(STEPS)))](numbers)
+            is_list = numbers.random.random() < 0.15
+            numbers.any(*(OF_LISTS if is_list else STEPS))(numbers, numbers.pick(is_list=is_list))
         bounded += numbers.bounded
     # The test proves something only if most of what is computed is followed.
     assert bounded > 300
