@@ -5,23 +5,24 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ir_runtime import Dimension, InferenceError, InternalError, Model, PartialShape, TensorType
-from ir_runtime.graph import INFINITY, broadcast, make_node
+from ir_runtime import Dimension, InferenceError, InternalError, Model, Output, PartialShape
+from ir_runtime.graph import INFINITY, broadcast, element_types, make_node
 from ir_runtime.graph.invariants import INVARIANTS, Promise, check, violations
 from ir_runtime.graph.model_difference import compare_models
 from ir_runtime.graph.node import Edits
-from ir_runtime.graph.operation import find_operation
 from ir_runtime.graph.shapes import broadcast_to, quotient
 from ir_runtime.operations.elementwise import Abs1, Negative1
-from ir_runtime.operations.inputs_outputs import Assign6, Parameter1, ReadValue6, Result1
+from ir_runtime.operations.inputs_outputs import Result1
 from ir_runtime.operations.windows import Window
 from ir_runtime.rewriting import Builder
 from tests.converter.to_onnx import graphs
-from tests.ir_runtime.execution.kernel_checks import op
+from tests.ir_runtime.execution.kernel_checks import Layers, op
+from tests.ir_runtime.execution.stateful import Made, read, stateful
 from tests.ir_runtime.rewriting.models import chain, model_of, parameter
 
 
@@ -131,37 +132,23 @@ def test_an_edit_that_another_thread_notes_late_hides_none() -> None:
 
 def a_model() -> Model:
     """x and y of [2,3]; sum and its ReLU are returned, and the sum is kept in a variable."""
-    builder = Builder()
-    inputs = [make_node(Parameter1(shape=PartialShape([2, 3]), element_type="f32"), (), name) for name in "xy"]
-    for node in inputs:
-        node.outputs[0].add_name(node.name)
-    inner = builder.emit(op("Add"), *[node.outputs[0] for node in inputs])
-    inner.add_name("inner")
-    added = builder.emit(op("Add"), inner, builder.constant(np.ones((2, 3), np.float32), "f32"))
-    relu = builder.emit(op("ReLU"), added)
-    read = builder.emit(ReadValue6(variable_id="v", variable_type="f32", variable_shape=PartialShape([2, 3])), added)
-    kept = make_node(Assign6(variable_id="v"), [read], "keep")
-    for index, node in enumerate(builder.emitted):
-        node.name = f"{node.op.type}{index}"
-    results = []
-    for name, value in (("sum", added), ("positive", relu)):
-        value.add_name(name)
-        results.append(make_node(Result1(), [value], f"{name}/result"))
-    return Model("m", inputs, results, [kept])
+
+    def make(b: Layers, *values: Output) -> Made:
+        inner = b.Add(*values)
+        inner.add_name("inner")
+        added = b.Add(inner, np.ones((2, 3), np.float32))
+        return [added, b.ReLU(added)], {"v": read(b, "v", "f32[2,3]", added)}
+
+    return stateful(dict.fromkeys("xy", "f32[2,3]"), make)
 
 
 def named(model: Model, type: str) -> list:
     return [node for node in model.nodes() if node.op.type == type]
 
 
-def wrong_type(model: Model) -> None:
+def retype(model: Model, **changes: Any) -> None:
     output = named(model, "ReLU")[0].outputs[0]
-    output.type = TensorType(output.element_type, PartialShape([-1, 3]))
-
-
-def wrong_element_type(model: Model) -> None:
-    output = named(model, "ReLU")[0].outputs[0]
-    output.type = replace(output.type, element_type=find_operation("ShapeOf", 3)(output_type="i64").output_type)
+    output.type = replace(output.type, **changes)
 
 
 def large_constant(model: Model) -> None:
@@ -190,20 +177,16 @@ def name_of_another_shape(model: Model) -> None:
     reduced.names, first.outputs[0].names = first.outputs[0].names, []
 
 
-def cycle(model: Model) -> None:
-    named(model, "Add")[0].replace_input(0, named(model, "ReLU")[0].outputs[0])
-
-
 BREAKERS: dict[str, tuple[Callable[[Model], object], str]] = {
-    "a cycle": (cycle, "is part of a cycle"),
+    "a cycle": (lambda m: named(m, "Add")[0].replace_input(0, named(m, "ReLU")[0].outputs[0]), "is part of a cycle"),
     "an input less": (lambda m: setattr(m, "parameters", m.parameters[:-1]), "there were 2 inputs, but are 1"),
     "inputs in another order": (lambda m: setattr(m, "parameters", m.parameters[::-1]), r"input 0 must be called \['x'\], but is called \['y'\]"),
     "an output less": (lambda m: setattr(m, "results", m.results[:-1]), "there were 2 outputs, but are 1"),
-    "an output renamed": (lambda m: m.results[0].inputs[0].names.clear(), r"output 0 must be called \['sum'\]"),
-    "two outputs of one tensor": (lambda m: setattr(m.results[1], "inputs", list(m.results[0].inputs)), r"output 1 must be called \['positive'\]"),
+    "an output renamed": (lambda m: m.results[0].inputs[0].names.clear(), r"output 0 must be called \['y0'\]"),
+    "two outputs of one tensor": (lambda m: setattr(m.results[1], "inputs", list(m.results[0].inputs)), r"output 1 must be called \['y1'\]"),
     "two names on one tensor": (
         two_names_on_one_tensor,
-        r"each Result has a tensor of its own: \['sum'\] and \['positive'\] are .*promises \['positive'\], which output 0",
+        r"each Result has a tensor of its own: \['y0'\] and \['y1'\] are .*promises \['y1'\], which output 0",
     ),
     "a sink less": (lambda m: setattr(m, "sinks", ()), "lost are Assign"),
     "a parameter that is not listed": (lambda m: setattr(m, "parameters", m.parameters[1:]), "layer 'x' .* is listed 0 times"),
@@ -211,8 +194,8 @@ BREAKERS: dict[str, tuple[Callable[[Model], object], str]] = {
     "a layer's name twice": (lambda m: setattr(named(m, "ReLU")[0], "name", "x"), "no layer's name is given twice: 'x' 2 times"),
     "a tensor's name twice": (lambda m: named(m, "ReLU")[0].outputs[0].add_name("x"), "no tensor's name is given twice: 'x' 2 times"),
     "a name on a value of another shape": (name_of_another_shape, r"'inner' was called a value of type f32\[2,3\], but .* is f32\[3\]"),
-    "a wrong shape": (wrong_type, "ReLU.* is declared .*but inference finds"),
-    "a wrong element type": (wrong_element_type, "ReLU.* is declared .*i64.*but inference finds"),
+    "a wrong shape": (lambda m: retype(m, shape=PartialShape([-1, 3])), "ReLU.* is declared .*but inference finds"),
+    "a wrong element type": (lambda m: retype(m, element_type=element_types.i64), "ReLU.* is declared .*i64.*but inference finds"),
     "an unfolded constant": (large_constant, "there were 24 bytes of constants, but are"),
 }  # fmt: skip
 

@@ -84,10 +84,25 @@ def test_inputs_are_left_alone() -> None:
 # --- the others ---
 
 
-def test_empty_segments_of_bfloat16_are_its_lowest_number() -> None:
-    op = operation("SegmentMax-16", {"fill_mode": "lowest"})
-    (found,) = as_tuple(op.evaluate(np.ones((2, 1), ml_dtypes.bfloat16), np.array([0, 2])))
-    assert found.astype(np.float64).tolist() == [[1.0], [-(2 - 2.0**-7) * 2.0**127], [1.0]]
+BOXES, SCORES = np.tile(np.float32([0, 0, 1, 1]), (3, 30, 1)), np.ones((3, 4, 30), np.float32)
+FEW, NONE = (BOXES[:, :0], SCORES[:, :, :0]), (np.zeros((0, 6)), np.zeros((0, 1)), np.zeros(3))
+REGIONS = [np.zeros(shape, np.float32) for shape in ((0, 4), (0, 16), (0, 4))]
+BY_HAND: list[tuple[str, dict[str, Any], Any, Any]] = [
+    ("SegmentMax-16", {"fill_mode": "lowest"}, (np.ones((2, 1), ml_dtypes.bfloat16), np.array([0, 2])),
+     [[[1.0], [-(2 - 2.0**-7) * 2.0**127], [1.0]]]),
+    # OpenVINO has no arrays without elements here.
+    (PREFIX + "DetectionOutput-6", LAST, (*REGIONS, np.array([[70, 80, 1]], np.float32)),
+     (np.zeros((20, 4)), np.zeros(20), np.zeros(20))),
+    # The limit 0 is one, and only -1 is none: OpenVINO's MulticlassNms of few boxes takes nothing, either.
+    ("MulticlassNms-8", {"nms_top_k": 0}, (BOXES, SCORES), NONE), ("MatrixNms-8", {}, FEW, NONE),
+    ("MulticlassNms-9", {}, FEW, NONE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("label", "attributes", "inputs", "expected"), BY_HAND)
+def test_by_hand(label: str, attributes: dict[str, Any], inputs: Any, expected: Any) -> None:
+    for value, want in zip(as_tuple(operation(label, attributes).evaluate(*inputs)), expected, strict=True):
+        np.testing.assert_array_equal(value.astype(np.float64), want, strict=True)
 
 
 @pytest.mark.parametrize("sizes", [(3, 4), (2, 2)])
@@ -117,25 +132,6 @@ def test_common_areas_of_turned_boxes() -> None:
     octagon = 8 * (np.sqrt(2) - 1)
     shares = op.shares(boxes)(0, np.arange(4))  # type: ignore[attr-defined]
     np.testing.assert_allclose(shares, [1, octagon / (8 - octagon), 0.25, 0], rtol=1e-6, atol=1e-7)
-
-
-def test_no_regions() -> None:
-    """OpenVINO has no arrays without elements here."""
-    feeds = [np.zeros(shape, np.float32) for shape in ((0, 4), (0, 16), (0, 4))]
-    image = np.array([[70, 80, 1]], np.float32)
-    for value in operation(PREFIX + "DetectionOutput-6", LAST).evaluate(*feeds, image):
-        assert len(value) == 20
-        assert not value.any()
-
-
-def test_no_boxes_of_a_class() -> None:
-    """The limit 0 is one, and only -1 is none: OpenVINO's MulticlassNms of few boxes takes nothing, either."""
-    boxes, scores = np.tile(np.float32([0, 0, 1, 1]), (3, 30, 1)), np.ones((3, 4, 30), np.float32)
-    rows, indices, counts = operation("MulticlassNms-8", {"nms_top_k": 0}).evaluate(boxes, scores)
-    assert [rows.shape, indices.shape, counts.tolist()] == [(0, 6), (0, 1), [0, 0, 0]]
-    for label in ("MatrixNms-8", "MulticlassNms-9"):
-        rows, indices, counts = operation(label, {}).evaluate(boxes[:, :0], scores[:, :, :0])
-        assert [rows.shape, indices.shape, counts.tolist()] == [(0, 6), (0, 1), [0, 0, 0]]
 
 
 def by_openvino(name: str, opset: int, inputs: Any, attributes: dict[str, Any]) -> tuple[Any, Any]:
