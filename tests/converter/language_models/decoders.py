@@ -220,11 +220,6 @@ class _Writer(Graph):
         """``[b, n, s, h]`` to ``[b, s, n * h]``."""
         return x.Transpose(perm=[0, 2, 1, 3]).Reshape([0, 0, HIDDEN])
 
-    def turned(self, x: Value, waves: Sequence[Value]) -> Value:
-        """Each half of a head against the other, as transformers writes it."""
-        first, second = (x.Slice([at], [at + SIZE // 2], [3]) for at in (0, SIZE // 2))
-        return x * waves[0] + (-second).Concat(first, axis=-1) * waves[1]
-
     def padding(self) -> Sequence[Value]:
         """``[b, 1, s, t]``: which keys count."""
         count = self.size(self.tokens, 1).Unsqueeze([0])
@@ -252,7 +247,7 @@ class _Writer(Graph):
             parts = [wave.Split([2, 3, 3], axis=-1, count=3) for wave in found]
             found = [self("Concat", *(part.Gather(axis) for axis, part in enumerate(wave)), axis=-1) for wave in parts]
         waves = [wave.Concat(wave, axis=-1).Unsqueeze([1]) for wave in found]
-        return [self.turned(q, waves), self.turned(k, waves), v]
+        return [turned(q, waves), turned(k, waves), v]
 
     def cached(self, x: Value, layer: int) -> Sequence[Value]:
         q, *new = self.turned_parts(x)
@@ -285,6 +280,12 @@ class _Writer(Graph):
         return self.product(self.flat(x), HIDDEN)
 
 
+def turned(x: Value, waves: Sequence[Value], size: int = SIZE) -> Value:
+    """Each half of a head against the other, as transformers writes it."""
+    first, second = (x.Slice([at], [at + size // 2], [3]) for at in (0, size // 2))
+    return x * waves[0] + (-second).Concat(first, axis=-1) * waves[1]
+
+
 DECODERS = {
     "grouped": Decoder(),
     "grouped, unpacked": Decoder(packed=False),
@@ -312,8 +313,7 @@ TEMPLATE = "{% for message in messages %}{{ message['role'] }}: {{ message['cont
 
 
 def write_folder(folder: Path, decoder: Decoder) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    onnx.save(decoder.build(), folder / "model.onnx")
+    save_models(folder, {"model": decoder.build()})
     inputs = {name: name for name in ("input_ids", "attention_mask", *["position_ids"] * decoder.has_positions)}
     caches = {f"past_{part}_names": f"past_key_values.%d.{part}" for part in ("key", "value")}
     outputs = {
@@ -348,6 +348,13 @@ def write_tokenizer(folder: Path, processor: Any = None, **settings: Any) -> Non
     names = dict(zip(("pad_token", "bos_token", "eos_token"), SPECIAL))
     settings = {"tokenizer_class": "PreTrainedTokenizerFast", **names, **settings}
     write_json(folder / "tokenizer_config.json", settings)
+
+
+def save_models(folder: Path, models: Mapping[str, onnx.ModelProto]) -> None:
+    """Save models by their paths without the ending."""
+    for name, model in models.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        onnx.save(model, folder / f"{name}.onnx")
 
 
 def write_json(path: Path, values: object) -> None:

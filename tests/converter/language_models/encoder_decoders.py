@@ -18,7 +18,7 @@ from tests.engines import OnnxSession
 from tests.graphs import Graph, Value
 
 from .decoders import VOCABULARY as OF_DECODER
-from .decoders import Decoder
+from .decoders import Decoder, save_models
 
 # --- encoders with decoders of two layers and random weights, written node by node as Optimum writes them ---
 
@@ -39,9 +39,7 @@ class EncoderDecoder:
     kind: Any = np.float32
 
     def save(self, folder: Path, names: Sequence[str] = NAMES) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            onnx.save(self.build(name), folder / f"{name}.onnx")
+        save_models(folder, {name: self.build(name) for name in names})
 
     def build(self, name: str) -> onnx.ModelProto:
         if name == "encoder_model":

@@ -11,9 +11,8 @@ import onnx
 from onnx import TensorProto
 
 from tests.engines import OnnxSession
-from tests.graphs import Value
 
-from .texts import HEADS, HIDDEN, VOCABULARY, Graph, encode, write_json, write_pair_tokenizer
+from .texts import HEADS, HIDDEN, VOCABULARY, Graph, encode, save_models, write_json, write_pair_tokenizer
 from .texts import SIZE as HEAD
 
 # --- folders with small diffusion models, as Optimum exports them: the interfaces of the real parts, few layers ---
@@ -40,69 +39,42 @@ def text_encoder(*, pooled: str = "pooler_output", layers: bool = False, seed: i
     return graph.model({"input_ids": (np.int32 if layers else np.int64, dims)}, outputs)
 
 
-def _waves(graph: Graph, axis: int) -> Value:
-    return (graph("Unsqueeze", "timestep", [axis]) * np.geomspace(1, 1e-3, HIDDEN)).Cos()
-
-
-def _flat(x: Value) -> Value:
-    """``[b, c, h, w]`` as rows of pixels ``[b, h * w, c]``."""
-    return x.Reshape([0, 0, -1]).Transpose(perm=[0, 2, 1])
-
-
 def denoiser(kind: str) -> onnx.ModelProto:
-    """A convolution, attention to the texts and the time, and a convolution back."""
-    graph, large = Graph(seed=7), kind == "xl"
-    depth = 2 * HIDDEN if large else HIDDEN
-    inputs: dict[str, tuple[Any, list[int | str]]] = {
-        "sample": (np.float32, ["batch_size", CHANNELS, "height", "width"]),
-        "timestep": (np.float32, []),
-        "encoder_hidden_states": (np.float32, ["batch_size", "sequence_length", depth]),
-    }
-    condition = graph.linear(_waves(graph, 0), HIDDEN, HIDDEN)
-    if kind == "lcm":
-        inputs["timestep_cond"] = (np.float32, ["batch_size", CONDITION])
-        condition = condition + graph.linear(graph["timestep_cond"], CONDITION, HIDDEN)
-    if large:
-        inputs["text_embeds"] = (np.float32, ["batch_size", HIDDEN])
-        inputs["time_ids"] = (np.float32, ["batch_size", 6])
-        sizes = graph.linear(graph["time_ids"], 6, HIDDEN).Sin()
-        condition = condition + (sizes + graph.linear(graph["text_embeds"], HIDDEN, HIDDEN))
-    x = graph.convolution("sample", CHANNELS, HIDDEN)
-    shape = x.Shape()
-    flat = _flat(x) + condition.Unsqueeze([-2])
-    flat = flat + graph.attention(graph.normalized(flat), graph["encoder_hidden_states"], depth=depth)
-    x = flat.Transpose(perm=[0, 2, 1]).Reshape(shape)
-    noise = graph.convolution(x * x.Sigmoid(), HIDDEN, CHANNELS)
-    return graph.model(inputs, {"out_sample": (noise, ["batch_size", CHANNELS, "height", "width"])})
+    """A convolution, attention to the texts and the time, and a convolution back; with products for Flux.
 
-
-def transformer(kind: str) -> onnx.ModelProto:
-    """The denoiser of Stable Diffusion 3 (``sd3``) and Flux: attention of the image to itself, the texts and the time."""
-    graph, is_flux = Graph(seed=17), kind == "flux"
-    width, dims = HIDDEN if is_flux else 2 * HIDDEN, ["b", "n", 4 * CHANNELS] if is_flux else ["b", CHANNELS, "h", "w"]
+    Those of Stable Diffusion 3 (``sd3``) and Flux have other names, and several times.
+    """
+    is_flow, is_flux = kind in FLOWS, kind == "flux"
+    graph, depth = Graph(seed=7), HIDDEN if kind in ("sd", "lcm") else 2 * HIDDEN
+    sample, dims = "hidden_states" if is_flow else "sample", ["b", CHANNELS, "height", "width"]
+    dims = ["b", "n", 4 * CHANNELS] if is_flux else dims
     inputs: dict[str, tuple[Any, list[int | str]]] = {
-        "hidden_states": (np.float32, dims),
-        "encoder_hidden_states": (np.float32, ["b", "s", 2 * HIDDEN]),
-        "pooled_projections": (np.float32, ["b", width]),
-        "timestep": (np.float32, ["step"]),
+        sample: (np.float32, dims),
+        "timestep": (np.float32, ["step"] if is_flow else []),
+        "encoder_hidden_states": (np.float32, ["b", "sequence_length", depth]),
     }
-    condition = _waves(graph, 1) + graph.linear(graph["pooled_projections"], width, HIDDEN)
+    waves = (graph("Unsqueeze", "timestep", [int(is_flow)]) * np.geomspace(1, 1e-3, HIDDEN)).Cos()
+    condition = graph.linear(waves, HIDDEN, HIDDEN)
+    for name, width in CONDITIONS.get(kind, {}).items():
+        inputs[name] = (np.float32, ["b", width])
+        condition = condition + graph.linear(graph[name], width, HIDDEN).Sin()
     if is_flux:
         inputs |= {"img_ids": (np.int64, ["n", 3]), "txt_ids": (np.int64, ["s", 3]), "guidance": (np.float32, ["b"])}
-        x = graph.linear(graph["hidden_states"], 4 * CHANNELS, HIDDEN)
-        x = x + graph.linear(graph["img_ids"].Cast(to=onnx.TensorProto.FLOAT), 3, HIDDEN).Sin()
+        x = graph.linear(graph[sample], 4 * CHANNELS, HIDDEN)
+        x = x + graph.linear(graph["img_ids"].Cast(to=TensorProto.FLOAT), 3, HIDDEN).Sin()
         condition = condition + graph["guidance"].Sin().Unsqueeze([1])
     else:
-        x = graph.convolution("hidden_states", CHANNELS, HIDDEN)
+        x = graph.convolution(sample, CHANNELS, HIDDEN)
         shape = x.Shape()
-        x = _flat(x)
-    x = x + condition.Unsqueeze([1])
-    x = x + graph.attention(graph.normalized(x), graph["encoder_hidden_states"], depth=2 * HIDDEN)
+        x = x.Reshape([0, 0, -1]).Transpose(perm=[0, 2, 1])
+    x = x + condition.Unsqueeze([-2])
+    x = x + graph.attention(graph.normalized(x), graph["encoder_hidden_states"], depth=depth)
+    x = x * x.Sigmoid()
     if is_flux:
         noise = graph.linear(x, HIDDEN, 4 * CHANNELS)
     else:
         noise = graph.convolution(x.Transpose(perm=[0, 2, 1]).Reshape(shape), HIDDEN, CHANNELS)
-    return graph.model(inputs, {"out_hidden_states": (noise, dims)})
+    return graph.model(inputs, {f"out_{sample}": (noise, dims)})
 
 
 def text_states() -> onnx.ModelProto:
@@ -134,6 +106,11 @@ CLASSES = {
 SCHEDULERS = {"sd": "DDIMScheduler", "lcm": "LCMScheduler", "xl": "EulerDiscreteScheduler"}
 FLOWS = ("sd3", "flux")
 """Kinds that follow a flow from noise to images, with a transformer."""
+CONDITIONS = {
+    "lcm": {"timestep_cond": CONDITION}, "xl": {"text_embeds": HIDDEN, "time_ids": 6},
+    "sd3": {"pooled_projections": 2 * HIDDEN}, "flux": {"pooled_projections": HIDDEN},
+}  # fmt: skip
+"""Inputs of denoisers beside texts and time, and how many numbers they have."""
 
 
 def write_diffusion_folder(folder: Path, kind: str, *, prefix: str = "") -> None:
@@ -147,11 +124,8 @@ def write_diffusion_folder(folder: Path, kind: str, *, prefix: str = "") -> None
     if kind == "flux":
         encoders["text_encoder_2"] = text_states()
     part, library_class = ("transformer", "Transformer2DModel") if kind in FLOWS else ("unet", "UNet2DConditionModel")
-    models = {**encoders, part: transformer(kind) if kind in FLOWS else denoiser(kind)}
-    models |= {"vae_decoder": image_decoder(), "vae_encoder": image_encoder()}
-    for name, model in models.items():
-        (folder / name).mkdir(parents=True)
-        onnx.save(model, folder / name / "model.onnx")
+    models = {**encoders, part: denoiser(kind), "vae_decoder": image_decoder(), "vae_encoder": image_encoder()}
+    save_models(folder, {f"{name}/model": model for name, model in models.items()})
     for name in encoders:
         settings = {"architectures": ["CLIPTextModel"], "max_position_embeddings": LENGTH, "num_hidden_layers": 2}
         write_json(folder / name / "config.json", settings)
@@ -166,19 +140,12 @@ def write_diffusion_folder(folder: Path, kind: str, *, prefix: str = "") -> None
     betas = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
     others = {"clip_sample": False, "set_alpha_to_one": False, "timestep_spacing": "leading"}
     (folder / "scheduler").mkdir()
-    schedule = {
-        "_class_name": SCHEDULERS.get(kind, "FlowMatchEulerDiscreteScheduler"),
-        **betas,
-        **others,
-        "original_inference_steps": 50,
-    }
+    scheduler = SCHEDULERS.get(kind, "FlowMatchEulerDiscreteScheduler")
+    schedule = {"_class_name": scheduler, **betas, **others, "original_inference_steps": 50}
     schedule |= {"num_train_timesteps": 1000, "shift": 3.0}
     write_json(folder / "scheduler/scheduler_config.json", schedule)
     index: dict[str, object] = {name: ["transformers", f"{prefix}CLIPTextModel"] for name in encoders}
-    index |= {
-        part: ["diffusers", f"{prefix}{library_class}"],
-        "scheduler": ["diffusers", SCHEDULERS.get(kind, "FlowMatchEulerDiscreteScheduler")],
-    }
+    index |= {part: ["diffusers", f"{prefix}{library_class}"], "scheduler": ["diffusers", scheduler]}
     index["vae"] = ["diffusers", f"{prefix}AutoencoderKL"]
     write_json(folder / "model_index.json", {"_class_name": prefix + CLASSES[kind], **index})
 
@@ -195,12 +162,9 @@ STEPS: dict[str, Any] = {
 
 def write_image_folder(folder: Path, settings: Mapping[str, Any], *, name: str = "preprocessor_config.json") -> None:
     """A model that returns images as they are, of any size, with settings of images."""
-    folder.mkdir(parents=True, exist_ok=True)
     graph, dims = Graph(), ["b", "c", "h", "w"]
-    value = graph["pixel_values"] * 1.5
-    onnx.save(
-        graph.model({"pixel_values": (np.float32, dims)}, {"last_hidden_state": (value, dims)}), folder / "model.onnx"
-    )
+    outputs = {"last_hidden_state": (graph["pixel_values"] * 1.5, dims)}
+    save_models(folder, {"model": graph.model({"pixel_values": (np.float32, dims)}, outputs)})
     write_json(folder / name, settings)
 
 
@@ -288,9 +252,7 @@ def write_speech_folder(folder: Path, *, place: str = "", ending: str = "") -> N
         "decoder_with_past_model": decoder(with_past=True),
         "decoder_postnet_and_vocoder": vocoder(),
     }
-    (folder / place).mkdir(parents=True)
-    for name, model in models.items():
-        onnx.save(model, folder / place / f"{name}{ending}.onnx")
+    save_models(folder / place, {f"{name}{ending}": model for name, model in models.items()})
     settings = {"architectures": ["SpeechT5ForTextToSpeech"], "model_type": "speecht5"}
     write_json(folder / "config.json", {**settings, "num_mel_bins": BANDS, "reduction_factor": ROWS})
     write_pair_tokenizer(folder, segments=False)

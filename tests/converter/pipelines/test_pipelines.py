@@ -176,7 +176,7 @@ def test_ranking(tmp_path: Path, labels: int, segments: bool) -> None:
     model = text_encoder("logits", labels=labels, segments=segments)
     names = {str(number): f"LABEL_{number}" for number in range(labels)}
     configuration = {"architectures": ["BertForSequenceClassification"], "id2label": names, "model_type": "bert"}
-    write_text_folder(tmp_path / "onnx", model, configuration, file="model.onnx", segments=segments)
+    write_text_folder(tmp_path / "onnx", model, configuration, file="model", segments=segments)
     task = None if labels == 1 else "text-ranking"  # two classes may be anything
     written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", task=task)
     assert (written.pipeline.task, written.pipeline.runtime) == ("text-ranking", "TextRerankPipeline")

@@ -12,7 +12,7 @@ from onnx import TensorProto
 from tokenizers import Tokenizer, processors
 
 from tests import graphs
-from tests.converter.language_models.decoders import write_json, write_tokenizer
+from tests.converter.language_models.decoders import save_models, write_json, write_tokenizer
 from tests.engines import OnnxSession
 from tests.graphs import Value
 
@@ -111,12 +111,11 @@ def write_text_folder(
     model: onnx.ModelProto,
     configuration: dict[str, Any],
     *,
-    file: str = "onnx/model.onnx",
+    file: str = "onnx/model",
     segments: bool = True,
 ) -> None:
     """Model, configuration and tokenizer."""
-    (folder / file).parent.mkdir(parents=True, exist_ok=True)
-    onnx.save(model, folder / file)
+    save_models(folder, {file: model})
     write_json(folder / "config.json", configuration)
     write_pair_tokenizer(folder, segments=segments)
 
@@ -160,12 +159,15 @@ TEXTS = ["once", "a much longer text, which is padded less", "two"]
 
 
 Pooling = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def mean(states: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    return (states * mask[..., None]).sum(1) / mask.sum(1)[:, None]
+
+
 POOLINGS: dict[str, tuple[str, bool, Pooling]] = {
     "cls": ("cls_token", True, lambda states, _: states[:, 0]),
-    "mean": ("mean_tokens", True, lambda states, mask: (states * mask[..., None]).sum(1) / mask.sum(1)[:, None]),
-    "mean, not normalized": (
-        *("mean_tokens", False),
-        lambda states, mask: (states * mask[..., None]).sum(1) / mask.sum(1)[:, None],
-    ),
+    "mean": ("mean_tokens", True, mean),
+    "mean, not normalized": ("mean_tokens", False, mean),
     "last token": ("lasttoken", True, lambda states, mask: states[np.arange(len(mask)), mask.sum(1) - 1]),
-}  # fmt: skip
+}

@@ -14,7 +14,16 @@ import onnx
 from onnx import TensorProto
 from tokenizers import Tokenizer
 
-from tests.converter.language_models.decoders import HIDDEN, SHARED, SIZE, VOCABULARY, Decoder, write_tokenizer
+from tests.converter.language_models.decoders import (
+    HIDDEN,
+    SHARED,
+    SIZE,
+    VOCABULARY,
+    Decoder,
+    save_models,
+    turned,
+    write_tokenizer,
+)
 from tests.converter.language_models.decoders import LAYERS as DECODER_LAYERS
 from tests.engines import OnnxSession
 from tests.graphs import Value
@@ -104,7 +113,7 @@ def patch_encoder(
     x = x.Unsqueeze([0])
     for mask in masks:
         parts = [graph.heads(graph.linear(graph.normalized(x), WIDTH, WIDTH, scale=2)) for _ in range(3)]
-        q, k = (_turned(part, waves) for part in parts[:2])
+        q, k = (turned(part, waves, HEAD) for part in parts[:2])
         x = x + graph.linear(graph.attend(q, k, parts[2], mask), WIDTH, WIDTH)
     states = graph.linear(x.Reshape([-1, MERGE**2 * WIDTH]), MERGE**2 * WIDTH, HIDDEN)
     states = states.Gather(reverse) if reverse else states
@@ -146,11 +155,6 @@ def _windows(graph: Graph, sides: Sequence[Value], window: int) -> tuple[Value, 
     return order, positions.ScatterElements(order, positions), mask
 
 
-def _turned(x: Value, waves: Sequence[Value]) -> Value:
-    first, second = (x.Slice([at], [at + WAVES], [3]) for at in (0, WAVES))
-    return x * waves[0] + (-second).Concat(first, axis=-1) * waves[1]
-
-
 def write_vision_folder(
     folder: Path,
     decoder: Decoder,
@@ -170,9 +174,7 @@ def write_vision_folder(
         "embed_tokens": decoder.embeddings(),
         "decoder_model_merged": replace(decoder, embedded=True, axes=has_patches, stacked=has_table).build(),
     }
-    (folder / "onnx").mkdir(parents=True)
-    for name, model in models.items():
-        onnx.save(model, folder / "onnx" / f"{name}{ending}.onnx")
+    save_models(folder / "onnx", {f"{name}{ending}": model for name, model in models.items()})
     write_image_tokenizer(folder, tokens)
     settings = {"hidden_size": HIDDEN, "vocab_size": VOCABULARY, "model_type": "llama"}
     vision = {"patch_size": PATCH, "image_size": SIDE, "window_size": WINDOW * MERGE * PATCH}
