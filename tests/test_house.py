@@ -195,22 +195,17 @@ def _floor_of(module: str) -> str:
 
 
 def test_imports_in_functions_and_relative_ones_are_seen(tmp_path: Path) -> None:
-    source = (
-        "from .context import Context\n"
-        "def lazy():\n"
-        "    import converter.report\n"
-        "    from converter.onnx_file import messages\n"
-        "    importlib.import_module('ir_runtime.operations')\n"
-        "if TYPE_CHECKING:\n"
-        "    import ir_runtime.files\n"
-    )
-    (tmp_path / "module.py").write_text(source)
-    run = {
-        "converter.from_onnx.translation.context",
-        "converter.report",
-        "converter.onnx_file.messages",
-        "ir_runtime.operations",
-    }
+    (tmp_path / "module.py").write_text("""
+from .context import Context
+def lazy():
+    import converter.report
+    from converter.onnx_file import messages
+    importlib.import_module('ir_runtime.operations')
+if TYPE_CHECKING:
+    import ir_runtime.files
+""")
+    run = {"converter.from_onnx.translation.context", "converter.report", "converter.onnx_file.messages"}
+    run |= {"ir_runtime.operations"}
     name = "converter.from_onnx.translation.module"
     assert imported_by(name, tmp_path / "module.py") == {*run, "ir_runtime.files"}
     assert imported_by(name, tmp_path / "module.py", runs=True) == run

@@ -41,50 +41,36 @@ MASKS = ["none", "scalar", "boolean", "boolean of heads", "one row", "list", "sc
 MASKS += ["nothing seen"]  # such a row is NaN, or zero where there is a sink
 
 
-def check(
-    groups: int,
-    mask: str,
-    *,
-    rows: int = 3,
-    seen: int = 7,
-    causal: bool = False,
-    sink: bool = False,
-    mode: str = "numpy",
-) -> None:
+def check(groups: int, mask: str, rows: int = 3, seen: int = 7, mode: str = "numpy", **more: bool) -> None:
     """Queries of ``2 * groups`` heads, with keys and values of two, which are repeated in the model."""
-    heads = 2 * groups
-    more = mask_of(mask, heads, rows, seen)
-    if sink:
-        more = [*(more or [np.zeros((), np.float32)]), np.array([0.3], np.float32), normal(1, heads, 1, 1)]
+    heads, is_causal = 2 * groups, more.get("causal", False)
+    given = mask_of(mask, heads, rows, seen)
+    if more.get("sink"):
+        given = [*(given or [np.zeros((), np.float32)]), np.array([0.3], np.float32), normal(1, heads, 1, 1)]
     # Values around 1: in a mean of thousands around 0, rounding would be large beside what is left.
-    inputs = [normal(2, heads, rows, 8), normal(2, 2, seen, 8), normal(2, 2, seen, 5), *more]
+    inputs = [normal(2, heads, rows, 8), normal(2, 2, seen, 8), normal(2, 2, seen, 5), *given]
 
     def make(b: Layers, query: Output, key: Output, value: Output, *more: Output) -> Output:
         wide = [repeated(b, one, groups, mode) if groups > 1 else one for one in (key, value)]
-        return b.ScaledDotProductAttention(query, *wide, *more, causal=causal)
+        return b.ScaledDotProductAttention(query, *wide, *more, causal=is_causal)
 
-    same(model_of(make, inputs), inputs, kernels=1)
-
-
-@pytest.mark.parametrize("sink", [False, True])
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("groups", [1, 4])
-def test_masks_and_sinks(groups: int, mask: str, sink: bool) -> None:
-    check(groups, mask, sink=sink)
+    same(model_of(make, inputs), inputs)
 
 
-@pytest.mark.parametrize("groups", [1, 4])
-@pytest.mark.parametrize("mode", ["numpy", "bidirectional"])
-@pytest.mark.parametrize("shape", [(1, 9), (5, 5), (6, 4)], ids=str)
-def test_causal(groups: int, mode: str, shape: tuple[int, int]) -> None:
-    check(groups, "boolean", rows=shape[0], seen=shape[1], causal=True, mode=mode)
+CASES: list[dict[str, Any]] = [
+    *({"mask": mask, "sink": sink} for mask in MASKS for sink in (False, True)),
+    *({"mask": "boolean", "causal": True, "mode": mode, "rows": rows, "seen": seen}
+      for mode in ("numpy", "bidirectional") for rows, seen in ((1, 9), (5, 5), (6, 4))),
+    *({"mask": mask, "rows": rows, "seen": seen, "sink": rows == 70}
+      for mask in ("none", "boolean", "scores of heads", "all")
+      for rows, seen in ((70, 900), (1, 2000), (3, 1500), (300, 300))),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("groups", [1, 4])
-@pytest.mark.parametrize("mask", ["none", "boolean", "scores of heads", "all"])
-@pytest.mark.parametrize("shape", [(70, 900), (1, 2000), (3, 1500), (300, 300)], ids=str)
-def test_blocks(groups: int, mask: str, shape: tuple[int, int]) -> None:
-    check(groups, mask, rows=shape[0], seen=shape[1], sink=shape[0] == 70)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(map(str, case.values())))
+def test_attention(groups: int, case: dict[str, Any]) -> None:
+    check(groups, **case)
 
 
 @pytest.mark.parametrize("block", [1, 5, 8, 21, 40, 60])

@@ -12,6 +12,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -36,6 +37,12 @@ class Trap:
         return Path.touch, (Path("sprung"),)
 
 
+def made_by(write: Callable[[io.BytesIO], object]) -> bytes:
+    file = io.BytesIO()
+    write(file)
+    return file.getvalue()
+
+
 def zipped(*names: str) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -48,25 +55,6 @@ def torch_legacy() -> bytes:
     return b"".join(pickle.dumps(part, protocol=2) for part in (0x1950A86A20F9469CFC6C, 1001, Trap()))
 
 
-def npz() -> bytes:
-    file = io.BytesIO()
-    np.savez(file, a=np.zeros(3))
-    return file.getvalue()
-
-
-def npy() -> bytes:
-    file = io.BytesIO()
-    np.save(file, np.zeros(3))
-    return file.getvalue()
-
-
-def tar() -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w") as archive:
-        archive.addfile(tarfile.TarInfo("model.onnx"))
-    return file.getvalue()
-
-
 def safetensors() -> bytes:
     header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
     return len(header).to_bytes(8, "little") + header + b"\0" * 4
@@ -76,19 +64,12 @@ def field(number: int, payload: bytes) -> bytes:
     return bytes([number << 3 | 2, len(payload)]) + payload
 
 
-def tensorflow_graph() -> bytes:
-    return field(1, field(1, b"input") + field(2, b"Placeholder"))
-
-
 ROWS: list[tuple[str, Callable[[], bytes], str]] = [
     ("m.onnx.gz", lambda: gzip.compress(two_inputs().SerializeToString()), "a gzip archive: unpack it"),
     ("m.zip", lambda: zipped("model.onnx"), "a zip archive: unpack it"),
-    ("m.tar", tar, "a tar archive: unpack it"),
-    (
-        "m.onnx",
-        lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
-        "a Git LFS pointer, not the file itself: run 'git lfs pull'",
-    ),
+    ("m.tar", lambda: tarfile.TarInfo("model.onnx").tobuf(), "a tar archive: unpack it"),
+    ("m.onnx", lambda: b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+     "a Git LFS pointer, not the file itself: run 'git lfs pull'"),
     ("m.pt", lambda: zipped("archive/data.pkl", "archive/version"), "a PyTorch file (a zip of pickles): export"),
     ("m.pth", torch_legacy, "a PyTorch file (pickled): export the model from PyTorch with torch.onnx.export"),
     ("m.pkl", lambda: pickle.dumps(Trap()), "a Python pickle, which is not opened"),
@@ -98,10 +79,10 @@ ROWS: list[tuple[str, Callable[[], bytes], str]] = [
     ("m.h5", lambda: b"\x89HDF\r\n\x1a\n" + b"\0" * 40, "an HDF5 file, such as Keras writes"),
     ("m.keras", lambda: zipped("metadata.json", "config.json", "model.weights.h5"), "a Keras file"),
     ("saved_model.pb", lambda: b"\x08\x01" + field(2, field(1, b"\x12\x05serve")), "a TensorFlow SavedModel"),
-    ("frozen.pb", tensorflow_graph, "a frozen TensorFlow graph"),
+    ("frozen.pb", lambda: field(1, field(1, b"input") + field(2, b"Placeholder")), "a frozen TensorFlow graph"),
     ("m.gguf", lambda: b"GGUF\x03\0\0\0" + b"\0" * 40, "a GGUF file"),
-    ("m.npz", npz, "an archive of NumPy arrays"),
-    ("m.npy", npy, "a NumPy array"),
+    ("m.npz", lambda: made_by(lambda file: np.savez(file, a=np.zeros(3))), "an archive of NumPy arrays"),
+    ("m.npy", lambda: made_by(lambda file: np.save(file, np.zeros(3))), "a NumPy array"),
     ("m.html", lambda: b"\n<!DOCTYPE html>\n<html><body>Sign in</body></html>", "an HTML page, not the file itself"),
     ("m.json", lambda: b'{"model": "x"}', "a JSON document"),
     ("m.txt", lambda: "Größe und so weiter\n".encode(), "plain text"),
@@ -110,7 +91,7 @@ ROWS: list[tuple[str, Callable[[], bytes], str]] = [
     ("empty.onnx", lambda: b"", "empty: the download or the export that made it has failed"),
     ("m.png", lambda: b"\x89PNG\r\n\x1a\n" + b"\0" * 20, "an image"),
     ("lib.so", lambda: b"\x7fELF" + b"\0" * 20, "a program or a library"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "content", "message"), ROWS, ids=[row[0] for row in ROWS])
@@ -212,19 +193,16 @@ STEPS = {
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, Path]:
-    folder = tmp_path_factory.mktemp("models")
+def model() -> bytes:
     weights = np.arange(COUNT, dtype=np.float32)
-    proto = parse("g (float[n] x) => (float[n] y) { y = Add (x, w) }", w=weights)
-    return proto.SerializeToString(), folder
+    return parse("g (float[n] x) => (float[n] y) { y = Add (x, w) }", w=weights).SerializeToString()
 
 
 @pytest.mark.parametrize("how", ["cut off", "emptied", "rewritten"])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_file_changes_before_a_step(step: str, how: str, models: tuple[bytes, Path], tmp_path: Path) -> None:
-    data = models[0]
+def test_a_file_changes_before_a_step(step: str, how: str, model: bytes, tmp_path: Path) -> None:
     for name in ("m.onnx", "other.onnx"):
-        (tmp_path / name).write_bytes(data)
+        (tmp_path / name).write_bytes(model)
     converter.save_model(converter.convert_model(tmp_path / "m.onnx"), tmp_path / "ir.xml")
     made, action = STEPS[step]
     code = f"{PREPARE}\nm = {made}; attempt(lambda: {action})"
@@ -234,11 +212,11 @@ def test_a_file_changes_before_a_step(step: str, how: str, models: tuple[bytes, 
     assert done.stdout == "refused\n"
 
 
-def test_bytes_do_not_change(tmp_path: Path, models: tuple[bytes, Path]) -> None:
-    (tmp_path / "m.onnx").write_bytes(models[0])
-    model = converter.convert_model(tmp_path / "m.onnx", share_weights=False)
+def test_bytes_do_not_change(tmp_path: Path, model: bytes) -> None:
+    (tmp_path / "m.onnx").write_bytes(model)
+    converted = converter.convert_model(tmp_path / "m.onnx", share_weights=False)
     (tmp_path / "m.onnx").write_bytes(b"")
-    result = ir_runtime.compile_model(model)([np.ones(COUNT, np.float32)])[0]
+    result = ir_runtime.compile_model(converted)([np.ones(COUNT, np.float32)])[0]
     np.testing.assert_array_equal(result, np.arange(COUNT, dtype=np.float32) + 1)
 
 
@@ -306,18 +284,13 @@ def test_packed_types_are_not_sampled() -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("chunk", [1, 500, 1 << 22])
 def test_arrays_with_strides_are_read_in_the_order_of_their_elements(
-    mapped: MappedFile,
-    dtype: type,
-    shape: tuple[int, ...],
-    axes: tuple[int, ...],
-    chunk: int,
-    monkeypatch: pytest.MonkeyPatch,
+    mapped: MappedFile, dtype: type, shape: Any, axes: Any, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_CHUNK_BYTES", "_COPIED_BYTES", "_MAX_READ_BYTES", "_MAX_STRIP_BYTES"):
         monkeypatch.setattr(tensor_module, name, chunk)
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    for step in (1, -1):
-        array = np.frombuffer(mapped, np.uint8)[:size].view(dtype).reshape(shape).transpose(axes)[::step or ...]             if shape else np.frombuffer(mapped, np.uint8)[:size].view(dtype).reshape(())  # fmt: skip
+    whole = np.frombuffer(mapped, np.uint8)[:size].view(dtype).reshape(shape).transpose(axes)
+    for array in (whole, whole[::-1]) if shape else (whole,):
         wanted = array.tobytes()
         tensor = Tensor.from_array(array)
         assert b"".join(tensor.chunks()) == wanted
