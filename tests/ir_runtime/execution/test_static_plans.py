@@ -74,18 +74,11 @@ for _rows in (1, 2, 9, 100, 201):
 graphs(normal(2, 4, 5, 6), label="pads", mode=["constant", "edge", "reflect", "symmetric"],
        pads=[([0, 2, 0, 3], [0, 0, 1, 5]), ([1, 0, 4, 0], [0, 3, 0, 1]), ([0] * 4, [0] * 4)])(
     lambda b, v, mode, pads: [b.Abs(b.Pad(convolve(b, v, 4), *pads, pad_mode=mode)), b.Pad(v, *pads, 7.0)])  # fmt: skip
-graphs(normal(2, 5, 7, 6), label="flattened_images")(lambda b, v: b.Reshape(convolve(b, v, 4, 3), [2, -1]))
 graphs(normal(2, 3, 7, 9), label="resizing", mode=["nearest", "linear", "linear_onnx", "cubic"],
        dimensions=[(14, 18), (5, 31), (7, 9), (200, 3)], is_convolved=[False, True])(
     lambda b, v, mode, dimensions, is_convolved: b.ReLU(b.Interpolate(
         convolve(b, v, 5) if is_convolved else v, list(dimensions), [2, 3], opset=11, mode=mode,
         shape_calculation_mode="sizes")))  # fmt: skip
-graphs(normal(1, 4, 6, 5), label="padding")(
-    lambda b, v: b.Pad(convolve(b, v, 6), [0, 1, 0, 2], [0, 0, 3, 1], 2.5, pad_mode="constant")
-)
-graphs(normal(1, 4, 6, 5), label="picking", place=[([[3, -1], [0, 0]], 1), (-2, 3)])(
-    lambda b, v, place: b.Gather(convolve(b, v, 6), *place)
-)
 graphs(normal(1, 2, 6, 7, 8), label="indices_that_nobody_reads")(
     lambda b, v: b.emit_all(op("MaxPool", 14, kernel=[2] * 3, strides=[1] * 3, dilations=[2] * 3, pads_begin=[0] * 3,
                                pads_end=[0] * 3), v)[0])  # fmt: skip
@@ -115,20 +108,6 @@ for _dimensions in ((0, 4, 5, 5), (1, 4, 0, 5)):
 _odd = normal(1, 4, 9, 9)
 _odd[0, [0, 1, 2], [4, 0, 8], [4, 0, 8]] = np.nan, np.inf, -np.inf
 graphs(_odd, label="numbers_that_are_none")(lambda b, v: b.ReLU(biased(b, convolve(b, v, 6, 3))))
-
-
-@graphs(normal(2, 32, 14, 14))
-def squeeze_and_excitation(b: Layers, v: Output) -> Output:
-    v = b.Swish(convolve(b, v, 32))
-    gate = b.Sigmoid(biased(b, convolve(b, b.ReduceMean(v, [2, 3], keep_dims=True), 32)))
-    return b.Multiply(v, gate)
-
-
-@graphs(normal(1, 24, 9, 11))
-def layer_normalization_of_channels(b: Layers, v: Output) -> Output:
-    turned = b.Transpose(convolve(b, v, 24, 3), [0, 2, 3, 1])
-    made = b.MVN(turned, [-1], eps=1e-5, eps_mode="INSIDE_SQRT", normalize_variance=True)
-    return b.Transpose(b.Add(b.Multiply(made, normal(24)), normal(24)), [0, 3, 1, 2])
 
 
 for _dimensions in ((9, 11), (1, 1), (60, 50)):
@@ -162,39 +141,6 @@ def an_even_background(b: Layers, v: Output) -> Output:
     """As a part of a Concat, where each position is a row: many equal squares are summed."""
     x = convolve(b, v, 4)
     return b.Concat(b.GroupNormalization(x, normal(4), normal(4), num_groups=4, epsilon=1e-9), x, axis=1)
-
-
-# --- views and parts ---
-
-
-@graphs(normal(1, 8, 12, 10))
-def parts_of_a_concat(b: Layers, v: Output) -> list[Output]:
-    """Written to their places by what makes them; used twice, returned, or of one another they are copied."""
-    a, c = b.ReLU(convolve(b, v, 8)), convolve(b, v, 24, 3)
-    one = b.Concat(a, c, axis=1)
-    d = b.ReLU(convolve(b, one, 16))
-    two = b.Concat(a, c, d, axis=1)
-    e = biased(b, convolve(b, b.Concat(d, d, two, v, axis=1), 4))
-    return [b.Concat(e, convolve(b, two, 2), axis=1), e, b.Tanh(one)]
-
-
-@graphs(normal(2, 8, 6, 5))
-def a_shuffle_of_channels(b: Layers, v: Output) -> Output:
-    halves = b.emit_all(op("Split", num_splits=2), convolve(b, v, 16, 3), b.constant(1))
-    joined = b.Concat(halves[0], b.ReLU(convolve(b, halves[1], 8)), axis=1)
-    turned = b.Transpose(b.Reshape(joined, [2, 2, 8, 6, 5]), [0, 2, 1, 3, 4])
-    return convolve(b, b.Reshape(turned, [2, 16, 6, 5]), 8)
-
-
-@graphs(normal(2, 30, 32))
-def attention_from_its_parts(b: Layers, v: Output) -> Output:
-    made = b.Reshape(b.MatMul(v, normal(32, 96)), [2, 30, 3, 4, 8])
-    turned = b.Transpose(made, [2, 0, 3, 1, 4])
-    q, k, w = (b.Gather(turned, i, 0) for i in range(3))
-    scores = b.MatMul(b.Multiply(q, 0.35), k, transpose_b=True)
-    mixed = b.MatMul(b.SoftMax(scores, axis=-1), w)
-    back = b.Reshape(b.Transpose(mixed, [0, 2, 1, 3]), [2, 30, 32])
-    return b.Add(b.MatMul(back, normal(32, 32)), v)
 
 
 @pytest.mark.parametrize("row", GRAPHS, ids=lambda row: row[0])

@@ -151,7 +151,7 @@ def test_branches_are_planned_when_they_are_taken(monkeypatch: pytest.MonkeyPatc
 # --- layers drawn at random, whose values are used several times; in many no shape tells one dimension from another ---
 
 EQUAL_DIMENSIONS = [(8, 8, 8), (8, 8, 5), (8, 5, 8), (5, 8, 8), (1, 1, 1), (1, 8, 8), (8, 1, 8), (8, 8, 1), (4, 32, 8)]
-IMAGES = [(1, 6, 4, 4), (2, 6, 39, 5), (1, 6, 17, 32), (2, 1, 9, 9)]
+IMAGES = [(1, 6, 4, 4), (2, 6, 39, 5), (1, 6, 17, 32), (2, 1, 9, 9), (2, 24, 9, 11), (1, 3, 61, 40), (5, 48, 7, 9)]
 CHAINS = [(1, 64, 1100), (70, 3, 500)]
 UNARY, BINARY = ("Tanh", "Sigmoid", "Abs", "Erf", "HSwish", "ReLU", "Swish"), ("Add", "Multiply", "Maximum", "Subtract")
 
@@ -189,6 +189,13 @@ class Drawn:
             other = normal(*(n if self.below(2) else 1 for n in value.shape.static()))
         return self.b.emit(op(self.any_of(BINARY)), value, self.b._constant(other))
 
+    def shuffled(self, value: Output, count: int) -> Output:
+        """The channels of groups in turn, or those of one group."""
+        b, dims = self.b, value.shape.static()
+        parts = b.Reshape(value, [dims[0], count, dims[1] // count, *dims[2:]])
+        turned = b.Reshape(b.Transpose(parts, [0, 2, 1, 3, 4]), dims)
+        return self.any_of([turned, *b.emit_all(op("Split", num_splits=count), value, b.constant(1))])
+
     def layer(self) -> Output:
         b, value = self.b, self.any_of(self.values[-3:])
         dims = value.shape.static()
@@ -200,24 +207,30 @@ class Drawn:
             lambda: b.Transpose(value, self.chosen.permutation(rank)),
             lambda: self.of_rank(value, 2 + self.below(2)),
             lambda: b.SoftMax(value, axis=axis),
-            lambda: b.MVN(value, [axis], eps=1e-3, eps_mode="INSIDE_SQRT", normalize_variance=True),
+            # Of two numbers that are nearly equal, rounding decides the sign.
+            lambda: b.MVN(value, [axis if dims[axis] > 2 else -1], eps=1e-3, eps_mode="INSIDE_SQRT",
+                          normalize_variance=True),
             lambda: b.Add(value, b.ReduceMean(value, axes, keep_dims=True)),
             lambda: b.emit(op(self.any_of(UNARY)), value),
             lambda: self.elementwise(value),
             lambda: self.elementwise(value),
             lambda: self.joined([self.of_rank(v, 2) for v in (value, self.any_of(self.values), value)], self.below(2)),
-        ]
+        ]  # fmt: skip
         if rank == 4 and dims[2] > 3:
             ways += [
                 lambda: convolve(b, value, 1 + self.below(19), 3),
                 lambda: convolve(b, value, 1 + self.below(19)),
                 lambda: biased(b, value),
                 lambda: self.joined([value, *(v for v in self.values if v.shape.rank == 4)], 1),
-                lambda: b.Multiply(value, b.ReduceMean(value, [2, 3], keep_dims=True)),
+                lambda: b.Multiply(value, b.Sigmoid(b.ReduceMean(value, [2, 3], keep_dims=True))),
                 lambda: b.MaxPool(value, opset=1, kernel=[3, 3], strides=[1, 1], pads_begin=[1, 1], pads_end=[1, 1]),
                 lambda: b.Slice(value, [1], [dims[2]], [1], [2]),
                 lambda: b.Pad(value, [0, 0, 1, 0], [0] * 4, 0.5, pad_mode="constant"),
                 lambda: b.MVN(value, [2, 3], eps=1e-3, eps_mode="INSIDE_SQRT", normalize_variance=True),
+                lambda: b.Gather(value, self.any_of([[[0, -1], [0, 0]], [0, 0, 0, -1], [-1]]), axis),
+                lambda: b.Reshape(value, dims),
+                lambda: b.Reshape(value, [dims[0], -1]),
+                lambda: self.shuffled(value, self.any_of([n for n in (1, 2, 3) if dims[1] % n == 0])),
             ] * 2
         return self.any_of(ways)()
 
