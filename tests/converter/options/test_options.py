@@ -77,9 +77,7 @@ def test_unsupported_nodes_that_no_output_needs_are_left_out() -> None:
     ({"input": 5}, "input must list pairs"),
     ({"input": {5: [1, 4]}}, "has the key 5"),
     ({"input": "x[1,4],[2],[3]"}, "2 shapes or types are given without a name, but the model has 1 inputs"),
-    ({"extension": "ops.so"}, "ops.so is a library for OpenVINO"),
     ({"extension": 5}, "must be the path of a Python file"),
-    ({"dynamo": True}, "export yours with torch.onnx.export"),
     ({"target": 5}, "there is no target 5"),
     ({"input": [("x", [1, 4]), ("x", [2, 4])]}, "is given two shapes"),
     ({"input": "x[1,4],x[2,4]"}, "input 'x' is given two"),
@@ -92,7 +90,6 @@ def test_unsupported_nodes_that_no_output_needs_are_left_out() -> None:
     ({"output": []}, "output must name at least one tensor"),
     ({"output": ["y", "y"]}, "output names a tensor twice"),
     ({"batch": 0}, "the batch must be a positive number"),
-    ({"extensions": ["none.py"]}, "the extension none.py is not a Python file"),
     ({"options": ConversionOptions(), "fuse": False}, "'fuse' cannot be set beside options"),
 ])  # fmt: skip
 def test_options_that_do_not_fit(arguments: dict, message: str) -> None:

@@ -35,6 +35,7 @@ from .vision import SIDE, VisionLanguageModel, rename_for_genai, write_vision_fo
 
 PROMPT = "a cat"
 PROPERTIES = {"INFERENCE_PRECISION_HINT": "f32"}
+EXACT = {**PROPERTIES, "KV_CACHE_PRECISION": "f32"}
 
 
 def by_openvino(source: Path, ours: Path, target: Path) -> None:
@@ -58,10 +59,8 @@ def test_images(tmp_path: Path, kind: str) -> None:
     assert (written.pipeline.task, written.pipeline.runtime) == ("text-to-image", "Text2ImagePipeline")
     assert all(one.written for one in written.tokenizers), written.tokenizers
     index = json.loads((target / "model_index.json").read_text())
-    part, own = {
-        "sd3": ("transformer", "SD3Transformer2DModel"),
-        "flux": ("transformer", "FluxTransformer2DModel"),
-    }.get(kind, ("unet", "UNet2DConditionModel"))
+    own = {"sd3": "SD3Transformer2DModel", "flux": "FluxTransformer2DModel"}.get(kind, "UNet2DConditionModel")
+    part = "transformer" if kind in FLOWS else "unet"
     assert (index["_class_name"], index[part][1], index["text_encoder"][0]) == (CLASSES[kind], own, "transformers")
     for name in ("scheduler/scheduler_config", "vae_decoder/config", f"{part}/config"):
         assert (target / f"{name}.json").read_bytes() == (source / f"{name}.json").read_bytes()
@@ -86,21 +85,18 @@ def test_images(tmp_path: Path, kind: str) -> None:
         assert np.abs(pixels[0] - pixels[1]).max() < 1.05, "openvino-genai cuts what is behind the point off"
 
 
-def test_every_part_is_compressed(tmp_path: Path) -> None:
-    write_diffusion_folder(tmp_path / "onnx", "sd")
-    plain, small = (
-        converter.convert_folder(tmp_path / "onnx", tmp_path / str(name), compress=name) for name in (None, "int8")
-    )
-    for whole, part in zip(plain.models, small.models):
-        assert part.with_suffix(".bin").stat().st_size < 0.7 * whole.with_suffix(".bin").stat().st_size, part
-
-
-def test_variants_of_all_parts(tmp_path: Path) -> None:
+def test_variants_of_all_parts_are_compressed(tmp_path: Path) -> None:
     write_diffusion_folder(tmp_path / "onnx", "sd")
     for model in (tmp_path / "onnx").glob("*/model.onnx"):
         model.rename(model.with_name("model_fp16.onnx"))
-    written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", variant="fp16")
-    assert {part.source.name for part in written.pipeline.parts} == {"model_fp16.onnx"}
+    options: list[dict[str, Any]] = [{}, {"compress": "int8"}]
+    plain, small = (
+        converter.convert_folder(tmp_path / "onnx", tmp_path / f"{len(more)}", variant="fp16", **more)
+        for more in options
+    )
+    assert {part.source.name for part in plain.pipeline.parts} == {"model_fp16.onnx"}
+    for whole, part in zip(plain.models, small.models):
+        assert part.with_suffix(".bin").stat().st_size < 0.7 * whole.with_suffix(".bin").stat().st_size, part
 
 
 # --- speech from texts in openvino-genai: the waveform of the exported parts in onnxruntime ---
@@ -115,8 +111,7 @@ def test_waveform(tmp_path: Path) -> None:
     write_speech_folder(tmp_path / "onnx")
     written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
     assert (written.pipeline.task, written.pipeline.runtime) == ("text-to-speech", "Text2SpeechPipeline")
-    exact = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
-    pipeline = openvino_genai.Text2SpeechPipeline(tmp_path / "ir", "CPU", **exact)
+    pipeline = openvino_genai.Text2SpeechPipeline(tmp_path / "ir", "CPU", **EXACT)
     reference = Speech(tmp_path / "onnx")
     lengths = set()
     for text, options in SPOKEN.values():
@@ -136,9 +131,8 @@ def test_waveform(tmp_path: Path) -> None:
 def test_files_of_transformers_js(tmp_path: Path) -> None:
     write_speech_folder(tmp_path / "js", place="onnx", ending="_fp16")
     written = converter.convert_folder(tmp_path / "js", tmp_path / "ir", variant="fp16")
-    assert [path.name for path in written.models] == [
-        *("openvino_encoder_model.xml", "openvino_decoder_model.xml", "openvino_postnet.xml", "openvino_vocoder.xml")
-    ]
+    parts = ("encoder_model", "decoder_model", "postnet", "vocoder")
+    assert [path.name for path in written.models] == [f"openvino_{part}.xml" for part in parts]
     decoder = ir_runtime.read_model(written.models[1])
     assert {name for node in decoder.parameters for name in node.end_names} == {
         *("inputs_embeds", "speaker_embeddings", "encoder_hidden_states", "encoder_attention_mask", "beam_idx")
@@ -213,15 +207,17 @@ GREEDY = openvino_genai.GenerationConfig(
 )
 
 
+def shown(*shapes: tuple[int, int]) -> list[openvino.Tensor]:
+    return [openvino.Tensor(image[None]) for image in pictures(*shapes)]
+
+
 def pictures(*shapes: tuple[int, int]) -> list[np.ndarray]:
     random = np.random.default_rng(0)
     return [random.integers(0, 256, (*shape, 3)).astype(np.uint8) for shape in shapes]
 
 
 def pipeline(folder: Path, backend: str) -> openvino_genai.VLMPipeline:
-    return openvino_genai.VLMPipeline(
-        folder, "CPU", ATTENTION_BACKEND=backend, INFERENCE_PRECISION_HINT="f32", KV_CACHE_PRECISION="f32"
-    )
+    return openvino_genai.VLMPipeline(folder, "CPU", ATTENTION_BACKEND=backend, **EXACT)
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
@@ -245,8 +241,7 @@ def test_tokens(tmp_path: Path, family: Family) -> None:
     for backend in family.backends:
         model = pipeline(tmp_path / "ir", backend)
         for text, (prompt, count) in prompts.items():
-            parts = [openvino.Tensor(image[None]) for image in pictures(*[family.shape] * count)]
-            result = model.generate(prompt, images=parts, generation_config=GREEDY)
+            result = model.generate(prompt, images=shown(*[family.shape] * count), generation_config=GREEDY)
             assert result.texts == [reference.decode(expected[text])], (backend, text)
 
 
@@ -270,8 +265,8 @@ def test_halved_files(tmp_path: Path) -> None:
     reference = VisionLanguageModel(tmp_path / "rounded")
     expected = reference.decode(reference.generate(text, parts, TOKENS))
     for backend in ("SDPA", "PA"):
-        shown = [openvino.Tensor(image[None]) for image in parts]
-        result = pipeline(tmp_path / "ir", backend).generate("what is it", images=shown, generation_config=GREEDY)
+        model = pipeline(tmp_path / "ir", backend)
+        result = model.generate("what is it", images=shown((SIDE, SIDE)), generation_config=GREEDY)
         assert result.texts == [expected], backend
 
 
@@ -282,14 +277,12 @@ def test_folder_for_onnxruntime_genai(tmp_path: Path) -> None:
     expected = reference.generate(text, parts, TOKENS)
     rename_for_genai(tmp_path / "onnx")
     written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
-    assert [part.source.name for part in written.pipeline.parts] == [
-        *("tiny-vision.onnx", "tiny-embedding.onnx", "tiny-decoder.onnx")
-    ]
+    names = [part.source.name for part in written.pipeline.parts]
+    assert names == ["tiny-vision.onnx", "tiny-embedding.onnx", "tiny-decoder.onnx"]
     settings = json.loads((tmp_path / "ir/generation_config.json").read_text())
     assert (settings["eos_token_id"], settings["max_length"]) == (2, 128)
-    result = pipeline(tmp_path / "ir", "PA").generate(
-        "what is it", images=[openvino.Tensor(image[None]) for image in parts], generation_config=GREEDY
-    )
+    model = pipeline(tmp_path / "ir", "PA")
+    result = model.generate("what is it", images=shown((SIDE, SIDE)), generation_config=GREEDY)
     assert result.texts == [reference.decode(expected)]
 
 
@@ -404,7 +397,7 @@ def test_numbers(tmp_path: Path, changes: dict[str, Any], expected: Any) -> None
     write_image_folder(tmp_path / "onnx", {"image_processor": settings} if changes else settings, name=name)
     converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", preprocess_images=True)
     path = tmp_path / "ir/openvino_model.xml"
-    compiled = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    compiled = openvino.Core().compile_model(path, "CPU", PROPERTIES)
     model = ir_runtime.read_model(path)
     sides = "1..,1.." if settings["do_resize"] else "?,?"
     assert str(model.parameters[0].outputs[0].type) == f"u8[?,{sides},3]"
