@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
 
 import converter
 from converter import conversion
@@ -20,6 +19,7 @@ from tests.browser.assembled import data_of, needs_browser, observed
 from tests.converter.equivalence.edits import overwrite
 from tests.converter.equivalence.models import deep, saved
 from tests.converter.optimization.models import parse
+from tests.graphs import Graph
 
 pytestmark = needs_browser
 
@@ -28,18 +28,14 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 
 def encoder(path: Path, count: int, inside: int = 6) -> Path:
     """A model of ``count`` equal blocks ``/encoder/layer.N/``, each of ``inside`` layers."""
-    random = np.random.default_rng(0)
-    nodes, weights, last = [], [], "x"
-    for name in (f"/encoder/layer.{block}/mlp/{at}" for block in range(count) for at in range(0, inside, 2)):
-        weights.append(numpy_helper.from_array(random.normal(size=(8, 8)).astype(np.float32), f"{name}/w"))
-        nodes.append(helper.make_node("MatMul", [last, f"{name}/w"], [f"{name}/product"], f"{name}/MatMul"))
-        nodes.append(helper.make_node("Tanh", [f"{name}/product"], [f"{name}/tanh"], f"{name}/Tanh"))
-        last = f"{name}/tanh"
-    model = parse("g (float[n,8] x) => (float[n,8] y) { [last] y = Relu (x) }")
-    model.graph.node[0].input[0] = last
-    model.graph.node.extend(nodes)
-    model.graph.initializer.extend(weights)
-    onnx.save(model, path)
+    graph = Graph()
+    x = graph["x"]
+    for name in (f"encoder/layer.{block}/mlp/{at}" for block in range(count) for at in range(0, inside, 2)):
+        weights = graph.constant(graph.random.normal(size=(8, 8)), name=f"/{name}/w")
+        product = graph("MatMul", x, weights, name=f"{name}/MatMul")
+        x = graph("Tanh", product, name=f"{name}/Tanh")
+    x = graph("Relu", x, name="last")
+    onnx.save(graph.model({"x": (np.float32, ["n", 8])}, {"y": (x, ["n", 8])}), path)
     return path
 
 

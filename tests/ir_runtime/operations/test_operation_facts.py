@@ -5,8 +5,6 @@ A declared fact holds in every call, and a fact that holds in every call is decl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
@@ -14,10 +12,10 @@ from converter.equivalence.input_values import fitting
 from ir_runtime import ModelError, Node, Operation, Output, PartialShape, Tensor, TensorType
 from ir_runtime.analysis.value_ranges import ValueRange, value_range
 from ir_runtime.graph import Array, element_types, make_node
-from ir_runtime.graph.operation import all_operations, find_operation
+from ir_runtime.graph.operation import all_operations
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.rewriting.constant_folding import as_tuple
-from tests.ir_runtime.operations.relaxation import OF_REVISION, RANDOM, name_of
+from tests.ir_runtime.operations.relaxation import OF_REVISION, RANDOM, name_of, operation, types
 from tests.rows.layer import Layer
 
 UNEXAMINED = {
@@ -214,43 +212,32 @@ def _is_narrower(value: Output) -> bool:
     return value_range(value)[:2] != (kind.limits if kind.is_integral else (-np.inf, np.inf))
 
 
-def _kinds(*shapes: Sequence[int]) -> list[TensorType]:
-    return [TensorType(element_types.f32, PartialShape(shape)) for shape in shapes]
+CELL = {"hidden_size": 4, "activations": ["sigmoid", "tanh", "tanh"]}
 
 
 @pytest.mark.parametrize(
-    ("label", "shapes", "expected"),
+    ("label", "inputs", "expected"),
     [
-        ("MatMul-1", [(5, 2, 3), (3, 4)], 5 * 2 * 3 * 4),
-        ("Convolution-1", [(2, 3, 8, 8), (4, 3, 5, 5)], 2 * 4 * 4 * 4 * 3 * 5 * 5),
-        ("GroupConvolution-1", [(1, 6, 8, 8), (2, 4, 3, 1, 1)], 8 * 8 * 8 * 3),
-        ("ConvolutionBackpropData-1", [(2, 3, 4, 4), (3, 5, 2, 2)], 2 * 3 * 4 * 4 * 5 * 2 * 2),
-        ("ScaledDotProductAttention-13", [(2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 6)], 2 * 4 * 3 * 5 * (8 + 6)),
-        ("LSTMCell-4", [(2, 3), (2, 4), (2, 4), (16, 3), (16, 4), (16,)], 2 * 16 * (3 + 4)),
-        ("GRUSequence-5", [(2, 7, 3), (2, 1, 4), (2,), (1, 12, 3), (1, 12, 4), (1, 12)], 2 * 7 * 12 * (3 + 4)),
-        ("Add-1", [(2, 3), (3,)], 6),
+        ("MatMul-1", "f32[5,2,3] f32[3,4]", 5 * 2 * 3 * 4),
+        ("Convolution-1", "f32[2,3,8,8] f32[4,3,5,5]", 2 * 4 * 4 * 4 * 3 * 5 * 5),
+        ("GroupConvolution-1", "f32[1,6,8,8] f32[2,4,3,1,1]", 8 * 8 * 8 * 3),
+        ("ConvolutionBackpropData-1", "f32[2,3,4,4] f32[3,5,2,2]", 2 * 3 * 4 * 4 * 5 * 2 * 2),
+        ("ScaledDotProductAttention-13", "f32[2,4,3,8] f32[2,4,5,8] f32[2,4,5,6]", 2 * 4 * 3 * 5 * (8 + 6)),
+        ("LSTMCell-4", "f32[2,3] f32[2,4] f32[2,4] f32[16,3] f32[16,4] f32[16]", 2 * 16 * (3 + 4)),
+        ("GRUSequence-5", "f32[2,7,3] f32[2,1,4] i32[2] f32[1,12,3] f32[1,12,4] f32[1,12]", 2 * 7 * 12 * (3 + 4)),
+        ("Add-1", "f32[2,3] f32[3]", 6),
     ],
 )
-def test_multiplications(label: str, shapes: list[Sequence[int]], expected: int) -> None:
-    options = {
-        "LSTMCell-4": {"hidden_size": 4, "activations": ["sigmoid", "tanh", "tanh"]},
-        "GRUSequence-5": {"hidden_size": 4, "activations": ["sigmoid", "tanh"]},
-    }
-    name, opset = label.split("-")
-    op = find_operation(name, int(opset))(**options.get(label, {}))
-    kinds = _kinds(*shapes)
-    if label == "GRUSequence-5":
-        kinds[2] = TensorType(element_types.i32, PartialShape(shapes[2]))
+def test_multiplications(label: str, inputs: str, expected: int) -> None:
+    cell = {"LSTMCell-4": CELL, "GRUSequence-5": {**CELL, "activations": ["sigmoid", "tanh"]}}
+    op, kinds = operation(label, cell.get(label, {})), types(inputs)
     assert op.multiplications(kinds, list(op.infer(kinds))) == expected
 
 
 @pytest.mark.parametrize("cls", [cls for cls in REVISIONS if cls.required is not Operation.required], ids=name_of)
 def test_calls_take_the_values_that_are_required(cls: type[Operation]) -> None:
     for call in OF_REVISION[name_of(cls)]:
-        kinds = [
-            TensorType(element_type, PartialShape(array.shape), Tensor.from_array(array, element_type))
-            for array, element_type in zip(call.arrays, call.kinds)
-        ]
+        kinds = [call.exact(index) for index in range(len(call.arrays))]
         for index, required in call.op.required(kinds).items():
             if required is None or (required.distinct and call.arrays[index].size > required.high + 1):
                 continue
