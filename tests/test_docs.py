@@ -154,7 +154,6 @@ def test_the_row():
 """
 """A test of a rule's row: the plug-in computes it correctly with the rule, and wrongly without."""
 
-
 ROWS_TEST = """
 
 import pytest
@@ -167,7 +166,6 @@ def test_the_rows(row):
     check(row)
 """
 """A test of a guide's rows."""
-
 
 SHOWN_FILES = SHOWN.findall(PAGE.read_text())
 ORDERS = ("converter/passes/order.py", "converter/targets/openvino_cpu/order.py")

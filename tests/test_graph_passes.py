@@ -121,7 +121,6 @@ def miscount_uses(model: Model) -> None:
 
 BREAKS = [lie_about_a_type, give_a_name_twice, miscount_uses]
 
-
 for _package in (converter.__path__, ir_runtime.__path__):
     for _module in pkgutil.walk_packages(_package, f"{Path(_package[0]).name}."):
         if not _module.name.endswith("__main__"):

@@ -84,7 +84,6 @@ CONVERTER["converter"] = {"ir_runtime", *CONVERTER}
 ALLOWED = {**RUNTIME, **CONVERTER}
 """Room -> the rooms that it may import; `ir_runtime` stands for all of that package."""
 
-
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for package in ("converter", "ir_runtime")

@@ -59,7 +59,6 @@ except SystemExit as done:
     assert not done.code
 """
 
-
 MODEL = """
 import struct
 def field(number, payload):

@@ -93,9 +93,8 @@ def test_positions_change_beyond_a_bound(bound: str) -> None:
     model = converter.convert_model(source, stateful=True)
     session, onnx_side = ir_runtime.compile_model(model).session(), OnnxDecoder(decoder, source)
     for at, count in ((0, 5), (5, PROMPT), (5 + PROMPT, 1)):
-        tokens, mask = prompt_of(count, at), np.ones((1, at + count), np.int64)
-        positions = np.arange(at, at + count)[None]
-        feeds = {"input_ids": tokens, "attention_mask": mask, "position_ids": positions, "beam_idx": np.int32([0])}
+        tokens, feeds = prompt_of(count, at), {"attention_mask": np.ones((1, at + count), np.int64)}
+        feeds |= {"position_ids": np.arange(at, at + count)[None], "beam_idx": np.int32([0]), "input_ids": tokens}
         np.testing.assert_allclose(session(feeds)["logits"], onnx_side(tokens), atol=2e-4, rtol=0)
 
 

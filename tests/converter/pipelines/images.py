@@ -153,7 +153,6 @@ def write_diffusion_folder(folder: Path, kind: str, *, prefix: str = "") -> None
 MEAN, DEVIATION = (0.5, 0.4, 0.3), (0.3, 0.25, 0.2)
 SQUARE = {"height": 13, "width": 11}
 
-
 STEPS: dict[str, Any] = {
     "image_processor_type": "ViTImageProcessor", "do_resize": True, "size": SQUARE, "resample": 2, "do_rescale": True,
     "rescale_factor": 1 / 255, "do_normalize": True, "image_mean": MEAN, "image_std": DEVIATION,

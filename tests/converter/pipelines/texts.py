@@ -157,7 +157,6 @@ def encode(folder: Path, *texts: str, second: list[str] | None = None) -> dict[s
 
 TEXTS = ["once", "a much longer text, which is padded less", "two"]
 
-
 Pooling = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 

@@ -59,7 +59,6 @@ MERGE, WAVES = 2, HEAD // 2
 WINDOW = 2
 """The side of Qwen2.5-VL's windows in tokens."""
 
-
 SIDE_OF_TABLE = 6
 """The side of the square of positions that Qwen3-VL has embeddings of."""
 

@@ -348,7 +348,6 @@ def scoped(scopes: Sequence[str], inside: Sequence[str]) -> tuple[list[str], lis
 
 FOUR = ("MatMul", "Add", "Tanh", "Multiply")
 
-
 LONG = tuple(f"kind {place}" for place in range(12))
 DASH = "\N{EN DASH}"
 

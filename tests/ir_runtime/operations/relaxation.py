@@ -24,7 +24,6 @@ I64 = np.iinfo(np.int64)
 _MAX_VALUE_WITH_ONE_BOUND = 1 << 20
 """Only values up to this may be bounded on one side: arithmetic on dimensions is taken not to wrap."""
 
-
 RANDOM = {"RandomUniform-8", "Multinomial-13"}
 """Their values differ from call to call, but their types do not."""
 

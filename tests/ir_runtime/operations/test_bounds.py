@@ -94,7 +94,6 @@ def test_bounds_of_scalars(cls: type[ir.Binary]) -> None:
 MASKS: dict[str, Any] = {"begin_mask": [], "end_mask": []}
 PLAIN, ZERO = {"special_zero": False}, {"special_zero": True}
 
-
 DIMENSIONS: dict[str, list[tuple[Any, ...]]] = {
     "Range-4": [("i64(0) i64(1..512) i64(1)", "1..512", {"output_type": "i64"}),
         ("i64(0..2) i64(4..9) i64(2)", "1..5", {"output_type": "f32"})],
