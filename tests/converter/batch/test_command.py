@@ -83,18 +83,6 @@ def test_times_and_sizes() -> None:
         assert _bytes(None, None, text) == count  # type: ignore[arg-type]
 
 
-def test_limits_of_the_command(zoo: Path) -> None:
-    own("Wait", zoo / "slow.onnx")
-    file = extension(zoo.parent)
-    given = ["batch", "zoo/slow.onnx", "-o", "ir", "--extension", str(file), "--time-limit", "2s", "--json", "-"]
-    code, printed, _ = onnx2ir(*given)
-    assert code == 1
-    assert lines_of(printed)[0]["verdict"] == rows.OUT_OF_TIME
-    own("Fill", zoo / "large.onnx")
-    given = ["batch", "zoo/large.onnx", "-o", "ir", "--extension", str(file), "--memory-limit", "4GiB", "--json", "-"]
-    assert lines_of(onnx2ir(*given)[1])[0]["verdict"] == rows.OUT_OF_MEMORY
-
-
 def test_an_interrupted_run_goes_on(zoo: Path) -> None:
     own("Wait", zoo / "0.onnx")
     own("Wait", zoo / "z.onnx")
@@ -130,16 +118,16 @@ def test_an_interrupted_run_goes_on(zoo: Path) -> None:
 
 def test_a_terminal_shows_what_runs_and_what_failed(zoo: Path) -> None:
     own("Wait", zoo / "slow.onnx")
+    own("Fill", zoo / "large.onnx")
     (zoo / "cut.onnx").write_bytes(b"\x08\x09")
     file = extension(zoo.parent)
-    text = on_terminal(
-        zoo.parent, "batch", "zoo", "-o", "ir", "--extension", str(file), "--time-limit", "3", "--jobs", "2"
-    )
+    limits = ("--time-limit", "3s", "--memory-limit", "4GiB", "--jobs", "2")
+    text = on_terminal(zoo.parent, "batch", "zoo", "-o", "ir", "--extension", str(file), *limits)
     assert "cut.onnx: refused" in text
-    assert re.search(r"3 of 4\S*?, 1 failed", re.sub(r"\x1b\[[0-9;]*m", "", text))
+    assert re.search(r"[34] of 5\S*?, [12] failed", re.sub(r"\x1b\[[0-9;]*m", "", text))
     assert re.search(r"[12]\.\d s\s+slow\.onnx", re.sub(r"\x1b\[[0-9;]*m", "", text))
     # What was drawn is gone at the end, and the table is there.
-    assert "2 converted, 1 refused, 1 out of time" in text
+    assert "2 converted, 1 refused, 1 out of time, 1 out of memory" in text
 
 
 def made_up(count: int) -> list[rows.Row]:

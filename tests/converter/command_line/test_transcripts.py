@@ -37,6 +37,7 @@ def assert_parts(text: str, parts: str) -> None:
 
 @pytest.mark.parametrize("row", [*CONVERT, *COMMANDS, *OF_SCHEMA], ids=lambda row: row.words)
 def test_transcript(row: Transcript, folder: Path) -> None:
+    contents = {path: path.read_bytes() for path in folder.glob("m.*")}
     if row.after:
         assert onnx2ir(*shlex.split(row.after))[0] == 0
     if row.json is None or row.out or row.err or row.files:
@@ -47,6 +48,8 @@ def test_transcript(row: Transcript, folder: Path) -> None:
         assert "Traceback" not in err or "Traceback" in row.err
         for name in filter(None, row.files.split("|")):
             assert (folder / name.removeprefix("!")).exists() != name.startswith("!"), name
+    if "would overwrite" in row.err:
+        assert {path: path.read_bytes() for path in folder.glob("m.*")} == contents
     if row.json is not None:
         code, text, err = onnx2ir(*row.arguments, "--json")
         assert code == row.code, err

@@ -161,6 +161,11 @@ COMMANDS = [
     # A page that cannot be written is told before the work, and folders of pages are created.
     T("batch zoo -o ir --report file/r.html", 1, files="!ir"),
     T("batch zoo -o ir --json file/r.jsonl", 1, files="!ir"),
+    *(T(f"{words} --report new/folder/r.html", files="new/folder/r.html")
+      for words in ("convert m.onnx", "convert m.onnx --verify", "verify m.onnx m.xml")),
+    *(T(f"inspect {words}", code, "!*", message) for words, code, message in (
+        ("m.onnx --report m.onnx", 2, "would overwrite"), ("m.xml --report m.bin", 2, "would overwrite"),
+        ("m.xml --report m.bin/page.html", 1, "m.bin"))),
     T("batch zoo -o ir --report new/folder/r.html --json other/r.jsonl", files="new/folder/r.html|other/r.jsonl"),
 ]  # fmt: skip
 

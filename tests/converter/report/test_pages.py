@@ -163,32 +163,6 @@ def test_inspect_writes_pages(image: Path, tmp_path: Path) -> None:
     assert {entry["t"] for entry in data_of(page)["layers"]} >= {"Input", "Conv", "Relu", "Output"}
 
 
-@pytest.mark.parametrize("command", ["convert m.onnx", "convert m.onnx --verify", "verify m.onnx m.xml"])
-def test_the_folder_of_a_page_is_created(
-    image: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(image.parent)
-    converter.save_model(converter.convert_model(image), "m.xml")
-    code, _, messages = onnx2ir(*command.split(), "--report", str(tmp_path / "new" / "folder" / "page.html"))
-    assert code == 0, messages
-    assert (tmp_path / "new" / "folder" / "page.html").stat().st_size > 0
-
-
-@pytest.mark.parametrize(("file", "report", "message"), [
-    ("m.onnx", "m.onnx", "would overwrite"),
-    ("m.xml", "m.bin", "would overwrite"),
-    ("m.xml", "m.bin/page.html", "m.bin"),
-])  # fmt: skip
-def test_inspect_refuses_other_pages(image: Path, tmp_path: Path, file: str, report: str, message: str) -> None:
-    converter.save_model(converter.convert_model(image), tmp_path / "m.xml")
-    before = (tmp_path / "m.bin").read_bytes()
-    code, printed, messages = onnx2ir("inspect", str(tmp_path / file), "--report", str(tmp_path / report))
-    assert code != 0
-    assert printed == ""
-    assert message in messages
-    assert (tmp_path / "m.bin").read_bytes() == before
-
-
 def test_the_page_of_many_models_links_to_their_own_pages(tmp_path: Path) -> None:
     (tmp_path / "ir" / "a b").mkdir(parents=True)
     rows = []
