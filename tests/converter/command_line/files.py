@@ -114,7 +114,9 @@ def prepare(folder: Path) -> None:
     for name in "abc":
         text = f"import converter\n@converter.onnx_op({name!r}, domain='x{name}', versions=(1,))\ndef f(ctx, x): ...\n"
         (folder / f"{name}.py").write_text(text)
-    (folder / "here").mkdir()
+    for name in ("here", "saved"):
+        (folder / name).mkdir()
+    (folder / "saved/saved_model.pb").write_bytes(b"")
     (folder / "file").write_text("no folder")
     dense(folder / "zoo" / "a" / "model.onnx")
     dense(folder / "zoo" / "model.onnx", 1)
