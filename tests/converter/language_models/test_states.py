@@ -17,7 +17,6 @@ from openvino import opset13 as ops
 import converter
 import ir_runtime
 from ir_runtime import compile_model
-from tests.commands import said
 from tests.graphs import Graph
 
 from .decoders import DECODERS, HEADS, LAYERS, Decoder
@@ -146,18 +145,6 @@ def test_a_model_of_openvino(tmp_path: Path) -> None:
     assert converter.make_stateless(read_back) == 1
     found = ir_runtime.compile_model(read_back)({"x": np.ones(2, np.float32), "sum": np.full(2, 3, np.float32)})
     assert found["y"].tolist() == found["sum.next"].tolist() == [4, 4]
-
-
-def test_a_model_without_variables(tmp_path: Path) -> None:
-    converter.save_model(converter.convert_model(Decoder().build(), stateful=True), tmp_path / "decoder.xml")
-    code, text = said("convert", tmp_path / "decoder.xml", "--stateless", "-o", tmp_path / "plain.xml")
-    assert code == 0, text
-    assert "4 variables are inputs and outputs" in text
-    for name, more, message in (("plain", "", "has no variables: it is stateless already"),
-                                ("decoder", "--batch 2", "--batch cannot be used with --stateless")):  # fmt: skip
-        again = tmp_path / "again.xml"
-        code, text = said("convert", tmp_path / f"{name}.xml", "--stateless", *more.split(), "-o", again)
-        assert (code > 0, message in text, again.exists()) == (True, True, False)
 
 
 # --- which outputs are which inputs of the next call, and what is said where that cannot be told ---
