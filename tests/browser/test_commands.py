@@ -127,6 +127,7 @@ MISTAKES = [
     ("a.onnx", "convert", {"group_size": "64"}, 2, "--group-size needs --compress"),
     ("a.onnx", "convert", {"batch": "many"}, 2, "'many' is not a valid integer"),
     ("a.onnx", "export", {}, 1, "a.onnx"),
+    ("a.onnx", "convert", {"outputs": "nothing"}, 1, "nothing"),
 ]
 
 
