@@ -22,7 +22,7 @@ from tests.converter.language_models.encoder_decoders import NAMES, EncoderDecod
 from .images import SQUARE, STEPS, image_model, write_diffusion_folder, write_image_folder, write_speech_folder
 from .images import text_encoder as image_text_encoder
 from .texts import Graph, text_encoder, write_pooling, write_text_folder
-from .vision import FAMILIES, patch_encoder, rename_for_genai, vision_encoder, write_vision_folder
+from .vision import FAMILIES, patch_encoder, rename_for_genai, vision_encoder
 
 Edit = Callable[[Path], object]
 CLIP = {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 17}, "crop_size": SQUARE, "resample": 3}
@@ -108,16 +108,13 @@ def variants(folder: Path) -> None:
 
 
 def genai(folder: Path) -> None:
-    FAMILIES["llava"].write(folder)
+    vision(folder)
     rename_for_genai(folder)
 
 
-def nothing(folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-
-
 def unchanged(folder: Path) -> None:
-    """The folder is refused as it is."""
+    """The folder is refused as it is; where there is none, it is empty."""
+    folder.mkdir(exist_ok=True)
 
 
 def pooled(mode: str = "mean_tokens", extra: str = "") -> Edit:
@@ -134,9 +131,8 @@ pair = EncoderDecoder().save
 speech = EncoderDecoder(speech=True).save
 one_token = EncoderDecoder(one_token=True)
 diffusion = partial(write_diffusion_folder, kind="sd")
-vision = partial(write_vision_folder, decoder=Decoder())
 image = partial(write_image_folder, settings=STEPS)
-windows, table = FAMILIES["qwen2_5_vl"].write, FAMILIES["qwen3_vl"].write
+vision, windows, table = (FAMILIES[name].write for name in ("llava", "qwen2_5_vl", "qwen3_vl"))
 parts = "onnx/vision_encoder"
 vit = {"preprocess_images": True}
 Row = tuple[Callable[..., object], Edit, str, type[Exception], dict[str, Any]]
@@ -295,7 +291,7 @@ ROWS: list[Row] = [
         (unchanged, "!one token a call.*convert it with fusion", {"fuse": False})),
     *of(speech, (renamed("encoder_model", "input_features", "inputs_embeds"),
         "!encoder_model.onnx reads 'inputs_embeds', but")),
-    *of(nothing,
+    *of(unchanged,
         (unchanged, "not recognised: it has no files, but none of model_index"),
         (text("config.json", "{}"), "it has config.json, but none of"),
         (as_model("model", lambda: image_model(scores=["b", 2])), "it has model.onnx, but none of")),

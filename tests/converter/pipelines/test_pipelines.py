@@ -20,7 +20,6 @@ from openvino.preprocess import PrePostProcessor
 import converter
 import ir_runtime
 from converter.errors import UnsupportedModelError
-from tests.converter.language_models.decoders import Decoder
 from tests.converter.pipelines.images import DEVIATION, MEAN, SQUARE, STEPS, write_image_folder
 from tests.converter.pipelines.texts import POOLINGS, TEXTS, Pooling
 from tests.converter.pipelines.vision import FAMILIES, Family
@@ -29,7 +28,7 @@ from tests.engines import core
 
 from .images import CLASSES, FLOWS, LENGTH, SIZE, SPEAKER, Speech, write_diffusion_folder, write_speech_folder
 from .texts import Graph, encode, run, text_encoder, write_json, write_pooling, write_text_folder
-from .vision import SIDE, VisionLanguageModel, rename_for_genai, write_vision_folder
+from .vision import SIDE, VisionLanguageModel, rename_for_genai
 
 # --- images, speech and texts in openvino-genai: what onnxruntime computes ---
 
@@ -298,7 +297,7 @@ def test_settings_of_images_among_others(tmp_path: Path) -> None:
 
 
 def test_each_part_is_compressed_in_its_way(tmp_path: Path) -> None:
-    write_vision_folder(tmp_path / "onnx", Decoder(), ending="_fp16")
+    FAMILIES["llava"].write(tmp_path / "onnx", "_fp16")
     written = converter.convert_folder(tmp_path / "onnx", tmp_path / "ir", compress="int4")
     types = {
         path.name.removeprefix("openvino_").removesuffix("_model.xml"): {
@@ -317,7 +316,7 @@ def test_each_part_is_compressed_in_its_way(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["idefics3", "smolvlm"])
 def test_types_that_the_runtime_does_not_know(tmp_path: Path, name: str) -> None:
     """The reason of the refusal is true: VLMPipeline refuses the type by itself."""
-    write_vision_folder(tmp_path / "onnx", Decoder())
+    FAMILIES["llava"].write(tmp_path / "onnx")
     converter.convert_folder(tmp_path / "onnx", tmp_path / "ir")
     for folder in ("onnx", "ir"):
         path = tmp_path / folder / "config.json"

@@ -154,38 +154,6 @@ def _windows(graph: Graph, sides: Sequence[Value], window: int) -> tuple[Value, 
     return order, positions.ScatterElements(order, positions), mask
 
 
-def write_vision_folder(
-    folder: Path,
-    decoder: Decoder,
-    *,
-    model_type: str = "llava",
-    tokens: Sequence[str] = ("<image>",),
-    size: object = None,
-    rank: int = 3,
-    ending: str = "",
-) -> None:
-    """The first of ``tokens`` stands for each state of an image; ``size`` is that of the preprocessor."""
-    has_patches, has_windows = model_type.startswith("qwen"), model_type == "qwen2_5_vl"
-    has_table = model_type == "qwen3_vl"
-    encoder = patch_encoder(WINDOW if has_windows else None, has_table=has_table)
-    models = {
-        "vision_encoder": encoder if has_patches else vision_encoder(rank=rank),
-        "embed_tokens": decoder.embeddings(),
-        "decoder_model_merged": replace(decoder, embedded=True, axes=has_patches, stacked=has_table).build(),
-    }
-    save_models(folder / "onnx", {f"{name}{ending}": model for name, model in models.items()})
-    write_image_tokenizer(folder, tokens)
-    settings = {"hidden_size": HIDDEN, "vocab_size": VOCABULARY, "model_type": "llama"}
-    vision = {"patch_size": PATCH, "image_size": SIDE, "window_size": WINDOW * MERGE * PATCH}
-    vision |= {"num_position_embeddings": SIDE_OF_TABLE**2, "deepstack_visual_indexes": [0]}  # type: ignore[dict-item]
-    write_json(folder / "config.json", {"model_type": model_type, "text_config": settings, "vision_config": vision})
-    sizes = {"size": size or {"shortest_edge": SIDE}, "crop_size": {"height": SIDE, "width": SIDE}}
-    patches = {"patch_size": PATCH, "merge_size": MERGE, "temporal_patch_size": 2}
-    patches |= {"min_pixels": 64, "max_pixels": 65536}
-    scaling = {"image_mean": MEAN, "image_std": DEVIATION}
-    write_json(folder / "preprocessor_config.json", {**(patches if has_patches else sizes), **scaling})
-
-
 def rename_for_genai(folder: Path) -> None:
     """Make a folder for onnxruntime-genai of it: settings that name the files, and images among the embeddings."""
     names = {"vision_encoder": "vision", "embed_tokens": "embedding", "decoder_model_merged": "decoder"}
@@ -333,10 +301,27 @@ class Family:
         """The tokens of an image."""
         return self.start + self.tokens[0] * self.count + self.end
 
-    def write(self, folder: Path) -> None:
-        """Write the folder."""
-        options = {"model_type": self.model_type, "tokens": self.tokens, "size": self.size, "rank": self.rank}
-        write_vision_folder(folder, self.decoder, **options)  # type: ignore[arg-type]
+    def write(self, folder: Path, ending: str = "") -> None:
+        has_patches, has_windows = self.model_type.startswith("qwen"), self.model_type == "qwen2_5_vl"
+        has_table = self.model_type == "qwen3_vl"
+        encoder = patch_encoder(WINDOW if has_windows else None, has_table=has_table)
+        models = {
+            "vision_encoder": encoder if has_patches else vision_encoder(rank=self.rank),
+            "embed_tokens": self.decoder.embeddings(),
+            "decoder_model_merged": replace(self.decoder, embedded=True, axes=has_patches, stacked=has_table).build(),
+        }
+        save_models(folder / "onnx", {f"{name}{ending}": model for name, model in models.items()})
+        write_image_tokenizer(folder, self.tokens)
+        settings = {"hidden_size": HIDDEN, "vocab_size": VOCABULARY, "model_type": "llama"}
+        vision = {"patch_size": PATCH, "image_size": SIDE, "window_size": WINDOW * MERGE * PATCH}
+        vision |= {"num_position_embeddings": SIDE_OF_TABLE**2, "deepstack_visual_indexes": [0]}  # type: ignore[dict-item]
+        kind = {"model_type": self.model_type}
+        write_json(folder / "config.json", {**kind, "text_config": settings, "vision_config": vision})
+        sizes = {"size": self.size or {"shortest_edge": SIDE}, "crop_size": {"height": SIDE, "width": SIDE}}
+        patches = {"patch_size": PATCH, "merge_size": MERGE, "temporal_patch_size": 2}
+        patches |= {"min_pixels": 64, "max_pixels": 65536}
+        scaling = {"image_mean": MEAN, "image_std": DEVIATION}
+        write_json(folder / "preprocessor_config.json", {**(patches if has_patches else sizes), **scaling})
 
 
 SQUARE = {"height": SIDE, "width": SIDE}
