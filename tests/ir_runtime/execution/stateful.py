@@ -129,7 +129,7 @@ class OpenVinoSession:
         return {state.name: np.array(state.state.data) for state in self._request.query_state()}
 
 
-def check_steps(model: Model, steps: Sequence[Step], *, optimize: bool, threads: int = 1, rtol: float = 1e-4) -> None:
+def check_steps(model: Model, steps: Sequence[Step], optimize: bool, threads: int, rtol: float = 1e-4) -> None:
     """The outputs and the states of each step are those of OpenVINO; arrays of earlier steps stay as they were."""
     theirs = OpenVinoSession(model)
     read_back = ir_runtime.read_model(*ir_runtime.model_to_bytes(model))

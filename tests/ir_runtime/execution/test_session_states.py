@@ -144,7 +144,6 @@ PLAYS: dict[str, tuple[Model, list[Any]]] = {
         ([X], [2 * X, np.exp(-2 * X)]), ([X], [3 * X, np.exp(-X)]), "reset b", ([X], [4 * X, np.exp(-4 * X)]),
         "reset a", ([X], [2 * X, np.exp(-3 * X)])]),
     "swapped": (stateful(VECTOR, swapped), [([X], [sign * X, -sign * X]) for sign in (1, -1, 1)]),
-    "counted": (counter(6), [([ONES], [ONES * number]) for number in (6, 7, 8)]),
     "two concats": (stateful({"x": "f32[?]", "y": "f32[?]"}, two_concats),
         [([COUNT[at - 1 : at], -COUNT[at - 1 : at]], [[*COUNT[: at - 1], -at], COUNT[:at]]) for at in range(1, 6)]),
     "one concat for two variables": (stateful(LIST, one_for_two), [
