@@ -213,6 +213,7 @@ STATES = text("""g (float[2,64] x, float[2,64] h) => (float[2,64] y, float[2,64]
               [sum] sum = Add (p, h) [tanh] next = Tanh (sum) [negative] y = Neg (next) }""",
               w=real(64, 64))  # fmt: skip
 ONES = {"x": np.ones((1, 3, 12, 12), np.float32)}
+ONE_CHANNEL = np.where(np.arange(8) == 1, np.float32(1.5), np.float32(1)).reshape(8, 1, 1, 1)
 # A Slice takes all of a constant, which is known when the length is: readers of its values get other shapes.
 SLICED = """g (float[{}] x) => (float[p] out, float[q] more) {{ s = Shape <start = 2> (x)  long = Mul (s, twenty)
     ws = Slice (w, zero, long, zero)  c = {}  nz = NonZero (c)  at = Transpose <perm = [1, 0]> (nz)  out = GatherND (w, at)
@@ -239,6 +240,11 @@ RECORDS = [
               look=lambda r: account_of(r) == ("w4/scaled",)),
     *verdicts("exchanged halves without a record", SMALL, exchanged_halves, DIFFERENT, first="n4",
               saving={"record": False}),
+    # Without scaling in the record a factor of a whole channel is no scale that was folded.
+    *verdicts("a channel that is scaled", models.small_network, values("w4", lambda w: w * ONE_CHANNEL),
+              DIFFERENT, convert={"exact": True}, changed="w4"),
+    *verdicts("a layer that reads another value", models.deep, reads("tanh5", lambda model: layer(model, "product4")
+              .outputs[0]), DIFFERENT, look=lambda r: "tanh5" in [one.layer for one in r.derivation.differences]),
     *verdicts("an edit below every tolerance", models.small_network, eps_off, UNPROVEN, layers=False, saving={},
               reason=each("layer 'norm/MVN': eps is ", "convert the model again"),
               look=lambda r: r.headline == "UNPROVEN"),
