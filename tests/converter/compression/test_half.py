@@ -13,18 +13,14 @@ import converter
 import ir_runtime
 from converter.compression.half_precision import misfits, to_half
 from converter.conversion import compressed
-from converter.derivation import without_record
 from ir_runtime import Model
 from tests.commands import onnx2ir
 from tests.engines import core, node_model, run_numpy, run_onnxruntime, run_openvino
 
 
 def constants(model: Model) -> dict[str, str]:
-    return {
-        n.name.removesuffix("_compressed"): n.op.data.element_type.name
-        for n in model.nodes()
-        if n.op.data is not None and n.op.data.size > 1
-    }
+    stored = [node for node in model.nodes() if node.op.data is not None and node.op.data.size > 1]
+    return {node.name.removesuffix("_compressed"): node.op.data.element_type.name for node in stored}
 
 
 def added(weights: np.ndarray) -> onnx.ModelProto:
@@ -65,24 +61,11 @@ def test_numbers_that_decide_shapes_stay() -> None:
         "Resize", {"x": x}, opset=13, attributes=attributes, constants={"s": scales}, order=["x", "", "s"]
     )
     stored = compressed(converter.convert_model(model), None, True)
-    made, result = stored.model, stored.half
-    assert result is not None
-    assert result.kept.total() == 1
-    expected = run_onnxruntime(model, {"x": x})[0]
+    assert stored.half is not None
+    assert stored.half.kept.total() == 1
+    ir, expected = ir_runtime.model_to_bytes(stored.model), run_onnxruntime(model, {"x": x})[0]
     for run in (run_numpy, run_openvino):
-        np.testing.assert_allclose(run(ir_runtime.model_to_bytes(made), {"x": x})[0], expected, rtol=1e-6)
-
-
-def test_verification_allows_for_what_rounded_weights_cost(tmp_path: Path) -> None:
-    """Large products that cancel: what is left carries the rounding of the large ones, and passes; no other does."""
-    generator = np.random.default_rng(2)
-    weights = generator.standard_normal((512, 64)).astype(np.float32)
-    model = node_model("MatMul", {"x": np.ones((8, 512), np.float32)}, opset=17, constants={"w": weights})
-    half = without_record(compressed(converter.convert_model(model), None, True).model)
-    feeds = {"x": generator.standard_normal((8, 512)).astype(np.float32)}
-    assert converter.verify(model.SerializeToString(), half, inputs=feeds).verdict == "equal"
-    wrong = node_model("MatMul", {"x": feeds["x"]}, opset=17, constants={"w": weights[:, ::-1].copy()})
-    assert not converter.verify(wrong.SerializeToString(), half, inputs=feeds).passed
+        np.testing.assert_allclose(run(ir, {"x": x})[0], expected, rtol=1e-6)
 
 
 def every_kind_of_number() -> np.ndarray:

@@ -220,6 +220,25 @@ SLICED = """g (float[{}] x) => (float[p] out, float[q] more) {{ s = Shape <start
     more = {} }}"""
 
 
+ROUNDED = each({"compress": "int8"}, {"compress": "int4"})
+
+
+def products(count: int, at: int = -1, change: Any = None) -> onnx.ModelProto:
+    """Products of 256 columns in a row, and one more; the weights of one of them are changed."""
+    weights = {f"w{number}": real(256, 256, seed=number) for number in range(count + 1)}
+    if change is not None:
+        weights[f"w{at}"] = change(weights[f"w{at}"])
+    nodes = " ".join(
+        f"y{number} = MatMul ({f'y{number - 1}' if number else 'x'}, w{number})" for number in range(count + 1)
+    )
+    return text(f"g (float[n,256] x) => (y{count}) {{ {nodes} }}", **weights)()
+
+
+def one_of(factor: float) -> np.ndarray:
+    """Factors of columns, of which one is another."""
+    return np.where(np.arange(256) == 7, np.float32(factor), np.float32(1))
+
+
 def exchanged_halves(model: Model) -> None:
     overwrite(model, [4], halves)
 
@@ -315,6 +334,18 @@ RECORDS = [
     *verdicts("compressed weights", partial(models.product, "", (64, 64)),
               saving=each({"compress": "int8"}, {"compress_to_fp16": True}),
               look=lambda r: r.derivation.differences == ()),
+    # Large products that cancel carry the rounding of the large ones.
+    *verdicts("large products as float16", partial(models.product, "", (512, 64)), None, EQUAL, record=False,
+              saving={"compress_to_fp16": True}),
+    *verdicts("other columns as float16", partial(models.product, "", (512, 64)), values([2], lambda w: w[::-1]),
+              DIFFERENT, record=False, saving={"compress_to_fp16": True}),
+    *(row for count in (1, 4) for row in (
+        *verdicts(f"{count} rounded products", partial(products, count), None, EQUAL, record=False, saving=ROUNDED,
+                  look=lambda r: 0 < r.outputs[0].max_absolute <= r.outputs[0].tolerance.rounding + 0.2),
+        *(row for at, name, change in ((0, "order", lambda w: w[:, ::-1]), (count, "sign", lambda w: w * one_of(-1)),
+            (count, "zeros", np.zeros_like), (count, "a fifth", lambda w: w * one_of(1.2))) for row in verdicts(
+            f"{count} rounded products, {name}", partial(products, count, at, change), None, DIFFERENT, record=False,
+            of=partial(products, count), saving={"compress": "int8"} if name == "a fifth" else ROUNDED)))),
     *verdicts("a compressed model that enlarges rounding", models.chaotic, None, DIFFERENT, saving={"compress": "int8"},
               reason="outputs differ by more than compressing weights may change them",
               look=lambda r: r.derivation.state == "derived"),
