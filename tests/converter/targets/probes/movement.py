@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tests.rows.row import const
+from tests.rows.row import REFERENCE, const
 
 from .rows import Probe, f32, ints, numbers, probe, several, single
 
@@ -19,15 +19,14 @@ F4 = numbers(2, 3).astype(ml_dtypes.float4_e2m1fn)
 LEVELS = np.array([[0b11100100, 0b00011011], [0b10010011, 0b01101100]], np.uint8)
 
 
-def there_and_back(sign: str, kind: int, *expected: float) -> Probe:
-    row = several(f"n = Cast <to = {kind}> (x) y = Cast <to = 1> (n)", x=np.array([3, 17, -20, 8], np.float32),
-                  opset=25, expect=np.array(expected, np.float32))  # fmt: skip
+def there_and_back(sign: str, kind: int) -> Probe:
+    row = several(f"n = Cast <to = {kind}> (x) y = Cast <to = 1> (n)", x=np.float32([3, 17, -20, 8]), opset=25)
     return probe(f"convert_to_packed_integers: {sign}", "Convert Convert", row)
 
 
 def filled_with(name: str, value: np.ndarray) -> Probe:
     stored = numpy_helper.from_array(value.reshape(1))
-    row = single("ConstantOfShape", 25, s=ints(2, 3), value=stored, expect=np.full((2, 3), value))
+    row = single("ConstantOfShape", 25, s=ints(2, 3), value=stored, expect=REFERENCE)
     return probe(f"layers_of_narrow_types: {name}", "Broadcast", row)
 
 
@@ -44,16 +43,15 @@ MOVED = [
           v=np.asarray(np.float32(7)))),
 ]  # fmt: skip
 TYPED = [
-    there_and_back("unsigned", onnx.TensorProto.UINT4, 3, 1, 12, 8),
-    there_and_back("signed", onnx.TensorProto.INT4, 3, 1, -4, -8),
+    there_and_back("unsigned", onnx.TensorProto.UINT4),
+    there_and_back("signed", onnx.TensorProto.INT4),
     filled_with("f4e2m1", F4[0, 2]),
     probe("layers_of_narrow_types: u2 in Pad", "Pad", single("Pad", 25, x=U2, p=const(ints(0, 1, 0, 1)),
-          expect=np.pad(U2, 1)[1:-1])),
+          expect=REFERENCE)),
     filled_with("u2 in Broadcast", U2[0, 2]),
     probe("gather_from_2_bit_tables", "Gather Convert Subtract Gather Multiply",
           single("GatherBlockQuantized", 1, d=const(LEVELS), i=ints(1, 0), s=f32([[1], [1]]), domain="com.microsoft",
-          bits=2, block_size=16, expect=np.array([[1, -2, -1, 0, -2, 1, 0, -1], [-2, -1, 0, 1, 1, 0, -1, -2]],
-          np.float32))),
+          bits=2, block_size=16)),
 ]  # fmt: skip
 UNSORTED = np.array([2, 1, 1, 3, 4, 3])
 SELECTED = [
@@ -62,8 +60,7 @@ SELECTED = [
     probe("unique_of_nothing: in order of appearance", "Unique", single("Unique", 11, x=UNSORTED, sorted=0)),
     probe("unique_of_nothing: in order of appearance, with indices", "Unique",
           single("Unique", 11, x=UNSORTED, sorted=0, outputs=2)),
-    probe("convert_to_boolean", "Convert", single("Cast", 13, x=np.array([0, 0.5, np.nan, -2], np.float32), to=9,
-          expect=np.array([False, True, True, True]))),
+    probe("convert_to_boolean", "Convert", single("Cast", 13, x=np.float32([0, 0.5, np.nan, -2]), to=9)),
     probe("convert_to_boolean: whole numbers", "Convert", single("Cast", 13,
           x=np.array([0, 1, -(2**31), 256], np.int32), to=9)),
     probe("range_backwards", "Range", single("Range", 11, a=np.array(5), b=np.array(2), d=const(np.int64(1)))),

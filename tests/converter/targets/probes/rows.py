@@ -34,11 +34,6 @@ class Probe:
     def build(self) -> tuple[onnx.ModelProto, Mapping[str, np.ndarray[Any, Any]]]:
         return self.row.model, self.row.feeds
 
-    @property
-    def expected(self) -> Sequence[Any] | None:
-        """The outputs where onnxruntime, which computes them otherwise, does not have the operator or is wrong."""
-        return self.row.expected
-
 
 def probe(name: str, layers: str, row: Iterable[Row]) -> Probe:
     return Probe(name, next(iter(row)), layers)
