@@ -77,7 +77,8 @@ def damaged(key: Key = "k") -> Edit:
 
 def bit(key: Key, index: int, number: int) -> Edit:
     def change(array: np.ndarray) -> None:
-        array.reshape(-1).view(np.uint32)[index] ^= np.uint32(1 << number)
+        flat = array.reshape(-1).view(f"u{array.itemsize}")
+        flat[index] ^= flat.dtype.type(1 << number)
 
     return values(key, change)
 

@@ -95,6 +95,29 @@ def small_network(gain: float = 1.0) -> onnx.ModelProto:
     return parse(f"g (float[1,3,12,12] x) => (y) {{ {' '.join(nodes)} }}", **typed)
 
 
+def scaled_network(mean: float = 0.3, is_sparse: bool = False) -> onnx.ModelProto:
+    """A convolution with batch normalisation, a depthwise one with a scale, a product with a scale and a bias.
+
+    With ``is_sparse`` six of seven weights are 0.
+    """
+    draw = np.random.default_rng(5)
+    weights = {"k": draw.standard_normal((16, 3, 3, 3)) / 5, "d": draw.standard_normal((16, 1, 3, 3)) / 3}
+    weights["g"] = draw.standard_normal((16, 128)) / 4
+    if is_sparse:
+        weights = {
+            name: value * (np.arange(value.size) % 7 == 0).reshape(value.shape) for name, value in weights.items()
+        }
+    others = {"s": (16, 1, 1), "t": (128,), "gamma": (16,), "variance": (16,)}
+    weights |= {name: draw.uniform(0.5, 1.5, shape) for name, shape in others.items()}
+    weights |= {"beta": draw.standard_normal(16), "mean": np.where(np.arange(16) < 12, mean, 0.2)}
+    weights["h"] = draw.standard_normal(128)
+    nodes = """[conv] c = Conv (x, k)  [norm] n = BatchNormalization (c, gamma, beta, mean, variance)  r = Relu (n)
+        [depthwise] e = Conv <group = 16> (r, d)  [scale] m = Mul (e, s)  p = GlobalMaxPool (m)
+        f = Flatten (p)  q = MatMul (f, g)  a = Add (q, h)  y = Mul (a, t)"""
+    typed = {name: value.astype(np.float32) for name, value in weights.items()}
+    return parse(f"g (float[n,3,9,9] x) => (y) {{ {nodes} }}", **typed)
+
+
 def tiny_network() -> onnx.ModelProto:
     return small_network(0.03)
 

@@ -19,6 +19,7 @@ from tests.converter.equivalence.edits import (
     added,
     all_of,
     attributes,
+    bit,
     constant,
     damaged,
     exchanged_names,
@@ -551,9 +552,25 @@ WEIGHTS = [
               look=lambda r: check_of(r, "w") == ("converted", "as f16, transposed")),
     *verdicts("a float16 that is wrong", models.lookup, added((1000, 8), 1, (-1, -1)), DIFFERENT, changed="table",
               saving={"compress_to_fp16": True}),
-    *verdicts("a code that is wrong", models.lookup, values((1000, 8),
-              lambda codes: codes ^ (128 * (np.arange(8000) == 7999)
-              ).reshape(1000, 8).astype(np.uint8)), DIFFERENT, changed="table", saving={"compress": "int8"}),
+    *verdicts("a code that is wrong", models.lookup, bit((1000, 8), -1, 7), DIFFERENT, changed="table",
+              saving={"compress": "int8"}),
+    # After an exact conversion a change is compared with an exact derivation.
+    *verdicts("a changed layer of an exact conversion", models.scaled_network, operation("ReLU", "Abs"), DIFFERENT,
+              convert={"exact": True}, look=lambda r: "'r'" in str(r.to_dict())),
+    *(row for name, shape, size in (("k", (16, 3, 3, 3), 432), ("g", (128, 16), 2048)) for row in verdicts(
+        f"a bit of scaled {name}", models.scaled_network, each(*(bit(shape, at, number) for number in (0, 5, 31)
+        for at in (0, size // 2, -1))), WRONG, changed=name, samples=1,
+        look=lambda r, size=size: [c for c in r.weights if c.reason.startswith(f"1 of {size} values")])),
+    # Channels of many zeros; and where the mean is 0, the bias behind scaled weights is that of the file.
+    *verdicts("scaled weights that hardly change", each(partial(models.scaled_network, 0.0),
+              partial(models.scaled_network, is_sparse=True)),
+              look=lambda r: states(r)["k"] == states(r)["d"] == "scaled"),
+    *(row for saving, state, number in (({"compress_to_fp16": True}, "scaled", 10), ({"compress": "int8"}, "compressed",
+      6)) for row in (
+        *verdicts(f"scaled weights, {state}", models.scaled_network, saving=saving, look=lambda r, state=state:
+                  states(r)["g"] == state),
+        *verdicts(f"a wrong one of scaled weights, {state}", models.scaled_network, bit((128, 16), -1, number), WRONG,
+                  changed="g", saving=saving))),
     *verdicts("one of two equal biases", two_convolutions, bias_of_its_own, DIFFERENT, changed="b2"),
     *(row for target in ("cpu", "any") for row in (
         *verdicts(f"quantised weights, {target}", QDQ, convert={"target": target},
