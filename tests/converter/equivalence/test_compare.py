@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +15,7 @@ import pytest
 import converter
 import ir_runtime
 from benchmarks.injected_faults import faults
-from converter.derivation import Derivation, without_record
+from converter.derivation import Derivation
 from converter.equivalence import ort_values
 from converter.equivalence.compare import Errors, Tolerance, compare, errors_of
 from converter.equivalence.exact import ExactModel
@@ -26,8 +25,8 @@ from ir_runtime.graph.model_difference import LayerChange
 from tests.commands import onnx2ir
 from tests.converter.command_line.files import check
 from tests.converter.equivalence import models
-from tests.converter.equivalence.edits import array_of, bit, overwrite, scaled
-from tests.converter.equivalence.models import WIDTH, f32, pair, saved
+from tests.converter.equivalence.edits import overwrite, scaled
+from tests.converter.equivalence.models import WIDTH, f32, pair
 from tests.converter.optimization.models import parse
 from tests.engines import run_onnxruntime
 
@@ -225,75 +224,6 @@ def test_sentences_name_a_few_of_many() -> None:
     assert [one.layer for one in check.of_part(["l3", "other"])] == ["l3"]
     assert check.of_part(["other"]) == changes
     assert Derivation().steps == ()
-
-
-@pytest.mark.parametrize(
-    ("name", "edit"),
-    [*itertools.product(["table", "k", "b", "W", "R", "g"], [0, 12, 31]), ("b", "halved"), ("b", "scaled")],
-)
-def test_one_bit_is_found_wherever_it_is(name: str, edit: int | str, tmp_path: Path) -> None:
-    """The last row of the table is asked for by no run, and the lowest bits drown in rounding."""
-    path = saved(models.lookup(), tmp_path)
-    model = converter.convert_model(path)
-    good = converter.verify(path, model, samples=1)
-    (layer,) = next(check.layers for check in good.weights if check.name == name)
-    before = array_of(model, layer)
-    if isinstance(edit, int):
-        bit(layer, before.size - 1, edit)(model)
-    else:
-        overwrite(model, layer, before.astype(np.float16).astype(F32) if edit == "halved" else before * F32(1.0001))
-    bad = converter.verify(path, model, samples=1)
-    assert not bad.passed
-    (check,) = (check for check in bad.weights if not check.passed)
-    assert (check.name, check.state) == (name, "changed")
-    if isinstance(edit, int):
-        assert check.layers == (layer,)
-        assert check.reason.startswith("1 of ")
-
-
-def test_codes_are_within_half_a_step(tmp_path: Path) -> None:
-    report = converter.verify(*pair(models.lookup(), tmp_path, {"compress": "int8"}))
-    assert report.passed
-    check = next(check for check in report.weights if check.name == "table")
-    table = models.real(1000, 8, seed=1008)
-    assert check.state == "compressed"
-    assert 0 < check.error <= (table.max(1) - table.min(1)).max() / 255 * 0.51
-
-
-def test_a_name_that_another_program_moved_is_no_fault() -> None:
-    """OpenVINO's importer leaves a convolution its name when it has the scale of a normalization, too."""
-    weights = {"w": models.real(4, 3, 3, 3), "s": f32(0.5, 2, 3, 4), "b": models.real(4), "m": f32(0, 0, 0, 0)}
-    proto = parse("""g (float[1,3,8,8] x) => (y) { [conv] c = Conv (x, w) [norm] n = BatchNormalization (c, s, b, m, v)
-                  [relu] y = Relu (n) }""", 18, **weights, v=f32(1, 1, 1, 1))  # fmt: skip
-    model = without_record(converter.convert_model(proto))
-    conv = next(node for node in model.nodes() if node.op.type == "Convolution")
-    assert not {"c", "n"} & set(conv.outputs[0].names)
-    conv.outputs[0].names = [*conv.outputs[0].names, "c"]
-    report = converter.verify(proto, model, layers=True)
-    assert (report.verdict, [layer.comparison.name for layer in report.layers]) == ("equal", ["n", "y"]), report
-    overwrite(model, [4], lambda array: array[:, ::-1])
-    report = converter.verify(proto, model, layers=True)
-    assert report.verdict == "different"
-    assert report.first_fault is not None
-
-
-def test_a_constant_of_fewer_bits_may_have_the_name_of_the_tensor(tmp_path: Path) -> None:
-    text = "g (float[4,64] x) => (y) { [exp] e = Exp (w) [product] y = MatMul (x, e) }"
-    proto = parse(text, 18, w=models.real(64, 16))
-    path, xml = pair(proto, tmp_path, {"compress_to_fp16": True, "record": False})
-    model = ir_runtime.read_model(xml)
-    convert = next(node for node in model.nodes() if node.op.type == "Convert")
-    convert.inputs[0].names, convert.outputs[0].names = ["e"], []
-    report = converter.verify(path, model, layers=True)
-    assert (report.verdict, [layer.comparison.name for layer in report.layers]) == ("equal", ["y"]), report
-
-
-def test_a_name_stays_only_where_the_value_is_the_same() -> None:
-    """The Expand of a number goes, because Mul broadcasts by itself: no value of the IR has its name any more."""
-    text = "g (float[a,b] x) => (float[a,b] y) { s = Shape (x) wide = Expand (two, s) y = Mul (x, wide) }"
-    ir = converter.convert_model(parse(text, 19, two=F32(2)))
-    assert [node.op.type for node in ir.nodes()] == ["Parameter", "Const", "Multiply", "Result"]
-    assert {name for node in ir.nodes() for output in node.outputs for name in output.names} == {"x", "two", "y"}
 
 
 def test_the_smallest_part_is_written_and_shows_it(deep: Path, tmp_path: Path) -> None:
