@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,14 +21,12 @@ import onnxruntime
 import pytest
 
 import ir_runtime
+from benchmarks.injected_faults import KINDS, faults
 from converter.equivalence import layers as layer_comparison
 from converter.equivalence.directed import DECIDING, MOST_ROUNDS
 from ir_runtime import CompiledModel
 from ir_runtime.files.xml_writer import write_model
-from ir_runtime.graph.model import Model, Node
-from ir_runtime.graph.reshaping import infer_again
-from ir_runtime.graph.tensor import Tensor
-from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.graph.model import Model
 from tests.commands import onnx2ir
 from tests.converter.option_models import (
     MODELS,
@@ -391,7 +390,9 @@ def check_fault(case: Case, feeds: Mapping[str, np.ndarray]) -> None:
     model, fault = with_fault(case, feeds)
     write_model(model, "faulty.xml")
     code, report = case.verify("faulty.xml", name="fault")
-    assert (code, report["passed"]) == (1, False), fault
+    assert (code, report.get("passed", False)) == (1, False), fault
+    if "error" in report:
+        return  # other inputs of verify do not fit any more
     assert report["verdict"] in ("different", "unproven"), fault
     case.check_page("fault")
     part = sorted(path.name for path in Path().glob("fault_part/*"))
@@ -405,51 +406,20 @@ def check_fault(case: Case, feeds: Mapping[str, np.ndarray]) -> None:
     assert (code == 1) or not shows, (report["minimised"], text, messages)
 
 
-_ATTRIBUTES: Mapping[str, Mapping[Any, Any]] = {
-    "direction": {"forward": "reverse", "bidirectional": None},
-    "box_encoding": {"corner": "center"},
-    "mode": {"nearest": "linear_onnx", "half_to_even": "half_away_from_zero", "max": "min"},
-    "linear_before_reset": {True: False},
-    "levels": {256: 16},
-    "axis": {-1: -2},
-    "eps": {1e-5: 1.0},
-    "epsilon": {1e-5: 1.0},
-}
-"""Attributes of layers and what each value becomes; None where there is no other."""
-
-
 def with_fault(case: Case, feeds: Mapping[str, np.ndarray]) -> tuple[Model, str]:
-    """The IR with one attribute changed that an output shows, in most rows; else with one weight changed."""
+    """The IR with one weight changed, or with a fault that changes most of an output."""
     right = ir_runtime.compile_model(ir_runtime.read_model("model.xml"))(feeds)
-    names = [output.name for output in case.model.graph.output]
-    chosen = random.Random(row_name(case.row))
-    count = len(ir_runtime.read_model("model.xml").nodes())
-    for index in chosen.sample(range(count), count) if chosen.random() < 0.6 else ():
-        model = ir_runtime.read_model("model.xml")
-        node = model.nodes()[index]
-        what = changed_attribute(node)
-        if not what:
-            continue
+    random = np.random.default_rng(zlib.crc32(row_name(case.row).encode()))
+    kinds = {kind: KINDS[kind] for kind in random.permutation([*KINDS])}
+    for kind, model, layer, _ in faults(ir_runtime.read_model("model.xml"), random, 60, kinds):
         try:
-            infer_again(model.nodes())
             wrong = ir_runtime.compile_model(model)(feeds)
         except ir_runtime.ModelError:
             continue
-        if any(is_apart(right[name], wrong[name]) for name in names):
-            return model, f"{node.name}: {what}"
-    model = ir_runtime.read_model("model.xml")
-    weights = [node for node in model.nodes() if is_weight(node)]
-    node = chosen.choice(weights)
-    return model, f"{node.name}: {change_weight(node)}"
-
-
-def changed_attribute(node: Node) -> str:
-    for name, becomes in _ATTRIBUTES.items():
-        value = getattr(node.op, name, None) if name in node.op.declared else None
-        if value is not None and becomes.get(value) is not None:
-            node.op = node.op.with_attributes(**{name: becomes[value]})
-            return f"{name} is {becomes[value]} instead of {value}"
-    return ""
+        pairs = [(right[output.name], wrong[output.name]) for output in case.model.graph.output]
+        if kind == "a weight negated" or any(is_apart(*pair) for pair in pairs):
+            return model, f"{layer}: {kind}"
+    raise AssertionError("no fault is seen")
 
 
 def is_apart(right: np.ndarray, wrong: np.ndarray) -> bool:
@@ -457,21 +427,3 @@ def is_apart(right: np.ndarray, wrong: np.ndarray) -> bool:
         return True
     apart = np.abs(right.astype(np.float64) - wrong.astype(np.float64)).max(initial=0.0)
     return bool(apart > 0.6 * np.abs(right).max(initial=0.0))
-
-
-def is_weight(node: Node) -> bool:
-    tensor = node.op.data
-    return tensor is not None and tensor.size >= 128 and (tensor.element_type.is_real or tensor.element_type.bits <= 8)
-
-
-def change_weight(node: Node) -> str:
-    """The largest number of a weight becomes its opposite, the largest code 0."""
-    assert node.op.data is not None
-    kind = node.op.data.element_type
-    array = node.op.data.array().copy()
-    flat = array.reshape(-1)
-    at = int(np.argmax(np.abs(flat.astype(np.float64))))
-    before = flat[at]
-    flat[at] = -before if kind.is_real else 0
-    node.op = Const1(value=Tensor.from_array(array, kind))
-    return f"element {at} is {flat[at]} instead of {before}"
