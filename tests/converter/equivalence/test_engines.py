@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -28,9 +29,8 @@ from tests.converter.optimization.models import parse
 from tests.converter.option_models import encoder, feeds_for
 from tests.engines import node_model
 from tests.rows.onnx.control_flow import UNCHANGED, X
-from tests.rows.row import graphs
+from tests.rows.row import Row, graphs
 
-VIRTUAL = ["AUTO", "AUTO:CPU", "HETERO:CPU", "BATCH:CPU", "MULTI:CPU"]
 FaultyDevice = Callable[..., list[str]]
 
 
@@ -85,16 +85,15 @@ def faulty(compiling: Callable[..., None]) -> FaultyDevice:
     return install
 
 
-@pytest.mark.parametrize("device", ["CPU", *VIRTUAL])
-def test_a_right_model_passes_on_each_device(deep: Path, device: str) -> None:
+@pytest.mark.parametrize("device", ["CPU", "AUTO", "AUTO:CPU", "HETERO:CPU", "BATCH:CPU", "MULTI:CPU"])
+def test_devices(deep: Path, faulty: FaultyDevice, device: str) -> None:
+    """A right model passes, and the layer that the device computes wrongly is named."""
     report = converter.verify(deep, converter.convert_model(deep, output="t3"), output="t3", device=device)
     assert report.passed, report.reason
     assert f"on {device} in " in report.engine
-
-
-@pytest.mark.parametrize("device", ["CPU", "AUTO", "HETERO:CPU", "BATCH:CPU"])
-def test_the_layer_that_the_device_computes_wrongly_is_named(deep: Path, faulty: FaultyDevice, device: str) -> None:
-    assert not faulty("product5")
+    if device in ("AUTO:CPU", "MULTI:CPU"):
+        return  # as AUTO
+    faulty("product5")
     model = converter.convert_model(deep)
     report = converter.verify(deep, model, device=device, config={"INFERENCE_PRECISION_HINT": "f32"}, layers=True)
     assert report.first_fault is not None
@@ -107,45 +106,43 @@ def test_the_layer_that_the_device_computes_wrongly_is_named(deep: Path, faulty:
 CELU = "g (float[4,8] x) => (y) { t = Tanh (x) [celu] y = Celu <alpha = 0.5> (t) }"
 SPLIT = """g (float[4,8] x) => (y, z) { [split] a, b = Split <axis = 0, num_outputs = 2> (x)
            [y] y = Sigmoid (a) [z] z = Tanh (b) }"""
-WRONG = {
-    # the graph, the wrong layers, their ports, the outputs that differ, the layers that are wrong by themselves
-    "two layers": ("", ["tanh7", "product3"], (0,), [], ["product3", "tanh7"]),
-    # The node becomes three layers, of which the last one alone has a tensor of the file.
-    **{name: (CELU, [name], (0,), ["y"], [name]) for name in ("celu/Divide", "celu/Elu", "celu")},
-    **{f"ports {ports}": (SPLIT, ["split"], ports, ["yz"[port] for port in ports], ["split"]) for ports in ((0,), (1,),
-        (0, 1))},
-}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_layers(name: str, faulty: FaultyDevice) -> None:
-    graph, wrong, ports, differ, named = WRONG[name]
+@pytest.mark.parametrize(
+    ("graph", "wrong", "ports", "differ"),
+    [
+        ("", ["product3", "tanh7"], (0,), ""),
+        # The node becomes three layers, of which the last one alone has a tensor of the file.
+        *((CELU, [name], (0,), "y") for name in ("celu/Divide", "celu/Elu", "celu")),
+        *((SPLIT, ["split"], ports, "".join("yz"[port] for port in ports)) for ports in ((0,), (1,), (0, 1))),
+    ],
+)  # fmt: skip
+def test_wrong_layers(graph: str, wrong: list[str], ports: Any, differ: str, faulty: FaultyDevice) -> None:
+    """Some outputs differ, and exactly the wrong layers are wrong by themselves."""
     proto = parse(graph, 18) if graph else models.deep()
     faulty(*wrong, ports=ports)
     report = converter.verify(proto, converter.convert_model(proto), device="CPU", layers=True)
-    assert [one.name for one in report.outputs if not one.passed] == differ
-    assert sorted({one.layer for one in report.layers if not one.local.passed}) == named
+    assert [one.name for one in report.outputs if not one.passed] == [*differ]
+    assert sorted({one.layer for one in report.layers if not one.local.passed}) == wrong
     if graph is CELU:
         assert report.first_fault is not None
         assert report.first_fault.part == ("celu/Divide", "celu/Elu", "celu")
 
 
-BRANCHING = """g (bool c, float[2,3] x) => (float[] y) {
-    y = If (c) <then_branch = g1 () => (float[] u) { t = Tanh (x)  u = Add (t, x) },
-                else_branch = g2 () => (float[] v) { v = Neg (x) }>
-}"""
+BRANCHING = """g (bool c, float[2,3] x) => (float[] y) { y = If (c) <then_branch = g1 () => (float[] u) {
+    t = Tanh (x)  u = Add (t, x) }, else_branch = g2 () => (float[] v) { v = Neg (x) }> }"""
 
 
-@pytest.mark.parametrize("body", ["Loop", "If"])
-def test_a_layer_in_a_body_is_named(faulty: FaultyDevice, body: str) -> None:
-    row = UNCHANGED[0] if body == "Loop" else next(graphs(BRANCHING, label="if", c=np.array(True), x=X))
-    proto, feeds = row.model, row.feeds
-    model = converter.convert_model(proto)
-    (outer,) = [node for node in model.nodes() if node.op.type == body]
+@pytest.mark.parametrize(
+    "row", [UNCHANGED[0], *graphs(BRANCHING, label="if", c=np.array(True), x=X)], ids=["Loop", "If"]
+)
+def test_a_layer_in_a_body_is_named(faulty: FaultyDevice, row: Row) -> None:
+    model = converter.convert_model(row.model)
+    (outer,) = [node for node in model.nodes() if node.op.subgraphs]
     inner = next(node for node in outer.op.subgraphs[0].body.nodes() if node.op.type == "Add")
-    assert converter.verify(proto, model, inputs=feeds, device="CPU").passed
+    assert converter.verify(row.model, model, inputs=row.feeds, device="CPU").passed
     changed = faulty(inner.name)
-    fault = converter.verify(proto, model, inputs=feeds, device="CPU").first_fault
+    fault = converter.verify(row.model, model, inputs=row.feeds, device="CPU").first_fault
     assert changed
     assert fault is not None
     assert (fault.layer, fault.type) == (f"{outer.name}/{inner.name}", "Add")
@@ -209,11 +206,9 @@ def test_irs_of_openvino(image: Path, tmp_path: Path) -> None:
 
 def test_properties_reach_the_device(deep: Path) -> None:
     model, hint = converter.convert_model(deep), "INFERENCE_PRECISION_HINT"
-    for device in ("CPU", "AUTO:CPU", "HETERO:CPU", "BATCH:CPU"):
-        for precision in ("f32", "bf16"):
-            engine = engine_for("openvino-default", model, device=device, config={hint: precision})
-            assert engine.name.endswith(f"on {device} in {precision}")
-            assert engine.precision == precision
+    for device, precision in itertools.product(("CPU", "AUTO:CPU", "HETERO:CPU", "BATCH:CPU"), ("f32", "bf16")):
+        engine = engine_for("openvino-default", model, device=device, config={hint: precision})
+        assert (engine.name.endswith(f"on {device} in {precision}"), engine.precision) == (True, precision)
     one = engine_for("openvino-default", model, device="HETERO:CPU", config={"CPU": {hint: "f32"}})
     assert one.name.endswith("in f32")
     assert engine_for("openvino", model, device="AUTO").name.endswith("on AUTO in f32")

@@ -15,7 +15,6 @@ import ir_runtime
 from converter.derivation import Derivation, Step
 from converter.equivalence import cost
 from converter.equivalence.engines import engine_for
-from converter.equivalence.input_values import MASK, parse_values
 from ir_runtime.graph.model import Model
 from tests import engines
 from tests.commands import onnx2ir
@@ -38,20 +37,8 @@ WIDTHS = text("g (float[n,k] x) => (y) { y = Reshape (x, shape) }", shape=[-1, 7
 GATHER = text("g (float[5] data, int64[3] indices) => (y) { y = Gather (data, indices) }")
 
 
-def one_tensor(model: Model) -> None:
-    model.results[1].replace_input(0, model.results[0].inputs[0])
-
-
-def first_result(model: Model) -> None:
-    model.results = model.results[:1]
-
-
 def named(result: int, name: str) -> Callable[[Model], None]:
     return lambda model: setattr(model.results[result], "output_names", [name])
-
-
-def name_of_an_input(model: Model) -> None:
-    model.parameters[0].outputs[0].add_name("second")
 
 
 OPEN = {"input": {"x": [-1, -1]}, "target": "any"}
@@ -65,10 +52,10 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any], str]] = {
                 r"input 'x' must have the shape \[\?,4\], but has \[1, 5\]"),
     "no output": (models.three_layers, named(0, "other"), {}, {}, r"the IR has no outputs \['y'\]"),
     "an engine": (models.image, None, {}, {"engine": "cuda"}, "the engine must be numpy, openvino, openvino-default"),
-    "fewer ends": (models.two_ends, all_of(OTHER_NAMES, first_result), {}, {}, "the IR has no outputs"),
-    "a name of another tensor": (models.two_ends, all_of(names_of_ends({}, {"second": "state"}), name_of_an_input), {},
-        {},
-                                 "the IR has no outputs"),
+    "fewer ends": (models.two_ends, all_of(OTHER_NAMES, lambda model: setattr(model, "results", model.results[:1])), {}, {},
+                   "the IR has no outputs"),
+    "a name of another tensor": (models.two_ends, all_of(names_of_ends({}, {"second": "state"}), lambda model:
+                                 model.parameters[0].outputs[0].add_name("second")), {}, {}, "the IR has no outputs"),
     "a layer's inputs": (models.deep, lambda model: overwrite(model, "w7", np.ones((8, 16), np.float32)), {}, {},
                          r"first layer that is wrong .* is 'product7'"),
     "a batch": (models.image, None, {"batch": 1}, {"batch": 7},
@@ -80,10 +67,13 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any], str]] = {
                r"no dimensions were found.*--inputs with an .npz that holds counts \(i64\[\?\]\), "
                r"data \(f32\[\?\]\)"),
     "indices": (GATHER, None, {}, {"values": {"indices": "90..99"}}, r"indices|outside|bounds"),
+    **{f"values of {wrong}": (GATHER, None, {}, {"values": {"data": wrong}}, "values must be .* or a range such as 0..1")
+       for wrong in ("2..1", "many", "..", "1..x")},
     **{f"{what}, {engine}": (model, edit, {}, {"engine": engine}, message) for engine in ENGINES for what, model, edit,
         message in (
         # OpenVINO then has the name of one of them alone; both have the right values.
-        ("two names of a tensor", SAME, one_tensor, r"\['y'\] and \['z'\] of the IR share one tensor"),
+        ("two names of a tensor", SAME, lambda model: model.results[1].replace_input(0, model.results[0].inputs[0]),
+         r"\['y'\] and \['z'\] of the IR share one tensor"),
         ("one name of two outputs", models.two_results, named(1, "y"), "two outputs of the IR are called 'y'"))},
     **{f"device {device!r}, {index}": (models.deep, None, {}, {"device": device, "config": config}, message)
        for index, (device, config, message) in enumerate((
@@ -126,13 +116,6 @@ def test_inputs_of_the_user(tmp_path: Path) -> None:
         converter.verify(path, ir, inputs=tmp_path / "x.npz")
 
 
-def test_values_in_words() -> None:
-    for wrong in ("2..1", "many", "..", "1..x"):
-        with pytest.raises(converter.VerificationError, match=r"values must be .* or a range such as 0..1"):
-            parse_values(wrong)
-    assert parse_values("mask") is MASK
-
-
 def test_a_model_without_outputs_proves_nothing(tmp_path: Path) -> None:
     """Bytes that are a model by their form, but have no graph."""
     (tmp_path / "cut.onnx").write_bytes(b"\x08\x09")
@@ -146,20 +129,6 @@ def test_too_little_memory_is_an_error_that_tells_what_to_pass(monkeypatch: pyte
     proto = models.attending("1,3,64,64")
     with pytest.raises(converter.VerificationError, match=r"not enough memory.*x\[1, 3, 64, 64\].*GiB.*--input"):
         converter.verify(proto, converter.convert_model(proto))
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({}, r"no value was given for the inputs \['x'\]"), ({"z": X}, "the model has no input 'z'; its inputs are"),
-        ({"x": X.astype(np.float64)}, r"input 'x' must have dtype float32 \(f32\), but has float64"),
-        ({"x": X[0]}, r"input 'x' must have the shape \[\?,4\], but has \[4\]"),
-        ({"x": np.zeros((1, 5), np.float32)}, r"must have the shape \[\?,4\], but has \[1, 5\]"),
-    ],
-)  # fmt: skip
-def test_the_executor_rejects_wrong_inputs_by_name(given: Any, message: str) -> None:
-    with pytest.raises(ir_runtime.ExecutionError, match=message):
-        ir_runtime.compile_model(converter.convert_model(models.three_layers()))(given)
 
 
 def test_the_command_asks_for_the_input_that_the_ir_lacks(image: Path, tmp_path: Path) -> None:
