@@ -37,14 +37,9 @@ def f32(*values: float) -> np.ndarray:
     return np.array(values, np.float32)
 
 
-def node(op: str, inputs: str, outputs: str, **attributes: Any) -> str:
-    """Return a node in onnx's text form; ``_`` is an input that is left out."""
-    given = ", ".join(f"{name} = {_text(value)}" for name, value in attributes.items())
-    return f"{outputs.replace(' ', ', ')} = {op} {f'<{given}>' if given else ''} ({inputs.replace(' ', ', ')})"
-
-
-def _text(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+def in_a_row(count: int, nodes: str, last: str, first: str = "x") -> str:
+    """Return the nodes ``count`` times: ``{n}`` is a number, ``{x}`` the tensor ``last`` of the time before."""
+    return " ".join(nodes.format(n=n, x=f"{last}{n - 1}" if n else first) for n in range(count))
 
 
 def three_layers() -> onnx.ModelProto:
@@ -59,10 +54,7 @@ def deep() -> onnx.ModelProto:
     """Twelve products with activations, the last one by zeros: the output is 0 whatever comes before."""
     random = np.random.default_rng(0)
     weights = {f"w{at}": (random.standard_normal((16, 16)) / 4).astype(np.float32) for at in range(12)}
-    layers = " ".join(
-        f"[product{at}] p{at} = MatMul ({f't{at - 1}' if at else 'x'}, w{at}) [tanh{at}] t{at} = Tanh (p{at})"
-        for at in range(12)
-    )
+    layers = in_a_row(12, "[product{n}] p{n} = MatMul ({x}, w{n}) [tanh{n}] t{n} = Tanh (p{n})", "t")
     ends = "[head] y = MatMul (t11, zeros) [mean] m = ReduceMean <keepdims = 0> (t11)"
     return parse(f"g (float[n,16] x) => (y) {{ {layers} {ends} }}", 18, **weights, zeros=np.zeros((16, 4), np.float32))
 
@@ -76,23 +68,20 @@ def image() -> onnx.ModelProto:
 
 def small_network(gain: float = 1.0) -> onnx.ModelProto:
     """Convolutions with normalizations, whose values shrink by ``gain`` from one to the next."""
-    random = np.random.default_rng(0)
-    nodes, weights = [], {}
+    random, weights = np.random.default_rng(0), {}
     for at in range(5):
         weights[f"w{at}"] = random.standard_normal((8, 8 if at else 3, 3, 3)) * gain / 8
         weights |= {f"s{at}": random.random(8) + 0.5, f"b{at}": np.zeros(8), f"m{at}": np.zeros(8)}
         weights[f"v{at}"] = random.random(8) + 0.5
-        nodes.append(f"[c{at}] c{at} = Conv <pads = [1, 1, 1, 1]> ({f'a{at - 1}' if at else 'x'}, w{at})")
-        nodes.append(
-            f"[n{at}] n{at} = BatchNormalization (c{at}, s{at}, b{at}, m{at}, v{at}) [a{at}] a{at} = Relu (n{at})"
-        )
-    nodes.append("[pool] y = GlobalAveragePool (a4)")
+    nodes = in_a_row(5, """[c{n}] c{n} = Conv <pads = [1, 1, 1, 1]> ({x}, w{n})
+        [n{n}] n{n} = BatchNormalization (c{n}, s{n}, b{n}, m{n}, v{n}) [a{n}] a{n} = Relu (n{n})""", "a")  # fmt: skip
+    end = "[pool] y = GlobalAveragePool (a4)"
     if gain == 1:  # otherwise the output is as small as the values before it
-        nodes[-1] = "[pool] pooled = GlobalAveragePool (a4)"
-        nodes.append("[norm] y = LayerNormalization <axis = 1, epsilon = 0.000001> (pooled, g)")
+        end = """[pool] pooled = GlobalAveragePool (a4)
+                 [norm] y = LayerNormalization <axis = 1, epsilon = 0.000001> (pooled, g)"""
         weights["g"] = random.standard_normal((8, 1, 1))
     typed = {name: value.astype(np.float32) for name, value in weights.items()}
-    return parse(f"g (float[1,3,12,12] x) => (y) {{ {' '.join(nodes)} }}", **typed)
+    return parse(f"g (float[1,3,12,12] x) => (y) {{ {nodes} {end} }}", **typed)
 
 
 def scaled_network(mean: float = 0.3, is_sparse: bool = False) -> onnx.ModelProto:
@@ -142,12 +131,10 @@ def scaled_by(value: float) -> onnx.ModelProto:
 def chaotic() -> onnx.ModelProto:
     """Products and sines in a row, each of which enlarges differences by about three."""
     random = np.random.default_rng(1)
-    nodes, weights, last = [], {}, "x"
-    for at in range(10):
-        weights[f"w{at}"] = (random.standard_normal((WIDTH, WIDTH)) * 4 / np.sqrt(WIDTH)).astype(np.float32)
-        nodes.append(f"[product{at}] product{at} = MatMul ({last}, w{at}) [sine{at}] sine{at} = Sin (product{at})")
-        last = f"sine{at}"
-    text = f"g (float[n,{WIDTH}] x) => (float[n,{WIDTH}] y) {{ {' '.join(nodes)} y = Identity ({last}) }}"
+    scale = 4 / np.sqrt(WIDTH)
+    weights = {f"w{at}": (random.standard_normal((WIDTH, WIDTH)) * scale).astype(np.float32) for at in range(10)}
+    nodes = in_a_row(10, "[product{n}] product{n} = MatMul ({x}, w{n}) [sine{n}] sine{n} = Sin (product{n})", "sine")
+    text = f"g (float[n,{WIDTH}] x) => (float[n,{WIDTH}] y) {{ {nodes} y = Identity (sine9) }}"
     return parse(text, 19, **weights)
 
 
@@ -155,13 +142,11 @@ def quantized() -> onnx.ModelProto:
     """Products of codes in a row; every second value lies in the middle between two steps before it is rounded."""
     random = np.random.default_rng(2)
     weights: dict[str, Any] = {"s": np.float32(1 / 7), "z": np.uint8(128), "wz": np.int8(0), "ws": np.float32(0.15)}
-    nodes = ["[quantize] codes0 = QuantizeLinear (x, s, z)"]
-    for at in range(12):
-        weights[f"w{at}"] = random.integers(-3, 4, (WIDTH, WIDTH)).astype(np.int8)
-        nodes.append(f"[product{at}] codes{at + 1} = QLinearMatMul (codes{at}, s, z, w{at}, ws, wz, s, z)")
-        nodes.append(f"[real{at}] real{at} = DequantizeLinear (codes{at + 1}, s, z)")
-    text = f"g (float[n,{WIDTH}] x) => (float[n,{WIDTH}] y) {{ {' '.join(nodes)} y = Identity (real11) }}"
-    return parse(text, 19, **weights)
+    weights |= {f"w{at}": random.integers(-3, 4, (WIDTH, WIDTH)).astype(np.int8) for at in range(12)}
+    nodes = in_a_row(12, """[product{n}] codes{n} = QLinearMatMul ({x}, s, z, w{n}, ws, wz, s, z)
+        [real{n}] real{n} = DequantizeLinear (codes{n}, s, z)""", "codes", "codes")  # fmt: skip
+    nodes = f"[quantize] codes = QuantizeLinear (x, s, z) {nodes} y = Identity (real11)"
+    return parse(f"g (float[n,{WIDTH}] x) => (float[n,{WIDTH}] y) {{ {nodes} }}", 19, **weights)
 
 
 def equal_terms() -> onnx.ModelProto:
@@ -236,11 +221,8 @@ def in_16_bits() -> onnx.ModelProto:
     """Twelve products with what follows them in float16, between inputs and outputs of float32."""
     random = np.random.default_rng(5)
     weights = {f"w{at}": (random.standard_normal((48, 48)) / 5).astype(np.float16) for at in range(12)}
-    layers = " ".join(
-        f"p{at} = MatMul (v{at}, w{at}) s{at} = Add (p{at}, v{at}) v{at + 1} = LayerNormalization (s{at}, g)"
-        for at in range(12)
-    )
-    text = f"v0 = Cast <to = 10> (x) {layers} y = Cast <to = 1> (v12)"
+    layers = "p{n} = MatMul ({x}, w{n}) s{n} = Add (p{n}, {x}) v{n} = LayerNormalization (s{n}, g)"
+    text = f"v = Cast <to = 10> (x) {in_a_row(12, layers, 'v', 'v')} y = Cast <to = 1> (v11)"
     return parse(f"g (float[30,48] x) => (float[30,48] y) {{ {text} }}", **weights, g=np.ones(48, np.float16))
 
 

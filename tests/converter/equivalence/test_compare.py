@@ -180,10 +180,8 @@ def test_a_model_in_float64_rounds_nowhere() -> None:
 
 def test_rounding_that_adds_up_is_no_fault(tmp_path: Path) -> None:
     """A chain that doubles what its rounding costs at each step parts visibly, and every layer is right."""
-    steps = " ".join(
-        f"a{at} = Mul ({f'd{at - 1}' if at else 'x'}, four) b{at} = Sub (one, {f'd{at - 1}' if at else 'x'}) "
-        f"c{at} = Mul (a{at}, b{at}) d{at} = Sin (c{at})"
-        for at in range(40)
+    steps = models.in_a_row(
+        40, "a{n} = Mul ({x}, four) b{n} = Sub (one, {x}) c{n} = Mul (a{n}, b{n}) d{n} = Sin (c{n})", "d"
     )
     proto = parse(f"g (float[64] x) => (d39) {{ {steps} }}", 18, four=f32(3.99), one=f32(1))
     inputs = {"x": np.linspace(0.1, 0.9, 64, dtype="f4")}

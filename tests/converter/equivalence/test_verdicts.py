@@ -25,7 +25,7 @@ from converter.equivalence.required_values import RequiredValues
 from ir_runtime.execution.ports import ports_of
 from ir_runtime.graph.operation import Required
 from tests.commands import PEAK, onnx2ir
-from tests.converter.equivalence import inputs, verdicts
+from tests.converter.equivalence import inputs, models, verdicts
 from tests.converter.equivalence.inputs import INDEXED, embedding, indexed
 from tests.converter.equivalence.models import attending, saved
 from tests.converter.equivalence.row import DERIVED, EQUAL, Verdict
@@ -216,8 +216,8 @@ def test_images_are_small_where_larger_ones_need_gigabytes(tmp_path: Path) -> No
 @pytest.mark.full
 def test_activations_of_gigabytes_are_compared_in_little_memory(tmp_path: Path) -> None:
     """24 layers of 32 MiB each: held at once they would take three quarters of a GB on each side."""
-    layers = " ".join(f"t{at} = {'Tanh' if at % 2 else 'Neg'} ({f't{at - 1}' if at else 'x'})" for at in range(24))
-    proto = parse(f"g (float[8,1024,1024] x) => (y) {{ {layers} y = ReduceMean <keepdims = 0> (t23) }}", 18)
+    layers = models.in_a_row(12, "s{n} = Neg ({x}) t{n} = Tanh (s{n})", "t")
+    proto = parse(f"g (float[8,1024,1024] x) => (y) {{ {layers} y = ReduceMean <keepdims = 0> (t11) }}", 18)
     assert peak_of(saved(proto, tmp_path), "converter.verify(m, model, samples=1)\nbefore = peak()") < 500 * 1024
 
 
