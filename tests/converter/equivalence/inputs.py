@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-import converter
-from converter import Report
+from converter import Preprocess, Report
 from ir_runtime.graph.model import Model
 from ir_runtime.graph.operation import find_operation
 from ir_runtime.graph.shape_inference import make_node
@@ -17,6 +16,7 @@ from tests.converter.equivalence import models
 from tests.converter.equivalence.edits import attributes, layer, operation
 from tests.converter.equivalence.models import real
 from tests.converter.equivalence.row import DIFFERENT, EQUAL, RIGHT, UNPROVEN, text, verdicts
+from tests.converter.preprocessing.pictures import MEAN, SCALE, model_of_pictures, picture
 from tests.rows.row import each
 
 
@@ -105,6 +105,7 @@ def embedding(rows: int = 40, ir_version: int = 8) -> onnx.ModelProto:
     return made
 
 
+NHWC: dict[str, Any] = {"element_type": "u8", "layout": "nhwc", "model_layout": "nchw"}
 FITTING = [
     *(row for op, shapes in INDEXED.items() for row in verdicts(op, indexed(op, *shapes), samples=3,
         look=is_undisturbed)),
@@ -169,8 +170,19 @@ FITTING = [
     *(row for shape in ("[?,3,?,?]", "[2,3,?,?]", "[2,3,16,20]") for shape_of_ir in ("[?,?,?,3]", "[2,16,20,3]", shape)
       for row in verdicts(
         f"preprocessed inputs of {shape}, {shape_of_ir}", models.image, saving={}, input=f"x{shape_of_ir}", convert={
-            "input": f"x{shape}", "preprocess": {"x": converter.Preprocess(
-                element_type="u8", layout="nhwc", model_layout="nchw", mean=0.5)}})),
+            "input": f"x{shape}", "preprocess": {"x": Preprocess(**NHWC, mean=0.5)}})),
+    # Steps of pictures: of open dimensions, of other floats, by their shorter side.
+    *(row for steps in (Preprocess(**NHWC, mean=MEAN), Preprocess(**NHWC, resize="nearest", size=(9, 11)))
+      for row in verdicts(f"pictures of any size, {steps.resize}", partial(model_of_pictures, ("n", 3, "h", "w")),
+                          convert={"preprocess": {"image": steps}})),
+    # OpenVINO computes float64 in float32.
+    *(row for kind, engines in ((10, ("numpy", "openvino")), (11, ("numpy",))) for row in verdicts(
+        f"pictures of floats, {kind}", partial(model_of_pictures, kind=kind), saving={}, engine=each(*engines), convert={
+            "preprocess": {"image": Preprocess(**NHWC, mean=MEAN, scale=SCALE, resize="linear", reverse_channels=True)}})),
+    *(row for resize in ("linear", "bicubic_pillow") for sides in ((31, 23), (29, 53)) for row in verdicts(
+        f"the middle of pictures, {resize}, {sides}", model_of_pictures, saving={}, engine=each("numpy", "openvino"),
+        inputs={"image": picture(1, *sides, 3)}, convert={"preprocess": {"image": Preprocess(
+            **NHWC, resize=resize, size=17, crop=(12, 16))}})),
     *verdicts("values by name", models.image, values={"x": "5..6", "rate": "ones"}, samples=1),
 ]  # fmt: skip
 
