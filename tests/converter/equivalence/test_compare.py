@@ -1,9 +1,10 @@
-"""The comparison of arrays, errors against the result in float64, the account of constants, and what reports say."""
+"""The comparison of arrays and of models, errors against float64, the account of constants, what reports say."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,15 +21,20 @@ from converter.equivalence import ort_values
 from converter.equivalence.compare import Errors, Tolerance, compare, errors_of
 from converter.equivalence.exact import ExactModel
 from converter.equivalence.report import DerivationCheck, LayerDifference, Report, WeightAccount
+from converter.equivalence.scaled_weights import scaled_weights
 from ir_runtime.execution.wide_floats import in_float64
-from ir_runtime.graph.model_difference import LayerChange
+from ir_runtime.graph.model import Model
+from ir_runtime.graph.model_difference import LayerChange, compare_models
 from tests.commands import onnx2ir
 from tests.converter.command_line.files import check
 from tests.converter.equivalence import models
-from tests.converter.equivalence.edits import overwrite, scaled
-from tests.converter.equivalence.models import WIDTH, f32, pair
+from tests.converter.equivalence.edits import array_of, attributes, bit, constant, damaged, layer, overwrite, scaled
+from tests.converter.equivalence.models import WIDTH, f32, pair, real, saved, scaled_network
 from tests.converter.optimization.models import parse
-from tests.engines import run_onnxruntime
+from tests.engines import node_model, run_onnxruntime
+from tests.rows.formula import Idiom
+from tests.rows.idioms.convolutions import IMAGE, convolution, scaled_first
+from tests.rows.onnx.control_flow import UNCHANGED
 
 F32 = np.float32
 
@@ -105,12 +111,12 @@ def test_errors_alone_show_a_small_fault() -> None:
 
 def test_injected_faults_in_a_model_that_enlarges_rounding() -> None:
     proto = models.chaotic()
-    for fault, model, layer, _ in faults(converter.convert_model(proto), np.random.default_rng(0), 8):
+    for fault, model, changed, _ in faults(converter.convert_model(proto), np.random.default_rng(0), 8):
         try:
             report = converter.verify(proto, model)
         except converter.VerificationError:
             continue  # the layers cannot be run any more
-        assert not report.passed, (fault, layer)
+        assert not report.passed, (fault, changed)
 
 
 def test_the_definition_decides_for_each_of_the_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,3 +245,232 @@ def test_the_smallest_part_is_written_and_shows_it(deep: Path, tmp_path: Path) -
     with np.load(folder / "inputs.npz") as feeds, np.load(folder / "expected.npz") as expected:
         weight = onnx.numpy_helper.to_array(part.graph.initializer[0])
         np.testing.assert_allclose(feeds["t2"] @ weight, expected["p3"], rtol=1e-5, atol=1e-6)
+
+
+# --- differences of two models ---
+
+
+FEW, MANY = 10, 40
+
+
+def image() -> Model:
+    return converter.convert_model(models.image())
+
+
+def changes_of(first: Model, second: Model) -> dict[str, tuple[str, ...]]:
+    return {change.layer: change.what for change in compare_models(first, second).changed}
+
+
+def test_equal_models_whatever_ids_and_order() -> None:
+    first, second = image(), image()
+    second.parameters = second.parameters[::-1]
+    for index, node in enumerate(second.nodes()):
+        if node.op.type not in ("Parameter", "Result"):
+            node.name = f"renamed{index}"
+    found = compare_models(first, second)
+    assert (found.same, found.paired) == (True, len(first.nodes()))
+
+
+def test_what_changed_is_listed() -> None:
+    first, second, third = image(), image(), image()
+    attributes("conv", pads_begin=[0, 1], pads_end=[2, 1])(second)
+    product = layer(second, "Multiply")
+    before = [source.node.name for source in product.inputs]
+    product.inputs = product.inputs[::-1]
+    assert changes_of(first, second) == {
+        "conv": (
+            "pads_begin is 1, 1 where the other model has 0, 1",
+            "pads_end is 1, 1 where the other model has 2, 1",
+        ),
+        product.name: tuple(
+            f"input {at} is output 0 of '{before[at]}' where the other model has output 0 of '{before[1 - at]}'"
+            for at in (0, 1)
+        ),
+    }
+    damaged()(third)
+    assert changes_of(first, third) == {"k": ("4 of 216 values differ, by 1 at most",)}
+
+
+@pytest.mark.parametrize("shape", [(1000, 1500), (1500, 700), (7, 3)], ids=str)
+def test_weights_that_are_stored_in_other_ways(shape: tuple[int, int], tmp_path: Path) -> None:
+    """Of the file, which has gaps as it is transposed, and of the IR; and of weights in memory."""
+    values = real(*shape)
+    converted = converter.convert_model(node_model("MatMul", {"x": values.T[:2]}, constants={"w": values}, opset=13))
+    converter.save_model(converted, tmp_path / "m.xml")
+    for second in (ir_runtime.read_model(tmp_path / "m.xml"), converted.clone()):
+        assert compare_models(converted, second).same
+        other = array_of(second, [2])
+        other[-1, -1] += 2.0
+        overwrite(second, [2], lambda _, other=other: other)
+        (what,) = changes_of(converted, second).values()
+        assert what == (f"1 of {values.size} values differ, by 2 at most",)
+
+
+def test_bodies() -> None:
+    first, second = (converter.convert_model(UNCHANGED[0].model) for _ in range(2))
+    assert compare_models(first, second).same
+    loop = next(node for node in second.nodes() if node.op.subgraphs)
+    inner = layer(loop.op.subgraphs[0].body, "Add")
+    inner.inputs = (*inner.inputs, inner.inputs[0])
+    assert changes_of(first, second) == {f"{loop.name}/{inner.name}": ("it has 2 inputs where the other model has 3",)}
+
+
+def residual(count: int) -> onnx.ModelProto:
+    """``s = s + relu(s @ w)``, again and again: a value is reached over 2 to the power of ``count`` paths."""
+    random = np.random.default_rng(0)
+    weights = {f"w{at}": (random.standard_normal((64, 64)) / 16).astype(np.float32) for at in range(count)}
+    nodes = "[product{n}] p{n} = MatMul ({x}, w{n}) [relu{n}] r{n} = Relu (p{n}) [sum{n}] s{n} = Add ({x}, r{n})"
+    return parse(f"g (float[n,64] x) => (s{count - 1}) {{ {models.in_a_row(count, nodes, 's')} }}", **weights)
+
+
+def nameless(model: Model) -> Model:
+    """A copy whose inner layers and tensors have other names than the ONNX model has for them, or none."""
+    made = model.clone()
+    for node in made.nodes():
+        if node.op.type not in ("Parameter", "Result") and node not in [end.inputs[0].node for end in made.results]:
+            node.name = f"other/{node.name}"
+            for output in node.outputs:
+                output.names = []
+    return made
+
+
+class TooManyCallsError(Exception):
+    """What takes 2 to the power of 40 calls is not waited for."""
+
+
+def calls_of(work: Callable[[], Any], most: int = 20_000_000) -> tuple[int, Any]:
+    count = 0
+
+    def counted(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+        if count > most:
+            raise TooManyCallsError
+
+    sys.setprofile(counted)
+    try:
+        found = work()
+    finally:
+        sys.setprofile(None)
+    return count, found
+
+
+def assert_linear(work: Callable[[int], int]) -> None:
+    counts = [work(size) for size in (2, FEW, MANY)]  # the first one imports and caches
+    assert counts[2] < 1.25 * counts[1] * MANY / FEW
+
+
+@pytest.mark.parametrize("layers", [False, True])
+@pytest.mark.parametrize("form", ["plain", "int8", "nameless", "damaged"])
+def test_a_comparison_is_linear_in_the_number_of_blocks(tmp_path: Path, form: str, layers: bool) -> None:
+    """Also with codes that scales widen, of which the last one is damaged, and beside a model without common names."""
+    is_int8, is_wrong = form in ("int8", "damaged"), form == "damaged"
+
+    def work(size: int) -> int:
+        path, ir = saved(residual(size), tmp_path), tmp_path / "m.xml"
+        model = converter.convert_model(path)
+        written = nameless(model) if form == "nameless" else model
+        converter.save_model(written, ir, compress="int8" if is_int8 else None)
+        read = ir_runtime.read_model(ir)
+        if is_wrong:
+            bit((64, 64), -1, 7)(read)
+        count, report = calls_of(lambda: converter.verify(path, read, layers=layers))
+        assert report.passed is not is_wrong
+        right = {"compressed" if is_int8 else "identical": size - is_wrong}
+        assert report.weight_states == {**right, **({"changed": 1} if is_wrong else {})}
+        return count
+
+    assert_linear(work)
+
+
+def test_a_difference_of_models_without_common_names_is_linear() -> None:
+    def work(size: int) -> int:
+        model = converter.convert_model(residual(size))
+        count, found = calls_of(lambda: compare_models(model, nameless(model)))
+        assert (found.same, found.paired) == (True, len(model.nodes()))
+        return count
+
+    assert_linear(work)
+
+
+# --- scales that are folded ---
+
+
+WEIGHTS = ("k", "d", "g")
+
+
+def layers(model: Model) -> list[str]:
+    return [node.op.type for node in model.nodes() if node.op.type not in ("Const", "Parameter", "Result")]
+
+
+@pytest.mark.parametrize("options", [{}, {"exact": True}, {"fuse": False}], ids=str)
+@pytest.mark.parametrize("target", ["cpu", "any"])
+def test_every_weight_is_accounted_for(options: dict[str, Any], target: str) -> None:
+    model = converter.convert_model(scaled_network(), target=target, **options)
+    report = converter.verify(scaled_network(), model)
+    assert report.passed
+    assert {check.state for check in report.weights if check.name in WEIGHTS} == {"identical" if options else "scaled"}
+    assert ("Multiply" in layers(model)) == bool(options)
+    # The CPU plug-in's rule leaves the layer where every constant must stay.
+    is_kept = "exact" in options or (bool(options) and target == "any")
+    assert layers(model).count("BatchNormInference") == is_kept
+
+
+def test_scaled_weights_are_computed_when_they_are_written(tmp_path: Path) -> None:
+    model = converter.convert_model(scaled_network())
+    data = constant(model, (128, 16)).op.data
+    assert data is not None
+    assert data._array is None
+    assert data._packed is None
+    converter.save_model(model, tmp_path / "m.xml")
+    assert converter.verify(scaled_network(), tmp_path / "m.xml").passed
+
+
+def test_a_factor_in_front_of_a_convolution() -> None:
+    """Exact conversions keep it; a scale of preprocessing becomes part of the weights in a second conversion."""
+    row = Idiom(scaled_first, inputs=IMAGE, count=3)
+    assert len(layers(converter.convert_model(row.model(3), exact=True))) == row.count
+    proto = Idiom(convolution, inputs=IMAGE, count=1).model(3)
+    first = converter.convert_model(proto, preprocess={"x": converter.Preprocess(scale=255.0)})
+    assert len(layers(first)) == 2
+    again = converter.convert_model(first)
+    assert layers(again) == ["Convolution"]
+    for ir in (first, again):
+        assert converter.verify(proto.SerializeToString(), ir).passed
+
+
+# --- scaled weights ---
+
+RNG = np.random.default_rng(7)
+# name -> weights [channels, inputs]
+KINDS_OF_WEIGHTS = {
+    "ordinary": RNG.normal(size=(6, 64)),
+    "one value that float16 has": np.where(np.arange(64) == 33, -2.7225886e-07, 1e-9) * np.ones((6, 1)),
+    "small numbers of float16": RNG.normal(size=(6, 64)) * 3e-7,
+    "both": np.concatenate([RNG.normal(size=(3, 64)), RNG.normal(size=(3, 64)) * 1e-7]),
+}
+FACTORS = np.array([0.9378595, 1.03, 0.97, 0.9999, 1.5, 0.25])[:, None]
+FIRST_TWO = np.array([0.5, 0.5, 1, 1, 1, 1])[:, None]
+
+
+def wrong_in(weights: np.ndarray, held: np.ndarray) -> list[list[int]]:
+    result = scaled_weights(weights, held, (0,))
+    assert result is not None
+    return np.argwhere(result.wrong).tolist()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+@pytest.mark.parametrize("name", KINDS_OF_WEIGHTS)
+def test_a_wrong_value_is_found_in_any_channel(name: str, kind: type) -> None:
+    """Weights that were rounded twice are right."""
+    weights = KINDS_OF_WEIGHTS[name].astype(np.float32)
+    held = (weights * FACTORS).astype(np.float32).astype(kind)
+    assert wrong_in(weights, held) == []
+    for channel in range(6) if name == "ordinary" else ():
+        spoilt = held.copy()
+        spoilt[channel, 5] = np.nextafter(np.nextafter(held[channel, 5], kind(9)), kind(9))
+        assert wrong_in(weights, spoilt) == [[channel, 5]]
+    if name == "ordinary" and kind is np.float32:
+        spoilt = (weights * FIRST_TWO).astype(np.float32)  # beside channels that are not scaled
+        spoilt[4, 9] *= np.float32(1 + 2**-20)
+        assert wrong_in(weights, spoilt) == [[4, 9]]
