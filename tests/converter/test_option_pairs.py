@@ -9,7 +9,6 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,8 +21,6 @@ import pytest
 
 import ir_runtime
 from benchmarks.injected_faults import KINDS, faults
-from converter.equivalence import layers as layer_comparison
-from converter.equivalence.directed import DECIDING, MOST_ROUNDS
 from ir_runtime import CompiledModel
 from ir_runtime.files.xml_writer import write_model
 from ir_runtime.graph.model import Model
@@ -152,41 +149,23 @@ def row_name(row: Row) -> str:
     return "-".join(chosen)
 
 
+_MOST = {"sessions": 15, "runs": 300}
+"""What a comparison may ask for, at most: sessions of onnxruntime, and runs of whole models here and there."""
+
+
 @pytest.fixture
 def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """What comparisons ask for: sessions of onnxruntime, runs of whole models here and there, and single layers."""
     counted = Counter[str]()
 
     def counting(call: Callable[..., Any], what: str) -> Callable[..., Any]:
         return lambda *args, **kwargs: (counted.update([what]), call(*args, **kwargs))[1]
 
-    session, runner = onnxruntime.InferenceSession, layer_comparison.layer_runner
+    session = onnxruntime.InferenceSession
     for owner, name, what in ((session, "__init__", "sessions"), (session, "run_with_ort_values", "runs"),
                               (session, "run", "runs"), (CompiledModel, "__call__", "runs")):  # fmt: skip
         # A function, which becomes a method of the class.
         monkeypatch.setattr(owner, name, counting(getattr(owner, name), what))
-    monkeypatch.setattr(layer_comparison, "layer_runner", lambda node: counting(runner(node), "layers"))
     return counted
-
-
-_MOST_SESSIONS = 10
-"""Two of them for the smallest part that shows a fault in OpenVINO."""
-_MOST_RUNS = 12
-_MOST_ROUNDED_RUNS = 48
-"""Where weights are rounded, each run is repeated up to 16 times with weights that are moved."""
-
-
-@contextmanager
-def bounded(work: Counter[str], simple: Counter[str], layers: int, most: int, deciding: int) -> Iterator[None]:
-    """What happens within takes at most so many times the work of the simple comparison.
-
-    Layers that are computed alone count as the part of a run that they are. Each of the ``deciding`` nodes is loaded
-    alone and run on directed values, at most as often as there are rounds of finite values and of others.
-    """
-    work.clear()
-    yield
-    assert 0 < work["sessions"] <= _MOST_SESSIONS * simple["sessions"] + deciding
-    assert 0 < work["runs"] + work["layers"] / layers <= most * simple["runs"] + 2 * MOST_ROUNDS * deciding
 
 
 CONVERTING = {
@@ -245,14 +224,6 @@ class Case:
         assert text, messages
         return code, json.loads(text)
 
-    def report_of(self, xml: str, feeds: Mapping[str, np.ndarray], engine: str) -> dict[str, Any]:
-        """That of a comparison on these inputs, which passes."""
-        np.savez("inputs.npz", allow_pickle=False, **feeds)
-        given = ["--inputs", "inputs.npz", "--engine", engine, "--json"]
-        code, text, messages = onnx2ir("verify", "model.onnx", xml, *self.shared, *given)
-        assert code == 0, (engine, messages, failures(json.loads(text)) if text else "")
-        return json.loads(text)
-
     def check_page(self, name: str) -> None:
         page = Path(f"{name}.html")
         assert page.exists() == (self.row["report"] == "on")
@@ -280,42 +251,19 @@ def failures(report: Mapping[str, Any]) -> list[str]:
     return [report["verdict"], *found, *report["notes"], report["layers_problem"]]
 
 
-def run_openvino(xml: str, feeds: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[str, np.ndarray]:
-    compiled = core().compile_model(core().read_model(xml), "CPU", EXACT)
-    return dict(zip(names, run_compiled(compiled, feeds, names)))
-
-
 LOST = {"none": 1e-3, "fp16": 0.02, "int8": 0.1, "int4": 0.5}
-"""What an output may lose of its largest number, whatever the report allows."""
+"""What an output may lose of its largest number."""
 STEP = 0.02
 """The step of quantized models, to either side of which values at ties are rounded."""
 
 
-def held_against(
-    row: Row, report: Mapping[str, Any], expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray]
-) -> None:
-    """Numbers by name, within what the report allows each output, and within :data:`LOST`."""
+def assert_near(row: Row, expected: Mapping[str, np.ndarray], actual: Mapping[str, np.ndarray]) -> None:
     lost = LOST["fp16" if row["compress"] == "none" and row["fp16"] == "on" else row["compress"]]
     lost = max(lost, STEP if row["model"].startswith("quantized") else 0.0)
-    assert [one["name"] for one in report["outputs"]] == list(expected)
-    for one in report["outputs"]:
-        name, allowed = one["name"], one["tolerance"]
-        want, got = expected[name].astype(np.float64), actual[name].astype(np.float64)
-        assert got.shape == want.shape, name
-        scale = np.maximum(np.abs(want), allowed["of_largest"] * np.abs(want).max(initial=0.0))
-        limit = allowed["absolute"] + allowed["rounding"] + allowed["relative"] * scale
-        assert (np.abs(got - want) <= limit).all(), (name, float(np.abs(got - want).max()), allowed)
-        assert (np.abs(got - want) <= lost * np.abs(want).max(initial=1e-3)).all(), (name, lost)
-
-
-def simple_work(case: Case, work: Counter[str]) -> Counter[str]:
-    """That of the plain comparison of the plain IR."""
-    plain = {"compress": "none", "fp16": "none", "target": "any", "static": "none", "fuse": "none"}
-    case.convert("simple.xml", **plain)
-    work.clear()
-    code, text, messages = onnx2ir("verify", "model.onnx", "simple.xml", *case.shared, "--json")
-    assert code == 0, messages + text
-    return Counter(work)
+    for name, want in expected.items():
+        assert actual[name].shape == want.shape, name
+        difference = np.abs(actual[name].astype(np.float64) - want.astype(np.float64))
+        assert (difference <= lost * np.abs(want).max(initial=1e-3)).all(), (name, lost)
 
 
 KNOWN_FAILURES = (
@@ -324,40 +272,23 @@ KNOWN_FAILURES = (
 )
 """Small numbers make the temperature 1e-4, so that each SoftMax takes one key. Which one it takes depends on how weights
 are rounded, by more than what verify measures as the effect of rounding: its verdict is that no layer is wrong."""
+AT_RANDOM = [
+    pytest.param(row, id=f"random-{row_name(row)}",
+                 marks=[pytest.mark.weekly, *[pytest.mark.xfail(strict=True)] * (row_name(row) in KNOWN_FAILURES)])
+    for row in random_rows(60)
+]  # fmt: skip
 
 
-def known(row: Row) -> Any:
-    marks = [pytest.mark.xfail(strict=True)] if row_name(row) in KNOWN_FAILURES else []
-    return pytest.param(row, marks=marks, id=row_name(row))
-
-
-@pytest.mark.parametrize("row", ROWS, ids=row_name)
+@pytest.mark.parametrize("row", [*(pytest.param(row, id=row_name(row)) for row in ROWS), *AT_RANDOM])
 def test_options_meet(row: Row, tmp_path: Path, work: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    check_row(row, work)
-
-
-@pytest.mark.weekly
-@pytest.mark.parametrize("row", [known(row) for row in random_rows(60)])
-def test_options_meet_at_random(row: Row, tmp_path: Path, work: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    check_row(row, work)
-
-
-def check_row(row: Row, work: Counter[str]) -> None:
     case = Case(row)
     onnx.save(case.model, "model.onnx")
-    simple = simple_work(case, work)
     if row["against"] == "on":
         case.convert("other.xml", target="any" if row["target"] != "any" else "cpu")
-    made = case.convert("model.xml")
-    assert made["target"] == row["target"]
-    layers = sum(made["layers"].values())
-    most = _MOST_RUNS if row["compress"] == row["fp16"] == "none" else _MOST_ROUNDED_RUNS
-    is_directed = "on" in (row["layers"], row["stress"])
-    deciding = sum(node.op_type in DECIDING for node in case.model.graph.node) if is_directed else 0
-    with bounded(work, simple, layers, most, deciding):
-        code, report = case.verify("model.xml")
+    assert case.convert("model.xml")["target"] == row["target"]
+    code, report = case.verify("model.xml")
+    assert all(0 < work[what] <= most for what, most in _MOST.items()), work
     if loses_nan(case):
         failed = [sample["description"] for sample in report["samples"] if not sample["passed"]]
         assert failed in ([NAN], [INFINITIES, NAN]), failures(report)
@@ -373,16 +304,16 @@ def check_row(row: Row, work: Counter[str]) -> None:
     names = [*(output.name for output in case.model.graph.output), *case.inner]
     assert [one["name"] for one in report["outputs"]] == names
     feeds = feeds_for(case.model, SIZES)
-    fed = {
-        name: value for name, value in feeds.items() if row["freeze"] == "none" or name not in small_inputs(case.model)
-    }
     expected = expected_of(case.model, feeds, case.inner)
-    compiled = ir_runtime.compile_model(ir_runtime.read_model("model.xml"))(fed)
-    held_against(row, case.report_of("model.xml", fed, "numpy"), expected, {name: compiled[name] for name in names})
-    actual = run_openvino("model.xml", fed, names)
-    held_against(row, case.report_of("model.xml", fed, "openvino"), expected, actual)
-    with bounded(work, simple, layers, most, deciding):
-        check_fault(case, fed)
+    for name in small_inputs(case.model) if row["freeze"] != "none" else ():
+        del feeds[name]
+    compiled = ir_runtime.compile_model(ir_runtime.read_model("model.xml"))(feeds)
+    assert_near(row, expected, {name: compiled[name] for name in names})
+    theirs = core().compile_model(core().read_model("model.xml"), "CPU", EXACT)
+    assert_near(row, expected, dict(zip(names, run_compiled(theirs, feeds, names))))
+    work.clear()
+    check_fault(case, feeds)
+    assert all(0 < work[what] <= most for what, most in _MOST.items()), work
 
 
 def check_fault(case: Case, feeds: Mapping[str, np.ndarray]) -> None:

@@ -38,8 +38,9 @@ def test_floats_of_their_bits(bits: np.ndarray, to: Any, signed: bool) -> None:
     ir = converted(node_model("BitCast", {"x": x}, attributes={"to": number(to)}, opset=26))
     for engine in ENGINES:
         (found,) = run(engine, ir, {"x": x})
-        is_number = ~np.isnan(wanted)
-        np.testing.assert_array_equal(np.isnan(found), ~is_number)
+        with np.errstate(invalid="ignore"):
+            is_number = ~np.isnan(wanted)
+            np.testing.assert_array_equal(np.isnan(found), ~is_number)
         if engine == "openvino" and to is ml_dtypes.bfloat16:
             # Without AVX-512 the plug-in converts by float32, where small ones are denormal: they become 0, as does -0.
             is_number &= np.abs(wanted.astype(np.float32)) >= np.finfo(np.float32).tiny
