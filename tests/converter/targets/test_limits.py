@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Mapping, Sequence
@@ -35,20 +36,9 @@ from ir_runtime.rewriting.builder import Builder
 from ir_runtime.rewriting.pipeline import Pipeline
 from ir_runtime.rewriting.replace_layers import Replace
 from ir_runtime.rewriting.trace import PassTrace
-from tests.converter.optimization.models import parse
+from tests.converter.optimization.models import floats, parse
 from tests.converter.targets.models import graph, there_and_back
-from tests.engines import (
-    EXACT,
-    assert_close,
-    converted,
-    core,
-    node_model,
-    run_by_name,
-    run_compiled,
-    run_numpy,
-    run_onnxruntime,
-    run_openvino,
-)
+from tests.engines import EXACT, assert_close, converted, core, node_model, run, run_by_name, run_onnxruntime
 from tests.ir_runtime.execution.kernel_checks import model_of
 from tests.ir_runtime.rewriting.models import entry
 
@@ -73,47 +63,33 @@ def test_what_limits_lists(name: str, shape: list[Any], engine: str, request: py
         request.applymarker(pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason))
     op_type, feeds, constants, attributes = ROWS[name]
     model = node_model(op_type, feeds, opset=13, constants=constants, attributes=attributes, shapes={"x": shape})
-    run = run_numpy if engine == "numpy" else run_openvino
-    assert_close(run(converted(model), feeds)[0], run_onnxruntime(model, feeds)[0])
+    assert_close(run(engine, converted(model), feeds)[0], run_onnxruntime(model, feeds)[0])
 
 
-VERIFIED = {
-    # the operator before, which makes values that reach the limit, and the layer
-    "NaN in ReLU": ("Log", "Relu", "loses NaN"),
-    "NaN in Clamp": ("Log", "Clip", "loses NaN"),
-    "NaN in Maximum": ("Log", "Max", "loses NaN"),
-    "floats beyond int32 as int64": ("Exp", "Cast", "turns floats beyond int32 into -2^31"),
-}
-
-
-@pytest.mark.parametrize("name", VERIFIED)
-@pytest.mark.parametrize("shape", [[64], ["n"]], ids=["static", "dynamic"])
+@pytest.mark.parametrize(
+    "nodes", ["y = Relu (l)", "y = Clip (l, low, high)", "y = Max (l, low)", "y = Cast <to = 7> (e)"]
+)
+@pytest.mark.parametrize("dim", ["64", "n"])
 @pytest.mark.parametrize("is_faulty", [False, True])
 def test_verify_tells_limits_from_faults(
-    name: str, shape: list[Any], is_faulty: bool, monkeypatch: pytest.MonkeyPatch
+    nodes: str, dim: str, is_faulty: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, op_type, text = VERIFIED[name]
-    constants = ROWS[name][2]
-    values = np.linspace(-4, 40, 64, dtype=np.float32)
-    kind, how = ("int64", "<to = 7>") if op_type == "Cast" else ("float", "")
-    nodes = f"l = {before} (x) y = {op_type} {how} ({', '.join(['l', *constants])})"
-    model = parse(f"g (float[{shape[0]}] x) => ({kind}[{shape[0]}] y) {{ {nodes} }}", 13, **constants)
-    if is_faulty:  # the plug-in seems to return other numbers, too
-        _add_one_in(monkeypatch)
-    report = converter.verify(model, converter.convert_model(model), engine="openvino", inputs={"x": values})
-    assert report.verdict == "different"
-    assert ("although its inputs are right" if is_faulty else text) in report.reason
-    assert is_faulty or (report.limits and report.first_fault is None)
-
-
-def _add_one_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of values that the layer before makes; a plug-in that adds 1 is faulty."""
+    text = f"g (float[{dim}] x) => (y) {{ {'e = Exp' if 'Cast' in nodes else 'l = Log'} (x) {nodes} }}"
+    model = parse(text, 13, **{name: value for name, value in (("low", LOW), ("high", HIGH)) if name in nodes})
     openvino = engines._openvino
 
     def wrong(*arguments: Any) -> Any:
         engine = openvino(*arguments)
-        return replace(engine, run=lambda feeds: [value + value.dtype.type(1) for value in engine.run(feeds)])
+        return replace(engine, run=lambda feeds: [value + value.dtype.type(is_faulty) for value in engine.run(feeds)])
 
     monkeypatch.setattr(engines, "_openvino", wrong)
+    inputs = {"x": np.linspace(-4, 40, 64, dtype=np.float32)}
+    report = converter.verify(model, converter.convert_model(model), engine="openvino", inputs=inputs)
+    limit = "turns floats beyond int32 into -2^31" if "Cast" in nodes else "loses NaN"
+    assert report.verdict == "different"
+    assert ("although its inputs are right" if is_faulty else limit) in report.reason
+    assert is_faulty or (report.limits and report.first_fault is None)
 
 
 LARGE = [(1 << 24) + 1, -(1 << 25) - 1, 7, (1 << 30) + 5, -3, (1 << 24) + 3]
@@ -128,7 +104,7 @@ def test_limits_of_other_exporters(op: Operation, is_open: bool, kind: type[np.i
     model.parameters[0].outputs[0].names, model.results[0].inputs[0].names = ["x"], ["y"]
     expected = op.evaluate(data)
     openvino_cpu.run(model)
-    assert_close(run_openvino(ir_runtime.model_to_bytes(model), {"x": data})[0], expected)
+    assert_close(run("openvino", ir_runtime.model_to_bytes(model), {"x": data})[0], expected)
 
 
 # --- intervals ---
@@ -366,16 +342,10 @@ TRIPLED = "k = Concat <axis = 0> (p, p, p) s = Softmax (k) y = Relu (s)"
 def test_lengths_that_grow(dims: str, following: str, outputs: str, copies: int) -> None:
     """The memory of an output that the caller gets, or that another If reads, is not reused too early."""
     model = parse(f"g (float[{dims}] x, bool c) => ({outputs}) {{ {IF.format(dims=dims)} {following} }}")
-    conversion = convert(model)
-    assert conversion.rules.get("if_outputs_in_reused_memory", 0) == copies
-    compiled = core().compile_model(core().read_model(*ir_runtime.model_to_bytes(conversion.model)), "CPU", EXACT)
-    names = outputs.split(", ")
-    for length in (6, 6, 8, 3, 12, 40):
-        x = np.random.default_rng(length).standard_normal([length, length + 1][: dims.count(",") + 1])
-        for condition in (True, False):
-            feeds = {"x": x.astype(np.float32), "c": np.array(condition)}
-            for value, expected in zip(run_compiled(compiled, feeds, names), run_onnxruntime(model, feeds)):
-                assert_close(value, expected)
+    assert convert(model).rules.get("if_outputs_in_reused_memory", 0) == copies
+    lengths = itertools.product((6, 6, 8, 3, 12, 40), (True, False))
+    shapes = [([length, length + 1][: dims.count(",") + 1], condition) for length, condition in lengths]
+    run_in_a_row(model, [{"x": floats(*shape), "c": np.array(condition)} for shape, condition in shapes])
 
 
 # --- reused requests ---
