@@ -30,10 +30,7 @@ from tests.rows.table import layer_table
 from tests.runtimes.check import reason_of
 from tests.runtimes.work import Work
 
-NEEDED_RULE = (
-    "the plug-in fails on the plain layers; where this passes, it does not: give the rule until, or the row other values "
-    "(rows of slow layers belong in tests/converter/targets/models.py)"
-)
+NEEDED_RULE = "the plug-in fails on the plain layers; where it does not, give the rule until, or the row other values"
 
 
 @pytest.mark.parametrize("row", ALL, ids=str)
@@ -89,35 +86,33 @@ def test_the_plug_in_computes_the_plain_layers(row: Probe) -> None:
 @pytest.mark.xfail(strict=True, raises=subprocess.CalledProcessError, reason=NEEDED_RULE)
 def test_the_plug_in_survives_the_plain_layers(row: Probe) -> None:
     """In a process of its own."""
-    script = (
-        "from tests.converter.targets.probes import CRASHING; from tests.converter.targets.probes.rows import run_plain; "
-        f"run_plain(next(row for row in CRASHING if row.name == {row.name!r}))"
-    )
+    script = f"""from tests.converter.targets.probes import CRASHING, rows
+rows.run_plain(next(row for row in CRASHING if row.name == {row.name!r}))"""
     root = Path(__file__).parents[3]
     subprocess.run([sys.executable, "-c", script], cwd=root, check=True, capture_output=True, timeout=120)
 
 
 ALL_RULES = [rule for pipeline in RULES for rule in pipeline.all()]
-PROBED = {row.rule for rows in (ALL, RULED, SLOW) for row in rows} | {"sliding_windows"}
 
 
 def test_every_rule_has_a_probe_and_every_probe_a_rule() -> None:
     rules = {rule.name for rule in ALL_RULES}
-    assert not rules - PROBED, (
-        "add a row for each of these rules: to tests/converter/targets/probes where its plain layers are wrong, refused or crash, "
-        "to tests/converter/targets/models.py where they are slow"
+    probed = {row.rule for rows in (ALL, RULED, SLOW) for row in rows} | {"sliding_windows"}
+    where = (
+        "tests/converter/targets/probes where plain layers are wrong, refused or crash, models.py where they are slow"
     )
-    assert not PROBED - rules, "no rule has these names of rows: a row begins with the name of its rule"
+    assert not rules - probed, f"add a row for each of these rules: to {where}"
+    assert not probed - rules, "no rule has these names of rows: a row begins with the name of its rule"
 
 
-def test_every_rule_has_the_releases_in_which_its_reason_was_seen() -> None:
-    for rule in ALL_RULES:
-        releases = [release_of(text) for text in rule.seen_in]
-        assert releases, rule.name
-        assert releases == sorted(releases), rule.name
-        assert {*rule.seen_in} <= {*MEASURED}, f"{rule.name}: name the releases that were tried"
-        assert rule.since is None or release_of(rule.since) <= releases[0], rule.name
-        assert rule.until is None or release_of(rule.until) >= releases[-1], rule.name
+@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.name)
+def test_every_rule_has_the_releases_in_which_its_reason_was_seen(rule: Any) -> None:
+    releases = [release_of(text) for text in rule.seen_in]
+    assert releases
+    assert releases == sorted(releases)
+    assert {*rule.seen_in} <= {*MEASURED}, "name the releases that were tried"
+    assert rule.since is None or release_of(rule.since) <= releases[0]
+    assert rule.until is None or release_of(rule.until) >= releases[-1]
 
 
 @pytest.mark.parametrize("row", SLOW, ids=str)
@@ -127,9 +122,7 @@ def test_the_rule_makes_the_plug_in_fast(row: SpeedRow) -> None:
     )
 
 
-FAST = (
-    "the plug-in is slow without the rule; where this passes, it is not: give the rule until, or the row other layers"
-)
+FAST = "the plug-in is slow without the rule; where it is not, give the rule until, or the row other layers"
 
 
 @pytest.mark.parametrize("row", [row for row in SLOW if row.rule in NEEDED], ids=str)
@@ -155,12 +148,9 @@ OLDER = [
     probe("returned twice", "", graphs(TWICE, label="", x=np.array([-1, 0, 2], np.float32))),
 ]
 """Models whose plain layers every release has."""
+HANN = const(np.hanning(128), np.float32)
 NEWER = [
-    probe(
-        f"STFT, {dims}",
-        "",
-        single("STFT", 17, x=X, step=const(50), window=const(np.hanning(128), np.float32), dims=dims),
-    )
+    probe(f"STFT, {dims}", "", single("STFT", 17, x=X, step=const(50), window=HANN, dims=dims))
     for dims in (None, {"x": [None, None, 1]})
 ]
 """Models whose layers older releases do not have, and that are decomposed."""
@@ -191,20 +181,16 @@ def test_a_release_runs_the_rules_whose_reason_was_seen_in_it(row: Probe, releas
 
 
 @pytest.mark.parametrize(
-    ("rule", "right", "wrong"),
-    [("matmul_by_stacked_weights", "2025.0", "2025.4"), ("tile_dynamic_dimensions", "2026.0", "2026.4")],
-)
-def test_a_rule_begins_after_the_last_release_that_is_right(rule: str, right: str, wrong: str) -> None:
-    model, _ = next(row for row in ALL if row.rule == rule).build()
-    assert rule not in rules_for(model, f"cpu@{right}")
-    assert rule in rules_for(model, f"cpu@{wrong}")
-    assert rule in rules_for(model, "cpu")
-
-
-@pytest.mark.parametrize(("target", "runs"), [("cpu@2024.5", True), ("cpu@2024.6", False), ("cpu", False)])
-@pytest.mark.parametrize("row", RULED, ids=str)
-def test_rules_for_older_operations_run_up_to_2024_5(row: Probe, target: str, runs: bool) -> None:
-    assert (row.rule in rules_for(row.build()[0], target)) == runs
+    ("row", "last_without", "with_it"),
+    [
+        *((row, ["cpu@2024.6", "cpu"], ["cpu@2024.5"]) for row in RULED),
+        *((next(row for row in ALL if row.rule == rule), [f"cpu@{right}"], [f"cpu@{wrong}", "cpu"]) for rule, right, wrong in (
+            ("matmul_by_stacked_weights", "2025.0", "2025.4"), ("tile_dynamic_dimensions", "2026.0", "2026.4"))),
+    ],
+)  # fmt: skip
+def test_a_rule_begins_and_ends_between_releases(row: Probe, last_without: list[str], with_it: list[str]) -> None:
+    model, _ = row.build()
+    assert [target for target in (*last_without, *with_it) if row.rule in rules_for(model, target)] == with_it
 
 
 DECOMPOSED = [
@@ -231,19 +217,17 @@ def test_no_newer_operation_is_written_without_need() -> None:
         assert newest(converter.convert_model(row.build()[0])) <= 13
 
 
-def test_what_a_release_does_not_have_is_named() -> None:
-    model, _ = shifted("", [3, 4, 5, 11, 12, 13]).build()
-    assert newest(converter.convert_model(model, target="cpu@2024.6")) == 15
-    with pytest.raises(
-        converter.ConversionError, match=r"cpu@2023\.3 has operations up to opset 13.*BitwiseRightShift-15"
-    ):
-        converter.convert_model(model, target="cpu@2023.3")
-
-
 @pytest.mark.parametrize(
     ("target", "message"),
-    [("gpu", "there is no target 'gpu'"), ("cpu@2021.4", "older than 2023.3"), ("cpu@", "there is no target 'cpu@'")],
-)
-def test_targets_that_are_none(target: str, message: str) -> None:
+    [
+        ("cpu@2023.3", r"cpu@2023\.3 has operations up to opset 13.*BitwiseRightShift-15"), ("cpu@2024.6", ""),
+        ("gpu", "there is no target 'gpu'"), ("cpu@2021.4", "older than 2023.3"), ("cpu@", "there is no target 'cpu@'"),
+    ],
+)  # fmt: skip
+def test_what_a_release_does_not_have_is_named(target: str, message: str) -> None:
+    model, _ = shifted("", [3, 4, 5, 11, 12, 13]).build()
+    if not message:
+        assert newest(converter.convert_model(model, target=target)) == 15
+        return
     with pytest.raises(converter.ConversionError, match=message):
-        converter.convert_model(OLDER[1].build()[0], target=target)
+        converter.convert_model(model, target=target)
