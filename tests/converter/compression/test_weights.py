@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import openvino
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
 import converter
 import ir_runtime
@@ -20,7 +20,6 @@ from converter import WeightCompression
 from converter.compression.half_precision import misfits, to_half
 from converter.compression.integer_grid import put_on_grid
 from converter.conversion import compressed
-from converter.derivation import without_record
 from ir_runtime import Model
 from ir_runtime.graph.tensor import Tensor
 from tests.commands import onnx2ir
@@ -89,12 +88,9 @@ def by_hand(model: Model, name: str, shape: tuple[int, ...]) -> tuple[np.ndarray
 
 def executed(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> tuple[np.ndarray, list[tuple[str, str]]]:
     compiled = core().compile_model(core().read_model(*ir), "CPU", EXACT)
-    ran = []
-    for layer in compiled.get_runtime_model().get_ops():
-        kind = layer.get_rt_info()["layerType"].astype(str)
-        if kind in ("FullyConnected", "Gather"):
-            data = layer.input(1 if kind == "FullyConnected" else 0).get_source_output()
-            ran.append((kind, data.get_element_type().get_type_name()))
+    layers = [(op.get_rt_info()["layerType"].astype(str), op) for op in compiled.get_runtime_model().get_ops()]
+    ran = [(kind, op.input(int(kind != "Gather")).get_source_output().get_element_type().get_type_name())
+           for kind, op in layers if kind in ("FullyConnected", "Gather")]  # fmt: skip
     return run_compiled(compiled, feeds)[0], ran
 
 
@@ -202,24 +198,18 @@ def test_a_tied_matrix_is_stored_once(options: WeightCompression) -> None:
     assert [kind for _, kind in ran] == [next(iter(made.weights.count))[:2]] * 2
 
 
-def cast_while_running(first: np.ndarray, last: np.ndarray) -> onnx.ModelProto:
-    model = chain(("Gemm", first), ("Gemm", last))
-    for index, values in enumerate((first, last)):
-        model.graph.initializer[index].CopyFrom(numpy_helper.from_array(values, f"w{index}_compressed"))
-        model.graph.node.insert(0, helper.make_node("Cast", [f"w{index}_compressed"], [f"w{index}"], to=1))
-    return model
-
-
 @pytest.mark.parametrize("options", WAYS, ids=way_of)
 @pytest.mark.parametrize("source", ["float16", "halved", "cast"])
 def test_float16(source: str, options: WeightCompression) -> None:
     """Weights of a model in float16, those that were halved before, and those that the model casts."""
     first, last = (w.astype(np.float16) for w in (weights(31, 64, 512), weights(32, 512, 64)))
+    kind = np.float16 if source == "float16" else np.float32
+    model = chain(("Gemm", first), ("Gemm", last), dtype=kind)
     if source == "cast":
-        plain = converter.convert_model(cast_while_running(first, last))
-    else:
-        kind = np.float16 if source == "float16" else np.float32
-        plain = converter.convert_model(chain(("Gemm", first), ("Gemm", last), dtype=kind))
+        nodes = " ".join(f"w{at} = Cast <to = 1> (w{at}_compressed)" for at in (0, 1))
+        text = f"{nodes} p = Gemm <transB = 1> (x, w0) y = Gemm <transB = 1> (p, w1)"
+        model = parse(f"g (float[n,512] x) => (y) {{ {text} }}", w0_compressed=first, w1_compressed=last)
+    plain = converter.convert_model(model)
     made = rounded(compressed(plain, None, True).model if source == "halved" else plain, options)
     assert made.weights.count.total() == 2
     assert not made.weights.kept
@@ -282,9 +272,8 @@ def test_groups_that_do_not_divide_the_depth(depth: int, group: int | None, way:
 def test_last_products_take_8_bits() -> None:
     """Those after which no weights come: not one whose result is merely returned as well."""
     layers = [("Gemm", weights(seed, 64, 64)) for seed in (61, 62, 63)]
-    made = rounded(chain(*layers, outputs=3), WeightCompression(4, 32)).model
-    types = {name: data.element_type.name for name, data in constants(made).items()}
-    assert [types[name] for name in ("w0", "w1", "w2")] == ["i4", "i4", "u8"]
+    made = constants(rounded(chain(*layers, outputs=3), WeightCompression(4, 32)).model)
+    assert [made[name].element_type.name for name in ("w0", "w1", "w2")] == ["i4", "i4", "u8"]
 
 
 PRODUCT = "MatMul (x, w)"
@@ -345,18 +334,17 @@ def test_large_weights_are_worked_on_in_parts() -> None:
     np.testing.assert_array_equal(codes, np.clip(np.rint(values / scale), -8, 7).astype(np.int8))
 
 
-@pytest.mark.parametrize("arguments", [["--compress", "int4"], ["--compress", "int8", "--symmetric"]])
-def test_the_command_line(arguments: list[str], tmp_path: Path) -> None:
-    model = chain(*(("MatMul", generator(seed).standard_normal((256, 256))) for seed in (1, 2)))
-    onnx.save(model, tmp_path / "m.onnx")
-    code, out, messages = onnx2ir("convert", str(tmp_path / "m.onnx"), *arguments, "--verify")
-    assert code == 0, messages + out
-    ways = {"i4 in groups of 128": 1, "u8 by channel": 1} if "int4" in arguments else {"i8 by channel": 2}
-    counts = ", ".join(f"{times} {way}" for way, times in ways.items())
-    assert f"Compressed weights: {counts}\n" in messages
-    assert ", rounding " in out
-    assert "PASSED" in out
-    result = json.loads(onnx2ir("convert", str(tmp_path / "m.onnx"), *arguments, "--compress-to-fp16", "--json")[1])
+@pytest.mark.parametrize(
+    ("arguments", "ways"),
+    [("int4", {"i4 in groups of 128": 1, "u8 by channel": 1}), ("int8 --symmetric", {"i8 by channel": 2})],
+)
+def test_the_command_line(arguments: str, ways: dict[str, int], tmp_path: Path) -> None:
+    onnx.save(chain(*(("MatMul", generator(seed).standard_normal((256, 256))) for seed in (1, 2))), tmp_path / "m.onnx")
+    command = ["convert", str(tmp_path / "m.onnx"), "--compress", *arguments.split()]
+    code, out, messages = onnx2ir(*command, "--verify")
+    assert (code, ", rounding " in out, "PASSED" in out) == (0, True, True), messages + out
+    assert f"Compressed weights: {', '.join(f'{times} {way}' for way, times in ways.items())}\n" in messages
+    result = json.loads(onnx2ir(*command, "--compress-to-fp16", "--json")[1])
     assert result["compressed"] == {"weights": ways, "kept": {}}
     assert result["float16"] == {"constants": 0, "kept": {}}
 
@@ -382,20 +370,6 @@ def test_whole_numbers_stay_exact(shape: Any, bits: int, symmetric: bool, low: i
     assert not isinstance(grid, str)
     zero = 0 if grid.zero_point is None else grid.zero_point.array().astype(np.float32)
     np.testing.assert_array_equal((grid.codes.array() - zero) * grid.scale.array().astype(np.float32), weights)
-
-
-@pytest.mark.parametrize("options", [INT8, INT4], ids=way_of)
-@pytest.mark.parametrize("groups", [1, 4])
-def test_standardised_weights_are_not_compared_with_those_of_the_file(groups: int, options: WeightCompression) -> None:
-    """A convolution whose weights the model computes: the ones that are rounded are not an initializer."""
-    text = f"""g (float[1,16,8,8] x) => (y) {{ m = ReduceMean <axes = [1, 2, 3], keepdims = 1> (w) c = Sub (w, m)
-        s = Mul (c, f) y = Conv <group = {groups}> (x, s) }}"""
-    model = parse(text, 13, w=weights(3, 16, 16 // groups, 3, 3), f=np.float32(3))
-    made = without_record(rounded(model, options).model)
-    assert any(node.op.data is not None and node.op.data.element_type.is_integral for node in made.nodes())
-    report = converter.verify(model, made)
-    assert report.passed, report.to_text()
-    assert {check.state for check in report.weights} == {"folded"}
 
 
 def test_casts_removed_by_rules_keep_exact_products() -> None:

@@ -598,6 +598,12 @@ WEIGHTS = [
         *verdicts(f"factors of channels, {saving}", normalization, saving=saving, layers=True),
         *verdicts(f"a wrong factor of a channel, {saving}", normalization, values(key, lambda array: (
             array * np.float32([1.05, *[1] * 5]).reshape(1, 6, 1, 1))), WRONG, saving=saving))),
+    # A convolution whose weights the model computes: the ones that are rounded are not an initializer.
+    *(row for groups in (1, 4) for row in verdicts(f"standardised weights, {groups}", text(f"""g (float[1,16,8,8] x) => (y) {{
+        m = ReduceMean <axes = [1, 2, 3], keepdims = 1> (w) c = Sub (w, m) s = Mul (c, f)
+        y = Conv <group = {groups}> (x, s) }}""", 13, w=real(16, 16 // groups, 3, 3), f=np.float32(3)), None, EQUAL,
+        record=False, saving=ROUNDED, look=lambda r: {check.state for check in r.weights} == {"folded"}
+        and r.outputs[0].max_absolute > 1e-3)),
     # After an exact conversion a change is compared with an exact derivation.
     *verdicts("a changed layer of an exact conversion", models.scaled_network, operation("ReLU", "Abs"), DIFFERENT,
               convert={"exact": True}, look=lambda r: "'r'" in str(r.to_dict())),
