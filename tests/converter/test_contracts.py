@@ -8,6 +8,7 @@ single elements of the values of a form change by one unit in the last place, su
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -33,9 +34,8 @@ from ir_runtime.graph import Node, Output
 from ir_runtime.graph.model import SubGraph
 from ir_runtime.graph.operation import Runner
 from ir_runtime.rewriting.contracts import EXACT, FUSED, IN_RANGE, Contract
-from ir_runtime.rewriting.pipeline import Pass
 from tests.converter.language_models.decoders import Decoder
-from tests.converter.optimization.models import parse
+from tests.converter.optimization.models import fed, parse
 from tests.converter.option_models import MODELS, feeds_for
 from tests.converter.targets import probes
 from tests.converter.targets.models import RULED, SLOW
@@ -88,20 +88,18 @@ def written(name: str, row: Idiom, dtype: Any, seed: int) -> Case:
 
 def cases(is_full: bool) -> Iterator[Case]:
     for name, row in all_idioms().items():
-        for seed in range(4 if is_full else 2):
-            for dtype in TYPES if is_full else (TYPES[(seed + zlib.crc32(name.encode())) % 3],):
-                if dtype in row.types:
-                    yield written(name, row, dtype, seed)
+        for seed, dtype in itertools.product(range(4 if is_full else 2), TYPES):
+            is_in_turn = dtype is TYPES[(seed + zlib.crc32(name.encode())) % 3]
+            if dtype in row.types and (is_full or is_in_turn):
+                yield written(name, row, dtype, seed)
     for name, row in all_idioms("NEAR_MISSES").items():
-        for seed in range(4 if is_full else 1):
-            yield written(name, row, row.types[0], seed)
+        yield from (written(name, row, row.types[0], seed) for seed in range(4 if is_full else 1))
     for probe in (*probes.ALL, *RULED):
-        model, feeds = probe.build()
-        yield Case(str(probe), lambda model=model: model, feeds, takes_integers=probe in probes.arithmetic.ROWS)
+        takes_integers = probe in probes.arithmetic.ROWS
+        yield Case(str(probe), lambda row=probe.row: row.model, probe.row.feeds, takes_integers=takes_integers)
     for speed in SLOW:
-        model = speed.build()
-        yield Case(f"speed of {speed}", lambda model=model: model, whole_numbers(model))
-    for scales in ([0.05], [0.25, 0.1, 3.0]):
+        yield Case(f"speed of {speed}", speed.build, fed(speed.build()))
+    for scales in (0.05, [0.25, 0.1, 3.0]):
         values = np.random.default_rng(1).normal(size=(2, 3, 8)).astype(np.float32)
         yield Case(f"quantized with scales {scales}", lambda scales=scales: quantized(scales), {"x": values})
     for name, build in MODELS.items():
@@ -109,22 +107,11 @@ def cases(is_full: bool) -> Iterator[Case]:
     yield Case("tied weights", lambda: tied(1024, True), {"ids": np.array([[0, 3, 1, 1023, 7]])})
 
 
-def quantized(scales: list[float]) -> onnx.ModelProto:
+def quantized(scales: Any) -> onnx.ModelProto:
     """Floats that are quantized and brought back, with one scale or with one for each channel."""
-    shape = () if len(scales) == 1 else (len(scales),)
-    values = {"s": np.float32(scales).reshape(shape), "z": np.full(shape, 7, np.uint8)}
+    values = {"s": np.float32(scales), "z": np.full(np.shape(scales), 7, np.uint8)}
     return parse("""g (float[n, 3, 8] x) => (float[n, 3, 8] y) {
         q = QuantizeLinear <axis = 1> (x, s, z) y = DequantizeLinear <axis = 1> (q, s, z) }""", **values)  # fmt: skip
-
-
-def whole_numbers(model: onnx.ModelProto) -> dict[str, Array]:
-    generator = np.random.default_rng(0)
-    feeds = {}
-    for value in model.graph.input:
-        shape = [dim.dim_value or 2 for dim in value.type.tensor_type.shape.dim]
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-        feeds[value.name] = generator.integers(0, 255, shape).astype(dtype)
-    return feeds
 
 
 @cache
@@ -146,16 +133,13 @@ def changes_of(case: Case, patch: pytest.MonkeyPatch) -> Iterator[tuple[str, Cha
     except converter.ConversionError:
         return
     for step, pipeline in STEPS:
-        after = model.clone() if needs(step, model) else model
-        if after is not model and pipeline.run(after, [step]):
+        names = {cls.__name__ for part in model.parts() for operation in part.operations for cls in operation.__mro__}
+        if step.entry.operations is not None and names.isdisjoint(step.entry.operations):
+            continue  # it looks for other operations
+        after = model.clone()
+        if pipeline.run(after, [step]):
             yield step.name, Change(case, model, after)
             model = after
-
-
-def needs(step: Pass, model: Model) -> bool:
-    """True if the model has an operation that the pass looks for."""
-    names = {cls.__name__ for part in model.parts() for operation in part.operations for cls in operation.__mro__}
-    return step.entry.operations is None or not names.isdisjoint(step.entry.operations)
 
 
 def window() -> Change:
@@ -219,12 +203,9 @@ def inputs_of(case: Case) -> Iterator[tuple[str, dict[str, Array]]]:
         yield f"batch of {size}", {port: x[:size] if x.shape[:1] == first.shape[:1] else x for port, x in feeds}
 
 
-def fed(model: Model, feeds: Mapping[str, Array]) -> Values:
-    values = {}
-    for node in model.parameters:
-        (name,) = {*node.outputs[0].names, node.name} & set(feeds)
-        values[node.outputs[0]] = feeds[name]
-    return values
+def values_of(model: Model, feeds: Mapping[str, Array]) -> Values:
+    ports = [node.outputs[0] for node in model.parameters]
+    return {port: next(feeds[name] for name in (*port.names, port.node.name) if name in feeds) for port in ports}
 
 
 # --- evaluation ---
@@ -320,10 +301,10 @@ def allowances(model: Model, feeds: Values, values: Values) -> list[Array]:
                 nudged = wide[output].copy()
                 nudged[place] += sign * units[place]
                 changed = results(model, evaluate_in_float64(layers, {**wide, output: nudged}, {output}))
-                for index, (one, other) in enumerate(zip(changed, exact)):
+                for largest, one, other in zip(most, changed, exact):
                     if one.dtype == np.float64:  # an exponent of 2 alone has powers of negative numbers
                         difference = np.abs(one - other) / factor
-                        most[index] = np.maximum(most[index], np.where(np.isfinite(difference), difference, 0))
+                        np.maximum(largest, np.where(np.isfinite(difference), difference, 0), out=largest)
             for total, one in zip(totals, most):
                 total += one
     return totals
@@ -360,7 +341,7 @@ def defined_places(model: Model, values: Values, shape: tuple[int, ...]) -> Any:
 def check(contract: Contract, change: Change, feeds: Mapping[str, Array], label: str) -> float:
     """Assert that a contract holds for these inputs; how many ulps it needs."""
     before, after = change.before, change.after
-    inputs = fed(before, feeds), fed(after, feeds)
+    inputs = values_of(before, feeds), values_of(after, feeds)
     with np.errstate(all="ignore"):
         try:
             first = evaluate(before, inputs[0])
@@ -446,7 +427,7 @@ def test_a_decomposition_keeps_its_contract(call: Layer) -> None:
     before, feeds = model_of(call, dynamic=False)
     after = before.clone()
     decompose_layers(after, (type(call.op),))
-    values = evaluate(after, fed(after, feeds)).values()
+    values = evaluate(after, values_of(after, feeds)).values()
     if sum(value.size for value in values if value.dtype in FLOATS) <= _MOST_ELEMENTS:
         check(CONTRACT, Change(Case(call.label, onnx.ModelProto, feeds), before, after), feeds, call.label)
 
