@@ -30,9 +30,9 @@ from ir_runtime.files import whole_files
 from ir_runtime.files.weights import WeightsLayout
 from ir_runtime.files.whole_files import whole_folder
 from ir_runtime.graph import Tensor
-from tests.converter.optimization.models import parse
+from tests.converter.equivalence.models import in_a_row
+from tests.converter.optimization.models import floats, parse
 from tests.converter.pipelines.images import write_diffusion_folder
-from tests.random_data import generator
 
 MB = 4
 
@@ -86,32 +86,30 @@ def test_kills_leave_a_whole_pair_or_nothing(count: int, tmp_path: Path) -> None
     assert count < 200 or {"of_1", "of_2"} <= outcomes
 
 
-@pytest.mark.parametrize("between", ["weights", "sync", "before the first rename", "before the second", "after"])
-def test_a_kill_at_each_step_of_writing(between: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ("weights.WeightsLayout.write = die", "of_1"), ("os.fsync = die", "of_1"), ("os.replace = die", "nothing"),
+        ("os.replace = die_later", "nothing"), ("whole_files._sync_folder = die", "of_2"),
+    ],
+)  # fmt: skip
+def test_a_kill_at_each_step_of_writing(step: str, expected: str, tmp_path: Path) -> None:
     """The steps one by one, which kills at random moments seldom meet."""
     old_and_new(tmp_path)
     code = f"""
 import os, converter
-import ir_runtime.files.whole_files as writer
-import ir_runtime.files.weights as weights
+from ir_runtime.files import weights, whole_files
 model = converter.convert_model({str(tmp_path / "new.onnx")!r})
-step = {between!r}
-calls = []
-def die(*_, **__): os.kill(os.getpid(), 9)
 replace = os.replace
-def replacing(*arguments):
-    if len(calls) == (step == "before the second"): die()
-    calls.append(1)
-    replace(*arguments)
-if step == "weights": weights.WeightsLayout.write = die
-if step == "sync": os.fsync = die
-if step.startswith("before"): os.replace = replacing
-if step == "after": writer._sync_folder = die
+def die(*_, **__): os.kill(os.getpid(), 9)
+def die_later(*names):
+    replace(*names)
+    os.replace = die
+{step}
 converter.save_model(model, {str(tmp_path / "m.xml")!r})
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
-    expected = {"weights": "of_1", "sync": "of_1", "after": "of_2"}.get(between, "nothing")
     assert holds(tmp_path) == expected
 
 
@@ -193,27 +191,25 @@ def many_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 by_one_and_by_several = pytest.mark.parametrize("many_threads", [False, True], indirect=True)
 
 
-def products(path: Path, count: int = 7) -> Path:
-    """Write products whose weights are transposed when they are written, one of them twice, and a table."""
-    r = generator(5)
-    weights = {f"w{i}": r.standard_normal((96, 96)).astype(np.float32) for i in range(count)}
-    weights["same"] = weights["w0"]
-    table = r.standard_normal((50, 96)).astype(np.float32)
-    nodes = "x0 = Gather (table, places) "
-    nodes += " ".join(f"x{at + 1} = MatMul (x{at}, {name})" for at, name in enumerate(weights))
-    model = parse(f"products (int64[3] places) => (x{len(weights)}) {{ {nodes} }}", **weights, table=table)
-    onnx.save(model, path, save_as_external_data=True, location="data", size_threshold=0)
-    return path
+@pytest.fixture
+def products(tmp_path: Path) -> Path:
+    """Products whose weights are transposed when they are written, one of them twice, and a table."""
+    weights = {f"w{at}": floats(96, 96, seed=at % 7) for at in range(8)}
+    nodes = f"first = Gather (table, places) {in_a_row(8, 'x{n} = MatMul ({x}, w{n})', 'x', 'first')}"
+    model = parse(f"products (int64[3] places) => (x7) {{ {nodes} }}", **weights, table=floats(50, 96))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="data", size_threshold=0)
+    return tmp_path / "m.onnx"
 
 
-def _files(folder: Path, **saving: Any) -> list[bytes]:
+def _files(path: Path, **saving: Any) -> list[bytes]:
     """The IR, or what of it is written as ONNX with external data."""
-    model = converter.convert_model(folder / "m.onnx")
+    model, names = converter.convert_model(path), ("m.xml", "m.bin")
     if "external_data" in saving:
-        converter.save_onnx(model, folder / "again.onnx", **saving)
-        return [(folder / name).read_bytes() for name in ("again.onnx", "again.onnx.data")]
-    converter.save_model(model, folder / "m.xml", **saving)
-    return [(folder / name).read_bytes() for name in ("m.xml", "m.bin")]
+        names = ("again.onnx", "again.onnx.data")
+        converter.save_onnx(model, path.with_name(names[0]), **saving)
+    else:
+        converter.save_model(model, path.with_name(names[0]), **saving)
+    return [path.with_name(name).read_bytes() for name in names]
 
 
 @pytest.mark.parametrize(
@@ -224,9 +220,8 @@ def _files(folder: Path, **saving: Any) -> list[bytes]:
     ],
 )  # fmt: skip
 def test_threads_write_the_files_of_one(
-    saving: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many_threads: None
+    saving: dict[str, Any], products: Path, monkeypatch: pytest.MonkeyPatch, many_threads: None
 ) -> None:
-    products(tmp_path / "m.onnx")
     writers, original = set(), Tensor.write_to
 
     def write_to(self: Tensor, *arguments: Any) -> None:
@@ -235,24 +230,23 @@ def test_threads_write_the_files_of_one(
         original(self, *arguments)
 
     monkeypatch.setattr(Tensor, "write_to", write_to)
-    by_several = _files(tmp_path, **saving)
+    by_several = _files(products, **saving)
     assert len(writers) > 1
     writers.clear()
     monkeypatch.setattr(threads, "LARGE", 1 << 40)
-    assert _files(tmp_path, **saving) == by_several
+    assert _files(products, **saving) == by_several
     assert len(writers) == 1
     assert "external_data" not in saving or len(by_several[1]) > 7 * 96 * 96 * 4, "equal weights are one"
 
 
-def test_an_error_of_a_thread_names_the_file_and_leaves_the_old_pair(tmp_path: Path, many_threads: None) -> None:
-    products(tmp_path / "m.onnx")
-    before = _files(tmp_path)
-    model = converter.convert_model(tmp_path / "m.onnx")
-    (tmp_path / "data").write_bytes((tmp_path / "data").read_bytes()[:5000])
+def test_an_error_of_a_thread_names_the_file_and_leaves_the_old_pair(products: Path, many_threads: None) -> None:
+    _files(products)
+    model, data = converter.convert_model(products), products.with_name("data")
+    data.write_bytes(data.read_bytes()[:5000])
+    before = contents(products.parent)
     with pytest.raises(ModelError, match=r"data' has (changed|lost)"):
-        converter.save_model(model, tmp_path / "m.xml")
-    assert [(tmp_path / name).read_bytes() for name in ("m.xml", "m.bin")] == before
-    assert {path.name for path in tmp_path.iterdir()} == {"m.onnx", "data", "m.xml", "m.bin"}
+        converter.save_model(model, products.with_suffix(".xml"))
+    assert contents(products.parent) == before
 
 
 def test_results_come_in_order_and_errors_in_their_place(many_threads: None) -> None:
@@ -276,11 +270,10 @@ def test_results_come_in_order_and_errors_in_their_place(many_threads: None) -> 
 
 
 @by_one_and_by_several
-def test_progress_rises_to_the_whole(tmp_path: Path, many_threads: None) -> None:
-    products(tmp_path / "m.onnx")
+def test_progress_rises_to_the_whole(products: Path, many_threads: None) -> None:
     shown: list[tuple[str, float]] = []
     with watched(lambda task, share: shown.append((task, share))):
-        _files(tmp_path, compress="int8")
+        _files(products, compress="int8")
     for task in ("Compressing weights", "Writing m.xml"):
         shares = [share for name, share in shown if name == task]
         assert shares == sorted(shares)
@@ -290,10 +283,9 @@ def test_progress_rises_to_the_whole(tmp_path: Path, many_threads: None) -> None
 
 @by_one_and_by_several
 def test_an_interruption_stops_the_threads_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many_threads: None
+    products: Path, monkeypatch: pytest.MonkeyPatch, many_threads: None
 ) -> None:
-    products(tmp_path / "m.onnx")
-    model = converter.convert_model(tmp_path / "m.onnx")
+    model = converter.convert_model(products)
     written, original = [], Tensor.write_to
 
     def write_to(self: Tensor, *arguments: Any) -> None:
@@ -307,9 +299,9 @@ def test_an_interruption_stops_the_threads_and_leaves_nothing(
     monkeypatch.setattr(Tensor, "write_to", write_to)
     monkeypatch.setattr(whole_files, "_sync_data", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        converter.save_model(model, tmp_path / "m.xml")
+        converter.save_model(model, products.with_suffix(".xml"))
     assert len(written) < 3
-    assert {path.name for path in tmp_path.iterdir()} == {"m.onnx", "data"}
+    assert {path.name for path in products.parent.iterdir()} == {"m.onnx", "data"}
 
 
 # --- output folders get all files of a pipeline, or stay as they were ---
