@@ -14,7 +14,6 @@ import converter
 from tests.converter.optimization.models import parse
 from tests.graphs import Graph
 
-F32, I64 = TensorProto.FLOAT, TensorProto.INT64
 WIDTH = 48
 
 
@@ -44,9 +43,8 @@ def in_a_row(count: int, nodes: str, last: str, first: str = "x") -> str:
 
 def three_layers() -> onnx.ModelProto:
     """y = mean(|x * w| + 1), in three layers."""
-    nodes = (
-        "[scale] scaled = Mul (x, w) [shift] shifted = Add (scaled, one) [norm] y = ReduceL1 <keepdims = 0> (shifted)"
-    )
+    nodes = """[scale] scaled = Mul (x, w) [shift] shifted = Add (scaled, one)
+               [norm] y = ReduceL1 <keepdims = 0> (shifted)"""
     return parse(f"g (float[n,4] x) => (float y) {{ {nodes} }}", 18, w=f32(1, 2, 3, 4), one=np.float32(1))
 
 
@@ -180,10 +178,8 @@ def lookup() -> onnx.ModelProto:
                [conv] c = Conv <pads = [1, 1]> (turned, k, b)  steps = Transpose <perm = [2, 0, 1]> (c)
                [lstm] all, last = LSTM <hidden_size = 6> (steps, W, R, B)  flat = Squeeze (last, axis)
                [gemm] y = Gemm <transB = 1, alpha = 0.5> (flat, g, h)"""
-    shapes = {
-        "table": (1000, 8), "k": (5, 8, 3), "b": (5,), "W": (1, 24, 5), "R": (1, 24, 6), "B": (1, 48), "g": (3, 6),
-    }  # fmt: skip
-    shapes |= {"h": (3,), "left": (4,)}
+    shapes: dict[str, tuple[int, ...]] = {"table": (1000, 8), "k": (5, 8, 3), "b": (5,), "W": (1, 24, 5)}
+    shapes |= {"R": (1, 24, 6), "B": (1, 48), "g": (3, 6), "h": (3,), "left": (4,)}
     weights = {name: real(*shape, seed=sum(shape)) for name, shape in shapes.items()}
     return parse(f"g (int64[n,s] ids) => (y) {{ {nodes} }}", **weights, axis=[0])
 
@@ -239,10 +235,8 @@ def words(last: str = "gamma", is_initializer: bool = True) -> onnx.ModelProto:
 def cast(source: str, target: str, first: str = "w = Identity (x)") -> onnx.ModelProto:
     """A Cast between two types, and the input as it is."""
     to = TensorProto.DataType.Value(target.upper())
-    return parse(
-        f"g ({source}[n] x) => ({target}[n] y, {source}[n] z) {{ {first} y = Cast <to = {to}> (w) z = Identity (x) }}",
-        23,
-    )
+    nodes = f"{first} y = Cast <to = {to}> (w) z = Identity (x)"
+    return parse(f"g ({source}[n] x) => ({target}[n] y, {source}[n] z) {{ {nodes} }}", 23)
 
 
 def attending(dims: str = "n,3,h,w") -> onnx.ModelProto:

@@ -61,13 +61,8 @@ class Verdict:
 
     @property
     def words(self) -> list[str]:
-        found: list[str] = []
-        for name, value in self.options.items():
-            flag = name.replace("_", "-")
-            found += (
-                [f"--{flag}"] if value is True else [f"--no-{flag}"] if value is False else [f"--{flag}", str(value)]
-            )
-        return found
+        """Of options that are true or false."""
+        return [f"--{'' if value else 'no-'}{name.replace('_', '-')}" for name, value in self.options.items()]
 
 
 def verdicts(name: str, model: Any, edit: Any = None, verdict: Any = DERIVED, **arguments: Any) -> Iterator[Verdict]:

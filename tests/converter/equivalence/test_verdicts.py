@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from tests.commands import PEAK, onnx2ir
 from tests.converter.equivalence import inputs, models, verdicts
 from tests.converter.equivalence.inputs import INDEXED, embedding, indexed
 from tests.converter.equivalence.models import attending, saved
-from tests.converter.equivalence.row import DERIVED, EQUAL, Verdict
+from tests.converter.equivalence.row import DERIVED, EQUAL, Verdict, text
 from tests.converter.optimization.models import parse
 
 TABLES = {**verdicts.TABLES, **inputs.TABLES}
@@ -94,42 +95,34 @@ def check_command(row: Verdict, model: ir_runtime.Model, folder: Path) -> None:
 # --- values and sizes of inputs, by an estimate of what they take ---
 
 
-def drawn(proto: onnx.ModelProto, name: str, *shape: int) -> np.ndarray:
-    return values_of(OnnxGraph(proto))[name].make(np.random.default_rng(0), shape)
-
-
-def test_token_ids_stay_below_the_rows_and_masks_are_ones_and_zeros() -> None:
-    ids, kinds, mask = (drawn(embedding(), name, 50, 60) for name in ("ids", "kinds", "mask"))
-    assert (ids.min(), ids.max()) == (0, 39)
-    assert set(np.unique(kinds)) == {0, 1}
-    assert set(np.unique(mask)) == {0, 1}
-    assert (np.diff(mask) <= 0).all()
-    assert mask[:, 0].all()
+IMAGE = "g ({} x) => (y) {{ y = Cast <to = 1> (x) }}"
+SIZED = ["Reshape (x, s)", "Expand (x, s)", "ConstantOfShape (s)", "Tile (x, s)", "TopK (x, s)", "Resize (x, , , s)"]
 
 
 @pytest.mark.parametrize(
-    ("declared", "high"),
+    ("make", "name", "low", "high"),
     [
-        ("float[n,3,h,w]", 1), ("float[n,h,w,3]", 1), ("uint8[1,h,w,3]", 255), ("float[n,16,h,w]", 0),
-        ("float[n,steps]", 0),
+        # token ids stay below the rows, masks are ones and zeros, images have bytes or shares of one
+        (embedding, "ids", 0, 39), (embedding, "kinds", 0, 1), (embedding, "mask", 0, 1),
+        *((text(IMAGE.format(declared)), "x", 0, high) for declared, high in (
+            ("float[n,3,h,w]", 1), ("float[n,h,w,3]", 1), ("uint8[1,h,w,3]", 255))),
+        *((text(IMAGE.format(declared)), "", 0, 0) for declared in ("float[n,16,h,w]", "float[n,steps]")),
+        # sizes that are inputs are small
+        *((text(f"g (float[n] x, int64[1] s) => (y) {{ y = {call} }}"), "s", 1, 2) for call in SIZED),
     ],
 )  # fmt: skip
-def test_images(declared: str, high: int) -> None:
-    proto = parse(f"g ({declared} x) => (y) {{ y = Cast <to = 1> (x) }}")
-    if not high:
-        assert values_of(OnnxGraph(proto)) == {}
+def test_values(make: Callable[[], onnx.ModelProto], name: str, low: int, high: int) -> None:
+    found = values_of(OnnxGraph(make()))
+    if not name:
+        assert found == {}
         return
-    values = drawn(proto, "x", 2, 30, 30, 3)
-    assert 0 <= values.min() < high / 10
-    assert high - high / 10 < values.max() <= high
-
-
-@pytest.mark.parametrize(
-    "call",
-    ["Reshape (x, s)", "Expand (x, s)", "ConstantOfShape (s)", "Tile (x, s)", "TopK (x, s)", "Resize (x, , , s)"],
-)
-def test_sizes_that_are_inputs_are_small(call: str) -> None:
-    assert set(drawn(parse(f"g (float[n] x, int64[1] s) => (y) {{ y = {call} }}"), "s", 50)) == {1, 2}
+    values = found[name].make(np.random.default_rng(0), (50, 60))
+    assert low <= values.min() < low + (high - low) / 10
+    assert high - (high - low) / 10 < values.max() <= high
+    if name == "mask":
+        assert values[:, 0].all()
+        assert (np.diff(values) <= 0).all()
+        assert set(np.unique(values)) == {0, 1}
 
 
 @pytest.mark.every_row
@@ -144,8 +137,7 @@ def test_bounds_of_indices(op: str, most: int) -> None:
 
 
 def test_dimensions_of_one_name_are_alike_and_sums_are_sums() -> None:
-    text = "g (float[n,p] a, float[n,q] b, float[n,r] c) => (y) { ab = Concat <axis = 1> (a, b) y = Add (ab, c) }"
-    proto = parse(text)
+    proto = parse("g (float[n,p] a, float[n,q] b, float[n,r] c) => (y) { s = Concat <axis = 1> (a, b) y = Add (s, c) }")
     proto.graph.input[2].type.tensor_type.shape.dim[1].dim_param = "p + q"
     ports, _ = ports_of(converter.convert_model(proto))
     found = ShapeCandidates(ports, OnnxGraph(proto), {port.name: port.name for port in ports}, ())
