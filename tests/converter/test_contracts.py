@@ -461,9 +461,8 @@ def test_contracts_add_up() -> None:
     model = Model()
     Derivation(steps).write(model)
     applied = contracts_of(model)
-    assert [(one.name, one.layers) for one in applied] == [
-        ("gelus", 3), ("idle_layers", 1), ("fake_quantize", 3), ("gone", 1), ("decomposition", 1),
-    ]  # fmt: skip
+    counts = {"gelus": 3, "idle_layers": 1, "fake_quantize": 3, "gone": 1, "decomposition": 1}
+    assert [(one.name, one.layers) for one in applied] == [*counts.items()]
     assert contracts_text(applied) == (
         "1 pass or rule is exact; gelus is within 1 ulp; fake_quantize is within 2 ulps; "
         "decomposition is within 1 ulp; together within 4 ulps; no contract is known of gone"

@@ -189,10 +189,10 @@ def two_results() -> onnx.ModelProto:
     return parse(text, 18, one=np.ones(4, np.float32))
 
 
-def two_ends() -> onnx.ModelProto:
+def two_ends(x: str = "x", z: str = "z", second: str = "second") -> onnx.ModelProto:
     """Two inputs and two outputs of one shape, which another program may call otherwise."""
-    text = """g (float[3,4] x, float[3,4] z) => (float[3,4] first, float[3,4] second) {
-        product = MatMul (x, w)  first = Sub (product, z)  second = Tanh (first) }"""
+    text = f"""g (float[3,4] {x}, float[3,4] {z}) => (float[3,4] first, float[3,4] {second}) {{
+        product = MatMul ({x}, w)  first = Sub (product, {z})  {second} = Tanh (first) }}"""
     return parse(text, w=real(4, 4))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -188,18 +187,16 @@ def test_openvino_computes_in_float32_with_compressed_weights(tmp_path: Path) ->
 
 def test_irs_of_openvino(image: Path, tmp_path: Path) -> None:
     """As the reference, as the other IR, and with names that its writer changed."""
-    converter.save_model(converter.convert_model(image), tmp_path / "ours.xml")
-    ours, theirs = tmp_path / "ours.xml", tmp_path / "theirs.xml"
+    ours, theirs, again = (tmp_path / f"{name}.xml" for name in ("ours", "theirs", "again"))
+    converter.save_model(converter.convert_model(image), ours)
     openvino.save_model(openvino.convert_model(image), theirs, compress_to_fp16=False)
     assert converter.verify(image, ours, against=theirs).passed
     assert converter.verify(theirs, ours).passed
     model = ir_runtime.read_model(ours)
     damaged()(model)
-    converter.save_model(model, tmp_path / "damaged.xml")
-    code, out, _ = onnx2ir("verify", str(theirs), str(tmp_path / "damaged.xml"))
-    assert (code, "FAILED" in out) == (1, True)
-    openvino.save_model(openvino.Core().read_model(str(ours)), tmp_path / "again.xml", compress_to_fp16=False)
-    report = converter.verify(image, tmp_path / "again.xml")
+    assert not converter.verify(theirs, model).passed
+    openvino.save_model(openvino.Core().read_model(str(ours)), again, compress_to_fp16=False)
+    report = converter.verify(image, again)
     assert (report.verdict, report.derivation.state) == ("equal", "equivalent")
     assert "only names and rt_info differ" in report.reason
 
@@ -222,16 +219,12 @@ def test_devices_on_the_command_line(tmp_path: Path) -> None:
         code, out, _ = onnx2ir(*command, *more, "--json")
         assert (code, json.loads(out)["engine"].endswith(f"on CPU in {precision}")) == (0, True)
     for text, expected in (
-        ("FOO=1", "CPU of OpenVINO .* has no property 'FOO'"),
-        ("NUM_STREAM=1", "no property 'NUM_STREAM': it has NUM_STREAMS"),
+        ("NUM_STREAM=1", "no property 'NUM_STREAM': it has NUM_STREAMS"), (str(files[1]), "is no JSON"),
         ("NUM_STREAMS=abc", "the property NUM_STREAMS of CPU cannot be 'abc': Could not read number of streams"),
-        ("=1", "--config must be KEY=VALUE or a JSON file"),
-        ("missing.json", "the configuration missing.json cannot be read: No such file"),
-        (str(files[1]), "is no JSON"),
-    ):
+        ("=1", "--config must be KEY=VALUE or a JSON file"), ("missing.json", "missing.json cannot be read: No such file"),
+    ):  # fmt: skip
         code, _, error = onnx2ir(*command, "--config", text)
-        assert code in (1, 2)
-        assert re.search(expected, error), error
+        assert (code in (1, 2), expected in error) == (True, True), error
 
 
 def test_openvino_is_not_installed(deep: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,10 +103,10 @@ def test_refused(name: str) -> None:
 
 def test_inputs_of_the_user(tmp_path: Path) -> None:
     path, ir = pair(models.three_layers(), tmp_path)
-    x = np.ones((5, 4), np.float32)
-    np.save(tmp_path / "x.npy", x)
-    np.savez(tmp_path / "x.npz", x=x)
-    for source in ({"x": x}, tmp_path / "x.npy", tmp_path / "x.npz"):
+    x, npy, npz = np.ones((5, 4), np.float32), tmp_path / "x.npy", tmp_path / "x.npz"
+    np.save(npy, x)
+    np.savez(npz, x=x)
+    for source in ({"x": x}, npy, npz):
         report = converter.verify(path, ir, inputs=source)
         assert (report.passed, report.seed, report.inputs) == (True, None, {"x": [5, 4]})
     first, second = (converter.verify(path, ir, seed=3) for _ in range(2))
@@ -163,12 +163,7 @@ def test_rows_of_tests_compare_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("is_saved", [False, True])
 def test_a_renamed_onnx_model_is_paired_in_its_order(is_saved: bool, tmp_path: Path) -> None:
-    model = models.two_ends()
-    other_names = {"x": "hidden", "z": "offset", "second": "state"}
-    for names in [field for node in model.graph.node for field in (node.input, node.output)]:
-        names[:] = [other_names.get(name, name) for name in names]
-    for value in (*model.graph.input, *model.graph.output):
-        value.name = other_names.get(value.name, value.name)
+    model = models.two_ends("hidden", "offset", "state")
     other: Any = str(saved(model, tmp_path, "renamed.onnx")) if is_saved else model
     found = converter.verify(saved(models.two_ends(), tmp_path), other)
     assert found.verdict == "equal"
