@@ -105,12 +105,47 @@ def embedding(rows: int = 40, ir_version: int = 8) -> onnx.ModelProto:
     return made
 
 
+DIMENSIONS: dict[str, tuple[str, int, dict[str, Any], dict[int, int]]] = {
+    # the nodes, the rank of x, the shapes or values of weights, the axes of x with the sizes that they must have
+    "the channels of a convolution": ("y = Conv (x, w)", 4, {"w": (4, 5, 3, 3)}, {1: 5}),
+    "the channels of groups": ("y = Conv <group = 2> (x, w)", 4, {"w": (4, 3, 3, 3)}, {1: 6}),
+    "the channels of a transposed convolution": ("y = ConvTranspose (x, w)", 4, {"w": (5, 4, 3, 3)}, {1: 5}),
+    "the last dimension in front of a product": ("y = MatMul (x, w)", 3, {"w": (13, 3)}, {2: 13}),
+    "a dimension that moves": ("t = Transpose <perm = [0, 3, 1, 2]> (x) y = Conv (t, w)", 4, {"w": (4, 3, 3, 3)}, {3: 3}),
+    "rows of a transposed matrix": ("y = Gemm <transA = 1> (x, w)", 2, {"w": (20, 3)}, {0: 20}),
+    "the width of a table": ("y = Add (x, w)", 3, {"w": (7,)}, {2: 7}),
+    "the features of a normalization": ("y = LayerNormalization (x, w)", 2, {"w": (3,)}, {1: 3}),
+    "channels with statistics": ("y = BatchNormalization (x, w, w, w, v)", 3, {"w": (5,), "v": (5,)}, {1: 5}),
+    "the width of a step": ("y, h = GRU <hidden_size = 2> (x, w, r)", 3, {"w": (1, 6, 11), "r": (1, 6, 2)}, {2: 11}),
+    "the sum of parts": ("y, z = Split <axis = 1> (x, s)", 2, {"s": [2, 5]}, {1: 7}),
+    "the width of a state": ("y, h = LSTM <hidden_size = 2> (x, w, r)", 3, {"w": (1, 8, 11), "r": (1, 8, 2)}, {2: 11}),
+    "a letter of an equation": ('y = Einsum <equation = "abc,cd->abd"> (x, w)', 3, {"w": (13, 3)}, {2: 13}),
+    "slopes of elements": ("y = PRelu (x, w)", 3, {"w": (6, 2)}, {1: 6, 2: 2}),
+    "a dimension that is left out": ("y = Squeeze (x, s)", 3, {"s": [1]}, {1: 1}),
+    "the elements of a shape": ("y = Reshape (x, s)", 1, {"s": [2, 3]}, {0: 6}),
+    "rows in a list": ("y = Reshape (x, s)", 1, {"s": [-1, 3]}, {}),
+    "the places of a grid": ("y = GridSample (w, x)", 4, {"w": (1, 2, 4, 4)}, {3: 2}),
+}  # fmt: skip
+
+
+def determined(nodes: str, rank: int, weights: dict[str, Any]) -> Any:
+    """A graph of which weights determine dimensions of x."""
+    draw = np.random.default_rng(1)
+    stored = {name: draw.uniform(0.5, 1, one).astype(np.float32) if isinstance(one, tuple) else one
+              for name, one in weights.items()}  # fmt: skip
+    dims = ",".join(f"x{axis}" for axis in range(rank))
+    return text(f"g (float[{dims}] x) => (y) {{ {nodes} }}", 18, **stored)
+
+
 NHWC: dict[str, Any] = {"element_type": "u8", "layout": "nhwc", "model_layout": "nchw"}
 FITTING = [
     *(row for op, shapes in INDEXED.items() for row in verdicts(op, indexed(op, *shapes), samples=3,
         look=is_undisturbed)),
     *(row for name, graph in REQUIRED.items() for row in verdicts(name, text(f"g ({graph}", 18), samples=4,
         look=is_undisturbed)),
+    *(row for name, (nodes, rank, weights, sizes) in DIMENSIONS.items() for row in verdicts(
+        name, determined(nodes, rank, weights), samples=1, look=lambda r, sizes=sizes: not sizes or (is_undisturbed(r)
+        and all(r.inputs["x"][axis] == size for axis, size in sizes.items())))),
     *verdicts("few rows of a table", partial(embedding, 3)),
     *verdicts("the ratio of a dropout", text("g (float[n,3] x, float ratio) => (y) { y = Dropout (x, ratio) }"),
               seed=each(*range(4))),

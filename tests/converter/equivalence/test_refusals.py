@@ -63,6 +63,8 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], dict[str, Any], str]] = {
     "values of an unknown input": (models.image, None, {}, {"values": {"z": "ones"}},
                                    "values are given for 'z', but the IR's inputs are"),
     "dimensions": (WIDTHS, None, OPEN, {}, r"(?s)no dimensions were found .* give the shapes with --input"),
+    "twice a dimension": (text("g (float[n,k] x) => (y) { c = Concat <axis = 1> (x, x) y = MatMul (c, w) }",
+                               w=np.ones((10, 3), np.float32)), None, {}, {}, "no dimensions were found"),
     "arrays": (PRIMES, None, {}, {},
                r"no dimensions were found.*--inputs with an .npz that holds counts \(i64\[\?\]\), "
                r"data \(f32\[\?\]\)"),

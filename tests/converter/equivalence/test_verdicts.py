@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -21,7 +20,6 @@ from converter.equivalence.cost import Cost, types_for_shapes
 from converter.equivalence.dimensions import ShapeCandidates
 from converter.equivalence.input_values import values_of
 from converter.equivalence.onnx_graph import OnnxGraph
-from converter.equivalence.required_dimensions import with_required_dimensions
 from converter.equivalence.required_values import RequiredValues
 from ir_runtime.execution.ports import ports_of
 from ir_runtime.graph.operation import Required
@@ -144,48 +142,6 @@ def test_dimensions_of_one_name_are_alike_and_sums_are_sums() -> None:
     for shapes in (next(found.usual()), next(found.others({}))):
         assert shapes["a"][0] == shapes["b"][0] == shapes["c"][0]
         assert shapes["c"][1] == shapes["a"][1] + shapes["b"][1]
-
-
-DIMENSIONS: dict[str, tuple[str, int, dict[str, Any], list[tuple[int, int]]]] = {
-    # the nodes, the rank of x, the shapes or values of weights, the axes of x with the sizes that they must have
-    "the channels of a convolution": ("y = Conv (x, w)", 4, {"w": (4, 5, 3, 3)}, [(1, 5)]),
-    "the channels of groups": ("y = Conv <group = 2> (x, w)", 4, {"w": (4, 3, 3, 3)}, [(1, 6)]),
-    "the channels of a transposed convolution": ("y = ConvTranspose (x, w)", 4, {"w": (5, 4, 3, 3)}, [(1, 5)]),
-    "the last dimension in front of a product": ("y = MatMul (x, w)", 3, {"w": (13, 3)}, [(2, 13)]),
-    "a dimension that moves": ("t = Transpose <perm = [0, 3, 1, 2]> (x) y = Conv (t, w)", 4, {"w": (4, 3, 3, 3)}, [(3,
-        3)]),
-    "rows of a transposed matrix": ("y = Gemm <transA = 1> (x, w)", 2, {"w": (20, 3)}, [(0, 20)]),
-    "the width of a table": ("y = Add (x, w)", 3, {"w": (7,)}, [(2, 7)]),
-    "the features of a normalization": ("y = LayerNormalization (x, w)", 2, {"w": (3,)}, [(1, 3)]),
-    "channels with statistics": ("y = BatchNormalization (x, w, w, w, v)", 3, {"w": (5,), "v": (5,)}, [(1, 5)]),
-    "the width of a step": ("y, h = GRU <hidden_size = 2> (x, w, r)", 3, {"w": (1, 6, 11), "r": (1, 6, 2)}, [(2, 11)]),
-    "the sum of parts": ("y, z = Split <axis = 1> (x, s)", 2, {"s": [2, 5]}, [(1, 7)]),
-    "the width of a state": ("y, h = LSTM <hidden_size = 2> (x, w, r)", 3, {"w": (1, 8, 11), "r": (1, 8, 2)}, [(2,
-        11)]),
-    "a letter of an equation": ('y = Einsum <equation = "abc,cd->abd"> (x, w)', 3, {"w": (13, 3)}, [(2, 13)]),
-    "slopes of elements": ("y = PRelu (x, w)", 3, {"w": (6, 2)}, [(1, 6), (2, 2)]),
-    "a dimension that is left out": ("y = Squeeze (x, s)", 3, {"s": [1]}, [(1, 1)]),
-    "the elements of a shape": ("y = Reshape (x, s)", 1, {"s": [2, 3]}, [(0, 6)]),
-    "rows in a list": ("y = Reshape (x, s)", 1, {"s": [-1, 3]}, []),
-    "the places of a grid": ("y = GridSample (a, x)", 4, {}, [(3, 2)]),
-    "twice a dimension": ("c = Concat <axis = 1> (x, x) y = MatMul (c, w)", 2, {"w": (10, 3)}, []),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", DIMENSIONS)
-def test_dimensions_follow_from_weights(name: str) -> None:
-    nodes, rank, weights, expected = DIMENSIONS[name]
-    draw = np.random.default_rng(1)
-    given = {key: draw.uniform(0.5, 1, one).astype(np.float32) if isinstance(one, tuple) else one
-             for key, one in weights.items()}  # fmt: skip
-    dims = {key: ",".join(f"{key}{axis}" for axis in range(size)) for key, size in (("a", 4), ("x", rank))}
-    inputs = [f"float[{dims[key]}] {key}" for key in ("a", "x") if key == "x" or "GridSample" in nodes]
-    model = parse(f"g ({', '.join(inputs)}) => ({'y, z' if 'y, z' in nodes else 'y'}) {{ {nodes} }}", 18, **given)
-    ir = converter.convert_model(model)
-    ports = {port.name: port.partial_shape for port in with_required_dimensions(ir, ports_of(ir)[0])}
-    assert [(axis, size.value) for axis, size in enumerate(ports["x"]) if size.is_static] == expected
-    if expected:
-        assert converter.verify(model, ir).passed
 
 
 def test_parts_of_old_models_are_of_an_ir_version_whose_weights_need_not_be_inputs() -> None:
