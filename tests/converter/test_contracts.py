@@ -95,7 +95,7 @@ def cases(is_full: bool) -> Iterator[Case]:
     for name, row in all_idioms("NEAR_MISSES").items():
         yield from (written(name, row, row.types[0], seed) for seed in range(4 if is_full else 1))
     for probe in (*probes.ALL, *RULED):
-        takes_integers = probe in probes.arithmetic.ROWS
+        takes_integers = probe in probes.ARITHMETIC
         yield Case(str(probe), lambda row=probe.row: row.model, probe.row.feeds, takes_integers=takes_integers)
     for speed in SLOW:
         yield Case(f"speed of {speed}", speed.build, fed(speed.build()))

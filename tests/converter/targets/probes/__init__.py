@@ -6,12 +6,13 @@ do not have); ``test_plain_layers.py`` holds that.
 
 from __future__ import annotations
 
-from . import arithmetic, computation, movement
+from . import computation, movement
+from .computation import ARITHMETIC
 from .rows import Probe
 
-WRONG: list[Probe] = [*arithmetic.ROWS, *movement.WRONG, *computation.WRONG]
+WRONG: list[Probe] = [*ARITHMETIC, *movement.WRONG, *computation.WRONG]
 """The plug-in returns other numbers."""
-REFUSED: list[Probe] = [*arithmetic.REFUSED, *movement.REFUSED, *computation.REFUSED]
+REFUSED: list[Probe] = [*computation.ARITHMETIC_REFUSED, *movement.REFUSED, *computation.REFUSED]
 """The plug-in does not compile or run them."""
 CRASHING: list[Probe] = [*movement.CRASHING, *computation.CRASHING]
 """The process ends."""

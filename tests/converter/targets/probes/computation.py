@@ -15,6 +15,60 @@ from tests.rows.row import REFERENCE, const, in_float32
 
 from .rows import Probe, f32, ints, numbers, probe, several, single
 
+# --- arithmetic ---
+
+BOUND = 1 << 30
+
+
+def whole(dtype: Any, *shape: int, low: int = -BOUND, high: int = BOUND, seed: int = 5) -> np.ndarray[Any, Any]:
+    return generator(seed).integers(low, high, shape).astype(dtype)
+
+
+def arithmetic(rule: str, op_type: str, opset: int, layer: str, what: str = "", **arguments: Any) -> Probe:
+    return probe(f"{rule}: {op_type}{what}", layer, single(op_type, opset, **arguments))
+
+
+def reduced(op_type: str, opset: int, x: Any, rule: str = "integer_reductions", **more: Any) -> Probe:
+    return arithmetic(rule, op_type, opset, op_type, f" of {x.dtype}{list(x.shape)}", x=x, axes=const(ints(1)), **more)
+
+
+INTEGERS = "integer_arithmetic"
+FIFTY = whole(np.int32, 3, 50)
+NEAR = {"a": np.array([1 << 26, 7], np.int32), "b": np.array([(1 << 26) + 1, 7], np.int32)}
+FAR = {"a": np.array([3_000_000_000, 5], np.uint32), "b": np.array([7, 4_000_000_000], np.uint32)}
+PAIR = {"a": whole(np.int32, 40), "b": whole(np.int32, 40, seed=6)}
+ENDLESS = {"a": np.float32([5, -7, 3, np.inf, -np.inf, np.nan]), "b": np.float32([np.inf, -np.inf, 2, *[np.inf] * 3])}
+NAN = {"a": np.array([np.nan, 2], np.float32), "b": np.array([1, 1], np.float32)}
+BYTES = {name: whole(np.uint8, 40, low=1, high=256, seed=seed) for seed, name in enumerate("ab")}
+TRUTH = np.array([[True, False], [False, False]])
+ARITHMETIC: list[Probe] = [
+    reduced("ReduceSum", 13, np.array([[3_000_000_000, 5], [1, 4_000_000_000]], np.uint32), expect=REFERENCE),
+    reduced("ReduceSum", 13, FIFTY >> 6),
+    reduced("ReduceL1", 18, FIFTY >> 6),
+    reduced("ReduceMean", 18, np.abs(FIFTY[:, 1:])),
+    reduced("ReduceMean", 18, np.array([[250, 251, 255], [1, 3, 5]], np.uint8), expect=np.uint8([[252], [3]])),
+    reduced("ReduceMax", 18, FIFTY),
+    arithmetic(INTEGERS, "Div", 14, "Divide", a=PAIR["a"], n=const(np.int32(3))),
+    arithmetic(INTEGERS, "Mod", 13, "Mod", " of C", **PAIR, fmod=1),
+    arithmetic(INTEGERS, "Mod", 13, "FloorMod", **PAIR),
+    arithmetic(INTEGERS, "Pow", 15, "Power", a=PAIR["a"] % 1800 - 900, n=const(np.int32(3))),
+    arithmetic(INTEGERS, "Equal", 19, "Equal", **NEAR),
+    arithmetic(INTEGERS, "Less", 13, "Less", **NEAR),
+    arithmetic(INTEGERS, "LessOrEqual", 16, "LessEqual", **FAR),
+    arithmetic(INTEGERS, "Max", 13, "Maximum", **FAR),
+    arithmetic("saturated_8_bit_integers", "Add", 14, "Add", **BYTES),
+    arithmetic("saturated_8_bit_integers", "Div", 14, "Divide", **BYTES, dims={"a": "n", "b": "n"}),
+    arithmetic("right_shift_of_unsigned", "BitShift", 11, "BitwiseRightShift", a=np.uint32([4_000_000_000, 9]),
+        n=const([3, 1], np.uint32), direction="RIGHT"),
+    arithmetic("mod_by_infinity", "Mod", 13, "Mod", **ENDLESS, fmod=1),
+    arithmetic("comparisons_with_nan", "Greater", 13, "Greater", **NAN),
+    arithmetic("comparisons_with_nan", "GreaterOrEqual", 16, "GreaterEqual", **NAN),
+    # onnxruntime's mean of nothing is 0.
+    reduced("ReduceMean", 18, np.zeros((2, 0), np.float32), "dynamic_reductions", dims={"x": (2, "n")},
+            expect=np.float32([[np.nan], [np.nan]])),
+]  # fmt: skip
+ARITHMETIC_REFUSED = [arithmetic("dynamic_reductions", "ReduceMax", 20, "ReduceLogicalOr", x=TRUTH, axes=ints(1))]
+
 # --- groups ---
 
 GROUPS = numbers(2, 4) ** 2
