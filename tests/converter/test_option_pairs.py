@@ -25,17 +25,8 @@ from ir_runtime import CompiledModel
 from ir_runtime.files.xml_writer import write_model
 from ir_runtime.graph.model import Model
 from tests.commands import onnx2ir
-from tests.converter.option_models import (
-    MODELS,
-    SMALL,
-    dynamic_inputs,
-    expected_of,
-    feeds_for,
-    inner_tensor,
-    shapes_of,
-    small_inputs,
-    takes_a_batch,
-)
+from tests.converter import option_models
+from tests.converter.option_models import MODELS, SMALL, dynamic_inputs, feeds_for, inner_tensor, small_inputs
 from tests.engines import EXACT, core, run_compiled
 
 Row = dict[str, str]
@@ -70,7 +61,12 @@ def model_of(name: str) -> onnx.ModelProto:
 @cache
 def lacking(name: str) -> Mapping[str, str]:
     """The values of options that change nothing in a model."""
-    needs = {"batch": takes_a_batch, "input": dynamic_inputs, "inner": inner_tensor, "value": small_inputs}
+    needs = {
+        "batch": option_models.takes_a_batch,
+        "input": dynamic_inputs,
+        "inner": inner_tensor,
+        "value": small_inputs,
+    }
     return {value: "none" for value, is_there in needs.items() if not is_there(model_of(name))}
 
 
@@ -188,7 +184,7 @@ class Case:
         """The options that convert and verify share."""
         texts = []
         if self.row["shapes"] == "input":
-            shapes = shapes_of(self.model, SIZES)
+            shapes = option_models.shapes_of(self.model, SIZES)
             texts += [f"{name}{shapes[name]}".replace(" ", "") for name in dynamic_inputs(self.model)]
         if self.row["freeze"] == "value":
             texts += [f"{name}=[{SMALL}]" for name in small_inputs(self.model)]
@@ -283,7 +279,7 @@ def test_options_meet(row: Row, tmp_path: Path, work: Counter[str], monkeypatch:
     names = [*(output.name for output in case.model.graph.output), *case.inner]
     assert [one["name"] for one in report["outputs"]] == names
     feeds = feeds_for(case.model, SIZES)
-    expected = expected_of(case.model, feeds, case.inner)
+    expected = option_models.expected_of(case.model, feeds, case.inner)
     for name in small_inputs(case.model) if row["freeze"] != "none" else ():
         del feeds[name]
     compiled = ir_runtime.compile_model(ir_runtime.read_model("model.xml"))(feeds)

@@ -279,7 +279,8 @@ def test_last_products_take_8_bits() -> None:
 PRODUCT = "MatMul (x, w)"
 STAYING: list[tuple[str, dict[str, Any], str]] = [
     # the layer, its weights, the reason that is told
-    *((PRODUCT, {"w": np.where(np.arange(64) == 5, np.float32(value), weights(71, 64, 64))}, reason) for value, reason in (
+    *((PRODUCT, {"w": np.where(np.arange(64) == 5, np.float32(value), weights(71, 64, 64))}, reason)
+      for value, reason in (
         (np.nan, "are not finite"), (-np.inf, "are not finite"), (-3e38, "have values beyond 65504"))),
     ("Add (p, w) p = MatMul (x, w)", {"w": weights(72, 64, 64)}, "are read by other layers as well"),
     (PRODUCT, {"w": weights(73, 64, 4)}, "are too small"),

@@ -111,7 +111,7 @@ DIMENSIONS: dict[str, tuple[str, int, dict[str, Any], dict[int, int]]] = {
     "the channels of groups": ("y = Conv <group = 2> (x, w)", 4, {"w": (4, 3, 3, 3)}, {1: 6}),
     "the channels of a transposed convolution": ("y = ConvTranspose (x, w)", 4, {"w": (5, 4, 3, 3)}, {1: 5}),
     "the last dimension in front of a product": ("y = MatMul (x, w)", 3, {"w": (13, 3)}, {2: 13}),
-    "a dimension that moves": ("t = Transpose <perm = [0, 3, 1, 2]> (x) y = Conv (t, w)", 4, {"w": (4, 3, 3, 3)}, {3: 3}),
+    "a dimension that moves": ("t = Transpose <perm = [0,3,1,2]> (x) y = Conv (t, w)", 4, {"w": (4, 3, 3, 3)}, {3: 3}),
     "rows of a transposed matrix": ("y = Gemm <transA = 1> (x, w)", 2, {"w": (20, 3)}, {0: 20}),
     "the width of a table": ("y = Add (x, w)", 3, {"w": (7,)}, {2: 7}),
     "the features of a normalization": ("y = LayerNormalization (x, w)", 2, {"w": (3,)}, {1: 3}),
@@ -212,8 +212,8 @@ FITTING = [
                           convert={"preprocess": {"image": steps}})),
     # OpenVINO computes float64 in float32.
     *(row for kind, engines in ((10, ("numpy", "openvino")), (11, ("numpy",))) for row in verdicts(
-        f"pictures of floats, {kind}", partial(model_of_pictures, kind=kind), saving={}, engine=each(*engines), convert={
-            "preprocess": {"image": Preprocess(**NHWC, mean=MEAN, scale=SCALE, resize="linear", reverse_channels=True)}})),
+        f"pictures of floats, {kind}", partial(model_of_pictures, kind=kind), saving={}, engine=each(*engines),
+        convert={"preprocess": {"image": Preprocess(**NHWC, mean=MEAN, scale=SCALE, resize="linear", color="bgr")}})),
     *(row for resize in ("linear", "bicubic_pillow") for sides in ((31, 23), (29, 53)) for row in verdicts(
         f"the middle of pictures, {resize}, {sides}", model_of_pictures, saving={}, engine=each("numpy", "openvino"),
         inputs={"image": picture(1, *sides, 3)}, convert={"preprocess": {"image": Preprocess(

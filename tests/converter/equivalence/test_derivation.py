@@ -178,7 +178,8 @@ def weights_of(model: Model) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     ("make", "options", "saving", "expected"),
     [
         (network, {}, {}, [(("scaled",), ("w", "s"))]), (network, {"exact": True}, {}, []),
-        (network, {}, {"compress_to_fp16": True}, [SCALED]), (network, REVERSED, {}, [(("reversed channels",), ("w",))]),
+        (network, {}, {"compress_to_fp16": True}, [SCALED]),
+        (network, REVERSED, {}, [(("reversed channels",), ("w",))]),
         (product, {}, {"compress": "int8"},
          [(("Transpose", what), ("w",)) for what in ("u8 codes", "zero points", "scales")]),
     ],

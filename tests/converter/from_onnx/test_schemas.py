@@ -21,16 +21,8 @@ import pytest
 from onnx import AttributeProto, TensorProto, defs, helper
 from onnxruntime.capi import onnxruntime_pybind11_state as binding
 
-from converter.from_onnx.translation import families
-from converter.from_onnx.translation.registry import (
-    REQUIRED,
-    Translator,
-    all_translators,
-    attributes_of,
-    find_schema,
-    find_translator,
-    refused_operators,
-)
+from converter.from_onnx.translation import families, registry
+from converter.from_onnx.translation.registry import REQUIRED, Translator, all_translators, refused_operators
 from converter.onnx_file import schema_table
 from converter.onnx_file.functions import has_schema_function
 
@@ -327,11 +319,11 @@ LISTED = sorted({(s.domain, s.name, s.since_version) for s in defs.get_all_schem
 def test_every_version_is_translated_expanded_or_refused_with_a_reason() -> None:
     wrong = []
     for domain, op_type, version in LISTED:
-        found = find_translator(op_type, domain, version)
+        found = registry.find_translator(op_type, domain, version)
         if not isinstance(found, str):
             is_right = found[1] == version  # and no function for another version
         else:
-            is_expanded = has_schema_function(find_schema(op_type, domain, version))
+            is_expanded = has_schema_function(registry.find_schema(op_type, domain, version))
             is_right = is_expanded or found == refused_operators()[domain, op_type]
         wrong += [] if is_right else [f"{op_type}-{version}: {found}"]
     assert not wrong, "\n".join(wrong)
@@ -359,10 +351,10 @@ def test_attributes_of_another_translator() -> None:
 
     def source(ctx: Any, x: Any, *, axis: int = 1, mode: str = "a", size: int) -> None: ...
 
-    @attributes_of(source, without=("mode",))
+    @registry.attributes_of(source, without=("mode",))
     def middle(ctx: Any, x: Any, y: Any = None, *, axis: int = 2, **attributes: Any) -> None: ...
 
-    @attributes_of(middle)
+    @registry.attributes_of(middle)
     def outer(ctx: Any, x: Any, *, own: int = 3, **attributes: Any) -> None: ...
 
     assert Translator("Outer", "own", (1,), outer).attributes == {"own": 3, "axis": 2, "size": REQUIRED}

@@ -1,4 +1,4 @@
-"""Preprocessing as options, as a file and in Python: the numbers and layers of OpenVINO's PrePostProcessor, and `verify`."""
+"""Preprocessing as options, as a file and in Python: the numbers and layers of OpenVINO's PrePostProcessor."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ OPTIONS: list[tuple[str, dict[str, Any] | str]] = [
     ("--scale 2", {"scale": 2, "element_type": "f32"}),
     *((f"--reverse_input_channels{value}", {"reverse_channels": True, **COMPLETE}) for value in ("", "=True")),
     *((words, {**COMPLETE, "layout": "nhwc"}) for words in (
-        "--layout nchw->nhwc", "--layout image([n,c,h,w]->[n,h,w,c])", "--source_layout nchw --target_layout image(nhwc)")),
+        "--layout nchw->nhwc", "--layout image([n,c,h,w]->[n,h,w,c])",
+        "--source_layout nchw --target_layout image(nhwc)")),
     *((f"--input {words}", {"element_type": "u8"}) for words in ("image[u8]", "image[2,3,12,16],image[u8]")),
     ("--resize cubic", {"resize": "cubic", "size": (12, 16), **COMPLETE}),
     ("--color image(nv12->bgr)", {"color": "nv12", "model_color": "bgr", **U8}),

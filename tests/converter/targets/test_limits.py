@@ -245,7 +245,8 @@ def test_compression_keeps_names_and_tensors(compress: dict[str, Any], tmp_path:
     ("replacement", "expected"),
     [
         (lambda _, node: node.inputs[0], {"a": DATA, "b": DATA, "x": DATA, "n": np.abs(DATA), "c": np.abs(DATA)}),
-        (lambda b, _: b.constant(0 * DATA, "f32"), {"a": 0 * DATA, "b": 0 * DATA, "x": DATA, "n": np.abs(DATA), "c": 0 * DATA}),
+        (lambda b, _: b.constant(0 * DATA, "f32"),
+         {"a": 0 * DATA, "b": 0 * DATA, "x": DATA, "n": np.abs(DATA), "c": 0 * DATA}),
     ],
 )  # fmt: skip
 def test_a_rule_may_replace_outputs_by_one_value(replacement: Replace, expected: Any) -> None:

@@ -124,8 +124,8 @@ TURNED = """g (float[2, n, 160] x, int64[m] i) => (float[2, n, 128] y, float[m, 
 @pytest.mark.parametrize(
     ("text", "fp16", "operators"),
     [
-        (SINGLE, False, "MatMul"), (SINGLE, True, "Cast MatMul"), (TWO.replace("[n,", "[2, n,"), False, "Exp MatMul MatMul"),
-        (TURNED, False, "Gather MatMul Transpose"),
+        (SINGLE, False, "MatMul"), (SINGLE, True, "Cast MatMul"), (TURNED, False, "Gather MatMul Transpose"),
+        (TWO.replace("[n,", "[2, n,"), False, "Exp MatMul MatMul"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("target", ["cpu", "any"])
