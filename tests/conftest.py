@@ -112,11 +112,12 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--weekly") or any("::" in argument for argument in config.args):
         return
-    chosen = _chosen(items)
+    if config.getoption("--full"):
+        chosen = {item for item in items if not item.get_closest_marker("weekly")}
+    else:
+        chosen = _chosen(items)
     if config.getoption("--changed"):
         chosen = changed.choose(config, items, chosen)
-    elif config.getoption("--full"):
-        chosen = {item for item in items if not item.get_closest_marker("weekly")}
     elif config.getoption("--rest"):
         chosen = {item for item in items if item not in chosen or _tries_more(item)}
         chosen = {item for item in chosen if not item.get_closest_marker("weekly")}

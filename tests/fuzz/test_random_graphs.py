@@ -16,7 +16,9 @@ from tests.converter.to_onnx.graphs import second_pass
 from tests.engines import converted, output_names, run, run_by_name, run_onnxruntime
 from tests.fuzz.near_misses import outcome
 from tests.fuzz.random_graphs import Sample, ShapeProgram, program_inputs, random_graph
+from tests.rows.row import Row
 from tests.runtimes.suite import check_types
+from tests.runtimes.work import Work
 
 # --- random graphs in both engines, and there and back, against onnxruntime, output by output ---
 
@@ -54,11 +56,15 @@ def test_the_second_round_changes_nothing(block: int) -> None:
         assert found.same, f"{sample.what}: {found.only_first} {found.only_second} {found.changed}"
 
 
+def work_of(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> Work:
+    return Work(Row("", "", 0, feeds, make=lambda: model))
+
+
 @pytest.mark.parametrize("block", range(20))
 def test_values_are_of_the_types_that_were_inferred(block: int) -> None:
     for seed in range(block * 25, block * 25 + 25):
         model, x = random_graph(seed)
-        check_types(model, {model.graph.input[0].name: x})
+        check_types(work_of(model, {model.graph.input[0].name: x}))
 
 
 # --- shape arithmetic made small computes what it did, for every shape of the inputs ---

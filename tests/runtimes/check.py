@@ -86,7 +86,16 @@ def known() -> Mapping[str, Mapping[str, str]]:
 
 def reason_of(runtime: str, name: str) -> str:
     """Return why a runtime is known to fail with a row; empty where it is not."""
-    return next((why for pattern, why in known()[runtime].items() if fnmatch.fnmatchcase(name, pattern)), "")
+    pattern, reasons = _pattern_of(runtime)
+    found = pattern.match(name)
+    return reasons[found.lastindex - 1] if found and found.lastindex else ""
+
+
+@functools.cache
+def _pattern_of(runtime: str) -> tuple[re.Pattern[str], list[str]]:
+    """Return one pattern, of which each group stands for a reason."""
+    patterns = known()[runtime]
+    return re.compile("|".join(f"({fnmatch.translate(pattern)})" for pattern in patterns)), list(patterns.values())
 
 
 def runtimes_of(row: Row) -> dict[str, Runtime]:

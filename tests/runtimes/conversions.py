@@ -7,18 +7,17 @@ from typing import Any
 import numpy as np
 
 import converter
-import ir_runtime
-from tests.runtimes.work import Outputs, Work, in_numpy
+from tests.runtimes.work import Outputs, Work
 
 
 def numpy(work: Work) -> Outputs:
     """The IR for the CPU plug-in in NumPy."""
-    return in_numpy(work.ir, work.feeds)
+    return work.in_numpy(work.ir)
 
 
 def plain(work: Work) -> Outputs:
     """The IR without rules of a target."""
-    return in_numpy(work.plain, work.feeds)
+    return work.in_numpy(work.plain)
 
 
 def openvino(work: Work) -> Outputs:
@@ -32,19 +31,19 @@ def openvino_of_open_dimensions(work: Work) -> Outputs:
 
 
 def opened(work: Work) -> Outputs:
-    return in_numpy(work.opened_ir, work.feeds)
+    return work.in_numpy(work.opened_ir)
 
 
 def reshaped(work: Work) -> Outputs:
     """The IR whose dimensions are forgotten, and set to those of the inputs."""
-    model = ir_runtime.read_model(*work.ir)
+    model = work.read(work.ir).clone()
     model.reshape({name: [None] * np.ndim(array) for name, array in work.feeds.items()})
     model.reshape({name: list(np.shape(array)) for name, array in work.feeds.items()})
-    return in_numpy(model, work.feeds)
+    return work.in_numpy(model)
 
 
 def _with_options(**options: Any) -> Any:
-    return lambda work: in_numpy(converter.convert_model(work.model, **options), work.feeds)
+    return lambda work: work.in_numpy(converter.convert_model(work.model, **options))
 
 
 without_fusion = _with_options(fuse=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import converter
-from tests.runtimes.work import Outputs, Work, in_numpy, in_onnxruntime
+from tests.runtimes.work import Outputs, Work, in_onnxruntime
 
 
 def exported(work: Work) -> Outputs:
@@ -13,7 +13,7 @@ def exported(work: Work) -> Outputs:
 
 
 def there_and_back(work: Work) -> Outputs:
-    return in_numpy(converter.convert_model(work.exported), work.feeds)
+    return work.in_numpy(converter.convert_model(work.exported))
 
 
 def _optimized(**options: Any) -> Any:

@@ -21,7 +21,7 @@ from ir_runtime.rewriting import PassTrace
 from tests.converter.to_onnx.graphs import compare_random, is_constant, model_of, run_exported
 from tests.engines import made, openvino_tensor, written
 from tests.rows.layer import Layer
-from tests.runtimes.work import IR, Outputs, Runtime, Work, in_numpy
+from tests.runtimes.work import IR, Outputs, Runtime, Work
 
 WITHOUT_NODES = {"Assign", "Const", "ReadValue", "Result"}
 """Operations that OpenVINO's factory makes no node of, and of which a model alone says nothing."""
@@ -74,7 +74,6 @@ def evaluated(work: LayerWork) -> Outputs:
 
 def opened(work: LayerWork) -> Outputs:
     """A file without dimensions in NumPy: twice, as the second time dimensions are known to a plan."""
-    in_numpy(work.opened_ir, work.feeds)
     compiled = ir_runtime.compile_model(ir_runtime.read_model(*work.opened_ir))
     work.compare(compiled(dict(work.feeds)))
     return compiled(dict(work.feeds))
@@ -84,7 +83,7 @@ def written_by_openvino(work: LayerWork) -> Outputs:
     """The file that OpenVINO writes of its own node, in NumPy."""
     row = work.row
     if row.op.subgraphs or row.op.type in WITHOUT_NODES:
-        return in_numpy(work.ir, work.feeds)
+        return work.in_numpy(work.ir)
     sources, parameters = [], []
     for index, (array, kind) in enumerate(zip(row.arrays, row.kinds)):
         if f"x{index}" in work.feeds:
@@ -97,7 +96,7 @@ def written_by_openvino(work: LayerWork) -> Outputs:
     node = made(NAMES.get(row.op.type, row.op.type), row.op.opset, sources, **attributes)
     for index, output in enumerate(node.outputs()):
         output.set_names({f"y{index}"})
-    return in_numpy(written(node.outputs(), parameters), work.feeds)
+    return work.in_numpy(written(node.outputs(), parameters))
 
 
 def _exported(model: ir_runtime.Model, work: LayerWork, opset: int | None = None) -> Outputs | None:
@@ -143,7 +142,7 @@ def _decomposed(model: ir_runtime.Model, work: LayerWork) -> Outputs:
     trace = PassTrace()
     decompose_layers(model, tuple(DECOMPOSITIONS.entries()), trace)
     assert not any(type(node.op) is type(work.row.op) for node in model.nodes()), list(trace.reasons)
-    return in_numpy(model, work.feeds)
+    return work.in_numpy(model)
 
 
 IN_OPENVINO = {"layers in OpenVINO": "ir", "layers of open dimensions in OpenVINO": "opened_ir"}

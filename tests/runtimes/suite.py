@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import onnx
 import openvino
 
 import converter
@@ -49,23 +47,23 @@ def _of_other_sizes(engine: str) -> Runtime:
     return run
 
 
-def _conversions(source: onnx.ModelProto, feeds: Mapping[str, Any]) -> Iterator[tuple[str, Model]]:
-    """The model as the file declares it, with dynamic dimensions from the start, and opened afterwards."""
-    yield "as declared", converter.convert_model(source)
-    opened = {name: [-1] * np.ndim(array) for name, array in feeds.items() if np.ndim(array)}
-    if opened:
+def _models(work: Work) -> Iterator[tuple[str, Model]]:
+    """The model as the file declares it, with open dimensions from the start, and opened afterwards."""
+    yield "as declared", work.read(work.ir)
+    shapes = {name: [-1] * np.ndim(array) for name, array in work.feeds.items() if np.ndim(array)}
+    if shapes:
         with contextlib.suppress(converter.ConversionError):  # some operators have layers for static dimensions alone
-            yield "open", converter.convert_model(source, input=opened)
+            yield "open", work.read(work.opened_ir)
         with contextlib.suppress(ir_runtime.ModelError):
-            model = converter.convert_model(source)
-            model.reshape(opened)
+            model = work.read(work.ir).clone()
+            model.reshape(shapes)
             yield "opened", model
 
 
-def check_types(source: onnx.ModelProto, feeds: Mapping[str, Any]) -> None:
+def check_types(work: Work) -> None:
     """Raise AssertionError unless every value inside the model, bodies too, is of the type inferred for it."""
-    for how, model in _conversions(source, feeds):
-        arrays = [np.asarray(feeds[node.outputs[0].names[0]]) for node in model.parameters]
+    for how, model in _models(work):
+        arrays = [np.asarray(work.feeds[node.outputs[0].names[0]]) for node in model.parameters]
         wrong = _contradictions(model, arrays)
         assert not wrong, f"{how}: {wrong[:5]}"
 
@@ -115,7 +113,7 @@ def imported(work: Work) -> None:
 
 
 OF_THE_SUITE: dict[str, Runtime] = {
-    "inferred types": lambda work: check_types(work.model, work.feeds),
+    "inferred types": check_types,
     "second pass": unchanged_by_a_second_pass,
     "other sizes": _of_other_sizes("numpy"),
     "other sizes in OpenVINO": _of_other_sizes("openvino"),

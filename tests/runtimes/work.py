@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -12,7 +13,7 @@ import onnx
 
 import converter
 import ir_runtime
-from tests.engines import assert_close, converted, opened, output_names, run, run_onnxruntime
+from tests.engines import assert_close, opened, output_names, run, run_onnxruntime
 from tests.rows.row import Row, Tolerance
 from tests.suite.reshape import Reshaping, outcomes
 
@@ -26,6 +27,8 @@ class Work:
     def __init__(self, row: Row) -> None:
         self.row = row
         self.together: Mapping[str, list[Any]] = {}
+        self._models: dict[IR, ir_runtime.Model] = {}
+        self._computed: dict[IR, Outputs] = {}
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -43,16 +46,16 @@ class Work:
     @functools.cached_property
     def ir(self) -> IR:
         """The IR for the CPU plug-in."""
-        return converted(self.model)
+        return self._converted(self.model)
 
     @functools.cached_property
     def plain(self) -> IR:
         """The IR for any runtime."""
-        return converted(self.model, "any")
+        return self._converted(self.model, "any")
 
     @functools.cached_property
     def opened_ir(self) -> IR:
-        return converted(self.opened)
+        return self._converted(self.opened)
 
     @functools.cached_property
     def exported(self) -> onnx.ModelProto:
@@ -66,7 +69,7 @@ class Work:
     @functools.cached_property
     def of_other_sizes(self) -> Sequence[tuple[Reshaping, Mapping[str, str]]]:
         """The row's model given other dimensions, and how each engine did with them."""
-        return list(outcomes(self.model, self.feeds))
+        return list(outcomes(self.model, self.feeds, convert=lambda model: self.ir))
 
     def is_as_by_onnxruntime(self, outputs: Outputs | None) -> bool:
         """True if onnxruntime computes these outputs of the row's model, or refuses it where there are none."""
@@ -83,6 +86,31 @@ class Work:
     @property
     def names(self) -> list[str]:
         return output_names(self.model)[: len(self.expected)]
+
+    def _converted(self, model: onnx.ModelProto, target: str = "cpu") -> IR:
+        """The IR as it would stand on disk, after a round trip through the reader that must not change it."""
+        ir = ir_runtime.model_to_bytes(converter.convert_model(model, target=target))
+        if _key(ir) not in self._models:
+            assert ir_runtime.model_to_bytes(self.read(ir)) == ir
+        return ir
+
+    def read(self, ir: IR) -> ir_runtime.Model:
+        """The model of an IR's file; it is shared, and not to be changed."""
+        key = _key(ir)
+        if key not in self._models:
+            self._models[key] = ir_runtime.read_model(*ir)
+        return self._models[key]
+
+    def in_numpy(self, model: ir_runtime.Model | IR) -> Outputs:
+        """Execute an IR in NumPy, as a reader of its file does; once where several conversions give it."""
+        ir = ir_runtime.model_to_bytes(model) if isinstance(model, ir_runtime.Model) else model
+        key = _key(ir)
+        if key not in self._computed:
+            compiled = ir_runtime.compile_model(self.read(ir))
+            outputs = compiled(dict(self.feeds))
+            named = {port.names[0]: outputs[port.names[0]] for port in compiled.outputs if port.names}
+            self._computed[key] = named
+        return self._computed[key]
 
     def in_openvino(self, name: str) -> Outputs:
         """Execute ``ir`` or ``opened_ir`` in the CPU plug-in, alone unless a batch computed what is expected."""
@@ -129,12 +157,12 @@ def _are_equal(value: Any, other: Any) -> bool:
     return np.array_equal(*arrays, equal_nan=arrays[0].dtype.kind == "f")
 
 
-def in_numpy(model: ir_runtime.Model | IR, feeds: Mapping[str, Any]) -> Outputs:
-    """Execute an IR in NumPy, as a reader of its file does."""
-    ir = ir_runtime.model_to_bytes(model) if isinstance(model, ir_runtime.Model) else model
-    compiled = ir_runtime.compile_model(ir_runtime.read_model(*ir))
-    outputs = compiled(dict(feeds))
-    return {port.names[0]: outputs[port.names[0]] for port in compiled.outputs if port.names}
+def _key(ir: IR) -> IR:
+    """Return an IR without the options of its conversion, which it keeps and which compute nothing."""
+    return _OPTIONS.sub(b"", ir[0]), ir[1]
+
+
+_OPTIONS = re.compile(rb'<options value="[^"]*"/>')
 
 
 def in_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Outputs:

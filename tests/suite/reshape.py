@@ -8,9 +8,9 @@ shapes repeat the stored ones, so that indices stay in their ranges.
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,17 +111,22 @@ def confirmed(model: onnx.ModelProto, case: Reshaping) -> bool:
         return False
 
 
-def in_numpy(written: tuple[bytes, bytes], case: Reshaping) -> list[Any]:
+def in_numpy(ir: tuple[bytes, bytes], case: Reshaping) -> list[Any]:
     """Our IR, read back, reshaped and run by this package."""
-    model = ir_runtime.read_model(*written)
+    model = _read(ir).clone()
     model.reshape(case.shapes)
     found = ir_runtime.compile_model(model)(case.feeds)
     return [found[name] for name in case.names] if case.names else found.to_list()
 
 
-def in_openvino(written: tuple[bytes, bytes], case: Reshaping) -> list[Any]:
+@functools.lru_cache(maxsize=1)
+def _read(ir: tuple[bytes, bytes]) -> ir_runtime.Model:
+    return ir_runtime.read_model(*ir)
+
+
+def in_openvino(ir: tuple[bytes, bytes], case: Reshaping) -> list[Any]:
     """Our IR, reshaped and run by OpenVINO."""
-    xml, weights = written
+    xml, weights = ir
     return _reshaped(core().read_model(xml, weights) if weights else core().read_model(xml), case, case.names)
 
 
@@ -131,12 +136,12 @@ IN_ENGINES = {"numpy": in_numpy, "openvino": in_openvino}
 def check_reshaped(model: onnx.ModelProto, feeds: Mapping[str, Any], *others: Mapping[str, Any]) -> None:
     """A model that declares the shapes of ``feeds``, as it is and reshaped to those of ``others``, in every engine."""
     check_node(model, feeds)
-    written = ir_runtime.model_to_bytes(converter.convert_model(model))
+    ir = written(model)
     for data in others:
         shapes = {name: list(np.shape(array)) for name, array in data.items()}
         case = Reshaping(str(shapes), shapes, dict(data), run_onnxruntime(opened(model), data), output_names(model))
         for engine, run in IN_ENGINES.items():
-            for index, (value, want) in enumerate(zip(run(written, case), case.expected, strict=True)):
+            for index, (value, want) in enumerate(zip(run(ir, case), case.expected, strict=True)):
                 try:
                     assert_close(value, want)
                 except AssertionError as error:
@@ -168,8 +173,17 @@ def verdict(run: Callable[[], Sequence[Any]], expected: Sequence[Any]) -> str:
     return "right"
 
 
+def written(source: onnx.ModelProto) -> tuple[bytes, bytes]:
+    """The IR of a model."""
+    return ir_runtime.model_to_bytes(converter.convert_model(source))
+
+
 def outcomes(
-    source: onnx.ModelProto, feeds: Mapping[str, Any], *, importer: bool = False
+    source: onnx.ModelProto,
+    feeds: Mapping[str, Any],
+    *,
+    importer: bool = False,
+    convert: Callable[[onnx.ModelProto], tuple[bytes, bytes]] = written,
 ) -> Iterator[tuple[Reshaping, dict[str, str]]]:
     """Each case of a model with the verdict on each engine, and on the importer's IR where that is asked for."""
     found = list(reshapings(source, feeds))
@@ -179,15 +193,17 @@ def outcomes(
     refused = ""
     together: list[list[Any] | None] = [None for _ in found]
     try:
-        written = ir_runtime.model_to_bytes(converter.convert_model(source))
-        runs = {name: partial(run, written) for name, run in IN_ENGINES.items()}
-        together = run_together([Run(written, one.feeds, one.names or (), one.shapes) for one in found])
+        ir = convert(source)
+        runs = {name: functools.partial(run, ir) for name, run in IN_ENGINES.items()}
+        together = run_together([Run(ir, one.feeds, one.names or (), one.shapes) for one in found])
     except Exception as error:
         refused = f"not converted: {error}"
     if importer:
-        runs["importer"] = partial(of_importer, source)
+        runs["importer"] = functools.partial(of_importer, source)
     for one, outputs in zip(found, together):
-        is_right = outputs is not None and verdict(partial(list, outputs), one.expected) == "right"
+        is_right = outputs is not None and verdict(functools.partial(list, outputs), one.expected) == "right"
         at_once = {"openvino": "right"} if is_right else {}
-        verdicts = {name: at_once.get(name) or verdict(partial(run, one), one.expected) for name, run in runs.items()}
+        verdicts = {
+            name: at_once.get(name) or verdict(functools.partial(run, one), one.expected) for name, run in runs.items()
+        }
         yield one, {**(dict.fromkeys(ENGINES, refused) if refused else {}), **verdicts}
