@@ -6,7 +6,7 @@ import functools
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -231,13 +231,23 @@ def run(engine: str, ir: IR, feeds: Feeds, names: Sequence[str] | None = None) -
 
 def run_onnxruntime(model: onnx.ModelProto, feeds: Mapping[str, Any]) -> Arrays:
     """Execute an ONNX model with onnxruntime, without its optimisations."""
+    return in_onnxruntime(model)(feeds)
+
+
+def in_onnxruntime(model: onnx.ModelProto) -> Callable[[Mapping[str, Any]], Arrays]:
+    """A model in onnxruntime, without its optimisations, to run more than once."""
     options = session_options()
     # A pool of threads costs these small models more than it gives them.
     options.intra_op_num_threads = 1
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     serialized = with_unsigned_operands(model).SerializeToString()
     session = onnxruntime.InferenceSession(serialized, options, providers=["CPUExecutionProvider"])
-    return [_dense(value) for value in ort_values.run(session, {n: np.asarray(array) for n, array in feeds.items()})]
+
+    def run(feeds: Mapping[str, Any]) -> Arrays:
+        values = {name: np.asarray(array) for name, array in feeds.items()}
+        return [_dense(value) for value in ort_values.run(session, values)]
+
+    return run
 
 
 class OnnxSession:
@@ -341,16 +351,16 @@ Named = dict[str, np.ndarray[Any, Any]]
 
 def run_by_name(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> dict[str, Named]:
     """For each engine every output by the one name that it has there, in the model's order."""
-    return {"numpy": _numpy(ir, feeds), "openvino": _openvino(ir, feeds)}
+    return {"numpy": by_name_in_numpy(ir, feeds), "openvino": by_name_in_openvino(ir, feeds)}
 
 
-def _numpy(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> Named:
+def by_name_in_numpy(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> Named:
     compiled = ir_runtime.compile_model(ir_runtime.read_model(*ir))
     result = compiled(dict(feeds))
     return {port.name: result[port.name] for port in compiled.outputs}
 
 
-def _openvino(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> Named:
+def by_name_in_openvino(ir: tuple[bytes, bytes], feeds: Mapping[str, Any]) -> Named:
     xml, weights = ir
     model = core().read_model(xml, weights) if weights else core().read_model(xml)
     # The IR gives each output one name. What the plug-in leaves out hands its name on, so that there may be more then.
