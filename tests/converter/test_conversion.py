@@ -20,8 +20,10 @@ from benchmarks.growing_graphs import FORMS
 from converter import ConversionError, UnsupportedModelError, conversion
 from converter.command_line import main
 from ir_runtime import InferenceError, Model, compile_model, read_model
+from ir_runtime.graph.node import Edits
 from ir_runtime.graph.operation import find_operation
 from ir_runtime.graph.shape_inference import make_node
+from ir_runtime.rewriting.checks import Checks
 from tests.commands import PEAK, a_model, onnx2ir
 from tests.converter.optimization.models import parse
 from tests.engines import core, node_model, run_numpy, run_onnxruntime, run_openvino
@@ -304,6 +306,14 @@ def calls_of(data: bytes) -> int:
     return count
 
 
+@pytest.fixture
+def as_for_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not every layer is checked after every pass."""
+    monkeypatch.setattr(Checks, "is_thorough", False)
+    monkeypatch.setattr(Edits, "guard", None)
+
+
+@pytest.mark.usefixtures("as_for_users")
 @pytest.mark.parametrize("form", FORMS)
 def test_the_number_of_calls_is_linear_in_the_number_of_nodes(form: str) -> None:
     calls_of(model_of(form, 10))  # what is imported and cached once
@@ -312,6 +322,7 @@ def test_the_number_of_calls_is_linear_in_the_number_of_nodes(form: str) -> None
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("as_for_users")
 @pytest.mark.parametrize("form", ["chain", "sums", "ifs"])
 def test_models_of_many_nodes_are_converted(form: str) -> None:
     model = converter.convert_model(model_of(form, 20_000))
