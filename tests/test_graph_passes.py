@@ -57,7 +57,7 @@ Call = Callable[[Path], object]
 EDITS: dict[str, dict[str, Any]] = {
     "cut": {"cut": "c:y"}, "add_output": {"add_output": "c"}, "insert_after": {"insert_after": {"y": "Neg()"}},
     "replace_weight": {"replace_weight": {"w": np.ones((64, 3, 3, 3), np.float32)}}, "strip": {"strip": "names"},
-    "rename": {"rename": {"x": "pixels"}}, "set_metadata": {"metadata": {"author": "me"}}, "set_dim": {"set_dim": "x:0=2"},
+    "rename": {"rename": {"x": "pixels"}}, "metadata": {"metadata": {"author": "me"}}, "set_dim": {"set_dim": "x:0=2"},
 }  # fmt: skip
 CALLS: dict[str, Call] = {
     **dict.fromkeys(("stateful", "compute_in_float32", "rows_without_keys"), lambda path: stateful_model()),

@@ -241,11 +241,6 @@ def _only_moves_or_compares(op: Operation) -> bool:
     return isinstance(op, (Maximum1, Minimum1, Select1, Clamp1, Concat1, Convert1, Comparison)) or bool(op.movement)
 
 
-def half_tensor(tensor: Tensor) -> Tensor:
-    """Return the tensor in float16, computed when it is written; too large finite numbers become the largest."""
-    return _convert_tensor(tensor, element_types.f16, LARGEST)
-
-
 def _constant(source: Output, element_type: ElementType, name: str, limit: float = LARGEST) -> Output:
     assert source.tensor is not None
     return make_node(Const1(value=_convert_tensor(source.tensor, element_type, limit)), (), name).outputs[0]

@@ -125,25 +125,8 @@ def edit(model: ModelSource | Model, *, options: EditOptions | None = None, **ke
 
 def _apply(model: Editable, options: EditOptions) -> None:
     """Do what the options say, in the order of the fields."""
-    from converter.editing.edits import PASSES
+    from converter.editing.edits import EDITS
 
-    if options.merge is not None:
-        PASSES["merge"](model, options.merge, options.pairs("connect"))
-    if options.cut is not None:
-        PASSES["cut"](model, *options.cut)
-    if options.remove_output:
-        PASSES["remove_output"](model, options.names("remove_output"))
-    for name in options.names("add_output"):
-        PASSES["add_output"](model, name)
-    for name, text in options.pairs("insert_after").items():
-        PASSES["insert_after"](model, name, text)
-    for name, value in options.pairs("replace_weight").items():
-        PASSES["replace_weight"](model, name, value, cast=options.cast_weights)
-    for dimension, size in options.pairs("set_dim").items():
-        PASSES["set_dim"](model, dimension, size)
-    if options.rename:
-        PASSES["rename"](model, options.pairs("rename"))
-    if options.strip:
-        PASSES["strip"](model, options.names("strip"))
-    if options.metadata:
-        PASSES["set_metadata"](model, options.pairs("metadata"))
+    for option, edit_model in EDITS.items():
+        if getattr(options, option):
+            edit_model(model, options)

@@ -1,7 +1,7 @@
 """The edits of a model, in place: a function for each option, for ONNX and for IRs alike.
 
 An :class:`Editable` model says how its language writes an input, an output, a constant and an operator; all else is the
-same graph. Passes are called by :func:`converter.edit` in the order of the options.
+same graph. Each is run as a pass by :func:`converter.edit`, in the order of :data:`EDITS`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from converter.editing.operators import OperatorText
 from converter.editing.values import dimension_of, input_of, listed, open_cut, split_dimension, weight_of
+from converter.editing_options import EditOptions
 from converter.from_onnx.input_forms import OptionError
 from converter.from_onnx.options import suggestions
 from ir_runtime.graph import ElementType, Model, Node, Output, Tensor
@@ -319,32 +320,45 @@ def merge(model: Editable, source: Any, pairs: Mapping[str, str]) -> None:
     model.joined(result.inputs[0] for result in fed.values())
 
 
-def strip(model: Editable, parts: Sequence[str]) -> None:
-    """Leave out names of nodes and inner tensors, descriptions, and metadata."""
-    model.strip(parts)
+def _of_each(edit: Callable[..., None], option: str) -> Callable[[Editable, EditOptions], None]:
+    """Return a function that does an edit for each name or pair of an option."""
+
+    def run(model: Editable, options: EditOptions) -> None:
+        values = getattr(options, option)
+        for arguments in values.items() if isinstance(values, Mapping) else ((name,) for name in values):
+            edit(model, *arguments)
+
+    return run
 
 
-def set_metadata(model: Editable, values: Mapping[str, str]) -> None:
-    """Set properties of the model; an empty value removes one."""
-    for key, value in values.items():
-        model.set_property(key, str(value))
+def _replace_weights(model: Editable, options: EditOptions) -> None:
+    for name, value in options.pairs("replace_weight").items():
+        replace_weight(model, name, value, cast=options.cast_weights)
 
 
-def _as_pass(edit: Callable[..., None], stage: Stage) -> Callable[..., None]:
+def _as_pass(option: str, stage: Stage, edit: Callable[[Editable, EditOptions], None]) -> Callable[..., None]:
     """Return an edit as a pass, after which the graph is checked."""
 
-    @graph_pass(edit.__name__, stage)
-    def run(graph: Model, model: Editable, *arguments: Any, **named: Any) -> None:
-        edit(model, *arguments, **named)
+    @graph_pass(option, stage)
+    def run(graph: Model, model: Editable, options: EditOptions) -> None:
+        edit(model, options)
 
-    return lambda model, *arguments, **named: run(model.graph, model, *arguments, **named)
+    return lambda model, options: run(model.graph, model, options)
 
 
-PASSES: Mapping[str, Callable[..., None]] = {
-    **{edit.__name__: _as_pass(edit, OPTIONS) for edit in (add_output, replace_weight, set_dim, set_metadata)},
-    **{edit.__name__: _as_pass(edit, REMOVALS) for edit in (cut, remove_output)},
-    **{edit.__name__: _as_pass(edit, NAMES) for edit in (rename, strip)},
-    "insert_after": _as_pass(insert_after, PROCESSING),
-    "merge": _as_pass(merge, JOINED),
+EDITS: Mapping[str, Callable[[Editable, EditOptions], None]] = {
+    option: _as_pass(option, stage, edit)
+    for option, stage, edit in (
+        ("merge", JOINED, lambda model, options: merge(model, options.merge, options.pairs("connect"))),
+        ("cut", REMOVALS, lambda model, options: cut(model, *options.cut)),
+        ("remove_output", REMOVALS, lambda model, options: remove_output(model, options.names("remove_output"))),
+        ("add_output", OPTIONS, _of_each(add_output, "add_output")),
+        ("insert_after", PROCESSING, _of_each(insert_after, "insert_after")),
+        ("replace_weight", OPTIONS, _replace_weights),
+        ("set_dim", OPTIONS, _of_each(set_dim, "set_dim")),
+        ("rename", NAMES, lambda model, options: rename(model, options.pairs("rename"))),
+        ("strip", NAMES, lambda model, options: model.strip(options.names("strip"))),
+        ("metadata", OPTIONS, _of_each(lambda model, *pair: model.set_property(*pair), "metadata")),
+    )
 }
-"""The edits by the names of their options."""
+"""The edits in their order, by the options that ask for them."""
