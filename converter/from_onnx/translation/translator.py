@@ -98,7 +98,9 @@ class _ModelGraph:
             raise InvalidModelError("an input of the graph has no name")
         try:
             if not value.type.HasField("tensor_type"):
-                raise UnsupportedModelError("it is not a tensor, and the IR carries nothing but tensors")
+                raise UnsupportedModelError(
+                    f"input '{value.name}' is not a tensor, and the IR carries nothing but tensors"
+                )
             element_type = self._options.element_types.get(value.name) or element_type_of(
                 value.type.tensor_type.elem_type
             )
@@ -106,7 +108,8 @@ class _ModelGraph:
         except (UnsupportedModelError, InvalidModelError) as error:
             opaque = self._shared.kept.input
             if opaque is None or isinstance(error, InvalidModelError):
-                raise type(error)(f"input '{value.name}': {error}") from error
+                prefix = f"input '{value.name}': " if value.type.HasField("tensor_type") else ""
+                raise type(error)(f"{prefix}{error}") from error
             self._declared[value.name] = PartialShape.dynamic()
             node = Node(opaque, (), opaque.infer(()), value.name)
             node.outputs[0].add_name(value.name)
