@@ -26,6 +26,7 @@ LAYERS, VOCABULARY, HEADS, SIZE = 2, 300, 4, 8
 HIDDEN = HEADS * SIZE
 BANDS, FRAMES, POSITIONS = 80, 3000, 448
 """Of a spectrogram the bands and the frames, and of its text the positions: those of Whisper."""
+Types = dict[str, tuple[Any, list[Any]]]
 NAMES = ("encoder_model", "decoder_model", "decoder_with_past_model", "decoder_model_merged")
 
 
@@ -118,28 +119,26 @@ class _Decoder(_Graph):
         self.logits()
         return self.body(self.inputs(), self.outputs(with_encoder=not self.with_past))
 
-    def inputs(self) -> dict[str, tuple[Any, list[Any]]]:
-        found: dict[str, tuple[Any, list[Any]]] = {}
+    def inputs(self) -> Types:
+        found: Types = {"input_ids": (np.int64, ["batch_size", "decoder_sequence_length"])}
         if not self.of.speech:
             found["encoder_attention_mask"] = (np.int64, ["batch_size", "encoder_sequence_length"])
-        found["input_ids"] = (np.int64, ["batch_size", "decoder_sequence_length"])
         if not self.with_past:
             return found | self.states()
-        names = [*self.of.caches("decoder"), *self.of.caches("encoder")]
-        return found | {name: self.cache(name, "past_decoder_sequence_length") for name in names}
+        return found | self.caches([*self.of.caches("decoder"), *self.of.caches("encoder")], "past_decoder_length")
 
-    def states(self) -> dict[str, tuple[Any, list[Any]]]:
+    def states(self) -> Types:
         return {"encoder_hidden_states": (self.of.kind, ["batch_size", "encoder_sequence_length", HIDDEN])}
 
-    def cache(self, name: str, length: str) -> tuple[Any, list[Any]]:
-        length = "encoder_sequence_length" if ".encoder." in name else length
-        return (self.of.kind, ["batch_size", HEADS, length, SIZE])
+    def caches(self, names: Sequence[str], length: str) -> Types:
+        lengths = {name: "encoder_sequence_length" if ".encoder." in name else length for name in names}
+        return {name: (self.of.kind, ["batch_size", HEADS, lengths[name], SIZE]) for name in names}
 
-    def outputs(self, *, with_encoder: bool) -> dict[str, tuple[Any, list[Any]]]:
-        whole = "past_decoder_sequence_length + decoder_sequence_length"
+    def outputs(self, *, with_encoder: bool) -> Types:
         names = [*self.of.caches("decoder"), *(self.of.caches("encoder") if with_encoder else ())]
-        caches = {name.replace("past_key_values", "present"): self.cache(name, whole) for name in names}
-        return {"logits": (self.of.kind, ["batch_size", "decoder_sequence_length", VOCABULARY]), **caches}
+        caches = self.caches(names, "past_decoder_length + decoder_sequence_length")
+        presents = {name.replace("past_key_values", "present"): kind for name, kind in caches.items()}
+        return {"logits": (self.of.kind, ["batch_size", "decoder_sequence_length", VOCABULARY]), **presents}
 
     def result(self, name: str, value: Value) -> None:
         self("Identity", value, name=self.prefix + name)

@@ -98,45 +98,42 @@ def test_options_that_do_not_fit(arguments: dict, message: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), [
-    ("a[1,3,224,224], b[?,16]", [("a", "[1,3,224,224]", None, None), ("b", "[?,16]", None, None)]),
-    ("c[1..8],d[]", [("c", "[1..8]", None, None), ("d", "[]", None, None)]),
-    ("a[1 3 4]", [("a", "[1,3,4]", None, None)]),
-    ("a[ 1, 3 ]", [("a", "[1,3]", None, None)]),
-    ("[1,3],[2]", [(None, "[1,3]", None, None), (None, "[2]", None, None)]),
-    ("a,b", [("a", None, None, None), ("b", None, None, None)]),
-    ("a[1,3]{f16},b{i32}", [("a", "[1,3]", "f16", None), ("b", None, "i32", None)]),
-    ("{u8}", [(None, None, "u8", None)]),
-    ("sr=16000,axes=[1,2]", [("sr", None, None, 16000), ("axes", None, None, [1, 2])]),
-    ("sr->16000,axes->[1 2]", [("sr", None, None, 16000), ("axes", None, None, [1, 2])]),
-    ("flag=true,x=-1.5", [("flag", None, None, True), ("x", None, None, -1.5)]),
-    ("/a.b:0[1]", [("/a.b:0", "[1]", None, None)]),
-    ("a[1", "cannot be read at 'a\\[1'"),
-    ("a]", "cannot be read"),
-    ("a=b", "must be a number"),
-    ("a=none.npy", "cannot be read as .npy"),
-    ("=3", "without a name"),
-    ("[2]=3", "without a name"),
-    ("a=", "is missing|must be a number"),
-    ("a[1]=3", "the value is enough"),
-    ("a{f33}", "'f33' is not an element type"),
-    ("a[1,q]", "'q' in the shape"),
-    (",", "cannot be read"),
+    ("a[1,3,224,224], b[?,16]", "a[1,3,224,224] b[?,16]"),
+    ("c[1..8],d[]", "c[1..8] d[]"),
+    ("a[1 3 4]", "a[1,3,4]"),
+    ("a[ 1, 3 ]", "a[1,3]"),
+    ("[1,3],[2]", "[1,3] [2]"),
+    ("a,b", "a b"),
+    ("a[1,3]{f16},b{i32}", "a[1,3]{f16} b{i32}"),
+    ("{u8}", "{u8}"),
+    ("sr=16000,axes=[1,2]", "sr=16000 axes=[1, 2]"),
+    ("sr->16000,axes->[1 2]", "sr=16000 axes=[1, 2]"),
+    ("flag=true,x=-1.5", "flag=True x=-1.5"),
+    ("/a.b:0[1]", "/a.b:0[1]"),
+    ("a[1", "!cannot be read at 'a\\[1'"),
+    ("a]", "!cannot be read"),
+    ("a=b", "!must be a number"),
+    ("a=none.npy", "!cannot be read as .npy"),
+    ("=3", "!without a name"),
+    ("[2]=3", "!without a name"),
+    ("a=", "!is missing|must be a number"),
+    ("a[1]=3", "!the value is enough"),
+    ("a{f33}", "!'f33' is not an element type"),
+    ("a[1,q]", "!'q' in the shape"),
+    (",", "!cannot be read"),
 ])  # fmt: skip
-def test_command_line_notation(text: str, expected: list | str) -> None:
+def test_command_line_notation(text: str, expected: str) -> None:
     """Name, shape, type and value of each input, or the message."""
-    if isinstance(expected, str):
-        with pytest.raises(OptionError, match=expected):
+    if expected.startswith("!"):
+        with pytest.raises(OptionError, match=expected[1:]):
             parse_inputs(text)
         return
-    assert [
-        (
-            spec.name,
-            None if spec.shape is None else str(spec.shape),
-            None if spec.element_type is None else spec.element_type.name,
-            None if spec.value is None else spec.value.tolist(),
-        )
-        for spec in parse_inputs(text)
-    ] == expected
+    found = []
+    for spec in parse_inputs(text):
+        kind = f"{{{spec.element_type.name}}}" if spec.element_type else ""
+        value = "" if spec.value is None else f"={spec.value.tolist()}"
+        found.append(f"{spec.name or ''}{'' if spec.shape is None else spec.shape}{kind}{value}")
+    assert " ".join(found) == expected
 
 
 def test_an_extension_that_fails(tmp_path: Path) -> None:
