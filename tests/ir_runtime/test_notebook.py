@@ -16,6 +16,8 @@ import pytest
 
 import converter
 import ir_runtime
+from ir_runtime.execution.ports import InferenceResult, port_of
+from ir_runtime.graph.element_types import f32
 from ir_runtime.graph.model_difference import ModelDifference
 from ir_runtime.report import MOST_ROWS, size_text, table
 from tests.converter.language_models.decoders import Decoder
@@ -83,12 +85,7 @@ def test_variables_of_a_compiled_model() -> None:
     "value", [np.zeros((0, 3), np.float32), np.array(["a", "b"], np.object_)], ids=["empty", "texts"]
 )
 def test_values_without_a_range(value: Any) -> None:
-    from ir_runtime.execution.ports import InferenceResult, port_of
-    from ir_runtime.graph.element_types import f32
-    from ir_runtime.graph.operation import TensorType
-    from ir_runtime.graph.shapes import PartialShape
-
-    port = port_of(["y"], "y", TensorType(f32, PartialShape([2])))
+    port = port_of(["y"], "y", ir_runtime.TensorType(f32, ir_runtime.PartialShape([2])))
     assert cells(InferenceResult([port], [value])._repr_html_())[1][3:] == ["-", "-", "-"]
 
 

@@ -55,10 +55,11 @@ def count_runs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[int, ...], .
     return runs
 
 
-@pytest.mark.parametrize("steps", [1, 2, 40])
-def test_iterations_are_calls_of_one_plan(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("steps", "grows"), [(1, False), (2, False), (40, False), (40, True)])
+def test_iterations_are_calls_of_one_plan(steps: int, grows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body whose state grows has no plan."""
     inputs = [normal(steps, 5), normal(1, 5)]
-    model = model_of(iterated(normal(5, 5)), inputs)
+    model = model_of(iterated(normal(5, 5), grows=grows), inputs)
     same(model, inputs, kernels=None)
     runs = count_runs(monkeypatch)
     compile_model(model)(inputs)
@@ -113,15 +114,6 @@ def test_calls_at_the_same_time_have_arrays_of_their_own() -> None:
     iterate = iterated(normal(5, 5))
     model = model_of(lambda b, x: iterate(b, x, b.constant(state, "f32")), inputs[:1])
     called_at_once(compile_model(model), inputs, 20)
-
-
-def test_a_body_whose_state_grows_has_no_static_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs = [normal(40, 5), normal(1, 5)]
-    model = model_of(iterated(normal(5, 5), grows=True), inputs)
-    same(model, inputs, kernels=None)
-    runs = count_runs(monkeypatch)
-    compile_model(model)(inputs)
-    assert len(runs) == 1
 
 
 def test_branches_are_planned_when_they_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
