@@ -125,9 +125,6 @@ for _kind, _direction in itertools.product(("LSTM", "GRU", "RNN"), ("forward", "
         SINGLE += [(row, 1, _ends) for row in sequences(_kind, _direction, _lengths)]
         SINGLE += [(row, 1, _ends) for row in sequences("GRU", _direction, _lengths, True) if _kind == "GRU"]
 SINGLE += [(row, 0, ()) for kind in ("LSTM", "GRU", "RNN") for row in sequences(kind, "forward", ints(4, 4), clip=0.2)]
-_NUMBERS = [draw(6), draw(6), draw(6), uniform(0.1, 2, 6)]
-layers("BatchNormInference", draw(2, 6, 5, 4), *_NUMBERS, fixed=(1, 2, 3, 4), epsilon=1e-3)
-layers("BatchNormInference", *_NUMBERS[:2], draw(2, 6, 5, 4), *_NUMBERS[2:], fixed=(0, 1, 3, 4), epsilon=1e-3, opset=1)
 layers("MaxPool", draw(1, 3, 6, 6), kernel=(2, 2), strides=(2, 2), opset=8, kernels=0)  # its indices are read
 
 
@@ -135,6 +132,19 @@ layers("MaxPool", draw(1, 3, 6, 6), kernel=(2, 2), strides=(2, 2), opset=8, kern
 def test_single_layers(row: Layer, kernels: int, fallbacks: Sequence[str]) -> None:
     model, feeds = single(row)
     same(model, list(feeds.values()), kernels=kernels, fallbacks=fallbacks)
+
+
+_NUMBERS = [draw(6), draw(6), draw(6), uniform(0.1, 2, 6)]
+NORMALIZED = [
+    *rows("BatchNormInference", 5, draw(2, 6, 5, 4), *_NUMBERS, fixed=(1, 2, 3, 4), epsilon=1e-3),
+    *rows("BatchNormInference", 1, *_NUMBERS[:2], draw(2, 6, 5, 4), *_NUMBERS[2:], fixed=(0, 1, 3, 4), epsilon=1e-3),
+]
+
+
+@pytest.mark.parametrize("row", NORMALIZED, ids=lambda row: row.label)
+def test_batch_norm(row: Layer) -> None:
+    model, feeds = single(row)
+    same(model, list(feeds.values()))
 
 
 # --- elementwise chains ---
