@@ -105,10 +105,6 @@ def scaled_network(mean: float = 0.3, is_sparse: bool = False) -> onnx.ModelProt
     return parse(f"g (float[n,3,9,9] x) => (y) {{ {nodes} }}", **typed)
 
 
-def tiny_network() -> onnx.ModelProto:
-    return small_network(0.03)
-
-
 def detector(bias: float = -4.0, stride: int = 4, dims: str = "n,3,h,w") -> onnx.ModelProto:
     """An image is averaged to one of ``1 / stride``, made larger again, and gives probabilities of ``exp(bias)``."""
     window = f"kernel_shape = [{stride}, {stride}], strides = [{stride}, {stride}]"
