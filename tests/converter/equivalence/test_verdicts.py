@@ -42,23 +42,18 @@ ROWS = [pytest.param(row, id=f"{table}: {row.name}") for table, rows in TABLES.i
 
 @pytest.mark.parametrize("row", ROWS)
 def test_verdict(row: Verdict, tmp_path: Path) -> None:
-    check(row, tmp_path)
-
-
-def check(row: Verdict, folder: Path) -> None:
-    proto = row.model()
-    path = saved(proto, folder)
-    model = converter.convert_model(saved(row.of(), folder, "of.onnx") if row.of else path, **row.convert)
+    path = saved(row.model(), tmp_path)
+    model = converter.convert_model(saved(row.of(), tmp_path, "of.onnx") if row.of else path, **row.convert)
     if row.saving is not None:
-        converter.save_model(model, folder / "m.xml", **row.saving)
-        model = ir_runtime.read_model(folder / "m.xml")
+        converter.save_model(model, tmp_path / "m.xml", **row.saving)
+        model = ir_runtime.read_model(tmp_path / "m.xml")
     if row.edit is not None:
         row.edit(model)
     if not row.record:
         model = without_record(model)
     options = dict(row.options)
     if "minimise" in options:
-        options["minimise"] = folder / "part"
+        options["minimise"] = tmp_path / "part"
     if "against" in options:  # an edit of the other IR
         edit, options["against"] = options["against"], converter.convert_model(path)
         edit(options["against"])
@@ -80,7 +75,7 @@ def check(row: Verdict, folder: Path) -> None:
         assert [one.name for one in report.outputs if not one.passed] == row.differ.split(), found
     assert row.look is None or row.look(report), found
     if row.command is not None:
-        check_command(row, model, folder)
+        check_command(row, model, tmp_path)
 
 
 def check_command(row: Verdict, model: ir_runtime.Model, folder: Path) -> None:

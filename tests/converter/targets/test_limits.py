@@ -178,22 +178,16 @@ def test_every_number_lies_in_its_interval(seed: int) -> None:
             assert low <= numbers.min() <= numbers.max() <= high, value
 
 
-def test_lengths_that_exporters_round_as_floats_are_small() -> None:
-    """Convert, Divide, Ceiling, Multiply and Convert back, as for patches of an image."""
+def test_intervals_of_floats() -> None:
+    """Lengths that exporters round as floats are small: those of patches of an image."""
     b, image = IR(), parameter("x", None, 3, None, None)
     size = b.Convert(b.Gather(b.ShapeOf(image, output_type=INTEGER), 2, 0), destination_type=FLOAT)
     padded = b.Multiply(b.Ceiling(b.Divide(size, 16.0)), 16.0)
     assert is_small(b.Convert(padded, destination_type=INTEGER))
-
-
-def test_an_interval_ends_where_float32_rounds() -> None:
-    """65793 * 255 is the last number that float32 holds; times a little more than 1 it may be a larger one."""
-    b = IR()
+    # 65793 * 255 is the last number that float32 holds; times a little more than 1 it may be a larger one.
     real = b.Multiply(b.Convert(parameter("x", kind="u8"), destination_type=FLOAT), intervals.EXACT / 255)
     assert not is_small(b.Convert(b.Ceiling(real), destination_type=INTEGER))
-
-
-def test_floats_that_the_model_is_given_have_no_interval() -> None:
+    # Floats that the model is given have no interval.
     assert interval_of(IR().Convert(parameter("x", 2), destination_type=INTEGER)) == INTEGER.limits
 
 
@@ -218,12 +212,8 @@ def test_every_output_has_a_tensor_of_its_own(names: tuple[str, ...], asked: boo
     expected = dict(zip(names, run_onnxruntime(model, {"x": DATA}), strict=True))
     made = converter.convert_model(there_and_back("y") if asked else model, output=names if asked else None)
     check_outputs(ir_runtime.model_to_bytes(made), expected)
-
-
-def test_names_of_tensors_inside_stay_with_what_replaces_them() -> None:
-    made = converter.convert_model(there_and_back("y"))
-    # The promised name comes first: it is what the output is called.
-    assert made.results[0].inputs[0].names == ["y", "m"]
+    # Names of tensors inside stay with what replaces them, behind the one that was promised.
+    assert converter.convert_model(there_and_back("y")).results[0].inputs[0].names == ["y", "m"]
 
 
 @pytest.mark.parametrize(
