@@ -437,18 +437,14 @@ def test_numbers_that_decide_shapes_stay() -> None:
         np.testing.assert_allclose(run(ir, {"x": x})[0], expected, rtol=1e-6)
 
 
-def every_kind_of_number() -> np.ndarray:
+def test_halves_are_those_of_numpy() -> None:
     """Random bits of float32, and every number halfway between two of float16 with its neighbours."""
     random = np.random.default_rng(0).integers(0, 1 << 32, 1 << 20, np.uint64).astype(np.uint32).view(np.float32)
     halves = np.arange(0x7C00, dtype=np.uint16).view(np.float16).astype(np.float64)
     between = ((halves[1:] + halves[:-1]) / 2).astype(np.float32)
     near = [np.nextafter(between, np.float32(limit)) for limit in (-np.inf, np.inf)]
     ends = np.array([65504, 65519.99, 65520, 1e30, np.inf, np.nan, 0.0, 2.0**-14, 2.0**-25], np.float32)
-    return np.concatenate([random, between, *near, -between, ends, -ends])
-
-
-def test_halves_are_those_of_numpy() -> None:
-    values = every_kind_of_number()
+    values = np.concatenate([random, between, *near, -between, ends, -ends])
     with np.errstate(all="ignore"):
         fits = np.abs(values) < 65520
         for given in (values, values[fits], values[fits & (np.abs(values) > 2**-14)], values[:3], values[:0]):

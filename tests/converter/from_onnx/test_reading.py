@@ -205,9 +205,7 @@ def test_every_unsupported_node_is_listed_with_its_reason() -> None:
         "'second' (NoSuchOp, opset 17): ONNX has no operator of that name",
     ):  # fmt: skip
         assert f"node {part}" in str(error)
-
-
-def test_only_root_causes_are_listed() -> None:
+    # Of what follows from another problem nothing is said.
     error = refusal(parse("""g (float[2,3] x) => (y) { [reshape] a = Reshape (x, bad) [relu] b = Relu (a)
                           [mean] c = ReduceMean <axes = [7]> (x) [sum] y = Add (b, c) }""", bad=[5]))  # fmt: skip
     assert [problem.node for problem in error.problems] == ["reshape", "mean"]

@@ -178,9 +178,7 @@ STRIDED = [
     *(
         strided(f"rank {rank}, {before}", rank, nodes, layer)
         for rank in (1, 2, 3)
-        for before, nodes, layer in (
-            ("Relu", "d = Relu (x)", "ReLU"), ("Conv", "d = Conv (x, w3)", "Convolution"),
-        )
+        for before, nodes, layer in (("Relu", "d = Relu (x)", "ReLU"), ("Conv", "d = Conv (x, w3)", "Convolution"))
     ),
     strided("Pad", 2, "a = Relu (x) d = Pad (a, p)", "ReLU", pads=0),
     strided("strides behind", 2, "d = Relu (x)", "ReLU", strides=1),
@@ -257,9 +255,8 @@ THRESHOLDS = [
     probe("float64_thresholds: tree", "Gather LessEqual Select Gather ReduceSum Convert", tree_of_doubles()),
     *(
         compared(op_type, layer, is_swapped)
-        for op_type, layer in (
-            ("Less", "Less"), ("LessOrEqual", "LessEqual"), ("Greater", "Greater"), ("GreaterOrEqual", "GreaterEqual"),
-        )
+        for op_type, layer in {"Less": "Less", "LessOrEqual": "LessEqual", "Greater": "Greater",
+                               "GreaterOrEqual": "GreaterEqual"}.items()
         for is_swapped in (False, True)
     ),
 ]  # fmt: skip
