@@ -332,7 +332,8 @@ class GraphTranslator:
             self._keep(node, self._as_it_is(node, *self.shared.kept.operators[id(node)]))
             return
         inputs = [self._input(name) for name in node.input]
-        if any(isinstance(value, Output) and value.element_type.is_dynamic for value in inputs):
+        is_opaque = [isinstance(value, Output) and value.element_type.is_dynamic for value in inputs]
+        if any(is_opaque) and self.shared.kept.input is not None:
             raise UnsupportedModelError("the type of a tensor that it reads is not known")
         function = self.shared.functions.get((domain, node.op_type))
         if function is not None:
