@@ -16,7 +16,7 @@ from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import TensorProto, to_onnx
 from converter.onnx_file.model_info import declared_shape, dimension_params
 from converter.onnx_file.reader import OnnxFile
-from converter.onnx_file.types import element_type_of, onnx_number
+from converter.onnx_file.types import element_type_of
 from converter.optimization.naming import SMALL_BYTES, Naming, ends_of
 from converter.optimization.source import Source
 from converter.to_onnx.graph import Graph, Value
@@ -126,7 +126,7 @@ class Assembly:
         """
         source, original = self.source, self.source.original
         values = {value.name: value for value in self.graph.outputs}
-        numbers = {value.name: onnx_number(value.element_type) for value in ends_of(self.graph)}
+        halves = {value.name for value in ends_of(self.graph) if value.element_type is element_types.f16}
         for field in ("input", "output"):
             declared = {value.name: value for value in getattr(original.as_onnx().graph, field)}
             unbound = {value.name: value for value in getattr(original.proto.graph, field)}
@@ -146,8 +146,8 @@ class Assembly:
                     for dimension in added.type.tensor_type.shape.dim:
                         if dimension.dim_param.startswith(_INVENTED):
                             dimension.Clear()
-                if numbers.get(value.name):  # float16 where the file has float32
-                    added.type.tensor_type.elem_type = numbers[value.name]
+                if value.name in halves and added.type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
+                    added.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
 
     def _opset_imports(self) -> list[onnx.OperatorSetIdProto]:
         source = self.source

@@ -40,6 +40,11 @@ def _name_helpers(node: Node, calls: Sequence[Call], results: Sequence[Value]) -
             call.name = f"{node.name}/{call.op_type}"
 
 
+def _is_stored(node: Node) -> bool:
+    """Return whether nodes of an ONNX file alone read a constant."""
+    return node.op.data is not None and all(isinstance(user.op, OnnxOperator) for user in node.outputs[0].uses)
+
+
 class Translation:
     """One walk over a model, with what all its graphs share."""
 
@@ -81,7 +86,7 @@ class Translation:
 
     def _walk(self, model: Model, graph: Graph, values: dict[Output, Value]) -> None:
         for node in model.nodes():
-            if node.op.role in ("parameter", "result"):
+            if node.op.role in ("parameter", "result") or _is_stored(node):
                 continue
             first = len(graph.calls)
             results = self._export(node, graph, values)
@@ -114,13 +119,18 @@ class Translation:
 
     def _keep(self, operator: OnnxOperator, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
         """Write a node of an ONNX file as it was."""
-        inputs = iter([values[source] for source in node.inputs])
+        inputs = iter([self._as_stored(source, graph, values) for source in node.inputs])
         listed = [next(inputs) if is_here else None for is_here in operator.slots]
         call = Call(operator.op_type, operator.domain, listed, {}, node.name, node.name)
         call.operator, call.captured = operator, list(inputs)
         call.outputs = [Value(output.type, made_by=call) for output in node.outputs]
         graph.calls.append(call)
         return call.outputs
+
+    def _as_stored(self, source: Output, graph: Graph, values: Mapping[Output, Value]) -> Value:
+        """Return a value for a node that stays: constants of any type that the file has, in any opset."""
+        data = source.node.op.data
+        return values[source] if data is None else self.initializer(graph, data, next(iter(source.names), ""))
 
     def _write(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
         if isinstance(node.op, OnnxOperator):

@@ -11,13 +11,6 @@ FREE = each(None, {"x": ["n", 3, None, None]})
 PARTS = {"starts": np.array([0, -3]), "ends": np.array([2, 2**31 - 1])}
 
 
-def standardized(x: np.ndarray, across_channels: int, normalize_variance: int) -> np.ndarray:
-    over = (0, 1, 2, 3) if across_channels else (0, 2, 3)
-    centred = x - x.mean(over, keepdims=True, dtype=np.float64)
-    scale = np.sqrt((centred**2).mean(over, keepdims=True)) if normalize_variance else 1
-    return (centred / scale).astype(np.float32)
-
-
 ROWS = [
     *rows("Affine", 8, x=X, also=each({}, {"alpha": 2.5, "beta": -1.0})),
     *rows("ThresholdedRelu", 8, x=X, also=each({}, {"alpha": 0.5})),
@@ -26,8 +19,7 @@ ROWS = [
     *rows("ImageScaler", 8, x=X, scale=2.0, bias=[1.0, -2.0, 3.0], dims=FREE),
     *rows("Crop", 8, x=X, border=each([1, 0, 2, 3], [0] * 4)),
     *rows("Crop", 8, x=X, border=[2, 1, 0, 0], scale=[3, 2]),
-    *rows("MeanVarianceNormalization", 8, x=X, across_channels=each(0, 1), normalize_variance=each(0, 1),
-          expect=standardized, dims=FREE),
+    *rows("MeanVarianceNormalization", 8, x=X, across_channels=each(0, 1), normalize_variance=each(0, 1), dims=FREE),
     *rows("MeanVarianceNormalization", 8, x=X, across_channels=each(0, 1), normalize_variance=each(0, 1)),
     *rows("DynamicSlice", 9, x=X, **PARTS, expect=X[0:2, -3:]),
     *rows("DynamicSlice", 9, x=X, **PARTS, axes=np.array([1, -1]), expect=X[:, 0:2, :, -3:]),

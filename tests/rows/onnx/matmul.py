@@ -75,14 +75,6 @@ def integer_product(a: np.ndarray, b: np.ndarray, az: Any = 0, bz: Any = 0) -> n
     return ((a.astype(np.int64) - (az[:, None] if az.ndim else az)) @ (b.astype(np.int64) - bz)).astype(np.int32)
 
 
-def integer_convolution(x: np.ndarray, w: np.ndarray, group: int, xz: Any = 0, wz: Any = 0) -> np.ndarray:
-    data = np.pad(x.astype(np.int64) - xz, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    weights = w.astype(np.int64) - np.asarray(wz).astype(np.int64).reshape(-1, 1, 1, 1)
-    windows = np.lib.stride_tricks.sliding_window_view(data, (3, 3), (2, 3)).reshape(1, group, -1, 5, 6, 3, 3)
-    made = np.einsum("ngchwij,gocij->ngohw", windows, weights.reshape(group, 4 // group, -1, 3, 3))
-    return made.reshape(1, 4, 5, 6).astype(np.int32)
-
-
 FACTORS = [((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((2, 1, 2, 3), (4, 3, 4)), ((3,), (3, 4)),
            ((2, 3), (3,)), ((3,), (3,)), ((5, 2, 3), (3,)), ((3,), (5, 3, 2))]  # fmt: skip
 SUMMATIONS: dict[str, list[tuple[int, ...]]] = {
@@ -96,11 +88,11 @@ A, B = normal(2, 3), normal(3, 4)
 ROWS = [
     *rows("MatMul", each(1, 9, 13), also=each(*({"a": normal(*a), "b": normal(*b)} for a, b in FACTORS))),
     *rows("MatMul", 13, a=normal(2, 1, 3, 4), b=normal(5, 4, 2), dims={"a": ["n", *[None] * 3], "b": [None, None, 2]}),
-    *rows("MatMul", 13, label="wrapped", expect=wrapped,
+    *rows("MatMul", 13, label="wrapped",
           also=each(*(large(dtype, constant) for dtype in ("int32", "uint32") for constant in (False, True)))),
-    *rows("MatMul", 13, label="beyond_32_bits", expect=wrapped,
+    *rows("MatMul", 13, label="beyond_32_bits",
           also=each(*(large(dtype, constant) for dtype in ("int64", "uint64") for constant in (False, True)))),
-    *rows("MatMul", 13, label="beyond_float32", a=whole(-4000, 4000, 3, 40), expect=lambda a, b: a @ b,
+    *rows("MatMul", 13, label="beyond_float32", a=whole(-4000, 4000, 3, 40),
           b=each(whole(-9000, 9000, 40, 2), const(whole(-9000, 9000, 40, 2)))),
     *rows("Gemm", each(7, 9, 11, 13), also=each(*({**operands, "c": normal(*shape), **scales} for shape in ((), (1,),
           (4,), (2, 1), (1, 4), (2, 4)) for operands, scales in (({"a": A, "b": B}, {}),
@@ -114,7 +106,7 @@ ROWS = [
         *(dict(zip("abc", (whole(0, 5000, *shape, dtype=dtype) for shape in ((2, 3), (3, 4), (4,)))))
           for dtype in (np.int32, np.int64, np.uint32)))),
     *(row for equation, shapes in SUMMATIONS.items() for row in rows(
-        "Einsum", 12, equation=equation, expect=summation, tolerance=SUMS, also=each(
+        "Einsum", 12, equation=equation, tolerance=SUMS, also=each(
             *({f"x{i}": (whole(-300, 300, *shape, dtype=kind) if kind[0] == "i" else normal(*shape, dtype=kind))
                for i, shape in enumerate(shapes)} for kind in ("float32", "float64", "int32", "int64"))))),
     *(row for depth in (4, 1500, 5000) for zeros in ("none", "scalars", "rows", "columns") for row in rows(
@@ -124,7 +116,7 @@ ROWS = [
           az=np.array(128, np.uint8), bz=np.array(3, np.uint8)),
     *(row for kind in (np.uint8, np.int8) for group in (1, 2) for row in rows(
         "ConvInteger", 10, label=f"group_{group}", x=whole(200, 255, 1, 80, 5, 6, dtype=np.uint8), pads=[1] * 4, group=group,
-        w=const(whole(90, 127, 4, 80 // group, 3, 3, dtype=kind)), expect=integer_convolution,
+        w=const(whole(90, 127, 4, 80 // group, 3, 3, dtype=kind)),
         also=each({}, {"xz": const(7, np.uint8)}, {"xz": const(7, np.uint8), "wz": const(4, kind)},
                   {"xz": const(7, np.uint8), "wz": const([3, 0, 9, 2], kind)}))),
     *rows("MatMul", 13, a=A, b=normal(4, 5), refused="have no product"),

@@ -49,11 +49,6 @@ def quantized(x: Any, scale: Any, zero: Any = NO_ZERO, axis: int = 1, block_size
     return rounded((x.astype(np.float32) / scale.astype(np.float32)).astype(np.float64), wide, zero.dtype)
 
 
-def of_8_bits(x: np.ndarray, scale: np.ndarray, zero: np.ndarray, saturate: int) -> np.ndarray:
-    greatest = float(ml_dtypes.finfo(zero.dtype).max)
-    return (np.clip(x / scale, -greatest, greatest) if saturate else x / scale).astype(zero.dtype)
-
-
 def dequantized(x: Any, scale: Any, zero: Any, axis: int = 1, block_size: int = 0) -> np.ndarray:
     wide, zero = (widened(value, x.shape, axis, block_size) for value in (scale, zero))
     return ((x.astype(np.float64) - zero) * wide).astype(scale.dtype)
@@ -90,7 +85,7 @@ Y = {"ys": const(0.21, np.float32), "yz": const(130, np.uint8)}
 X = {"xs": const(0.02, np.float32), "xz": const(110, np.uint8)}
 ZEROS = np.zeros((2, 3), np.float32)
 ROWS = [
-    *rows("QuantizeLinear", OPSETS, x=MIDDLES, expect=quantized,
+    *rows("QuantizeLinear", OPSETS, x=MIDDLES,
           also=parameters(0.25, None, np.uint8(0), np.uint8(100), np.int8(0), np.int8(100))),
     *rows("QuantizeLinear", 13, label="middles", also=each(
         *({"x": ((np.arange(-20, 20) + 0.5) * np.float32(scale)).astype(np.float32), "scale": const(scale, np.float32),
@@ -100,11 +95,11 @@ ROWS = [
         zero=const(np.arange(n) + 100, np.uint8), axis=axis)),
     *(row for dtype in INTEGERS for source in (np.float32, np.float16, ml_dtypes.bfloat16, np.int32) for row in rows(
         "QuantizeLinear", 21, label="to_integers", x=EXTREMES.astype(source),
-        scale=const(2, source), zero=const(3, dtype), expect=quantized)),
+        scale=const(2, source), zero=const(3, dtype))),
     *rows("QuantizeLinear", 21, x=np.array([np.inf, -np.inf], np.float16), scale=const(2, np.float16),
-          zero=const(3, np.int8), expect=quantized),
+          zero=const(3, np.int8)),
     *rows("QuantizeLinear", 19, label="to_8_bits", x=FLOATS, scale=const(2, np.float32),
-          zero=each(*(const(0, dtype) for dtype in SMALL_FLOATS)), saturate=each(0, 1), expect=of_8_bits),
+          zero=each(*(const(0, dtype) for dtype in SMALL_FLOATS)), saturate=each(0, 1)),
     *rows("QuantizeLinear", 21, x=np.array([-3.0, 0.5, 200.0], np.float32), scale=const(1, np.float32), output_dtype=3,
           expect=np.array([-3, 0, 127], np.int8)),
     *(row for dtype, zeros in ((np.uint8, (None, 0, 100)), (np.int8, (None, 0, 100)), (np.int32, (None, 0)))
@@ -114,7 +109,7 @@ ROWS = [
       for row in rows("DequantizeLinear", 21, label="of_weights", also=each(
           *({"x": const(any_of(dtype, 4, 6, below=1000)), "scale": const(np.full(count, 0.25), target),
              "zero": const(np.full(count, int(dtype in INTEGERS)), dtype), **attributes}
-            for count, attributes in (((), {}), (4, {"axis": 0}), (6, {"axis": 1})))), expect=dequantized)),
+            for count, attributes in (((), {}), (4, {"axis": 0}), (6, {"axis": 1})))))),
     *(row for op_type, expect in (("QuantizeLinear", quantized), ("DequantizeLinear", dequantized)) for row in rows(
         op_type, 21, label="blocks", expect=expect,
         also=each(*(blocks(op_type, *of) for of in ((0, 2), (1, 3), (1, 4), (-1, 5)))))),

@@ -41,11 +41,10 @@ BEYOND = each(*(np.array([values], dtype) for values, dtype in (([2**63 - 1, 2**
 CUBE = np.zeros((2, 3, 4), np.float32)
 ROWS = [
     # https://docs.openvino.ai/2026/documentation/openvino-ir-format/operation-sets/operation-specs/reduction/reduce-mean-1.html
-    *rows("ReduceMean", 18, label="page", x=PAGE, layers=["ReduceMean-1"], expect=lambda x, axes, keepdims: x.mean(
-        tuple(axes), keepdims=bool(keepdims), dtype=np.float64).astype(x.dtype),
+    *rows("ReduceMean", 18, label="page", x=PAGE, layers=["ReduceMean-1"],
         also=each(*({"axes": const(axes), "keepdims": keep}
                     for axes, keep in (([2, 3], 1), ([2, 3], 0), ([1], 0), ([-2], 0))))),
-    *rows("ReduceMean", 18, x=PAGE[:1, :2], noop_with_empty_axes=1, expect=lambda x: x),
+    *rows("ReduceMean", 18, x=PAGE[:1, :2], noop_with_empty_axes=1),
     *(row for opset in (13, 18) for op_type in MEMBERS.split() for row in reductions(
         op_type, opset, label="types", tolerance=SUMS, x=each(
             *(np.array([[1, 2, 3], [4, 3, 2]]).astype(t) for t in schema_types(op_type, opset) if t != np.bool_)),
@@ -71,8 +70,7 @@ ROWS = [
     *reductions("ReduceLogSum", 18, label="noop", x=np.abs(SIGNED), noop_with_empty_axes=1),
     *reductions("ReduceSum", 13, label="noop", x=SIGNED, noop_with_empty_axes=1),
     *rows("ReduceLogSumExp", 18, label="infinite", x=each(*(np.array([x], np.float32) for x in (
-        [1e4, 1e4], [-np.inf, -np.inf], [np.inf, 1.0], [-1e4, -1e4 + 1], [-np.inf, 3.0]))), axes=const([1]),
-        expect=lambda x: np.logaddexp.reduce(x.astype(np.float64), axis=1, keepdims=True).astype(np.float32)),
+        [1e4, 1e4], [-np.inf, -np.inf], [np.inf, 1.0], [-1e4, -1e4 + 1], [-np.inf, 3.0]))), axes=const([1])),
     *rows("ReduceMean", 18, x=PAGE[:1, :3], axes=const([2, 3]), layers=["ReduceMean-1"]),
     *rows("ReduceL1", 18, x=PAGE[:1, :3], axes=const([2, 3]), layers=["ReduceL1-4"], tolerance=SUMS),
     *rows("ReduceMean", 18, x=CUBE, axes=const([3]), refused="axis 3 lies outside the range"),

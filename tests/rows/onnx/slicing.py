@@ -18,27 +18,6 @@ def ints(*values: int) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-def sliced(starts: Any, ends: Any, axes: Any = None, steps: Any = (1, 1, 1)) -> np.ndarray:
-    """NumPy's slices, whose rules for positions are ONNX's."""
-    parts = [slice(None)] * 3
-    for axis, *numbers in zip(range(3) if axes is None else axes, starts, ends, steps):
-        parts[axis] = slice(*numbers)
-    return X[tuple(parts)]
-
-
-def centred(x: np.ndarray, shape: Any, axes: Any = (0, 1, 2)) -> np.ndarray:
-    """Dimensions cut or padded; the smaller half of an odd surplus is in front."""
-    for axis, dimension in zip(axes, shape):
-        surplus = x.shape[axis] - dimension
-        if surplus >= 0:
-            x = np.take(x, np.arange(surplus // 2, surplus // 2 + dimension), axis)
-        else:
-            pads = [(0, 0)] * x.ndim
-            pads[axis] = (-surplus // 2, -surplus - -surplus // 2)
-            x = np.pad(x, pads)
-    return x
-
-
 CASES: list[dict[str, list[int]]] = [
     {"starts": [1], "ends": [2]},
     {"starts": [0, 1], "ends": [2, 3]},
@@ -78,13 +57,12 @@ UNKNOWN_RANK = """g (float[n, 4] x, int64[rank] target) => (z) <int64[1] zero = 
 """The rank depends on data, and shapes that follow from it are computed from others."""
 ROWS = [
     # onnxruntime no longer runs opset 1 everywhere; the meaning is that of opset 13.
-    *rows("Slice", 1, x=X, also=each(*CASES), expect=sliced),
-    *rows("Slice", each(10, 11, 13), x=X, expect=sliced, also=each(*(
+    *rows("Slice", 1, x=X, also=each(*CASES)),
+    *rows("Slice", each(10, 11, 13), x=X, also=each(*(
         {name: const(values) for name, values in case.items()} for case in CASES + STEPPED))),
     *(row for case in EXECUTED for dtype in ("int32", "int64")
       for far in [dtype == "int64" and min(case["ends"]) < -(2**31)]
-      for row in rows("Slice", 13, label="far_at_execution" if far else "at_execution", x=X, dims=each(None, OPEN),
-                      expect=sliced, **{name: np.clip(values, np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
+      for row in rows("Slice", 13, label="far_at_execution" if far else "at_execution", x=X, dims=each(None, OPEN), **{name: np.clip(values, np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
                                         for name, values in case.items()})),
     *rows("Slice", 13, label="known_axes", x=X, starts=ints(1), ends=ints(-1), axes=const([2])),
     *rows("Slice", 13, x=X, s=const([], np.int64), e=const([], np.int64), expect=X),
@@ -95,9 +73,9 @@ ROWS = [
         x=each(*(np.random.default_rng(7).random((2, size), np.float32) for size in (1, 3, 7))))),
     *graphs(UNKNOWN_RANK, label="unknown_rank", x=X[:, :, 0], target=ints(2, 3, 2),
             expect=X[:, :, 0].reshape(2, 3, 2)[:1]),
-    *rows("CenterCropPad", 18, x=X, shape=known_or_not([5, 2, 5]), expect=centred),
+    *rows("CenterCropPad", 18, x=X, shape=known_or_not([5, 2, 5])),
     *(row for shape, axes in (([2, 7], [0, -1]), ([4], [1]), ([0], [2]), ([6, 9], [2, 0]))
-      for row in rows("CenterCropPad", 18, x=X, shape=known_or_not(shape), axes=axes, expect=centred)),
+      for row in rows("CenterCropPad", 18, x=X, shape=known_or_not(shape), axes=axes)),
     *rows("Slice", 13, x=X, s=const([0]), e=const([1]), a=const([0]), t=const([0]), refused="must not be 0"),
     *rows("Slice", 13, x=X, s=const([0]), e=const([1]), a=const([3]), refused="outside the range"),
     *rows("Slice", 13, x=X, s=const([0, 0]), e=const([1, 1]), a=const([1, 1]), refused="twice"),
@@ -131,7 +109,7 @@ def of_type(dtype: np.dtype[Any], mode: str) -> np.ndarray:
 
 SMALL = (np.arange(12) % 7).reshape(3, 4)
 ROWS += [
-    *rows("Pad", 1, x=PADDED, paddings=PADS, mode=MODES, value=1.5, expect=lambda mode: padded(PADDED, PADS, mode, 1.5)),
+    *rows("Pad", 1, x=PADDED, paddings=PADS, mode=MODES, value=1.5),
     *rows("Pad", 2, x=PADDED, pads=PADS, mode=MODES, value=1.5, expect=padded),
     *(row for opset, kind, value in ((2, list, -3.0), (each(11, 13, 18, 21, 25), const, const(-3, np.float32)))
       for mode, pads in ((MODES, PADS), (MODES, CUTS), (MODES, [0] * 6), (each("constant", "edge"), MIXED),
