@@ -50,15 +50,13 @@ def number(dtype: Any) -> int:
     return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
 
-def cast(x: np.ndarray, dtype: Any, opsets: Any, label: str, expected: Any = None, **more: Any) -> Iterator[Row]:
+def cast(x: np.ndarray, dtype: Any, opsets: Any, label: str, **more: Any) -> Iterator[Row]:
     """Yield casts, by opsets of Cast, and by those of CastLike as negative numbers."""
-    expected = x.astype(dtype) if expected is None else expected
     for opset in opsets:
         if opset > 0:
-            yield from rows("Cast", opset, label=label, x=each(x), to=each(number(dtype)), **more, expect=expected)
+            yield from rows("Cast", opset, label=label, x=each(x), to=each(number(dtype)), **more)
         else:
-            like = const(np.zeros(0, dtype))
-            yield from rows("CastLike", -opset, label=label, x=each(x), like=like, **more, expect=expected)
+            yield from rows("CastLike", -opset, label=label, x=each(x), like=const(np.zeros(0, dtype)), **more)
 
 
 NUMBERS = {"f": [-1.5, -0.0, 0.3, 2.7, 100.0], "u": [0, 1, 100, 127, 255], "i": [0, 1, 100, 127, -128], "b": [0, 1]}
@@ -72,46 +70,38 @@ def casts_of(source: Any) -> Iterator[Row]:
         value = x
         if target.kind == "u" and source.kind not in "ub":
             value = np.abs(x.astype(np.float32)).astype(source)
-        expected = (value.astype(np.float32) if source == ml_dtypes.bfloat16 else value).astype(target)
         opsets = [19, -15, *[13, 25] * (target.kind == "f"), *[9] * ("V" not in source.kind + target.kind)]
-        yield from cast(value, target, opsets, "numbers", expected)
+        yield from cast(value, target, opsets, "numbers")
 
 
 SMALL_FLOATS = np.array([0.1, 448, 460, 470, 1e6, 57344, 65000, np.inf, -np.inf, np.nan, -1000, 1e-4], np.float32)
 
 
-def casts_to_small_floats(name: str, most: float) -> Iterator[Row]:
-    dtype = dtype_of(name)
-    limited = np.where(np.isnan(SMALL_FLOATS), SMALL_FLOATS, np.clip(SMALL_FLOATS, -most, most))
-    for saturate, values in enumerate((SMALL_FLOATS, limited)):
-        expected = values.astype(dtype)
-        opsets = (19, 23, 28, -19, -25)
-        yield from cast(SMALL_FLOATS, dtype, opsets, f"saturate_{saturate}", expected, saturate=saturate)
-        yield from cast(expected, np.float32, [19], "from_small_floats", expected.astype(np.float32))
+def casts_to_small_floats(name: str) -> Iterator[Row]:
+    dtype, opsets = dtype_of(name), (19, 23, 28, -19, -25)
+    yield from cast(SMALL_FLOATS, dtype, opsets, "saturate_0", saturate=0, expect=SMALL_FLOATS.astype(dtype))
+    yield from cast(SMALL_FLOATS, dtype, opsets, "saturate_1", saturate=1)
+    yield from cast(SMALL_FLOATS.astype(dtype), np.float32, [19], "from_small_floats")
 
 
-def casts_of_packed_integers(name: str, bits: int, signed: bool) -> Iterator[Row]:
+def casts_of_packed_integers(name: str) -> Iterator[Row]:
     x = np.arange(-20, 20, dtype=np.int32)
-    wrapped = x & ((1 << bits) - 1)
-    if signed:
-        wrapped = np.where(wrapped >= 1 << (bits - 1), wrapped - (1 << bits), wrapped)
-    expected = wrapped.astype(dtype_of(name))
-    yield from cast(x, expected.dtype, [25], "to_packed", expected)
+    yield from cast(x, dtype_of(name), [25], "to_packed")
     for target in (np.int8, np.float32):
-        yield from cast(expected, target, [25], "from_packed", wrapped.astype(target))
+        yield from cast(x.astype(dtype_of(name)), target, [25], "from_packed")
 
 
 WIDE, LARGE = np.array([300, -129, 65537, -1, 2**31 - 1], np.int32), np.array([0, 1, -(2**31), 256], np.int32)
 NOT_ZERO = np.array([np.nan, np.inf, -0.0, 0.0, 1e-30, -2], np.float32)
 ROUNDED = np.array([0.0, 0.124, 0.25, 1.1, 2.0, 3.5, np.inf, 1.5, 3.0], np.float32)
 ROWS = [
-    *rows("Constant", each(1, 9, 11, 12, 13, 19, 21, 23, 24, 25), value=numpy_helper.from_array(FLOATS), expect=FLOATS),
-    *rows("Constant", each(12, 13, 25), value_float=1.5, expect=np.float32(1.5)),
-    *rows("Constant", each(12, 13, 25), value_floats=[1.5, -2.0], expect=np.array([1.5, -2.0], np.float32)),
-    *rows("Constant", each(12, 13, 25), value_int=7, expect=np.int64(7)),
-    *rows("Constant", each(12, 13, 25), value_ints=[7, -(2**31)], expect=np.array([7, -(2**31)])),
-    *rows("Constant", 13, label="text", value_string="ä", expect=np.array("ä", object)),
-    *rows("Constant", 13, label="text", value_strings=["a", "b"], expect=np.array(["a", "b"], object)),
+    *rows("Constant", each(1, 9, 11, 12, 13, 19, 21, 23, 24, 25), value=numpy_helper.from_array(FLOATS)),
+    *rows("Constant", each(12, 13, 25), value_float=1.5),
+    *rows("Constant", each(12, 13, 25), value_floats=[1.5, -2.0]),
+    *rows("Constant", each(12, 13, 25), value_int=7),
+    *rows("Constant", each(12, 13, 25), value_ints=[7, -(2**31)]),
+    *rows("Constant", 13, label="text", value_string="ä"),
+    *rows("Constant", 13, label="text", value_strings=["a", "b"]),
     *(row for name in ("FLOAT16", "BFLOAT16", "DOUBLE", "INT8", "UINT16", "UINT32", "BOOL", "INT4", "UINT4",
                        "FLOAT8E5M2")
       for value in [np.array([0, 1, 1]).astype(dtype_of(name))]
@@ -133,34 +123,29 @@ ROWS = [
       for row in rows("ConstantOfShape", each(9, 20, 21, 23, 24, 25), label=label, s=s,
                       **({} if value is None else {"value": numpy_helper.from_array(value)}),
                       expect=np.full(shape, np.float32(0) if value is None else value[0]))),
-    *rows("ConstantOfShape", 9, s=const([], np.int64), expect=np.float32(0)),
-    *rows("ConstantOfShape", 9, label="at_execution", s=np.array([], np.int64), expect=np.float32(0)),
-    *rows("ConstantOfShape", 9, s=const([1024, 1024]), expect=np.zeros((1024, 1024), "f4"), layers=["Broadcast-3"]),
+    *rows("ConstantOfShape", 9, s=const([], np.int64)),
+    *rows("ConstantOfShape", 9, label="at_execution", s=np.array([], np.int64)),
+    *rows("ConstantOfShape", 9, s=const([1024, 1024]), layers=["Broadcast-3"]),
     *rows("ConstantOfShape", 9, s=const([2]), value=numpy_helper.from_array(np.ones(2)), refused="have one element"),
     *rows("ConstantOfShape", 9, s=const([-1]), refused="negative dimension"),
     *rows("ConstantOfShape", 9, s=const([[2]]), refused="must be a list"),
-    *rows("Identity", each(1, 13, 14, 16, 19, 21, 23, 24, 25), x=each(FLOATS, const(FLOATS)), expect=FLOATS),
+    *rows("Identity", each(1, 13, 14, 16, 19, 21, 23, 24, 25), x=each(FLOATS, const(FLOATS))),
     *graphs("g (float[2, 3] x) => (a, b, c) { a = Abs (x)  b = Identity (a)  c = Identity (b) }", opset=13, x=FLOATS,
-            label="several_names_of_an_output", expect=[np.abs(FLOATS)] * 3),
+            label="several_names_of_an_output"),
     *(row for source in TYPES for row in casts_of(source)),
     *(row for name in ("FLOAT", "INT32", "BOOL", "FLOAT16")
       for row in rows("Cast", 1, x=FLOATS, to=name, expect=FLOATS.astype(dtype_of(name)))),
     *(row for target in (np.int8, np.uint8, np.int16, np.uint16) for row in cast(WIDE, target, [13], "lowest_bits")),
-    *(row for x in (NOT_ZERO, LARGE) for row in cast(x, np.bool_, [13], "truth", x != 0)),
-    *casts_to_small_floats("FLOAT8E4M3FN", 448.0),
-    *casts_to_small_floats("FLOAT8E5M2", 57344.0),
-    *casts_of_packed_integers("INT4", 4, True),
-    *casts_of_packed_integers("UINT4", 4, False),
-    *casts_of_packed_integers("UINT2", 2, False),
-    *(row for mode, expected in (
-        ("up", [2.0**-127, 0.125, 0.25, 2, 2, 4, 2.0**127, 2, 4]),
-        ("down", [2.0**-127, 0.0625, 0.25, 1, 2, 2, 2.0**127, 1, 2]),
-        ("nearest", [2.0**-127, 0.125, 0.25, 1, 2, 4, 2.0**127, 2, 4]),
-    ) for row in cast(ROUNDED, ml_dtypes.float8_e8m0fnu, [24], f"powers_of_two_{mode}", round_mode=mode,
-                      expected=np.array(expected).astype(ml_dtypes.float8_e8m0fnu))),
-    *rows("Cast", 13, label="texts", c=const(["1.5", "-2e3", "INF", "nan"], object), to=TensorProto.FLOAT,
-          expect=np.array([1.5, -2000, np.inf, np.nan], np.float32)),
-    *rows("Cast", 13, label="texts", c=const(["12", "-7"], object), to=TensorProto.INT64, expect=np.array([12, -7])),
+    *(row for x in (NOT_ZERO, LARGE) for row in cast(x, np.bool_, [13], "truth")),
+    *casts_to_small_floats("FLOAT8E4M3FN"),
+    *casts_to_small_floats("FLOAT8E5M2"),
+    *casts_of_packed_integers("INT4"),
+    *casts_of_packed_integers("UINT4"),
+    *casts_of_packed_integers("UINT2"),
+    *(row for mode in ("up", "down", "nearest")
+      for row in cast(ROUNDED, ml_dtypes.float8_e8m0fnu, [24], f"powers_of_two_{mode}", round_mode=mode)),
+    *rows("Cast", 13, label="texts", c=const(["1.5", "-2e3", "INF", "nan"], object), to=TensorProto.FLOAT),
+    *rows("Cast", 13, label="texts", c=const(["12", "-7"], object), to=TensorProto.INT64),
     *rows("Cast", 13, x=FLOATS, to=TensorProto.STRING, refused="does not convert f32 to string"),
     *rows("Cast", 13, x=np.array(["1"], object), to=TensorProto.FLOAT, refused="does not convert string to f32"),
     *rows("Cast", 19, x=FLOATS, to=TensorProto.FLOAT8E4M3FNUZ, refused="no element type for ONNX's FLOAT8E4M3FNUZ"),

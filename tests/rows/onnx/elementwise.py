@@ -197,7 +197,7 @@ ROWS = [
             for dtype in schema_types(op_type, 13) if dtype.kind in "iu"
             for limit in [min(int(np.iinfo(dtype).max), 2**31 - 1)])))),
     *rows("Abs", 13, label="beyond_int32", x=U32),
-    *rows("Sign", 13, label="beyond_int32", x=U32, expect=np.sign(U32)),
+    *rows("Sign", 13, label="beyond_int32", x=U32),
     *binary("Max Min Less LessOrEqual Greater GreaterOrEqual Equal", 16, label="beyond_int32", a=U32, b=U32[::-1].copy()),
     *binary("Less", 16, label="beyond_int32", a=U32, b=const([[5], [2**31]], np.uint32)),
     *(row for opset in (7, 13, 14) for op_type in ("Add", "Sub", "Mul")
@@ -224,12 +224,12 @@ ROWS = [
         "Pow", 13, label="constant", a=np.array([[-7, 2, 0], [1, 10, 3]]),
         b=each(*(const(np.full(shape, exponent)) for shape in ((), (1,), (1, 1, 1)))))),
     *rows("Pow", 13, label="negative", a=np.array([1, -1, -1, 2, -3], np.int32),
-          b=np.array([-3, -3, -2, -1, -2], np.int32), expect=np.array([1, -1, 1, 0, 0], np.int32)),
+          b=np.array([-3, -3, -2, -1, -2], np.int32)),
     *rows("Mod", 13, label="floats", also=REMAINDERS, fmod=each(0, 1)),
     *rows("Mod", 28, label="floats", also=REMAINDERS),
     *(row for op_type, function in OF_THREE.items() for opset in (1, 6, 8, 13) for row in (
         *rows(op_type, opset, label="three", also=each(of_three(opset)), expect=function),
-        *rows(op_type, opset, label="one", a=FLOATS, expect=FLOATS))),
+        *rows(op_type, opset, label="one", a=FLOATS))),
     *(row for op_type in ("Max", "Min") for opset in (12, 13)
       for row in binary(op_type, opset, also=typed(op_type, opset, [1, 100, 7], [[2], [50]]))),
     *(row for opset, op_types in COMPARISONS.items() for op_type in op_types.split()
@@ -241,7 +241,7 @@ ROWS = [
     *rows(each("Less", "Greater"), each(7, 9), a=FLOATS[0], b=FLOATS[:1, :1]),
     *rows("Equal", each(7, 9), a=np.array([1, 2, 3]), b=np.array([[2]])),
     *binary("And Or Xor", 7, a=BOOLS, b=BOOLS[:, None]),
-    *rows("Not", 1, x=BOOLS, expect=~BOOLS),
+    *rows("Not", 1, x=BOOLS),
     *(row for opset in (9, 16) for row in rows(
         "Where", opset, c=BOOLS[:, None], also=typed("Where", opset, [1, 2, 1], 0, named="xy"),
         dims=each(None, {"c": ["n", 1], "x": [None]}))),
@@ -249,7 +249,7 @@ ROWS = [
     *(row for name, compare in (("Less", np.less), ("Equal", np.equal)) for row in graphs(
         CHOSEN.format(name), label=f"chosen_by_{name}", opset=16, a=np.array([1, 2, 3]), b=np.array([3, 2, 1]),
         x=np.array([2**31 - 1, 2**24 + 1, -(2**31) + 1]), y=np.array([2**30 + 1, 7, 2**28 + 3]))),
-    *rows("IsNaN", 20, x=each(*map(SPECIAL.astype, ("f2", "f4", "f8", ml_dtypes.bfloat16))), expect=np.isnan(SPECIAL)),
+    *rows("IsNaN", 20, x=each(*map(SPECIAL.astype, ("f2", "f4", "f8", ml_dtypes.bfloat16)))),
     *(row for label, kinds in (("", ("f2", "f4", ml_dtypes.bfloat16)), ("float64", ("f8",))) for row in rows(
         "IsInf", 20, label=label, x=each(*map(SPECIAL.astype, kinds)), detect_negative=each(0, 1),
         detect_positive=each(0, 1))),

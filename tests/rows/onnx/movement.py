@@ -56,7 +56,7 @@ ROWS = [
     *rows("Reshape", each(5, 13, 14, 19, 21, 23), x=X, s=const(each([4, 6], [-1], [0, -1], [0, 0, 2, 2], [2, 0, 4]))),
     *rows("Reshape", each(5, 13, 14, 19, 21, 23), x=X[:1, :1, :1], s=const([], np.int64)),
     *rows("Reshape", each(5, 13, 14, 19, 21, 23), x=X[:0], s=const([0, 12])),
-    *rows("Reshape", 1, x=X, shape=[0, -1, 2], expect=X.reshape(2, 6, 2)),
+    *rows("Reshape", 1, x=X, shape=[0, -1, 2]),
     *rows("Reshape", 14, x=X, s=const(each([-1, 4], [6, 4], [0, 0, -1]))),
     *rows("Reshape", 14, label="allowzero", x=numbers(0, 3, 4), s=const([3, 0, 5]), allowzero=1),
     *rows("Reshape", 14, label="at_execution", x=X, s=ints(0, -1, 2), dims=each(None, OPEN)),
@@ -93,7 +93,7 @@ ROWS = [
     *rows("Unsqueeze", each(1, 11), x=X, also=each_axes(list, [0], [-1], [1, 3], [0, -1, 2])),
     *rows("Unsqueeze", each(13, 21, 25), x=X, also=each_axes(const, [0], [-1], [1, 3], [0, -1, 2])),
     # PyTorch's GroupNorm of data without dimensions in space; OpenVINO's reader refuses such a layer.
-    *rows("Unsqueeze", each(13, 25), label="no_axes", x=X, axes=const([], np.int64), expect=X),
+    *rows("Unsqueeze", each(13, 25), label="no_axes", x=X, axes=const([], np.int64)),
     *rows("Unsqueeze", 13, label="at_execution", x=each(X, np.array(5, "f4")), axes=ints(1, 0)),
     *rows("Concat", each(1, 4, 11, 13), a=X, b=X[:, :1] + 100, c=X[:, :0], axis=1),
     *rows("Concat", 1, a=X, b=X, expect=np.concatenate([X, X], 1)),
@@ -134,11 +134,11 @@ ROWS = [
           expect=np.tile(X, (1, 3, 1))),
     *rows("DepthToSpace", each(1, 11), x=SPACE, blocksize=2),
     *rows("DepthToSpace", each(11, 13, 28), x=SPACE, blocksize=2, mode=each("DCR", "CRD")),
-    *rows("SpaceToDepth", each(1, 13), x=depth_to_space(SPACE), blocksize=2, expect=SPACE),
-    *rows("SpaceToDepth", 28, blocksize=2, expect=SPACE, also=each(*(
+    *rows("SpaceToDepth", each(1, 13), x=depth_to_space(SPACE), blocksize=2),
+    *rows("SpaceToDepth", 28, blocksize=2, also=each(*(
         {"x": depth_to_space(SPACE, mode), "mode": mode} for mode in ("DCR", "CRD")))),
     *rows("Shape", each(1, 13, 15, 21, 25), x=X, expect=ints(2, 3, 4)),
-    *rows("Size", each(1, 13, 15, 21, 25), x=X, expect=np.int64(24)),
+    *rows("Size", each(1, 13, 15, 21, 25), x=X),
     *rows("Shape", 15, label="part", x=X, also=each(
         {"start": 1}, {"end": -1}, {"start": -2, "end": 2}, {"start": -9, "end": 9}, {"start": 2, "end": 1})),
     *rows("Reshape", 13, x=X, s=const([5, 5]), refused="do not fit"),
@@ -220,5 +220,5 @@ ROWS += [
     *(row for dims, shape in (("5, 1, 2, 3", (5, 1, 2, 3)), ("1, 5, 2, 3", (1, 5, 2, 3)), ("n, 1, 2, 3", (5, 1, 2, 3)),
                               ("1, n, 2, 3", (1, 5, 2, 3)), ("n, 1, m, 3", (5, 1, 2, 3)))
       for row in graphs(f"g (float[{dims}] x) => (y) {{ {RESHAPED} }}", label="reshape", x=numbers(*shape),
-                        target=const([0, 0, -1]), expect=numbers(*shape).reshape(*shape[:2], 6).transpose(1, 0, 2))),
+                        target=const([0, 0, -1]))),
 ]  # fmt: skip

@@ -100,8 +100,7 @@ ROWS = [
           zero=const(3, np.int8)),
     *rows("QuantizeLinear", 19, label="to_8_bits", x=FLOATS, scale=const(2, np.float32),
           zero=each(*(const(0, dtype) for dtype in SMALL_FLOATS)), saturate=each(0, 1)),
-    *rows("QuantizeLinear", 21, x=np.array([-3.0, 0.5, 200.0], np.float32), scale=const(1, np.float32), output_dtype=3,
-          expect=np.array([-3, 0, 127], np.int8)),
+    *rows("QuantizeLinear", 21, x=np.array([-3.0, 0.5, 200.0], np.float32), scale=const(1, np.float32), output_dtype=3),
     *(row for dtype, zeros in ((np.uint8, (None, 0, 100)), (np.int8, (None, 0, 100)), (np.int32, (None, 0)))
       for row in rows("DequantizeLinear", OPSETS, x=RNG.integers(0, 100, (3, 4)).astype(dtype),
                       also=parameters(0.3, *(None if zero is None else dtype(zero) for zero in zeros)))),

@@ -43,7 +43,7 @@ ROWS = [
       for row in graphs(SPLIT.format(attributes, "x" if split is None else "x, split", joined), label="split", opset=18,
                         x=X, last=const(-1), **({} if split is None else {"split": const(split)}))),
     *graphs(MAPPED, label="split_and_mapped", opset=18, x=X),
-    *graphs(OPTIONAL, label="optional", opset=18, x=X, expect=[X, np.array(True), np.array(False)]),
+    *graphs(OPTIONAL, label="optional", opset=18, x=X),
     *refused("y = SequenceConstruct (x)", "output 'y' is a sequence, and the IR carries nothing but tensors",
              output="seq(float[4,3]) y"),
     *refused("s = SequenceConstruct (x) y = Relu (s)", "input 0 is a sequence"),

@@ -65,14 +65,13 @@ ROWS = [
       for row in rows("Slice", 13, label="far_at_execution" if far else "at_execution", x=X, dims=each(None, OPEN), **{name: np.clip(values, np.iinfo(dtype).min, np.iinfo(dtype).max).astype(dtype)
                                         for name, values in case.items()})),
     *rows("Slice", 13, label="known_axes", x=X, starts=ints(1), ends=ints(-1), axes=const([2])),
-    *rows("Slice", 13, x=X, s=const([], np.int64), e=const([], np.int64), expect=X),
+    *rows("Slice", 13, x=X, s=const([], np.int64), e=const([], np.int64)),
     *(row for dims in ("2, 3, 2, 2", "n, 3, h, w", "n, c, h, w", "n, 3, 2, 2") for row in graphs(
         CHAIN.format(dims), label="chain_of_shapes", opset=13, x=np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2))),
     *(row for keep in (-1, -2, -5) for row in graphs(
         LAST.format(keep, FAR), label=f"last{keep}", opset=13,
         x=each(*(np.random.default_rng(7).random((2, size), np.float32) for size in (1, 3, 7))))),
-    *graphs(UNKNOWN_RANK, label="unknown_rank", x=X[:, :, 0], target=ints(2, 3, 2),
-            expect=X[:, :, 0].reshape(2, 3, 2)[:1]),
+    *graphs(UNKNOWN_RANK, label="unknown_rank", x=X[:, :, 0], target=ints(2, 3, 2)),
     *rows("CenterCropPad", 18, x=X, shape=known_or_not([5, 2, 5])),
     *(row for shape, axes in (([2, 7], [0, -1]), ([4], [1]), ([0], [2]), ([6, 9], [2, 0]))
       for row in rows("CenterCropPad", 18, x=X, shape=known_or_not(shape), axes=axes)),
@@ -124,8 +123,7 @@ ROWS += [
         [0, 0, 9, 0, 0, 5], [0, -1, 0, 0, 5, 3], [0, 1, -1, 0, 0, 2], [0] * 6)),
     *rows("Pad", 13, label="reflect_beyond", x=PADDED, mode="reflect", expect=padded, pads=const(each(
         [0, 0, 9, 0, 0, 5], [0, -1, 3, 0, 4, 0], [0, 2, 4, 0, 3, 0]))),
-    *rows("Pad", 13, label="reflect_beyond", x=SINGLE, pads=const([0, 0, 2, 0, 0, 3]), mode="reflect",
-          expect=np.repeat(SINGLE, 6, 2)),
+    *rows("Pad", 13, label="reflect_beyond", x=SINGLE, pads=const([0, 0, 2, 0, 0, 3]), mode="reflect"),
     *(row for dtype in schema_types("Pad", 21) for mode in ("constant", "reflect", "edge") for row in rows(
         "Pad", 21, label="types", x=each(SMALL.astype(dtype)), pads=const([1, 0, 1, 2]), mode=each(mode),
         expect=of_type(dtype, mode), **({"value": const(1, dtype)} if mode == "constant" else {}))),
