@@ -135,7 +135,8 @@ class OnnxOperator(Operation):
     def infer(self, inputs: Sequence[TensorType]) -> Sequence[TensorType]:
         """Return types of which only those of constants are known."""
         if self.role != "constant":
-            is_half = self.follows and any(entry.element_type is element_types.f16 for entry in inputs)
+            floats = {entry.element_type for entry in inputs} & {element_types.f16, element_types.f32}
+            is_half = self.follows and floats == {element_types.f16}
             types = self.types or [_ANY] * self.count
             return [_to_half(entry) for entry in types] if is_half else types
         values = self.proto.values if self.kind == SPARSE else self.proto

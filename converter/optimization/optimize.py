@@ -466,7 +466,7 @@ class _Search:
     def _conversion(self, kept: frozenset[int]) -> Conversion:
         if kept not in self._converted:
             source = self.source
-            operators = {id(source.nodes[place]): source.operator(place) for place in kept}
+            operators = {id(source.nodes[place]): source.operator(place, follows=self.in_half) for place in kept}
             nodes = KeptNodes(operators, source.constant, INPUT_OF_NO_TENSOR)
             conversion, narrowed = convert(source.whole, self._conversion_options(self.opset), kept=nodes), set[str]()
             while not narrowed >= (fusions := _fusions_of_float64(conversion.model)):

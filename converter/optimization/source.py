@@ -236,15 +236,20 @@ class Source:
     def _reader(self) -> GraphReader:
         return GraphReader(lambda proto: None, self.opsets, {})
 
-    def operator(self, place: int, bodies: Iterable[tuple[int, int | None, onnx.GraphProto]] = ()) -> Kept:
-        """Return a node as an operator of the graph, with ``bodies`` in place of its own."""
+    def operator(
+        self, place: int, bodies: Iterable[tuple[int, int | None, onnx.GraphProto]] = (), *, follows: bool = False
+    ) -> Kept:
+        """Return a node as an operator of the graph, with ``bodies`` in place of its own.
+
+        With ``follows`` it computes float16 where its inputs become that.
+        """
         message = self.message(place)
         for number, index, graph in bodies:
             attribute = message.attribute[number]
             (attribute.g if index is None else attribute.graphs[index]).CopyFrom(graph)
         operator, captured = self._reader.operator(message, place)
         types = [_tensor_type(self.types.get(name)) for name in message.output]
-        return operator.replace(types=types, follows=True), captured
+        return operator.replace(types=types, follows=follows and operator.op_type != "Cast"), captured
 
     def message(self, place: int) -> onnx.NodeProto:
         """Return a node as onnx's message, with the data of its attributes."""
