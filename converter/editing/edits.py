@@ -10,7 +10,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from converter.editing.operators import OperatorText
 from converter.editing.values import dimension_of, input_of, listed, open_cut, split_dimension, weight_of
@@ -21,6 +21,8 @@ from ir_runtime.graph import ElementType, Model, Node, Output, Tensor
 from ir_runtime.graph.invariants import JOINED, NAMES, OPTIONS, PROCESSING, REMOVALS, Stage
 from ir_runtime.rewriting import graph_pass
 from ir_runtime.rewriting.edits import dependents, needed_values
+
+Found = TypeVar("Found")
 
 
 class Editable(ABC):
@@ -129,23 +131,20 @@ class Editable(ABC):
 
     def tensor(self, name: str, option: str) -> Output:
         """Return the tensor of a name; raises :class:`OptionError`, which names near ones."""
-        tensors = self.tensors()
-        if name in tensors:
-            return tensors[name]
-        inner = self.inner_names().get(name)
-        if inner is not None:
-            raise OptionError(f"{option}: the tensor '{name}' is inside {inner}, where only its nodes read it")
-        raise OptionError(f"{option}: the model has no tensor '{name}'{suggestions(name, tensors)}")
+        return self._find(self.tensors(), name, option, "tensor")
 
     def end(self, nodes: Sequence[Node], name: str, option: str, noun: str) -> Node:
         """Return the parameter or result of a name."""
         ends = {label: node for node in nodes for label in (*node.end_names, *self.aliases(node))}
-        if name in ends:
-            return ends[name]
+        return self._find(ends, name, option, noun)
+
+    def _find(self, named: Mapping[str, Found], name: str, option: str, noun: str) -> Found:
+        if name in named:
+            return named[name]
         inner = self.inner_names().get(name)
         if inner is not None:
             raise OptionError(f"{option}: the tensor '{name}' is inside {inner}, where only its nodes read it")
-        raise OptionError(f"{option}: the model has no {noun} '{name}'{suggestions(name, ends)}")
+        raise OptionError(f"{option}: the model has no {noun} '{name}'{suggestions(name, named)}")
 
     def aliases(self, node: Node) -> Sequence[str]:
         """Return other names of an input or output."""

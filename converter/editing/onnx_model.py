@@ -23,7 +23,9 @@ from converter.onnx_file.graph import (
     OUTPUT,
     OnnxGraph,
     OnnxOperator,
+    copied,
     function_message,
+    named,
     operator_of,
 )
 from converter.onnx_file.messages import to_onnx
@@ -163,7 +165,7 @@ class EditedOnnx(OnnxModel, Editable):
             if _lacks(inferred.get(node.end_names[0]), shape=True):
                 self._type_by_conversion(node.end_names[0], inferred)
         for node in ends:
-            value, better = _copied(before[node]), inferred.get(node.end_names[0])
+            value, better = copied(before[node]), inferred.get(node.end_names[0])
             if better is not None and not _lacks(better):
                 value.type.CopyFrom(better.type)
             if better is not None and _lacks(better, shape=True):
@@ -175,14 +177,14 @@ class EditedOnnx(OnnxModel, Editable):
     # --- inputs, outputs, weights, nodes ---
 
     def new_input(self, value: Output, name: str) -> Node:
-        operator = OnnxOperator(INPUT, infos={-1: (math.inf, _renamed(self._types[name], name))})
+        operator = OnnxOperator(INPUT, infos={-1: (math.inf, named(self._types[name], name))})
         return _node(operator, (), name, name)
 
     def new_output(self, value: Output, name: str) -> Node:
         for node in self.graph.results:
             if node.inputs[0] is value and node.end_names[0] == name:
                 return node
-        operator = OnnxOperator(OUTPUT, infos={-1: (0, _renamed(self._types[name], name))}, count=0)
+        operator = OnnxOperator(OUTPUT, infos={-1: (0, named(self._types[name], name))}, count=0)
         node = _node(operator, [value], f"{name}/output")
         node.output_names = [name]
         return node
@@ -211,11 +213,11 @@ class EditedOnnx(OnnxModel, Editable):
                     yield from ((name, node) for name in node.outputs[0].names)
 
     def set_data(self, node: Node, tensor: Tensor) -> None:
-        proto = _copied(operator_of(node).proto)
+        proto = copied(operator_of(node).proto)
         for field in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
             proto.ClearField(field)
         self.fill(proto, tensor)
-        entries = [_copied(entry) for entry in operator_of(node).entries]
+        entries = [copied(entry) for entry in operator_of(node).entries]
         for entry in entries:
             if entry.HasField("t"):
                 entry.t.CopyFrom(proto)
@@ -269,7 +271,7 @@ class EditedOnnx(OnnxModel, Editable):
     # --- dimensions ---
 
     def set_axis(self, parameter: Node, axis: int, size: int | str | None) -> None:
-        value = _copied(operator_of(parameter).infos[-1][1])
+        value = copied(operator_of(parameter).infos[-1][1])
         dims = value.type.tensor_type.shape.dim
         check_axis(parameter.end_names[0], axis, len(dims))
         _set(dims[axis], size)
@@ -284,7 +286,7 @@ class EditedOnnx(OnnxModel, Editable):
             raise OptionError(f"set_dim: the model has no dimension '{name}'{more}")
         changed = list[Output]()
         for node, index, before in list(self._declared()):
-            value = _copied(before)
+            value = copied(before)
             for dim in value.type.tensor_type.shape.dim:
                 if dim.dim_param == name:
                     _set(dim, size)
@@ -470,7 +472,7 @@ def _forget_types(part: Any) -> None:
         if declared != operator_of(node).infos:
             node.op = operator_of(node).replace(infos=declared)
         if -1 in declared and declared[-1][1].type.tensor_type.shape.dim:
-            value = _copied(declared[-1][1])
+            value = copied(declared[-1][1])
             value.type.tensor_type.ClearField("shape")
             _declare(node, value)
 
@@ -498,18 +500,6 @@ def _key(graph: OnnxGraph) -> tuple[str, str]:
     return onnx.FunctionProto.FromString(graph.rest).domain, graph.name
 
 
-def _copied(message: Any) -> Any:
-    copy = type(message)()
-    copy.CopyFrom(message)
-    return copy
-
-
-def _renamed(value: onnx.ValueInfoProto, name: str) -> onnx.ValueInfoProto:
-    copy = _copied(value)
-    copy.name = name
-    return copy
-
-
 def _set(dim: Any, value: int | str | None) -> None:
     dim.Clear()
     if isinstance(value, str):
@@ -520,9 +510,9 @@ def _set(dim: Any, value: int | str | None) -> None:
 
 def _stripped(operator: OnnxOperator, fields: Sequence[str]) -> OnnxOperator:
     """Return an operator whose messages have none of these fields."""
-    declared = {index: (position, _copied(value)) for index, (position, value) in operator.infos.items()}
-    entries = [_copied(entry) for entry in operator.entries]
-    proto = operator.proto if operator.proto is None else _copied(operator.proto)
+    declared = {index: (position, copied(value)) for index, (position, value) in operator.infos.items()}
+    entries = [copied(entry) for entry in operator.entries]
+    proto = operator.proto if operator.proto is None else copied(operator.proto)
     for message in (*(value for _, value in declared.values()), *entries, *([] if proto is None else [proto])):
         _clear(message, fields)
     rest = _cleared(onnx.NodeProto, operator.rest, fields)

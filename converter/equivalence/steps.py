@@ -49,6 +49,7 @@ from ir_runtime.operations.elementwise import Comparison as ComparisonOperation
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.records import record
 from ir_runtime.rewriting import graph_pass
+from ir_runtime.rewriting.edits import replace_parameter
 
 _MIN_PROMPT, _MAX_WINDOW = 24, 1024
 _PRECISIONS = {"float16": "f16", "bfloat16": "bf16"}
@@ -435,4 +436,4 @@ def _freeze(model: Model, name: str, value: Array) -> None:
         Const1(value=Tensor.from_array(value.astype(node.outputs[0].element_type.dtype))), (), node.name
     )
     node.outputs[0].replace_by(constant.outputs[0], move_names=False)
-    model.parameters = [end for end in model.parameters if end is not node]
+    replace_parameter(model, node)

@@ -187,7 +187,8 @@ class OnnxGraph(Model):
         ]
 
 
-def _copied(message: Any) -> Any:
+def copied(message: Any) -> Any:
+    """Return a message of its own with the same fields."""
     copy = type(message)()
     copy.CopyFrom(message)
     return copy
@@ -220,15 +221,15 @@ class GraphReader:
         parameters = [self._input(entry, scope) for entry in inputs.values() if entry[1].name not in named]
         constants = []
         for index, (kind, entry, name) in enumerate(weights):
-            infos = {-1: (inputs[name][0], _copied(inputs[name][1]))} if name in inputs else {}
-            fields = {"proto": _copied(entry), "order": index, "read": self._read, "infos": infos}
+            infos = {-1: (inputs[name][0], copied(inputs[name][1]))} if name in inputs else {}
+            fields = {"proto": copied(entry), "order": index, "read": self._read, "infos": infos}
             constants.append(scope.add(OnnxOperator(kind, **fields), (), [name], name))
         ordered = in_order(nodes, scope.values)
         for node in ordered:
             self._node(node, scope)
         results = []
         for value in proto.output:
-            operator = OnnxOperator(OUTPUT, infos={-1: (0, _copied(value))}, count=0)
+            operator = OnnxOperator(OUTPUT, infos={-1: (0, copied(value))}, count=0)
             results.append(Node(operator, [scope.find(value.name, "an output")], (), f"{value.name}/output"))
             results[-1].output_names = [value.name]
         graph = self._finished(proto, parameters, results, scope)
@@ -237,7 +238,7 @@ class GraphReader:
 
     def _input(self, entry: tuple[int, onnx.ValueInfoProto], scope: _Scope) -> Node:
         name = entry[1].name
-        return scope.add(OnnxOperator(INPUT, infos={-1: (entry[0], _copied(entry[1]))}), (), [name], name)
+        return scope.add(OnnxOperator(INPUT, infos={-1: (entry[0], copied(entry[1]))}), (), [name], name)
 
     def _finished(
         self, proto: onnx.GraphProto, parameters: list[Node], results: list[Node], scope: _Scope
@@ -246,20 +247,20 @@ class GraphReader:
         for index, value in enumerate(proto.value_info):
             output = scope.values.get(value.name)
             if output is None or output in seen:
-                stray.append((index, _copied(value)))
+                stray.append((index, copied(value)))
                 continue
             seen.add(output)
             operator = operator_of(output.node)
-            output.node.op = operator.replace(infos={**operator.infos, output.index: (index, _copied(value))})
+            output.node.op = operator.replace(infos={**operator.infos, output.index: (index, copied(value))})
         read = {source for node in (*scope.nodes, *results) for source in node.inputs}
         sinks = [node for node in scope.nodes if read.isdisjoint(node.outputs) and node.op.role != "parameter"]
         graph = OnnxGraph(proto.name, [*parameters, *scope.captured.values()], results, sinks)
         graph.stray = stray
         graph.annotations = [
-            (_copied(entry), {name: scope.values[name] for name in _annotated(entry) if name in scope.values})
+            (copied(entry), {name: scope.values[name] for name in _annotated(entry) if name in scope.values})
             for entry in proto.quantization_annotation
         ]
-        rest = _copied(proto)
+        rest = copied(proto)
         for field in ("node", "initializer", "sparse_initializer", "input", "output", "value_info"):
             rest.ClearField(field)
         rest.ClearField("quantization_annotation")
@@ -275,7 +276,7 @@ class GraphReader:
         inputs += [scope.find(name, where) for name in around]
         entries, bodies = [], []
         for attribute in proto.attribute:
-            entry = _copied(attribute)
+            entry = copied(attribute)
             bodies.append(-1 if attribute.HasField("g") else len(attribute.graphs))
             entry.ClearField("g")
             entry.ClearField("graphs")
@@ -283,7 +284,7 @@ class GraphReader:
         value = next((entry.t for entry in entries if entry.name == "value" and entry.HasField("t")), None)
         function = self._shown.pop((normalize_domain(proto.domain), proto.op_type), None)
         called = () if function is None else (SubGraph(self.function(function), (), ()),)
-        rest = _copied(proto)
+        rest = copied(proto)
         for field in ("input", "output", "attribute"):
             rest.ClearField(field)
         operator = OnnxOperator(
@@ -319,7 +320,7 @@ class GraphReader:
         graph = onnx.GraphProto(name=proto.name, node=proto.node, value_info=proto.value_info)
         graph.input.extend(onnx.ValueInfoProto(name=name) for name in proto.input)
         graph.output.extend(onnx.ValueInfoProto(name=name) for name in proto.output)
-        made, rest = self.graph(graph), _copied(proto)
+        made, rest = self.graph(graph), copied(proto)
         for field in ("node", "input", "output", "value_info"):
             rest.ClearField(field)
         made.rest = rest.SerializeToString(deterministic=True)
@@ -421,25 +422,25 @@ def _fill(message: onnx.GraphProto, graph: OnnxGraph, around: Mapping[Output, st
     for node in nodes:
         for index, (position, value) in operator_of(node).infos.items():
             if index >= 0:
-                declared.append((position, _named(value, name_of(node.outputs[index]))))
+                declared.append((position, named(value, name_of(node.outputs[index]))))
     declared.sort(key=lambda entry: entry[0])
     inputs = [
-        _named(operator_of(node).infos[-1][1], name_of(node.outputs[0]))
+        named(operator_of(node).infos[-1][1], name_of(node.outputs[0]))
         for node in graph.parameters
         if operator_of(node).kind == INPUT
     ]
     constants = sorted((node for node in nodes if operator_of(node).kind in (INITIALIZER, SPARSE)), key=_order)
     defaults = [(*operator_of(node).infos[-1], node) for node in constants if -1 in operator_of(node).infos]
     for position, value, node in sorted(defaults, key=lambda entry: entry[0]):
-        inputs.insert(int(position), _named(value, name_of(node.outputs[0])))
+        inputs.insert(int(position), named(value, name_of(node.outputs[0])))
     for node in constants:
         if operator_of(node).kind == SPARSE:
             message.sparse_initializer.append(operator_of(node).proto)
             _set(message.sparse_initializer[-1].values, "name", name_of(node.outputs[0]))
         else:
-            message.initializer.append(_named(operator_of(node).proto, name_of(node.outputs[0])))
+            message.initializer.append(named(operator_of(node).proto, name_of(node.outputs[0])))
     message.input.extend(inputs)
-    message.output.extend(_named(operator_of(node).infos[-1][1], name_of(node.inputs[0])) for node in graph.results)
+    message.output.extend(named(operator_of(node).infos[-1][1], name_of(node.inputs[0])) for node in graph.results)
     message.value_info.extend(value for _, value in declared)
     for annotation, tensors in graph.annotations:
         if annotation.tensor_name not in tensors or tensors[annotation.tensor_name].node.is_in_graph:
@@ -498,8 +499,9 @@ def _set(message: Any, field: str, value: str) -> None:
         setattr(message, field, value)
 
 
-def _named(message: Any, name: str) -> Any:
-    copy = _copied(message)
+def named(message: Any, name: str) -> Any:
+    """Return a copy of a message under another name."""
+    copy = copied(message)
     _set(copy, "name", name)
     return copy
 

@@ -1,4 +1,4 @@
-"""The names and the order of the nodes that a part of a model becomes: those of the file where these still exist."""
+"""The names and the order of the nodes of an optimized model: those of the file where these still exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model that is optimized: its nodes by name, what they read, and parts of it as models of their own."""
+"""The model that is optimized: its nodes by name, what they read, and those that stay as operators of the graph."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Source:
             for place, node in enumerate(self.nodes)
             if node.op_type in _CONSTANTS and not normalize_domain(node.domain)
         }
-        """Constant nodes, which every part that reads one has for itself."""
+        """The places of Constant nodes, which count as no nodes."""
 
     def _check_names(self, available: Collection[str]) -> None:
         """Raise :class:`InvalidModelError` for tensors that nothing computes."""

@@ -31,6 +31,7 @@ from ir_runtime.operations.interpolate import Interpolate11
 from ir_runtime.operations.movement import Transpose1
 from ir_runtime.operations.reduction import ReduceMin1
 from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers, shape_layers
+from ir_runtime.rewriting.edits import replace_parameter
 
 _PLANES = {
     ("nv12", "rgb"): NV12toRGB8,
@@ -137,7 +138,7 @@ def _insert_input(model: Model, node: Node, resolved_steps: Resolved) -> list[st
         reverses=reverses,
         swapped=resolved_steps.steps.swaps_colors,
     )
-    model.parameters = [parameter if end is node else end for end in model.parameters]
+    replace_parameter(model, node, parameter)
     old.names = []
     if value is not new:
         value.add_name(inner_name(resolved_steps.name))

@@ -11,6 +11,7 @@ from ir_runtime.graph import Model, Node, Output, make_node
 from ir_runtime.graph.invariants import PROCESSING
 from ir_runtime.operations.inputs_outputs import Parameter1
 from ir_runtime.rewriting import graph_pass
+from ir_runtime.rewriting.edits import replace_parameter
 
 
 def inner_inputs(model: Model, record: Recorded) -> Mapping[str, Output] | None:
@@ -48,7 +49,7 @@ def _remove(copy: Model, record: Recorded) -> bool:
         parameter = make_node(Parameter1(shape=value.shape, element_type=value.element_type), (), node.name)
         node.outputs[0].names, parameter.outputs[0].names = [], list(node.outputs[0].names)
         parameter.output_names = list(node.output_names)
-        copy.parameters = [parameter if end is node else end for end in copy.parameters]
+        replace_parameter(copy, node, parameter)
         value.replace_by(parameter.outputs[0], move_names=False)
     values = {name: output for node in copy.nodes() for output in node.outputs for name in output.names}
     for result in copy.results:
