@@ -45,6 +45,10 @@ def stateful_model() -> Model:
     return converter.convert_model(cache_model(), stateful={"past": "present"})
 
 
+def inverse_model() -> onnx.ModelProto:
+    return parse("g (float[2,3,3] x) => (y) { y = com.microsoft.Inverse(x) }", header=', "com.microsoft" : 1')
+
+
 def saved(path: Path, **options: object) -> None:
     converter.save_model(ir(), path / "m.xml", **options)
 
@@ -78,10 +82,23 @@ CALLS: dict[str, Call] = {
     "retype_input": lambda path: converter.convert_model(ir(), input="x{f16}"),
     "cut_outputs": lambda path: converter.convert_model(ir(), output="c"),
     "decomposition": lambda path: converter.convert_model(  # releases before opset 14 do not have Inverse
-        parse("g (float[2,3,3] x) => (y) { y = com.microsoft.Inverse(x) }", header=', "com.microsoft" : 1'),
-        target="cpu@2023.3",
+        inverse_model(), target="cpu@2023.3"
     ),
-    "folded_constants": lambda path: converter.optimize(image_model()),
+    **dict.fromkeys(
+        ("folded_constants", "returned_constants", "unread_outputs", "onnx_names", "names_of_file"),
+        lambda path: converter.optimize(image_model()),
+    ),
+    "declared_ends": lambda path: converter.optimize(image_model()).to_onnx(),
+    "float16_ends": lambda path: converter.optimize(image_model(), fp16=True, fp16_io=True),
+    "constant_nodes": lambda path: converter.export_model(converter.convert_model(inverse_model())),
+    "optimized_bodies": lambda path: converter.optimize(  # a node that stays because of an unknown operator in a body
+        parse(
+            """g (float[2,3] x, bool c) => (float[2,3] y) {
+            y = If (c) <then_branch = t () => (float[2,3] a) { n = Neg (x) m = Neg (n) a = unknown.Operator (m) },
+            else_branch = e () => (float[2,3] b) { b = Relu (x) }> }""",
+            header=', "unknown" : 1',
+        )
+    ),
     "input_of_pipeline": lambda path: take_input(ir(), "x", element_types.u8, PartialShape([1, 3, 8, 8])),
     "unread_input_of_pipeline": lambda path: add_input(ir(), "z", element_types.u8, PartialShape([1])),
     "output_of_pipeline": lambda path: give_output_rank(ir(), "y", 5),

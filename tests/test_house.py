@@ -311,7 +311,7 @@ WORK: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "save_model": ("ir_runtime.files.xml_writer._document", lambda files: converter.save_model(ir(files),
         files / "n.xml")),
     "export_model": ("converter.to_onnx.export._check_ends", lambda files: converter.export_model(files / "m.xml")),
-    "save_onnx": ("converter.to_onnx.export.graph_message",
+    "save_onnx": ("converter.to_onnx.export.name_model",
                   lambda files: converter.save_onnx(files / "m.xml", files / "n.onnx")),
     "verify": ("converter.equivalence.runs.Runs.compare",
                lambda files: converter.verify(files / "m.onnx", files / "m.xml", inputs=FEEDS)),

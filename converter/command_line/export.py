@@ -54,8 +54,9 @@ def export(
       onnx2ir export int4.xml --contrib -o int4.onnx
       onnx2ir export llama-ir/ -o llama-onnx/
     """
-    from converter.to_onnx.export import Exported
+    from converter.to_onnx.export import export_graph
     from converter.to_onnx.file import check_onnx_path, write_onnx
+    from converter.to_onnx.graph import operators_of
     from ir_runtime import read_model
     from ir_runtime.files.whole_files import check_writable
 
@@ -75,7 +76,7 @@ def export(
         with stage("read"):
             read = read_model(model)
         with stage("export"):
-            exported = Exported.of(read, options)
+            exported = export_graph(read, options)
         with stage("write"):
             files = write_onnx(exported, target, external_data)
     report: Report | None = None
@@ -84,9 +85,9 @@ def export(
 
         with state.working(f"Verifying {target.name}"):
             report = verify(target, model, inputs=inputs, seed=seed, weights=False, report=page)
-    count = len(exported.graph.calls)
-    result = {"onnx": str(target), "opset": exported.opset, "nodes": count}
-    report_written(state, as_json, result, files, f": {count} nodes of opset {exported.opset}", report)
+    count, opset = len(operators_of(exported.graph)), exported.opset
+    result = {"onnx": str(target), "opset": opset, "nodes": count}
+    report_written(state, as_json, result, files, f": {count} nodes of opset {opset}", report)
 
 
 def _export_folder(

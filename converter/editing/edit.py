@@ -70,7 +70,7 @@ class Edited:
             check_destination(self.model, target)
             write_model(self.model, target)
             return [target, target.with_suffix(".bin")]
-        from converter.to_onnx.file import write_message
+        from converter.to_onnx.file import write_onnx
 
         size = SplitData(split_size).most_bytes
         if size is not None and external_data is False:
@@ -78,7 +78,7 @@ class Edited:
         if external_data is None and (size is not None or self.model.has_external_data):
             external_data = True
         self.model.check_target(target)
-        return write_message(self.model.message(), self.model.tensor_data, target, external_data, size)
+        return write_onnx(self.model, target, external_data, size)
 
 
 @boundary(error=ConversionError)

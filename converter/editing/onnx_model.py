@@ -29,7 +29,7 @@ from converter.onnx_file.graph import (
     operator_of,
 )
 from converter.onnx_file.messages import to_onnx
-from converter.onnx_file.model import OnnxModel
+from converter.onnx_file.model import OnnxModel, store
 from converter.onnx_file.reader import ModelSource, OnnxFile
 from converter.onnx_file.skeleton import place_of, tensors_in
 from converter.onnx_file.types import element_type_of, onnx_number
@@ -214,9 +214,9 @@ class EditedOnnx(OnnxModel, Editable):
 
     def set_data(self, node: Node, tensor: Tensor) -> None:
         proto = copied(operator_of(node).proto)
-        for field in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data"):
+        for field in ("float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data"):
             proto.ClearField(field)
-        self.fill(proto, tensor)
+        store(proto, tensor, self.tensor_data)
         entries = [copied(entry) for entry in operator_of(node).entries]
         for entry in entries:
             if entry.HasField("t"):
@@ -265,7 +265,7 @@ class EditedOnnx(OnnxModel, Editable):
 
     def _weight(self, tensor: Tensor, name: str) -> Output:
         proto = onnx.TensorProto(name=name, data_type=onnx_number(tensor.element_type), dims=tensor.shape)
-        self.fill(proto, tensor)
+        store(proto, tensor, self.tensor_data)
         return _node(OnnxOperator(INITIALIZER, proto=proto, read=self.data_of), (), name, name).outputs[0]
 
     # --- dimensions ---

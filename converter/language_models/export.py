@@ -15,7 +15,7 @@ import onnx
 from converter.errors import ConversionError, UnsupportedModelError
 from converter.export_options import ExportOptions, ExternalData
 from converter.options import options_from, takes
-from converter.to_onnx.export import Exported
+from converter.to_onnx.export import export_graph
 from converter.to_onnx.file import write_onnx
 from ir_runtime import read_model
 from ir_runtime.boundary import boundary
@@ -83,8 +83,8 @@ def export_folder(
     configuration, generation = (read_json(source / name) for name in (CONFIGURATION, GENERATION))
     if not configuration:
         raise ConversionError(f"{source} has no {CONFIGURATION}, which tells what the model is")
-    exported = Exported.of(read_model(source / MODEL), options, _dimensions)
-    settings = settings_of(exported.message([]).graph, configuration, generation)
+    exported = export_graph(read_model(source / MODEL), options, _dimensions)
+    settings = settings_of(exported.message().graph, configuration, generation)
     target.mkdir(parents=True, exist_ok=True)
     write_onnx(exported, target / _FILE, external_data)
     files = []

@@ -47,7 +47,7 @@ _DEFAULTS: Mapping[str, Any] = MappingProxyType(
     {
         **dict.fromkeys(("domain", "label"), ""),
         **dict.fromkeys(("entries", "bodies", "slots", "graphs", "types"), ()),
-        **dict.fromkeys(("proto", "read")),
+        **dict.fromkeys(("place", "proto", "read")),
         "infos": MappingProxyType({}),
         "order": _END,
         "count": 1,
@@ -86,6 +86,10 @@ class OnnxOperator(Operation):
     """The position in the list of the file that it is from."""
     count: int
     """The number of outputs."""
+    place: int | None
+    """The index of a node that ``optimize`` leaves as it is, in the model that it is from; None for any other node."""
+    read: Read
+    """Returns the data of messages of tensors."""
     rest: bytes
     types: Sequence[TensorType]
     """The types of the outputs, as far as they are known; empty where nothing is."""
@@ -111,7 +115,7 @@ class OnnxOperator(Operation):
         if self.role != "constant":
             return None
         if "_data" not in self.__dict__:
-            self.__dict__["_data"] = self.__dict__["read"](self.proto)
+            self.__dict__["_data"] = self.read(self.proto)
         return self.__dict__["_data"]
 
     @property
@@ -153,12 +157,18 @@ class OnnxOperator(Operation):
         absent = [str(index) for index, is_here in enumerate(self.slots) if not is_here and any(self.slots[index:])]
         return {**texts, "absent inputs": ",".join(absent)} if absent else texts
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of the attributes that are no graphs, by name."""
+        return {entry.name: attribute_value(entry) for entry, count in zip(self.entries, self.bodies) if not count}
+
     def _text(self, entry: onnx.AttributeProto) -> str:
         if entry.ref_attr_name:
             return f"@{entry.ref_attr_name}"
         value = attribute_value(entry)
         if isinstance(value, onnx.TensorProto):
-            tensor = self.__dict__["read"](value)
+            tensor = self.read(value)
+            assert tensor is not None
             digest = hashlib.sha256(b"".join(tensor.chunks())).hexdigest()[:16]
             return f"{tensor.element_type}{list(tensor.shape)} sha256:{digest}"
         first = value[0] if isinstance(value, list) and value else value
@@ -257,7 +267,7 @@ class GraphReader:
         graph = OnnxGraph(proto.name, [*parameters, *scope.captured.values()], results, sinks)
         graph.stray = stray
         graph.annotations = [
-            (copied(entry), {name: scope.values[name] for name in _annotated(entry) if name in scope.values})
+            (copied(entry), {name: scope.values[name] for name in annotated(entry) if name in scope.values})
             for entry in proto.quantization_annotation
         ]
         rest = copied(proto)
@@ -389,7 +399,8 @@ def captured_names(graph: Model) -> list[str]:
     return [node.outputs[0].names[0] for node in graph.parameters if operator_of(node).kind == CAPTURED]
 
 
-def _annotated(annotation: onnx.TensorAnnotation) -> list[str]:
+def annotated(annotation: onnx.TensorAnnotation) -> list[str]:
+    """Return the names of the tensors that an annotation names."""
     return [annotation.tensor_name, *(entry.value for entry in annotation.quant_parameter_tensor_names)]
 
 

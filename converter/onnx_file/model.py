@@ -92,16 +92,7 @@ class OnnxModel:
                 f"tensor '{proto.name}': {tensor.element_type}{list(shape)} needs {tensor.byte_size} bytes of data, "
                 f"but there are {len(packed)}"
             )
-        self.fill(proto, tensor)
-
-    def fill(self, proto: onnx.TensorProto, tensor: Tensor) -> None:
-        """Let the data of a message be that of a tensor."""
-        refer(proto, len(self.tensor_data))
-        if tensor.byte_size > _SMALL_BYTES:
-            self.tensor_data.append(tensor)
-        else:
-            proto.ClearField("external_data")
-            proto.raw_data = b"".join(tensor.chunks())
+        store(proto, tensor, self.tensor_data)
 
     def data_of(self, proto: Any) -> Tensor | None:
         """Return the data of a tensor of the model, dense; None where it is not here."""
@@ -129,6 +120,21 @@ class OnnxModel:
             proto.ClearField("external_data")
             proto.raw_data = b"".join(self.tensor_data[place].chunks())
 
+    @classmethod
+    def of_parts(
+        cls, header: onnx.ModelProto, graph: OnnxGraph, functions: list[OnnxGraph], tensor_data: list[Tensor]
+    ) -> OnnxModel:
+        """Return the model of a graph, whose large tensors refer to ``tensor_data``."""
+        model = cls.__new__(cls)
+        model.header, model.graph, model.functions, model.tensor_data = header, graph, functions, tensor_data
+        model.name, model.has_external_data, model.files = graph.name, False, ()
+        return model
+
+    @property
+    def opset(self) -> int:
+        """The version of ONNX's operators."""
+        return next(entry.version for entry in self.header.opset_import if not normalize_domain(entry.domain))
+
     def message(self) -> onnx.ModelProto:
         """Return the message, in which large tensors refer to :attr:`tensor_data`."""
         message = onnx.ModelProto()
@@ -143,6 +149,20 @@ class OnnxModel:
         for proto in tensors_in(message):
             self._restore(proto)
         return message
+
+
+def store(proto: onnx.TensorProto, tensor: Tensor, stored: list[Tensor]) -> None:
+    """Let the data of a message be that of a tensor; large data is added to ``stored``, to which it then refers."""
+    if tensor.element_type is element_types.string:
+        values = tensor.array().reshape(-1).tolist()
+        proto.string_data.extend(value if isinstance(value, bytes) else str(value).encode() for value in values)
+        return
+    refer(proto, len(stored))
+    if tensor.byte_size > _SMALL_BYTES:
+        stored.append(tensor)
+    else:
+        proto.ClearField("external_data")
+        proto.raw_data = b"".join(tensor.chunks())
 
 
 def _from_packed(packed: Array, data_type: int, shape: tuple[int, ...]) -> Tensor:

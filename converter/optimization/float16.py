@@ -10,12 +10,13 @@ import onnx
 from converter.compression.float16_graph import BEYOND, QUANTIZED, TINY
 from converter.onnx_file import schema_table
 from converter.onnx_file.domains import normalize_domain
+from converter.onnx_file.graph import operator_of
 from converter.onnx_file.messages import AttributeProto
 from converter.onnx_file.node_order import node_name
-from converter.to_onnx.graph import Call, Graph, Value
-from converter.to_onnx.names import bodies_of
-from ir_runtime.graph import TensorType, element_types
-from ir_runtime.rewriting import UniqueNames
+from converter.to_onnx.graph import Value, listed_inputs, operator, operators_of, origin_of, rename, value_name
+from ir_runtime.graph import Model, Node, TensorType, element_types
+from ir_runtime.graph.invariants import PRECISION
+from ir_runtime.rewriting import UniqueNames, graph_pass
 
 if TYPE_CHECKING:
     from converter.optimization.source import Source
@@ -107,25 +108,26 @@ def takes_no_half(op_type: str, opset: int) -> str:
     return f"{op_type} of opset {opset} takes no float16"
 
 
-def float32_nodes(graph: Graph, reasons: Mapping[str, str], opset: int) -> Iterator[tuple[str, str]]:
+def float32_nodes(graph: Model, reasons: Mapping[str, str], opset: int) -> Iterator[tuple[str, str]]:
     """Yield the names of nodes of a graph and its bodies that compute in float32, and why.
 
     ``reasons`` maps the origins of nodes to reasons other than that the operator takes no float16.
     """
-    for call in graph.calls:
-        bodies = list(bodies_of(call))
+    for node in operators_of(graph):
+        op, origin = operator_of(node), origin_of(node)
+        bodies = [sub.body for sub in op.subgraphs] if op.place is None else []
         for body in bodies:
             yield from float32_nodes(body, reasons, opset)
-        reads = [value is not None and value.element_type is element_types.f32 for value in call.inputs]
-        returns = [value.element_type is element_types.f32 for value in call.outputs]
-        is_half = any(value.element_type is element_types.f16 for value in call.outputs)
-        if call.origin and not bodies and call.op_type != "Cast" and not is_half and any((*reads, *returns)):
-            schema = schema_table.find(call.op_type, call.domain, opset)
+        reads = [value is not None and value.element_type is element_types.f32 for value in listed_inputs(node)]
+        returns = [value.element_type is element_types.f32 for value in node.outputs]
+        is_half = any(value.element_type is element_types.f16 for value in node.outputs)
+        if origin and not bodies and op.op_type != "Cast" and not is_half and any((*reads, *returns)):
+            schema = schema_table.find(op.op_type, op.domain, opset)
             takes_half = schema is not None and _takes_half(schema, reads, returns)
-            reason = reasons.get(call.origin, "its inputs are of float32" if takes_half else "")
+            reason = reasons.get(origin, "its inputs are of float32" if takes_half else "")
             if not takes_half and reason in ("", BEYOND, TINY):
-                reason = takes_no_half(call.op_type, opset)
-            yield call.name, reason
+                reason = takes_no_half(op.op_type, opset)
+            yield node.name, reason
 
 
 def _takes_half(schema: schema_table.Schema, reads: Sequence[bool], returns: Sequence[bool]) -> bool:
@@ -141,31 +143,30 @@ def _takes_half(schema: schema_table.Schema, reads: Sequence[bool], returns: Seq
     return float32.issubset(inputs) and all("tensor(float16)" in schema.allowed.get(name, ()) for name in float32)
 
 
-def halve_ends(graph: Graph, names: UniqueNames) -> None:
+@graph_pass("float16_ends", PRECISION)
+def halve_ends(graph: Model, names: UniqueNames) -> None:
     """Change float32 inputs and outputs of a graph to float16, with Casts between them and the nodes; in place."""
-    halves: dict[Value, Value] = {}
-    for index, value in enumerate(graph.inputs):
+    for value in graph.inputs:
         if value.element_type is element_types.f32:
-            half = graph.inputs[index] = halves[value] = _as_half(value)
-            graph.calls.insert(0, _cast(half, value, names))
-    for index, value in enumerate(graph.outputs):
-        if value in halves:
-            graph.outputs[index] = halves[value]
-        elif value.element_type is element_types.f32:
-            graph.outputs[index] = halves[value] = _as_half(value)
-            graph.calls.append(_cast(value, halves[value], names))
+            name = value_name(value)
+            cast = _cast(value, _FLOAT, f"{name}/Cast", -1)
+            rename(cast, names(f"{name}/float32"))
+            value.replace_by(cast, keep=[cast.node, *graph.results], move_names=False)
+            value.type = TensorType(element_types.f16, value.shape)
+    for value in dict.fromkeys(graph.outputs):
+        if value.element_type is element_types.f32:
+            name = value_name(value)
+            half = _cast(value, _FLOAT16, f"{name}/Cast", len(graph.nodes()))
+            rename(half, name)
+            rename(value, names(f"{name}/float32"))
+            for result in graph.results:
+                if result.inputs[0] is value:
+                    result.replace_input(0, half)
 
 
-def _as_half(value: Value) -> Value:
-    return Value(TensorType(element_types.f16, value.shape), value.name)
-
-
-def _cast(source: Value, result: Value, names: UniqueNames) -> Call:
-    """Return a Cast between values of one name, of which the float32 one gets another."""
-    number = _FLOAT if result.element_type is element_types.f32 else _FLOAT16
-    call = Call("Cast", "", [source], {"to": number}, f"{source.name}/Cast")
-    single = result if number == _FLOAT else source
-    single.name = names(f"{single.name}/float32")
-    call.outputs.append(result)
-    result.made_by = call
-    return call
+def _cast(value: Value, number: int, name: str, order: int) -> Value:
+    """Return the result of a Cast, which is written at that position."""
+    op, inputs = operator("Cast", "", [value], {"to": number}, 1)
+    element_type = element_types.f32 if number == _FLOAT else element_types.f16
+    types = [TensorType(element_type, value.shape)]
+    return Node(op.replace(order=order, label=name, types=types), inputs, types, name).outputs[0]

@@ -6,11 +6,20 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from converter.onnx_file.node_order import node_name, subgraphs
+from converter.onnx_file.graph import INPUT, operator_of
+from converter.onnx_file.node_order import node_name, stable_order, subgraphs
 from converter.onnx_file.types import onnx_number
-from converter.to_onnx.graph import Graph, Value
-from converter.to_onnx.names import bodies_of, calls_of, read_by, sort_calls
-from ir_runtime.graph import Tensor
+from converter.to_onnx.graph import (
+    Value,
+    constants_of,
+    operators_of,
+    origin_of,
+    rename,
+    value_name,
+    written_operators,
+)
+from converter.to_onnx.names import label
+from ir_runtime.graph import Model, Node, Tensor
 from ir_runtime.rewriting import UniqueNames
 
 if TYPE_CHECKING:
@@ -39,63 +48,64 @@ class Naming:
         self._constants = _small_constants(source) if free else {}
         self.done: set[Value] = set()
 
-    def name(self, graph: Graph) -> None:
+    def name(self, graph: Model) -> None:
         """Name what a graph and its bodies hold and compute."""
-        self.done.update(ends_of(graph))
-        counts = Counter(call.origin for call in calls_of(graph))
-        for call in calls_of(graph):
-            if counts[call.origin] == 1 and call.origin:
-                call.name = call.origin
+        self.done.update((*graph.inputs, *graph.outputs))
+        counts = Counter(map(origin_of, written_operators(graph)))
+        for node in written_operators(graph):
+            if counts[origin_of(node)] == 1 and origin_of(node):
+                node.name = origin_of(node)
         self._name_values(graph, "")
 
-    def _name_values(self, graph: Graph, around: str) -> None:
-        for value, tensor in graph.constants:
-            self._name_constant(value, tensor)
-        for call in graph.calls:
-            call.name = self._nodes(call.name)
-            for body in bodies_of(call):
-                for value in body.inputs:
-                    self._name(value, f"{call.name}/")
-                self._name_values(body, f"{call.name}/")
-            for value in call.outputs:
+    def _name_values(self, graph: Model, around: str) -> None:
+        for node in constants_of(graph):
+            self._name_constant(node)
+        for node in operators_of(graph):
+            label(node, self._nodes(node.name))
+            for sub in node.op.subgraphs if operator_of(node).place is None else ():
+                for parameter in sub.body.parameters:
+                    if operator_of(parameter).kind == INPUT:
+                        self._name(parameter.outputs[0], f"{node.name}/")
+                self._name_values(sub.body, f"{node.name}/")
+            for value in node.outputs:
                 self._name(value, around)
 
     def _name(self, value: Value, around: str) -> None:
         """Give a value its name; in the bodies of a node the IR puts the node's name, ``around``, before it."""
-        if value in self.done or not value.name:
+        if value in self.done or not value.names:
             return
         self.done.add(value)
-        for name in (value.name, value.name.removeprefix(around)):
+        for name in (value_name(value), value_name(value).removeprefix(around)):
             if name in self._free:
                 self._free.remove(name)
-                value.name = name
+                rename(value, name)
                 return
-        value.name = self._names(value.name)
+        rename(value, self._names(value_name(value)))
 
-    def _name_constant(self, value: Value, tensor: Tensor) -> None:
+    def _name_constant(self, node: Node) -> None:
         """Give a constant its name in the file, or else that of an equal constant that is not written any more."""
-        if value not in self.done and value.name not in self._free and tensor.byte_size <= SMALL_BYTES:
+        (value,), tensor = node.outputs, node.op.data
+        assert tensor is not None
+        if value not in self.done and value_name(value) not in self._free and tensor.byte_size <= SMALL_BYTES:
             equal = [name for name in self._constants.get(_contents(tensor), ()) if name in self._free]
-            value.name = equal[0] if equal else value.name
+            rename(value, equal[0] if equal else value_name(value))
         self._name(value, "")
 
-    def sort(self, graph: Graph) -> None:
+    def sort(self, graph: Model) -> None:
         """Sort the nodes as in the file, those of bodies too, and the constants as they are read."""
-        places, latest = list[int](), len(self._order)
-        for call in reversed(graph.calls):  # one without origin stands before its reader
-            latest = self._order.get(call.origin, latest)
+        nodes, places, latest = operators_of(graph), list[int](), len(self._order)
+        for node in reversed(nodes):  # one without origin stands before its reader
+            latest = self._order.get(origin_of(node), latest)
             places.append(latest)
-            for body in bodies_of(call):
-                self.sort(body)
-        graph.calls = sort_calls(graph.calls, places[::-1])
-        first = {value: place for place, call in reversed([*enumerate(graph.calls)]) for value in read_by(call)}
-        graph.constants.sort(key=lambda pair: first.get(pair[0], len(first)))
-
-
-def ends_of(graph: Graph) -> Iterator[Value]:
-    """The inputs and outputs of a graph."""
-    yield from graph.inputs
-    yield from graph.outputs
+            for sub in node.op.subgraphs if operator_of(node).place is None else ():
+                self.sort(sub.body)
+        edges = [(place, node.inputs, node.outputs) for place, node in zip(places[::-1], nodes)]
+        ordered = [nodes[index] for index in stable_order(edges)]
+        first = {value: index for index, node in reversed([*enumerate(ordered)]) for value in node.inputs}
+        constants = sorted(constants_of(graph), key=lambda node: first.get(node.outputs[0], len(first)))
+        for nodes_in_order in (ordered, constants):
+            for index, node in enumerate(nodes_in_order):
+                node.op = operator_of(node).replace(order=index)
 
 
 def _small_constants(source: Source) -> Mapping[tuple[object, ...], list[str]]:

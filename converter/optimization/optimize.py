@@ -24,7 +24,8 @@ from converter.from_onnx.options import Options
 from converter.from_onnx.translation.graph_translator import KeptNodes
 from converter.onnx_file import schema_table
 from converter.onnx_file.domains import MICROSOFT, normalize_domain
-from converter.onnx_file.graph import INPUT, OnnxOperator
+from converter.onnx_file.graph import INITIALIZER, INPUT, OnnxOperator, operator_of
+from converter.onnx_file.model import OnnxModel
 from converter.onnx_file.node_order import node_name, subgraphs
 from converter.onnx_file.reader import ModelSource, open_model
 from converter.optimization.assembly import Assembly
@@ -42,14 +43,16 @@ from converter.optimization_options import OptimizationOptions
 from converter.options import ConversionOptions, options_from, takes
 from converter.passes.constant_subgraphs import fold_constants
 from converter.stages import about, stage
-from converter.to_onnx.export import Exported
+from converter.to_onnx.export import export_graph
 from converter.to_onnx.file import write_onnx
-from converter.to_onnx.graph import Call, Graph
-from converter.to_onnx.names import bodies_of, calls_of, used_parts
+from converter.to_onnx.graph import operators_of, origin_of, written_operators
+from converter.to_onnx.names import drop_unread_outputs
 from converter.to_onnx.opsets import FORMS, NEWEST, OLDEST
 from ir_runtime.boundary import boundary
 from ir_runtime.graph import Model, element_types
+from ir_runtime.graph.invariants import PASSES
 from ir_runtime.records import record
+from ir_runtime.rewriting import graph_pass
 
 if TYPE_CHECKING:
     import onnx
@@ -109,16 +112,16 @@ _OPSET_OF_HALF_SCALES = 19
 
 @record
 class _Result:
-    """The exported graph of the model in which some nodes were kept."""
+    """The exported model in which some nodes were kept."""
 
     kept: frozenset[int]
-    graph: Graph
+    model: OnnxModel
     passes: Mapping[str, int]
 
 
-def size_of(graph: Graph) -> int:
-    """Count the nodes of a graph, those of its bodies included."""
-    return sum(1 + sum(map(size_of, bodies_of(call))) for call in graph.calls)
+def size_of(graph: Model) -> int:
+    """Count the nodes of a graph, with those of bodies, of which nodes that were kept have none."""
+    return sum(1 for _ in written_operators(graph))
 
 
 @record
@@ -145,7 +148,7 @@ class Optimization:
 
     def to_onnx(self) -> onnx.ModelProto:
         """Return the model with its weights: up to 2 GB. :meth:`save` writes models of any size."""
-        return self.assembly.message()
+        return self.assembly.model().with_weights()
 
     @boundary(error=ConversionError)
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> list[Path]:
@@ -153,7 +156,7 @@ class Optimization:
 
         ``external_data`` writes the weights to a file of their own beside the model; by default from 2 GB on.
         """
-        return write_onnx(self.assembly, Path(path), external_data)
+        return write_onnx(self.assembly.model(), Path(path), external_data)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -273,25 +276,22 @@ class _Search:
         is_written = OLDEST <= opset <= NEWEST
         if is_written:
             best = self._find_fewest_nodes(opset)
-        if not is_written or (self._size(best) > nodes_before and opset == self.imported):
+        if not is_written or (self._size(best.model.graph) > nodes_before and opset == self.imported):
             best = self._try(self.all_places, opset)
         kept = best.kept & self.all_places
         self._check_opset(kept, opset)
         bodies = self._bodies(kept, opset) if is_written else {}
-        graph, float32 = best.graph, None
+        model, float32 = best.model, None
         if self.in_half:
-            graph, float32 = self._half(best, opset)
-        saved = 0
-        for call in calls_of(graph):
-            place = -1 if call.operator is None else int(call.operator.order)
-            if place in bodies:
-                saved += sum(body.nodes_before - body.nodes for _, _, body in bodies[place])
-                self._set_bodies(call, place, bodies[place])
+            model, float32 = self._half(best, opset)
+        operators = {place: self._with_bodies(place, optimized) for place, optimized in bodies.items()}
+        saved = sum(body.nodes_before - body.nodes for optimized in bodies.values() for _, _, body in optimized)
         if bodies:
-            used_parts(graph, opset)
-        nodes = self._size(replace(best, graph=graph)) - saved
+            _set_operators(model.graph, operators)
+            drop_unread_outputs(model.graph, opset)
+        nodes = self._size(model.graph) - saved
         reason = _SMALLER if is_written else f"opsets from {OLDEST} to {NEWEST} are written, and it is of {opset}"
-        assembly = Assembly(self.source, graph, opset, self.taken)
+        assembly = Assembly(self.source, model, opset, self.taken)
         bodies_of_all = [body for bodies_of_node in bodies.values() for _, _, body in bodies_of_node]
         return Optimization(
             assembly,
@@ -302,16 +302,17 @@ class _Search:
             {} if float32 is None else dict(ChainMap(float32(), *(dict(body.float32) for body in bodies_of_all))),
         )
 
-    def _set_bodies(self, call: Call, place: int, bodies: Sequence[tuple[int, int | None, Optimization]]) -> None:
-        """Put optimized bodies into a node that stays."""
-        assert call.operator is not None
-        values = dict(zip(self.source.operator(place)[1], call.captured))
-        messages = [(number, index, body.assembly.message().graph) for number, index, body in bodies]
-        call.operator, captured = self.source.operator(place, messages)
-        call.captured = [values[name] for name in captured]
+    def _with_bodies(
+        self, place: int, bodies: Sequence[tuple[int, int | None, Optimization]]
+    ) -> tuple[OnnxOperator, list[int]]:
+        """Return a node that stays over optimized bodies, and which of the captured values these still read."""
+        before = self.source.operator(place)[1]
+        messages = [(number, index, body.to_onnx().graph) for number, index, body in bodies]
+        op, captured = self.source.operator(place, messages)
+        return op, [before.index(name) for name in captured]
 
-    def _half(self, best: _Result, opset: int) -> tuple[Graph, Callable[[], dict[str, str]]]:
-        """Return the graph in float16, and a function that returns the nodes that compute in float32 and why.
+    def _half(self, best: _Result, opset: int) -> tuple[OnnxModel, Callable[[], dict[str, str]]]:
+        """Return the model in float16, and a function that returns the nodes that compute in float32 and why.
 
         The function is called after the assembly, which names the nodes.
         """
@@ -335,7 +336,7 @@ class _Search:
             quantized = ends[0] | ends[1]
             reasons = compute_in_half(model, refused, half_scales=half_scales, quantized=quantized)
             try:
-                graph = Exported.of(model, replace(self.exporting, opset=opset)).graph
+                exported = export_graph(model, replace(self.exporting, opset=opset))
             except InternalError:
                 raise
             except ConversionError as error:
@@ -344,9 +345,9 @@ class _Search:
                     raise
                 refused |= new
                 continue
-            _return_constants(graph)
+            _return_constants(exported.graph)
             own = {origins[name]: why for name, why in reasons.items() if name in origins}
-            return graph, partial(_float32, graph, own, opset, reasons_of_kept)
+            return exported, partial(_float32, exported.graph, own, opset, reasons_of_kept)
 
     def _bodies(self, kept: Collection[int], opset: int) -> dict[int, list[tuple[int, int | None, Optimization]]]:
         """Return the optimized bodies of kept nodes, by place, each with its indices among attributes and graphs."""
@@ -360,10 +361,11 @@ class _Search:
             if any(subgraphs(self.source.nodes[place]))
         }
 
-    def _size(self, result: _Result) -> int:
-        """Count the nodes of a result, with those of the bodies and functions of kept nodes, without constants."""
-        orders = [call.operator.order for call in calls_of(result.graph) if call.operator is not None]
-        return size_of(result.graph) + sum(self.source.size(int(order)) - 1 for order in orders if order >= 0)
+    def _size(self, graph: Model) -> int:
+        """Count the nodes of a graph, with those of the bodies and functions of kept nodes, without constants."""
+        places = [operator_of(node).place for node in written_operators(graph)]
+        kept = [place for place in places if place is not None and place >= 0]
+        return len(places) + sum(self.source.size(place) - 1 for place in kept)
 
     def _find_fewest_nodes(self, opset: int) -> _Result:
         """Return the result with the fewest nodes.
@@ -373,7 +375,7 @@ class _Search:
         """
         best = self._try(frozenset(), opset)
         for _ in range(_MAX_ROUNDS):
-            size_before, growth = self._size(best), self._growth(best.graph)
+            size_before, growth = self._size(best.model.graph), self._growth(best.model.graph)
             by_operator: dict[str, set[int]] = {}
             for place in filter(partial(self._may_stay, opset=opset), growth):
                 by_operator.setdefault(self.source.nodes[place].op_type, set()).add(place)
@@ -383,19 +385,19 @@ class _Search:
                 # After keeping all that grew, one operator at a time is released on trial.
                 is_release = len(grown) > 1 and places is not all_grown and all_grown <= best.kept
                 tried = self._try(best.kept - (places - base) if is_release else best.kept.union(places), opset)
-                size, best_size = self._size(tried), self._size(best)
+                size, best_size = self._size(tried.model.graph), self._size(best.model.graph)
                 if size < best_size or (is_release and size == best_size):
                     best = tried
-            if self._size(best) == size_before:
+            if self._size(best.model.graph) == size_before:
                 break
         return best
 
-    def _growth(self, graph: Graph) -> dict[int, int]:
+    def _growth(self, graph: Model) -> dict[int, int]:
         """Return the number of additional nodes for each node that became several."""
         sizes = Counter[str]()
-        for call in graph.calls:
-            if call.operator is None:
-                sizes[call.origin] += 1 + sum(map(size_of, bodies_of(call)))
+        for node in operators_of(graph):
+            if operator_of(node).place is None:
+                sizes[origin_of(node)] += 1 + sum(size_of(sub.body) for sub in node.op.subgraphs)
         growth = {}
         for origin, size in sizes.items():
             places = self.source.places.get(origin, ())
@@ -443,14 +445,14 @@ class _Search:
             try:
                 conversion = self._conversion(kept)
                 is_written = OLDEST <= opset <= NEWEST
-                exported = Exported.of(conversion.model, replace(self.exporting, opset=opset if is_written else None))
+                exported = export_graph(conversion.model, replace(self.exporting, opset=opset if is_written else None))
             except InternalError:
                 raise
             except ConversionError as error:
                 self.reasons |= self._find_culprits(kept, error)
                 continue
             _return_constants(exported.graph)
-            result = self._results[kept, opset] = _Result(kept, exported.graph, conversion.passes)
+            result = self._results[kept, opset] = _Result(kept, exported, conversion.passes)
             return result
 
     def _is_convertible(self, place: int) -> bool:
@@ -505,7 +507,7 @@ class _Search:
         return reasons or dict.fromkeys(self.all_places - kept, str(error))
 
 
-def _float32(graph: Graph, reasons: Mapping[str, str], opset: int, of_kept: Mapping[str, str]) -> dict[str, str]:
+def _float32(graph: Model, reasons: Mapping[str, str], opset: int, of_kept: Mapping[str, str]) -> dict[str, str]:
     return {**of_kept, **dict(float32_nodes(graph, reasons, opset))}
 
 
@@ -519,16 +521,26 @@ def _fusions_of_float64(model: Model) -> set[str]:
     }
 
 
-def _return_constants(graph: Graph) -> None:
+@graph_pass("returned_constants", PASSES)
+def _return_constants(graph: Model) -> None:
     """Let constants be outputs as they are, instead of copies of them."""
-    constants = {value for value, _ in graph.constants}
-    for call in list(graph.calls):
-        if call.op_type == "Identity" and call.inputs[0] in constants and call.inputs[0] not in graph.outputs:
-            (copied,), (constant,) = call.outputs, call.inputs
-            if copied in graph.outputs and constant is not None:
-                constant.name = copied.name
-                graph.outputs[graph.outputs.index(copied)] = constant
-                graph.calls.remove(call)
+    for value in graph.outputs:
+        if value.node.op.type == "Identity" and operator_of(value.node.inputs[0].node).kind == INITIALIZER:
+            (constant,) = value.node.inputs
+            if constant not in graph.outputs:
+                constant.names = value.names
+                value.replace_by(constant, move_names=False)
+
+
+@graph_pass("optimized_bodies", PASSES)
+def _set_operators(graph: Model, operators: Mapping[int, tuple[OnnxOperator, Sequence[int]]]) -> None:
+    """Replace nodes that stay, by place, by the same over other bodies, which read these of the captured values."""
+    for node in list(written_operators(graph)):
+        before = operator_of(node)
+        if before.place is not None and before.place in operators:
+            (op, captured), count = operators[before.place], sum(before.slots)
+            node.op = op.replace(order=before.order, types=before.types)
+            node.inputs = (*node.inputs[:count], *(node.inputs[count + index] for index in captured))
 
 
 def _origins(model: Model) -> dict[str, str]:

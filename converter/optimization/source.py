@@ -13,7 +13,7 @@ from converter.from_onnx.translation.registry import counts_before_function
 from converter.onnx_file import schema_table
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import model_functions
-from converter.onnx_file.graph import GraphReader, OnnxOperator
+from converter.onnx_file.graph import GraphReader, OnnxGraph, OnnxOperator, copied
 from converter.onnx_file.messages import (
     AttributeProto,
     DimensionProto,
@@ -249,16 +249,23 @@ class Source:
             (attribute.g if index is None else attribute.graphs[index]).CopyFrom(graph)
         operator, captured = self._reader.operator(message, place)
         types = [_tensor_type(self.types.get(name)) for name in message.output]
-        return operator.replace(types=types, follows=follows and operator.op_type != "Cast"), captured
+        return operator.replace(place=place, types=types, follows=follows and operator.op_type != "Cast"), captured
 
     def message(self, place: int) -> onnx.NodeProto:
         """Return a node as onnx's message, with the data of its attributes."""
-        node = type(self.original.as_onnx().graph.node[0])()
-        node.CopyFrom(self.original.as_onnx().graph.node[self.places_in_file[place]])
+        node = copied(self.original.as_onnx().graph.node[self.places_in_file[place]])
         node.input[:] = self.nodes[place].input
         for tensor in tensors_in(node):
             self._embed(tensor)
         return node
+
+    def function(self, key: tuple[str, str]) -> OnnxGraph:
+        """Return a function of the model by its domain and name."""
+        functions = self.original.as_onnx().functions
+        proto = copied(next(entry for entry in functions if (normalize_domain(entry.domain), entry.name) == key))
+        for tensor in tensors_in(proto):
+            self._embed(tensor)
+        return self._reader.function(proto)
 
     def constant(self, name: str) -> OnnxOperator:
         """Return an initializer as a Constant node."""
@@ -272,7 +279,7 @@ class Source:
         for tensor in tensors_in(node):
             self._embed(tensor)
         operator, _ = self._reader.operator(node, -1)
-        return operator.replace(proto=None)
+        return operator.replace(place=-1, proto=None)
 
     def _embed(self, tensor: onnx.TensorProto) -> None:
         entries = {entry.key: entry.value for entry in tensor.external_data}

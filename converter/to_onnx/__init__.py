@@ -4,7 +4,7 @@ What nearly every exporter needs is imported from here.
 """
 
 from .context import Context
-from .graph import Call, Graph, Value
+from .graph import Graph, Value
 from .registry import ir_idiom, ir_op
 
-__all__ = ["Call", "Context", "Graph", "Value", "ir_idiom", "ir_op"]
+__all__ = ["Context", "Graph", "Value", "ir_idiom", "ir_op"]

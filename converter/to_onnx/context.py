@@ -14,7 +14,7 @@ from converter.targets.onnxruntime.kernels import has_kernel, last_opset
 from ir_runtime.errors import InternalError
 from ir_runtime.graph import Array, ElementType, PartialShape, Tensor, TensorType, element_types
 
-from .graph import Call, Graph, Value
+from .graph import Graph, Value, is_computed, operator
 from .older_forms import Replaced, older_form
 from .opsets import FORMS, Opsets
 
@@ -145,16 +145,9 @@ class Context:
                 )
         else:
             replaced = {}
-        call = Call(
-            op_type,
-            domain,
-            inputs,
-            {key: value for key, value in attributes.items() if value is not None},
-            self.node.name,
-            "" if self.node.origin is None else self.node.origin.node,
-        )
-        self.graph.calls.append(call)
-        outputs = []
+        values = {key: value for key, value in attributes.items() if value is not None}
+        op, read = operator(op_type, domain, inputs, values, count)
+        computed_types, requested_types = list[TensorType](), list[ElementType]()
         for place in range(count):
             declared_type = types[place] if types is not None else None
             shape = shapes[place] if shapes is not None else None
@@ -163,10 +156,10 @@ class Context:
             if requested is None:
                 raise InternalError(f"the type of output {place} of {op_type} must be given")
             computed = replaced.get(variable, requested)
-            result = Value(TensorType(computed, PartialShape.dynamic() if shape is None else shape), made_by=call)
-            call.outputs.append(result)
-            outputs.append(self.cast(result, requested))
-        return outputs
+            computed_types.append(TensorType(computed, PartialShape.dynamic() if shape is None else shape))
+            requested_types.append(requested)
+        node = self.graph.add(op, read, computed_types, self.node.name, origin=self.node.origin)
+        return [self.cast(result, requested) for result, requested in zip(node.outputs, requested_types)]
 
     def _other_types(
         self,
@@ -250,7 +243,7 @@ class Context:
             return value
         if not onnx_number(element_type):
             self.fail(f"ONNX has no element type {element_type}")
-        constant = value.type.constant if value.made_by is None and value.type.tensor is not None else None
+        constant = None if is_computed(value) or value.type.tensor is None else value.type.constant
         if (
             constant is not None
             and constant.size <= _SMALL

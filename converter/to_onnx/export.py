@@ -15,6 +15,7 @@ from converter.compression.float16_graph import compute_in_half, unfold_halves
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
 from converter.export_options import ExportOptions, ExternalData
 from converter.onnx_file.graph import OnnxOperator
+from converter.onnx_file.model import OnnxModel
 from converter.onnx_file.model_info import DeclaredInfo, names_of_each
 from converter.onnx_file.types import onnx_number
 from converter.options import options_from, takes
@@ -25,14 +26,12 @@ from ir_runtime.boundary import boundary
 from ir_runtime.graph import Model, Node, PartialShape, TensorType
 from ir_runtime.graph.invariants import PASSES
 from ir_runtime.graph.shapes import NamedDimension
-from ir_runtime.records import record
 from ir_runtime.rewriting import graph_pass
 
 from .file import write_onnx
-from .graph import Function, Graph
-from .messages import LeftOut, function_message, graph_message, imported_opsets
-from .names import name_model, used_parts
-from .opsets import FORMS, Opsets
+from .graph import Graph
+from .names import name_model
+from .opsets import FORMS, Opsets, imported_opsets
 from .translation import Translation
 
 PRODUCER = "onnx2ir"
@@ -59,7 +58,7 @@ def export_model(
 
     Raises :class:`UnsupportedModelError`, which lists every layer that has no counterpart, with the reason.
     """
-    return Exported.of(model, options_from(ExportOptions, options, keywords, "export_model")).message()
+    return export_graph(model, options_from(ExportOptions, options, keywords, "export_model")).with_weights()
 
 
 @boundary(error=ConversionError)
@@ -80,83 +79,71 @@ def save_onnx(
     {options}
     """
     chosen = options_from(ExportOptions, options, keywords, "save_onnx")
-    write_onnx(Exported.of(model, chosen), Path(path), external_data)
+    write_onnx(export_graph(model, chosen), Path(path), external_data)
 
 
-@record
-class Exported:
-    """A model as an ONNX graph with all names, and what is written around it."""
+def export_graph(
+    model: Model | str | os.PathLike[str],
+    options: ExportOptions,
+    dimensions: Callable[[str], Sequence[str]] = lambda _: (),
+) -> OnnxModel:
+    """Return an IR as a model of ONNX, whose large constants stay where they are.
 
-    graph: Graph
-    functions: Sequence[Function]
-    """The model-local functions that the graph calls."""
-    opset: int
-    declared: DeclaredInfo
-    """Declarations of the ONNX file that the IR was converted from, if any."""
-    processing: Mapping[str, str]
-    """The record of preprocessing, as metadata: ``verify`` must not do it a second time."""
+    ``dimensions`` gives the names of the dimensions of an input or output for which the IR has none.
 
-    @classmethod
-    def of(
-        cls,
-        model: Model | str | os.PathLike[str],
-        options: ExportOptions,
-        dimensions: Callable[[str], Sequence[str]] = lambda _: (),
-    ) -> Exported:
-        """Raises :class:`ConversionError` where the model cannot be expressed.
-
-        ``dimensions`` gives the names of the dimensions of an input or output for which the IR has none.
-        """
-        chosen = Opsets.of(options.opset)
-        if not isinstance(model, (Model, str, os.PathLike)):
-            raise ConversionError(
-                f"a model is required, such as read_model returns, or the path of an .xml, but got a "
-                f"{type(model).__name__}"
-            )
-        prepared = model.clone() if isinstance(model, Model) else read_model(model)
-        with boundary("the export", error=ConversionError):
-            if any(node.op.type == "ReadValue" for node in prepared.nodes()):
-                make_stateless(prepared)
-            if options.fp16 == "unfold":
-                unfold_halves(prepared)
-            elif options.fp16 == "model":
-                compute_in_half(prepared)
-            _check_ends(prepared)
-            declared = DeclaredInfo.of(prepared.runtime_info)
-            ends = {name: dimensions(name) for name in map(_name, (*prepared.parameters, *prepared.results))}
-            declared = replace(declared, dimensions={**ends, **declared.dimensions})
-            _name_dimensions(prepared, declared.dimensions)
-            record = Recorded.of(prepared)
-            opsets = chosen if chosen.is_chosen else Opsets.from_declared(declared.opsets.get("ai.onnx", FORMS))
-            translation, graph = _translate(prepared, opsets, options)
-            opsets = translation.opsets
-            used_parts(graph, opsets.version)
-            inputs, outputs = ([_name(node) for node in side] for side in (prepared.parameters, prepared.results))
-            name_model(graph, inputs, outputs, opsets.version)
-        processing = {METADATA: record.text} if record else {}
-        return cls(graph, translation.functions.called_in(graph), opsets.version, declared, processing)
-
-    def message(self, left_out: LeftOut | None = None) -> onnx.ModelProto:
-        """The model's message; ``left_out`` takes large constants instead, where it is given."""
-        imported = imported_opsets(self.graph, self.opset)
-        ir_version = max(helper.find_min_ir_version_for(imported, ignore_unknown=True), _IR_VERSION_OF_CONSTANTS)
-        values = self.declared.values
-        model = onnx.ModelProto(
-            ir_version=max(ir_version, _IR_VERSION_OF_FUNCTIONS) if self.functions else ir_version,
-            producer_name=values.get("producer_name", PRODUCER),
-            producer_version=values.get("producer_version", ""),
-            domain=values.get("model_domain", ""),
-            doc_string=values.get("doc_string", ""),
-            opset_import=imported,
+    Raises :class:`ConversionError` where the model cannot be expressed.
+    """
+    chosen = Opsets.of(options.opset)
+    if not isinstance(model, (Model, str, os.PathLike)):
+        raise ConversionError(
+            f"a model is required, such as read_model returns, or the path of an .xml, but got a {type(model).__name__}"
         )
-        version = values.get("model_version", "")
-        if version.isdecimal() and int(version) < 1 << 63:
-            model.model_version = int(version)
-        for key, value in {**self.declared.metadata, **self.processing}.items():
-            model.metadata_props.add(key=key, value=value)
-        model.graph.CopyFrom(graph_message(self.graph, left_out, self.declared.dimensions))
-        model.functions.extend(function_message(function, self.opset) for function in self.functions)
-        return model
+    prepared = model.clone() if isinstance(model, Model) else read_model(model)
+    with boundary("the export", error=ConversionError):
+        if any(node.op.type == "ReadValue" for node in prepared.nodes()):
+            make_stateless(prepared)
+        if options.fp16 == "unfold":
+            unfold_halves(prepared)
+        elif options.fp16 == "model":
+            compute_in_half(prepared)
+        _check_ends(prepared)
+        declared = DeclaredInfo.of(prepared.runtime_info)
+        ends = {name: dimensions(name) for name in map(_name, (*prepared.parameters, *prepared.results))}
+        declared = replace(declared, dimensions={**ends, **declared.dimensions})
+        _name_dimensions(prepared, declared.dimensions)
+        record = Recorded.of(prepared)
+        opsets = chosen if chosen.is_chosen else Opsets.from_declared(declared.opsets.get("ai.onnx", FORMS))
+        translation, written = _translate(prepared, opsets, options)
+        opset = translation.opsets.version
+        inputs, outputs = ([_name(node) for node in side] for side in (prepared.parameters, prepared.results))
+        graph = name_model(written, inputs, outputs, opset, declared.dimensions)
+    functions = translation.functions.called_in(graph)
+    header = _header(imported_opsets(graph, opset), declared, bool(functions))
+    if record:
+        header.metadata_props.add(key=METADATA, value=record.text)
+    return OnnxModel.of_parts(header, graph, functions, translation.tensor_data)
+
+
+def _header(
+    imported: Sequence[onnx.OperatorSetIdProto], declared: DeclaredInfo, has_functions: bool
+) -> onnx.ModelProto:
+    """Return the message of a model without its graph, with what the file says that the IR was made from."""
+    ir_version = max(helper.find_min_ir_version_for(list(imported), ignore_unknown=True), _IR_VERSION_OF_CONSTANTS)
+    values = declared.values
+    header = onnx.ModelProto(
+        ir_version=max(ir_version, _IR_VERSION_OF_FUNCTIONS) if has_functions else ir_version,
+        producer_name=values.get("producer_name", PRODUCER),
+        producer_version=values.get("producer_version", ""),
+        domain=values.get("model_domain", ""),
+        doc_string=values.get("doc_string", ""),
+        opset_import=imported,
+    )
+    version = values.get("model_version", "")
+    if version.isdecimal() and int(version) < 1 << 63:
+        header.model_version = int(version)
+    for key, value in declared.metadata.items():
+        header.metadata_props.add(key=key, value=value)
+    return header
 
 
 def _translate(model: Model, opsets: Opsets, options: ExportOptions) -> tuple[Translation, Graph]:

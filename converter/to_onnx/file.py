@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO
 
 import onnx
 
 from converter.errors import ConversionError
-from converter.onnx_file.skeleton import place_of, refer, restored
+from converter.onnx_file.model import OnnxModel
+from converter.onnx_file.skeleton import place_of, restored, tensors_in
 from ir_runtime.files.weights import write_blobs
 from ir_runtime.files.whole_files import check_target, whole_folder, write_pair, write_whole
 from ir_runtime.graph import Tensor
-
-from .messages import LeftOut
-
-
-class Writable(Protocol):
-    """A model that is written."""
-
-    def message(self, left_out: LeftOut | None = None) -> onnx.ModelProto:
-        """The model's message; ``left_out`` takes large constants instead, where it is given."""
-        ...
-
 
 _MOST_BYTES = (1 << 31) - (1 << 24)
 """protobuf reads messages of less than 2 GB: beyond this size of all weights they go into a file of their own."""
@@ -38,27 +28,15 @@ def check_onnx_path(path: Path) -> None:
     check_target(path)
 
 
-def write_onnx(model: Writable, path: Path, external: bool | None) -> list[Path]:
-    """As :func:`converter.save_onnx`; the files that were written."""
-    check_onnx_path(path)
-    large: LeftOut = []
-    message = model.message(large)
-    for place, (tensor, _) in enumerate(large):
-        refer(message.graph.initializer.add(), place)
-        message.graph.initializer[-1].MergeFrom(tensor)
-    return write_message(message, [tensor for _, tensor in large], path, external)
-
-
-def write_message(
-    message: onnx.ModelProto, tensors: Sequence[Tensor], path: Path, external: bool | None, most: int | None = None
-) -> list[Path]:
-    """Write a model, whose large tensors refer to places in ``tensors``; the files that were written.
+def write_onnx(model: OnnxModel, path: Path, external: bool | None, most: int | None = None) -> list[Path]:
+    """Write a model; the files that were written. ``external`` is as for :func:`converter.save_onnx`.
 
     ``external`` writes the initializers to files beside the model, of at most ``most`` bytes each, unless one tensor is
     larger. Raises :class:`ConversionError` where the model is too large for one file.
     """
     check_onnx_path(path)
-    total = sum(tensor.byte_size for tensor in tensors)
+    message, tensors = model.message(), model.tensor_data
+    total = sum(tensors[place].byte_size for tensor in tensors_in(message) if (place := place_of(tensor)) is not None)
     if external is None:
         external = total > _MOST_BYTES
     files: dict[Path, list[Tensor]] = {}

@@ -6,16 +6,21 @@ attributes. Layers of equal functions share one. https://onnx.ai/onnx/repo-docs/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+
+import onnx
 
 from converter.onnx_file.domains import LOCAL_FUNCTIONS
-from ir_runtime.graph.operation import Operation, TensorType
-from ir_runtime.rewriting import UniqueNames
+from converter.onnx_file.graph import INPUT, NODE, OnnxGraph, OnnxOperator, function_message, operator_of
+from ir_runtime.graph import Model, Node
+from ir_runtime.graph.invariants import PASSES
+from ir_runtime.graph.operation import Operation
+from ir_runtime.rewriting import UniqueNames, graph_pass
 
 from .context import Context
-from .graph import Call, Function, Graph, Value
-from .messages import function_message
-from .names import bodies_of, calls_of, name_model, used_parts
+from .graph import Graph, Value, constants_of, operator, written_operators
+from .names import name_model
+from .opsets import imported_opsets
 
 _MIN_NODES = 2
 """A single node stands for itself."""
@@ -25,14 +30,14 @@ class Functions:
     """The functions of a model."""
 
     def __init__(self) -> None:
-        self._by_content: dict[bytes, Function] = {}
+        self._by_content: dict[bytes, OnnxGraph] = {}
         self._names = UniqueNames()
 
-    def called_in(self, graph: Graph) -> list[Function]:
+    def called_in(self, graph: Model) -> list[OnnxGraph]:
         """The functions that a graph or a body in it calls, in the order of the first call."""
         by_name = {function.name: function for function in self._by_content.values()}
-        names = dict.fromkeys(call.op_type for call in calls_of(graph) if call.domain == LOCAL_FUNCTIONS)
-        return [by_name[name] for name in names]
+        calls = (operator_of(node) for node in written_operators(graph))
+        return [by_name[name] for name in dict.fromkeys(op.op_type for op in calls if op.domain == LOCAL_FUNCTIONS)]
 
     def call(
         self, ctx: Context, names: Sequence[str], operands: Sequence[Value], outputs: Sequence[Value], outside: Graph
@@ -42,77 +47,68 @@ class Functions:
         ``operands`` are the layer's inputs, and ``names`` what they are called. Return the value that
         stands for each of ``outputs``: constants, and inputs that are returned as they are, stay outside.
         """
-        inside = ctx.graph
-        computed = {value for call in inside.calls for value in call.outputs}
+        inside, computed = ctx.graph, ctx.graph.computed()
         inside.outputs = results = [value for value in dict.fromkeys(outputs) if value in computed]
-        outside.constants += [pair for pair in inside.constants if pair[0] in outputs]
-        inside.constants = [pair for pair in inside.constants if pair[0] not in outputs]
-        used_parts(inside, ctx.opset)
-        if len(inside.calls) < _MIN_NODES:
-            outside.calls += inside.calls
-            outside.constants += inside.constants
+        if sum(node.op.data is None for node in inside.needed()) < _MIN_NODES:
+            outside.nodes += inside.nodes
             return list(outputs)
-        free = dict.fromkeys(_free_values(inside))
+        moved = [node for node in inside.nodes if node.op.data is not None and node.outputs[0] in outputs]
+        outside.nodes += moved
+        inside.nodes = [node for node in inside.nodes if node not in moved]
+        types = [value.type for value in results]
+        free = inside.isolate(INPUT)
         named = dict(zip(reversed(operands), reversed(names)))
-        others = [value for value in free if value not in named]
         inputs = [(name, value) for value, name in reversed(named.items()) if value in free]
-        inputs += [(f"input_{place}", value) for place, value in enumerate(others)]
-        function = self._function(ctx.node.op, inside, inputs, ctx.opset)
-        call = Call(function.name, LOCAL_FUNCTIONS, [value for _, value in inputs], {}, ctx.node.name)
-        call.outputs = [Value(value.type, made_by=call) for value in results]
-        outside.calls.append(call)
-        new = dict(zip(results, call.outputs))
+        others = [value for value in free if value not in named]
+        inputs += [(f"input_{index}", value) for index, value in enumerate(others)]
+        inside.inputs = [free[value] for _, value in inputs]
+        function = self._function(ctx.node.op, inside, [name for name, _ in inputs], ctx.opset)
+        op, read = operator(function.name, LOCAL_FUNCTIONS, [value for _, value in inputs], {}, len(results))
+        new = dict(zip(results, outside.add(op, read, types, ctx.node.name).outputs))
         return [new.get(value, value) for value in outputs]
 
-    def _function(self, op: Operation, graph: Graph, inputs: Sequence[tuple[str, Value]], opset: int) -> Function:
-        """The function that computes the outputs of ``graph`` from ``inputs``, which it reads under these names."""
-        formals = {value: Value(TensorType(value.element_type, value.shape), name) for name, value in inputs}
-        _replace(graph, formals)
-        graph.inputs = list(formals.values())
+    def _function(self, op: Operation, graph: Graph, inputs: Sequence[str], opset: int) -> OnnxGraph:
+        """The function of a graph, whose inputs have these names."""
         _forget_names(graph)
-        outputs = [f"output_{place}" for place in range(len(graph.outputs))] if len(graph.outputs) > 1 else ["output"]
-        name_model(graph, [name for name, _ in inputs], outputs, opset)
+        outputs = [f"output_{index}" for index in range(len(graph.outputs))] if len(graph.outputs) > 1 else ["output"]
+        function = name_model(graph, inputs, outputs, opset)
+        _make_constant_nodes(function)
         settings = ", ".join(f"{key}={value}" for key, value in op.attributes().items())
-        description = f"{op.type} of OpenVINO's opset{op.opset}" + (f": {settings}" if settings else "")
-        function = Function(op.type, graph, description)
-        content = function_message(function, opset).SerializeToString(deterministic=True)
-        earlier = self._by_content.get(content)
-        if earlier is not None:
-            return earlier
-        function.name = self._names(op.type)
-        self._by_content[content] = function
-        return function
+        function.rest = onnx.FunctionProto(
+            domain=LOCAL_FUNCTIONS,
+            doc_string=f"{op.type} of OpenVINO's opset{op.opset}" + (f": {settings}" if settings else ""),
+            opset_import=imported_opsets(function, opset),
+        ).SerializeToString(deterministic=True)
+        function.name = op.type
+        content = function_message(function).SerializeToString(deterministic=True)
+        if content not in self._by_content:
+            function.name = self._names(op.type)
+            self._by_content[content] = function
+        return self._by_content[content]
 
 
-def _free_values(graph: Graph) -> Iterator[Value]:
-    """Return the values that a graph and its bodies read but neither compute nor hold."""
-    own = {value for call in graph.calls for value in call.outputs}
-    own.update(graph.inputs, (value for value, _ in graph.constants))
-    for call in graph.calls:
-        yield from (value for value in call.inputs if value is not None and value not in own)
-        for body in bodies_of(call):
-            yield from (value for value in _free_values(body) if value not in own)
-    yield from (value for value in graph.outputs if value not in own)
-
-
-def _replace(graph: Graph, by: dict[Value, Value]) -> None:
-    graph.outputs = [by.get(value, value) for value in graph.outputs]
-    for call in graph.calls:
-        call.inputs = [None if value is None else by.get(value, value) for value in call.inputs]
-        for body in bodies_of(call):
-            _replace(body, by)
+@graph_pass("constant_nodes", PASSES)
+def _make_constant_nodes(function: Model) -> None:
+    """Let the constants of a function, which has no initializers, be its first nodes."""
+    constants = constants_of(function)
+    for index, node in enumerate(constants):
+        constant = operator_of(node)
+        entry = onnx.AttributeProto(name="value", type=onnx.AttributeProto.TENSOR, t=constant.proto)
+        fields = {"entries": [entry], "bodies": [0], "proto": constant.proto, "read": constant.read}
+        node.op = OnnxOperator(NODE, "Constant", order=index - len(constants), **fields)
 
 
 def _forget_names(graph: Graph) -> None:
-    """Names that come from the layer: equal functions have equal ones."""
-    graph.name = ""
-    for value in (*graph.outputs, *(value for value, _ in graph.constants)):
-        value.name = ""
-    for call in graph.calls:
-        call.name = ""
-        for value in call.outputs:
-            value.name = ""
-        for body in bodies_of(call):
-            for value in body.inputs:
-                value.name = ""
-            _forget_names(body)
+    """Forget names that come from the layer: equal functions have equal ones."""
+    for node in graph.nodes:
+        _forget_names_of(node)
+
+
+def _forget_names_of(node: Node) -> None:
+    node.name = ""
+    for value in node.outputs:
+        value.names = []
+    for sub in node.op.subgraphs:
+        sub.body.name = "graph"
+        for inner in sub.body.nodes():
+            _forget_names_of(inner)

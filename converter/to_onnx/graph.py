@@ -1,82 +1,99 @@
-"""An ONNX graph while it is built: values without final names, and the nodes between them.
+"""An ONNX graph while it is written: operators and constants in the order in which exporters emit them.
 
-Values get their names when the model is written, so that a node's result can still take the name of the tensor in the
-IR that it stands for.
+Values get their names when the graph is complete, so that a node's result can still take the name of the tensor in the
+IR that it stands for. Until then a body reads values of the graphs around it as they are: :meth:`Graph.closed` makes
+them inputs of the body.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from ir_runtime.graph import ElementType, PartialShape, Tensor, TensorType
+import numpy as np
+import onnx
+from onnx import helper
 
-if TYPE_CHECKING:
-    from converter.onnx_file.graph import OnnxOperator
+from converter.onnx_file.graph import CAPTURED, INITIALIZER, INPUT, NODE, OUTPUT, OnnxGraph, OnnxOperator, operator_of
+from converter.onnx_file.model import store
+from converter.onnx_file.types import onnx_number
+from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, PartialShape, SubGraph, Tensor, TensorType
 
-
-class Value:
-    """A tensor of the ONNX graph: its type, and the name that it has or is to have."""
-
-    __slots__ = ("made_by", "name", "type")
-
-    def __init__(self, type: TensorType, name: str = "", made_by: Call | None = None) -> None:
-        self.type = type
-        self.name = name
-        """Empty until the tensor has its final name."""
-        self.made_by = made_by
-        """None for inputs and constants."""
-
-    @property
-    def element_type(self) -> ElementType:
-        return self.type.element_type
-
-    @property
-    def shape(self) -> PartialShape:
-        """The shape, dynamic where it was not computed."""
-        return self.type.shape
-
-    def __repr__(self) -> str:
-        return f"<Value {self.name!r}: {self.type}>"
+Value = Output
+"""A tensor of the ONNX graph: its type, and the name that it has or is to have."""
 
 
-class Call:
-    """A node: an operator, its inputs, its outputs and its attributes. Graphs among the attributes are its bodies."""
-
-    __slots__ = ("attributes", "captured", "domain", "inputs", "name", "op_type", "operator", "origin", "outputs")
-
-    def __init__(
-        self,
-        op_type: str,
-        domain: str,
-        inputs: Sequence[Value | None],
-        attributes: Mapping[str, Any],
-        name: str,
-        origin: str = "",
-    ) -> None:
-        self.op_type = op_type
-        self.domain = domain
-        self.inputs = list(inputs)
-        self.outputs: list[Value] = []
-        self.attributes = dict(attributes)
-        self.name = name
-        self.origin = origin
-        """The name of the ONNX node that the layer was made from; empty where it was made from none."""
-        self.operator: OnnxOperator | None = None
-        """The operator of a node of an ONNX file that is written as it was."""
-        self.captured: list[Value] = []
-        """What the bodies of such a node read."""
+def is_computed(value: Value) -> bool:
+    """True if a node computes a value, which is neither an input nor a constant."""
+    return not value.node.op.role
 
 
-class Function:
-    """A model-local function: what its graph computes."""
+def value_name(value: Value) -> str:
+    """Return the name of a value; empty where it has none yet."""
+    return value.names[0] if value.names else ""
 
-    __slots__ = ("description", "graph", "name")
 
-    def __init__(self, name: str, graph: Graph, description: str) -> None:
-        self.name = name
-        self.graph = graph
-        self.description = description
+def rename(value: Value, name: str) -> None:
+    """Give a value another name."""
+    value.names = [name]
+
+
+def new_value(op: OnnxOperator, type: TensorType, name: str = "") -> Value:
+    """Return the value of an input; names are those of values, and its node has none."""
+    (value,) = Node(op, (), [type]).outputs
+    if name:
+        value.names = [name]
+    return value
+
+
+def input_value(type: TensorType, name: str) -> Value:
+    """Return an input of a graph."""
+    return new_value(OnnxOperator(INPUT), type, name)
+
+
+def operator(
+    op_type: str, domain: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any], count: int
+) -> tuple[OnnxOperator, list[Value]]:
+    """Return an operator of ``count`` outputs, and the inputs of its node: behind those listed what its bodies read.
+
+    :class:`Graph` values among the attributes become bodies.
+    """
+    listed = list(inputs)
+    while listed and listed[-1] is None:
+        listed.pop()
+    read = [value for value in listed if value is not None]
+    closed = {key: value.closed() for key, value in sorted(attributes.items()) if isinstance(value, Graph)}
+    captured = list(dict.fromkeys(value for _, values in closed.values() for value in values))
+    indices = {value: len(read) + index for index, value in enumerate(captured)}
+    entries = [
+        onnx.AttributeProto(name=key, type=onnx.AttributeProto.GRAPH) if key in closed else _attribute(key, value)
+        for key, value in sorted(attributes.items())
+    ]
+    op = OnnxOperator(
+        NODE,
+        op_type,
+        domain=domain,
+        entries=entries,
+        bodies=[-1 if entry.name in closed else 0 for entry in entries],
+        slots=[value is not None for value in listed],
+        count=count,
+        graphs=tuple(_body(body, [indices[value] for value in values]) for body, values in closed.values()),
+    )
+    return op, [*read, *captured]
+
+
+def _attribute(key: str, value: Any) -> onnx.AttributeProto:
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)) and not value:
+        return onnx.AttributeProto(name=key, type=onnx.AttributeProto.INTS)
+    return helper.make_attribute(key, value)
+
+
+def _body(body: OnnxGraph, captured: Sequence[int]) -> SubGraph:
+    first = len(body.parameters) - len(captured)
+    inputs = tuple(InputMap(external, first + index) for index, external in enumerate(captured))
+    return SubGraph(body, inputs, tuple(OutputMap(index, index) for index in range(len(body.results))))
 
 
 class Graph:
@@ -86,5 +103,137 @@ class Graph:
         self.name = name
         self.inputs: list[Value] = []
         self.outputs: list[Value] = []
-        self.calls: list[Call] = []
-        self.constants: list[tuple[Value, Tensor]] = []
+        self.nodes: list[Node] = []
+
+    def add(
+        self,
+        op: OnnxOperator,
+        inputs: Iterable[Value],
+        types: Iterable[TensorType],
+        name: str,
+        *,
+        origin: Any = None,
+    ) -> Node:
+        """Add a node of these inputs, whose outputs have these types."""
+        node = Node(op.replace(order=len(self.nodes)), inputs, types, name)
+        node.origin = origin
+        self.nodes.append(node)
+        return node
+
+    def constant(self, tensor: Tensor, name: str, stored: list[Tensor]) -> Value:
+        """Add a constant; data that is large is added to ``stored``."""
+        proto = onnx.TensorProto(data_type=onnx_number(tensor.element_type), dims=tensor.shape)
+        store(proto, tensor, stored)
+        op = OnnxOperator(INITIALIZER, proto=proto, read=lambda _: tensor)
+        node = self.add(op, (), [TensorType(tensor.element_type, PartialShape(tensor.shape), tensor)], "")
+        node.outputs[0].names = [name] if name else []
+        return node.outputs[0]
+
+    def computed(self) -> set[Value]:
+        """Return the values that the operators of this graph compute."""
+        return {value for node in self.nodes if operator_of(node).kind == NODE for value in node.outputs}
+
+    def needed(self) -> list[Node]:
+        """Return the nodes that the outputs need, in their order."""
+        read, needed = set(self.outputs), list[Node]()
+        for node in reversed(self.nodes):
+            if not read.isdisjoint(node.outputs):
+                read.update(node.inputs)
+                needed.append(node)
+        return needed[::-1]
+
+    def isolate(self, kind: str) -> dict[Value, Value]:
+        """Replace what the needed nodes read from other graphs by values of inputs of that kind, and return these."""
+        own = {value for node in self.nodes for value in node.outputs}.union(self.inputs)
+        inner: dict[Value, Value] = {}
+        for value in (*(source for node in self.needed() for source in node.inputs), *self.outputs):
+            if value not in own and value not in inner:
+                inner[value] = new_value(
+                    OnnxOperator(kind), TensorType(value.element_type, value.shape), value_name(value)
+                )
+        for node in self.needed():
+            node.inputs = tuple(inner.get(value, value) for value in node.inputs)
+        self.outputs = [inner.get(value, value) for value in self.outputs]
+        return inner
+
+    def closed(self) -> tuple[OnnxGraph, list[Value]]:
+        """Return the graph as a body, and the values around it that it reads, which are its last inputs.
+
+        Each of its outputs is the result of a node of its own.
+        """
+        captured = self.isolate(CAPTURED)
+        self.own_outputs()
+        return self.finished(captured.values()), list(captured)
+
+    def own_outputs(self, returned: Iterable[int] = ()) -> None:
+        """Let each output, but those ``returned`` as they are, be the result of a node of its own."""
+        computed, seen, kept = self.computed(), set[Value](), set(returned)
+        for index, value in enumerate(self.outputs):
+            if index in kept:
+                continue
+            if value in computed and value not in seen:
+                seen.add(value)
+                continue
+            op, inputs = operator("Identity", "", [value], {}, 1)
+            copy = self.add(op, inputs, [value.type], value_name(value) or "output")
+            self.outputs[index] = copy.outputs[0]
+
+    def finished(self, captured: Iterable[Value] = ()) -> OnnxGraph:
+        """Return the graph, whose last inputs are ``captured``; what nothing reads is left out."""
+        for node in self.nodes:
+            node.op = operator_of(node).replace(types=[value.type for value in node.outputs])
+        parameters = [value.node for value in (*self.inputs, *captured)]
+        results = [Node(OnnxOperator(OUTPUT, count=0), [value]) for value in self.outputs]
+        for node in (*parameters, *results):
+            (value,) = node.inputs or node.outputs
+            node.op = operator_of(node).replace(infos={-1: (0, value_info(value))})
+        return OnnxGraph(self.name or "graph", parameters, results)
+
+
+def value_info(value: Value, dimensions: Sequence[str] = ()) -> onnx.ValueInfoProto:
+    """Return the declaration of an input or an output: dynamic dimensions are unknown, or have their names."""
+    message = onnx.ValueInfoProto(name=value_name(value))
+    tensor = message.type.tensor_type
+    tensor.elem_type = onnx_number(value.element_type)
+    shape = value.shape
+    if shape.has_rank:
+        tensor.shape.SetInParent()
+        for index, dimension in enumerate(shape.dims):
+            dimension_message = tensor.shape.dim.add()
+            if dimension.is_static:
+                dimension_message.dim_value = dimension.low
+            elif index < len(dimensions) and dimensions[index]:
+                dimension_message.dim_param = dimensions[index]
+    return message
+
+
+def listed_inputs(node: Node) -> list[Value | None]:
+    """Return the inputs that a node lists; None for those that are left out."""
+    sources = iter(node.inputs)
+    return [next(sources) if is_here else None for is_here in operator_of(node).slots]
+
+
+def origin_of(node: Node) -> str:
+    """Return the name of the ONNX node that a node was made from; empty where it was made from none."""
+    return "" if node.origin is None else node.origin.node
+
+
+def operators_of(graph: Model) -> list[Node]:
+    """Return the nodes of a graph that are operators, in the order of the file."""
+    nodes = [node for node in graph.nodes() if operator_of(node).kind == NODE]
+    return sorted(nodes, key=lambda node: operator_of(node).order)
+
+
+def written_operators(graph: Model) -> Iterator[Node]:
+    """Yield the operators of a graph, and of the bodies of those that were written for it."""
+    for node in operators_of(graph):
+        yield node
+        if operator_of(node).place is None:
+            for sub in node.op.subgraphs:
+                yield from written_operators(sub.body)
+
+
+def constants_of(graph: Model) -> list[Node]:
+    """Return the constants of a graph, in the order of the file."""
+    nodes = [node for node in graph.nodes() if operator_of(node).kind == INITIALIZER]
+    return sorted(nodes, key=lambda node: operator_of(node).order)

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from converter.onnx_file.graph import operator_of
 from ir_runtime.graph import Dimension, PartialShape, Tensor, TensorType, element_types
 
 from .context import Context
-from .graph import Value
+from .graph import Value, is_computed
 
 
 def known_list(ctx: Context, value: Value) -> list[int] | None:
@@ -31,7 +32,7 @@ def int64_list(ctx: Context, value: Value) -> Value:
     """``value`` as a list of int64, as ONNX takes axes and shapes."""
     numbers = known_list(ctx, value)
     is_list = value.element_type is element_types.i64 and value.shape.has_rank and value.shape.rank == 1
-    if numbers is not None and not (is_list and value.made_by is None):
+    if numbers is not None and not (is_list and not is_computed(value)):
         return ctx.constant(numbers, element_types.i64)
     value = ctx.cast(value, element_types.i64)
     if value.shape.has_rank and value.shape.rank == 0:
@@ -63,7 +64,7 @@ def reshape(ctx: Context, x: Value, shape: Sequence[int] | Value) -> Value:
     """Reshape; in a list 0 keeps a dimension and -1 is what remains. A constant is reshaped at once."""
     tensor = x.type.tensor
     if not isinstance(shape, Value):
-        if tensor is not None and x.made_by is None and 0 not in shape and tensor.size:
+        if tensor is not None and not is_computed(x) and 0 not in shape and tensor.size:
             rest = tensor.size // abs(math.prod(shape))
             return ctx.initializer(reshaped(tensor, tuple(rest if size == -1 else size for size in shape)))
         shape = ctx.constant(list(shape), element_types.i64)
@@ -82,19 +83,18 @@ def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:
     """Transpose; nothing where the order stays."""
     if list(order) == list(range(len(order))):
         return x
-    before = x.made_by
-    if before is not None and before.op_type == "Transpose" and not before.domain:
-        first = before.attributes.get("perm")
+    before = operator_of(x.node)
+    if before.type == "Transpose":
+        first = before.values.get("perm")
         if first is not None and [first[axis] for axis in order] == list(range(len(order))):
-            assert before.inputs[0] is not None
-            return before.inputs[0]  # the second one undoes the first
+            return x.node.inputs[0]  # the second one undoes the first
     return ctx.emit("Transpose", x, perm=list(order))
 
 
 def unsqueeze(ctx: Context, x: Value, axes: Sequence[int]) -> Value:
     """Unsqueeze; nothing without axes. A constant is reshaped at once."""
     tensor = x.type.tensor
-    if tensor is not None and x.made_by is None:
+    if tensor is not None and not is_computed(x):
         sizes = iter(tensor.shape)
         rank = len(tensor.shape) + len(axes)
         added = {axis % rank for axis in axes}
@@ -120,10 +120,8 @@ def concat(ctx: Context, values: Sequence[Value], axis: int) -> Value:
 
 
 def _concatenated_parts(value: Value, axis: int) -> list[Value]:
-    call = value.made_by
-    if call is None or call.op_type != "Concat" or call.domain or call.attributes["axis"] != axis:
-        return [value]
-    return [part for part in call.inputs if part is not None]
+    before = operator_of(value.node)
+    return list(value.node.inputs) if before.type == "Concat" and before.values["axis"] == axis else [value]
 
 
 def shape_of(ctx: Context, x: Value) -> Value:

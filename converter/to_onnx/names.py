@@ -2,141 +2,135 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from converter.onnx_file import schema_table
-from converter.onnx_file.node_order import stable_order
-from ir_runtime.rewriting import UniqueNames
+from converter.onnx_file.graph import OnnxGraph, operator_of
+from ir_runtime.graph import Model, Node
+from ir_runtime.graph.invariants import NAMES, PASSES
+from ir_runtime.rewriting import UniqueNames, graph_pass
 
-from .graph import Call, Graph, Value
+from .graph import (
+    Graph,
+    Value,
+    constants_of,
+    is_computed,
+    listed_inputs,
+    operators_of,
+    rename,
+    value_info,
+    value_name,
+    written_operators,
+)
 
 
-def used_parts(graph: Graph, opset: int) -> None:
-    """Leave out nodes and constants that nothing reads, in place; bodies too."""
-    read: set[Value] = set()
-    _mark(graph, opset, read)
-
-
-def _mark(graph: Graph, opset: int, read: set[Value]) -> None:
-    read.update(graph.outputs)
-    kept_calls = []
-    for call in reversed(graph.calls):
-        if not any(value in read for value in call.outputs):
+@graph_pass("unread_outputs", PASSES)
+def drop_unread_outputs(graph: Model, opset: int) -> None:
+    """Remove trailing optional outputs that nothing reads, in place; those of bodies too."""
+    for node in written_operators(graph):
+        op = operator_of(node)
+        schema = schema_table.find(op.op_type, op.domain, opset)
+        # The number of variadic outputs carries meaning: Split divides by it, and bodies have one result for each
+        # output. A function of the model, which has no schema, computes all of its outputs.
+        if schema is None or schema.has_variadic_output or op.place is not None:
             continue
-        kept_calls.append(call)
-        read.update(value for value in call.inputs if value is not None)
-        read.update(call.captured)
-        for body in bodies_of(call):
-            _mark(body, opset, read)
-        _drop_unread_outputs(call, opset, read)
-    graph.calls = sort_calls(kept_calls[::-1], range(len(kept_calls)))
-    graph.constants = [(value, tensor) for value, tensor in graph.constants if value in read]
+        count = op.count
+        while count > schema.least_outputs and not node.outputs[count - 1].is_used:
+            count -= 1
+        if count < op.count:
+            node.outputs, node.op = node.outputs[:count], op.replace(count=count, types=op.types[:count])
 
 
-def _drop_unread_outputs(call: Call, opset: int, read: set[Value]) -> None:
-    """Remove trailing optional outputs that nothing reads."""
-    schema = schema_table.find(call.op_type, call.domain, opset)
-    # The number of variadic outputs carries meaning: Split divides by it, and bodies have one result for each output.
-    # A function of the model, which has no schema, computes all of its outputs.
-    if schema is None or schema.has_variadic_output or call.operator is not None:
-        return
-    while len(call.outputs) > schema.least_outputs and call.outputs[-1] not in read:
-        call.outputs.pop()
-
-
-def sort_calls(calls: Sequence[Call], places: Sequence[int]) -> list[Call]:
-    """Return nodes after those that they read, and otherwise by their places."""
-    edges = [(place, set(read_by(call)), call.outputs) for call, place in zip(calls, places)]
-    return [calls[index] for index in stable_order(edges)]
-
-
-def read_by(call: Call) -> Iterator[Value]:
-    """The values that a node and the nodes of its bodies read."""
-    yield from (value for value in call.inputs if value is not None)
-    yield from call.captured
-    for body in bodies_of(call):
-        yield from body.outputs
-        for inner in body.calls:
-            yield from read_by(inner)
-
-
-def bodies_of(call: Call) -> list[Graph]:
-    """The graphs among a node's attributes."""
-    return [value for value in call.attributes.values() if isinstance(value, Graph)]
-
-
-def calls_of(graph: Graph) -> Iterator[Call]:
-    """The nodes of a graph and of its bodies."""
-    for call in graph.calls:
-        yield call
-        for body in bodies_of(call):
-            yield from calls_of(body)
-
-
-def name_model(graph: Graph, inputs: Sequence[str], outputs: Sequence[str], opset: int) -> None:
-    """Give every value and node of a model its name: inputs and outputs theirs, the others theirs where it is free.
+def name_model(
+    graph: Graph,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    opset: int,
+    dimensions: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> OnnxGraph:
+    """Return a model in which every value and node has its name: inputs and outputs theirs, the others theirs where
+    it is free.
 
     Constants that the IR has no name for are named after the first node that reads them.
 
     An output that is an input of another name, a constant or another output, too, is copied by an Identity.
+    ``dimensions`` has the names of the dimensions of inputs and outputs, empty where one has none.
     """
     names = UniqueNames()
     for value, name in zip(graph.inputs, inputs):
-        value.name = names(name)
-    final: set[Value] = set(graph.inputs)
+        rename(value, names(name))
     # An input may be an output as it is, under its own name, and a model may return a tensor twice.
     pairs = list(zip(graph.outputs, outputs))
     returned = {
-        place
-        for place, (value, name) in enumerate(pairs)
-        if (value in final and value.name == name) or (value, name) in pairs[:place]
+        index
+        for index, (value, name) in enumerate(pairs)
+        if (value in graph.inputs and value_name(value) == name) or (value, name) in pairs[:index]
     }
-    output_names = [name if place in returned else names(name) for place, name in enumerate(outputs)]
-    _own_outputs(graph, final, returned)
+    output_names = [name if index in returned else names(name) for index, name in enumerate(outputs)]
+    graph.own_outputs(returned)
     for value, name in zip(graph.outputs, output_names):
-        value.name = name
-        final.add(value)
-    _name_values(graph, opset, names, UniqueNames(), final)
+        rename(value, name)
+    finished = graph.finished()
+    drop_unread_outputs(finished, opset)
+    _name(finished, opset, names, dimensions)
+    return finished
 
 
-def _own_outputs(graph: Graph, taken: set[Value], returned: Container[int] = ()) -> None:
-    """Make each output, but those ``returned`` as they are, a value of its own that a node of the graph computes."""
-    own = {value for call in graph.calls for value in call.outputs}
-    seen: set[Value] = set()
-    for place, value in enumerate(graph.outputs):
-        if place in returned:
-            continue
-        if value in own and value not in taken and value not in seen:
-            seen.add(value)
-            continue
-        call = Call("Identity", "", [value], {}, value.name or "output")
-        copy = graph.outputs[place] = Value(value.type, made_by=call)
-        call.outputs = [copy]
-        graph.calls.append(call)
+@graph_pass("onnx_names", NAMES)
+def _name(graph: Model, opset: int, names: UniqueNames, dimensions: Mapping[str, Sequence[str]]) -> None:
+    """Name what a model computes, and declare its inputs and outputs, which have their names."""
+    _name_values(graph, opset, names, UniqueNames(), {*graph.inputs, *graph.outputs})
+    for node in (*graph.parameters, *graph.results):
+        (value,) = node.inputs or node.outputs
+        info = value_info(value, dimensions.get(value_name(value), ()))
+        node.op = operator_of(node).replace(infos={-1: (0, info)})
 
 
-def _name_values(graph: Graph, opset: int, names: UniqueNames, nodes: UniqueNames, final: set[Value]) -> None:
-    for value, _ in graph.constants:
-        if value.name and value not in final:
-            value.name = names(value.name)
+def label(node: Node, name: str) -> None:
+    """Give a node its name."""
+    node.name = name
+    op = operator_of(node)
+    if op.place is None:
+        node.op = op.replace(label=name)
+
+
+def _name_values(
+    graph: Model,
+    opset: int,
+    names: UniqueNames,
+    nodes: UniqueNames,
+    final: set[Value],
+    around: Mapping[Value, Value] = MappingProxyType({}),
+) -> None:
+    """Name what a graph holds and computes; of a body ``around`` has the values that its last parameters stand for."""
+    for node in constants_of(graph):
+        (value,) = node.outputs
+        if value.names and value not in final:
+            rename(value, names(value_name(value)))
             final.add(value)
-    for call in graph.calls:
-        call.name = nodes(call.name or call.op_type)
-        schema = schema_table.find(call.op_type, call.domain, opset)
-        for place, source in enumerate(call.inputs):
-            if source is not None and source.made_by is None and not source.name:
+    for node in operators_of(graph):
+        op = operator_of(node)
+        label(node, nodes(node.name or op.op_type))
+        schema = schema_table.find(op.op_type, op.domain, opset)
+        for index, listed in enumerate(listed_inputs(node)):
+            source = None if listed is None else around.get(listed, listed)
+            if source is not None and not is_computed(source) and not source.names:
                 formals = () if schema is None else schema.inputs
-                formal = formals[min(place, len(formals) - 1)].name if formals else "input"
-                source.name = names(f"{call.name}/{formal}")
+                formal = formals[min(index, len(formals) - 1)].name if formals else "input"
+                rename(source, names(f"{node.name}/{formal}"))
                 final.add(source)
-        for body in bodies_of(call):
-            for entry in body.inputs:
-                entry.name = names(entry.name or f"{call.name}/input")
-                final.add(entry)
-            _own_outputs(body, set(body.inputs))
-            _name_values(body, opset, names, nodes, final)
-        for place, output in enumerate(call.outputs):
+        for sub in op.subgraphs if op.place is None else ():
+            for parameter in sub.body.parameters[: len(sub.body.parameters) - len(sub.inputs)]:
+                (value,) = parameter.outputs
+                rename(value, names(value_name(value) or f"{node.name}/input"))
+                final.add(value)
+            outside = {sub.body.parameters[entry.parameter].outputs[0]: entry.external for entry in sub.inputs}
+            read = {value: node.inputs[index] for value, index in outside.items() if index is not None}
+            inner = {value: around.get(source, source) for value, source in read.items()}
+            _name_values(sub.body, opset, names, nodes, final, inner)
+        for index, output in enumerate(node.outputs):
             if output not in final:
-                own = f"{call.name}.{place}" if len(call.outputs) > 1 else call.name
-                output.name = names(output.name or own)
+                own = f"{node.name}.{index}" if len(node.outputs) > 1 else node.name
+                rename(output, names(value_name(output) or own))
                 final.add(output)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import onnx
+from onnx import helper
+
 from converter.errors import ConversionError
+from converter.onnx_file.graph import operator_of
+from ir_runtime.graph import Model
+
+from .graph import written_operators
 
 OLDEST = 7
 """The first opset that can be written: since opset 7 operands broadcast as in NumPy."""
@@ -73,3 +80,9 @@ class Opsets:
         """Raise :class:`OpsetTooLow` where ``feature`` needs a later opset than the caller's."""
         if not self.at_least(version):
             raise OpsetTooLow(version, feature)
+
+
+def imported_opsets(graph: Model, opset: int) -> list[onnx.OperatorSetIdProto]:
+    """Return the versions of the domains that the nodes of a graph and its bodies are from."""
+    domains = {operator_of(node).domain for node in written_operators(graph)} - {""}
+    return [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in sorted(domains))]

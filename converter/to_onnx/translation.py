@@ -7,16 +7,16 @@ from typing import Any, TypeVar
 
 from converter.errors import ConversionError, InternalError, Problem, UnsupportedModelError, error_of
 from converter.export_options import ExportOptions
-from converter.onnx_file.graph import OnnxOperator
+from converter.onnx_file.graph import OnnxOperator, operator_of
 from converter.onnx_file.types import onnx_number
 from converter.passes.decomposition.registry import decompose
 from ir_runtime.analysis.symbolic_shapes import SymbolicShapes
-from ir_runtime.graph import Model, Node, Output, PartialShape, Tensor, TensorType
+from ir_runtime.graph import Model, Node, Output, Tensor, TensorType
 from ir_runtime.rewriting import Builder, NotMatched
 
 from .context import Context
 from .functions import Functions
-from .graph import Call, Graph, Value
+from .graph import Graph, Value, input_value, is_computed
 from .opsets import FORMS, Opsets, OpsetTooLow
 from .registry import find_exporter, find_idioms
 
@@ -33,11 +33,11 @@ def _cast_results(ctx: Context, results: Value | Sequence[Value]) -> list[Value]
     ]
 
 
-def _name_helpers(node: Node, calls: Sequence[Call], results: Sequence[Value]) -> None:
+def _name_helpers(node: Node, written: Sequence[Node], results: Sequence[Value]) -> None:
     """The node that makes the layer's first output has the layer's name; the others have their operators' as well."""
-    for call in calls:
-        if call is not results[0].made_by and call.name == node.name:
-            call.name = f"{node.name}/{call.op_type}"
+    for helper in written:
+        if helper is not results[0].node and helper.name == node.name and helper.op.data is None:
+            helper.name = f"{node.name}/{operator_of(helper).op_type}"
 
 
 def _is_stored(node: Node) -> bool:
@@ -55,6 +55,8 @@ class Translation:
         self.functions = Functions()
         self.shapes = SymbolicShapes()
         """Symbolic shapes of the IR."""
+        self.tensor_data: list[Tensor] = []
+        """The data of large constants."""
         self._main = Graph()
         self._shared: dict[tuple[object, ...], Value] = {}
         self._shared_values: dict[tuple[Graph, Hashable], Any] = {}
@@ -68,9 +70,9 @@ class Translation:
         values: dict[Output, Value] = {}
         for node in model.parameters:
             (output,) = node.outputs
-            value = Value(TensorType(output.element_type, output.shape), (node.end_names or [node.name])[0])
-            graph.inputs.append(value)
-            values[output] = value
+            name = (node.end_names or [node.name])[0]
+            values[output] = input_value(TensorType(output.element_type, output.shape), name)
+            graph.inputs.append(values[output])
         self._walk(model, graph, values)
         for node in model.results:
             graph.outputs.append(values[node.inputs[0]])
@@ -88,19 +90,19 @@ class Translation:
         for node in model.nodes():
             if node.op.role in ("parameter", "result") or _is_stored(node):
                 continue
-            first = len(graph.calls)
+            first = len(graph.nodes)
             results = self._export(node, graph, values)
-            _name_helpers(node, graph.calls[first:], results)
+            _name_helpers(node, graph.nodes[first:], results)
             self._note(node, results, values)
 
     def _note(self, node: Node, results: Sequence[Value], values: MutableMapping[Output, Value]) -> None:
         """Note what the outputs of a layer became, and what inference knows of them."""
         for output, value in zip(node.outputs, results):
-            if value.made_by is not None and value not in self._noted:
+            if is_computed(value) and value not in self._noted:
                 # Its shape and, unless another type holds them, its values.
                 is_same = value.element_type is output.element_type
                 value.type = output.type if is_same else TensorType(value.element_type, output.shape)
-                value.name = value.name or next(iter(output.names), "")
+                value.names = value.names or output.names[:1]
             self._noted.add(value)
             values[output] = value
 
@@ -115,17 +117,14 @@ class Translation:
             if error.problems or isinstance(error, InternalError):
                 raise
             self._add(node, str(error))
-        return [Value(output.type) for output in node.outputs]
+        return [input_value(output.type, "") for output in node.outputs]  # for the problems of other layers
 
     def _keep(self, operator: OnnxOperator, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
         """Write a node of an ONNX file as it was."""
-        inputs = iter([self._as_stored(source, graph, values) for source in node.inputs])
-        listed = [next(inputs) if is_here else None for is_here in operator.slots]
-        call = Call(operator.op_type, operator.domain, listed, {}, node.name, node.name)
-        call.operator, call.captured = operator, list(inputs)
-        call.outputs = [Value(output.type, made_by=call) for output in node.outputs]
-        graph.calls.append(call)
-        return call.outputs
+        inputs = [self._as_stored(source, graph, values) for source in node.inputs]
+        return graph.add(
+            operator, inputs, [output.type for output in node.outputs], node.name, origin=node.origin
+        ).outputs
 
     def _as_stored(self, source: Output, graph: Graph, values: Mapping[Output, Value]) -> Value:
         """Return a value for a node that stays: constants of any type that the file has, in any opset."""
@@ -199,10 +198,9 @@ class Translation:
             key = graph, tensor.element_type.name, tensor.shape, *key
         if key is not None and key in self._shared:
             shared = self._shared[key]
-            shared.name = shared.name or name
+            shared.names = shared.names or ([name] if name else [])
             return shared
-        value = Value(TensorType(tensor.element_type, PartialShape(tensor.shape), tensor), name)
-        graph.constants.append((value, tensor))
+        value = graph.constant(tensor, name, self.tensor_data)
         if key is not None:
             self._shared[key] = value
         return value

@@ -9,6 +9,7 @@ from typing import Union
 import numpy as np
 
 from converter.to_onnx import Context, Graph, Value, ir_op
+from converter.to_onnx.graph import input_value
 from converter.to_onnx.layers import (
     concat,
     dimension,
@@ -110,15 +111,15 @@ class _LoopBody:
         self.name = ctx.node.name
         self.graph = Graph(f"{self.name}/body")
         self.ctx = ctx.inside(self.graph)
-        self.iteration = Value(TensorType(element_types.i64, PartialShape(())), f"{self.name}/iteration")
-        self.condition = Value(TensorType(element_types.boolean, PartialShape(())), f"{self.name}/condition")
+        self.iteration = input_value(TensorType(element_types.i64, PartialShape(())), f"{self.name}/iteration")
+        self.condition = input_value(TensorType(element_types.boolean, PartialShape(())), f"{self.name}/condition")
         self.graph.inputs = [self.iteration, self.condition]
         self.states: list[_State] = []
 
     def carry(self, name: str, element_type: ElementType, shape: PartialShape, start: Value, result: int) -> Value:
         """Add a state; returns the input of the body that holds it."""
         self.states.append(_State(start, result))
-        self.graph.inputs.append(Value(TensorType(element_type, shape), name))
+        self.graph.inputs.append(input_value(TensorType(element_type, shape), name))
         return self.graph.inputs[-1]
 
     def as_parameter(self, scalar_value: Value, parameter: Output) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Union
 
+from converter.onnx_file.graph import operator_of
 from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.integer_operands import IntegerOperand, integer_operand
 from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, reshape, shape_of
@@ -56,8 +57,8 @@ def biased_convolution(ctx: Context, op: Operation) -> Value | None:
     for product, bias in ctx.node.orders:
         if not isinstance(product.node.op, _CONVOLUTIONS) or len(product.uses) != 1 or bias.type.constant is None:
             continue
-        call = ctx.value(product).made_by
-        if call is None or call.op_type not in ("Conv", "ConvTranspose") or len(call.inputs) != 2:
+        node = ctx.value(product).node
+        if node.op.type not in ("Conv", "ConvTranspose") or len(node.inputs) != 2:
             continue
         channels = product.shape[1] if product.shape.has_rank else None
         sizes = [1] * (product.shape.rank - bias.shape.rank) + list(bias.shape.static()) if channels else []
@@ -65,7 +66,7 @@ def biased_convolution(ctx: Context, op: Operation) -> Value | None:
             continue
         if sizes == [channels.value if axis == 1 else 1 for axis in range(len(sizes))]:
             vector = reshape(ctx, ctx.value(bias), [channels.value])
-            return ctx.emit(call.op_type, *call.inputs, vector, **call.attributes)
+            return ctx.emit(node.op.type, *node.inputs, vector, **operator_of(node).values)
     return None
 
 

@@ -7,11 +7,10 @@ from collections.abc import Hashable
 from typing import NamedTuple
 
 from converter.onnx_file.domains import MICROSOFT
-from converter.to_onnx import Call, Context, Value, ir_idiom, ir_op
+from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.attention_masks import is_broadcast_to_scores
 from converter.to_onnx.heads import without_repetition
 from converter.to_onnx.layers import concat, known_number, reshape, transpose, unsqueeze
-from converter.to_onnx.names import bodies_of
 from ir_runtime.graph import ElementType, Node, Output, element_types
 from ir_runtime.operations.attention import GroupQueryAttention, ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Convert1
@@ -69,10 +68,10 @@ def group_query_attention(ctx: Context, op: ScaledDotProductAttention13) -> Valu
     inputs = [ctx.value(source) for source in (query, keys.new, values.new)]
     if not is_fitting or any(_depends_on(value, presents) for value in (*inputs, mask)):
         return None
-    call = _emit(ctx, node, inputs, (keys, values), mask, scale, sizes)
-    for present, output in zip(presents, call.outputs[1:]):
-        _take_over(ctx, call, present, output)
-    spread = reshape(ctx, call.outputs[0], [0, 0, heads.value, sizes[1]])
+    attended = _emit(ctx, node, inputs, (keys, values), mask, scale, sizes)
+    for index, present in enumerate(presents, 1):
+        _take_over(ctx, attended.node, present, index)
+    spread = reshape(ctx, attended, [0, 0, heads.value, sizes[1]])
     return transpose(ctx, spread, [0, 2, 1, 3])
 
 
@@ -84,7 +83,7 @@ def _emit(
     mask: Value,
     scale: float | None,
     sizes: tuple[int, int],
-) -> Call:
+) -> Value:
     count, size = sizes
     heads = node.inputs[0].shape[1].value
     element_type = inputs[0].element_type
@@ -93,7 +92,7 @@ def _emit(
         for value, number in zip(inputs, (heads, count, count))
     ]
     lengths = _lengths(ctx, caches[0])
-    ctx.emit_many(
+    return ctx.emit_many(
         "GroupQueryAttention",
         *flat,
         *(ctx.value(cache.past) for cache in caches),
@@ -108,8 +107,7 @@ def _emit(
         kv_num_heads=count,
         causal=0,
         scale=scale,
-    )
-    return ctx.graph.calls[-1]
+    )[0]
 
 
 class _Lengths(NamedTuple):
@@ -160,12 +158,10 @@ def _bias(ctx: Context, mask: Value, element_type: ElementType, lengths: _Length
     return ctx.once(("bias of a cache", mask, element_type, *lengths.dims), make)
 
 
-def _take_over(ctx: Context, call: Call, present: Value, output: Value) -> None:
+def _take_over(ctx: Context, attention: Node, present: Value, index: int) -> None:
     """Let the attention make the keys or values that a Concat has made."""
-    assert present.made_by is not None
-    ctx.graph.calls.remove(present.made_by)
-    call.outputs[call.outputs.index(output)] = present
-    present.made_by = call
+    ctx.graph.nodes.remove(present.node)
+    attention.outputs[index], present.node, present.index = present, attention, index
 
 
 def _depends_on(value: Value, others: list[Value]) -> bool:
@@ -175,12 +171,9 @@ def _depends_on(value: Value, others: list[Value]) -> bool:
         dependency = pending.pop()
         if dependency in others:
             return True
-        if dependency in seen or dependency.made_by is None:
-            continue
-        seen.add(dependency)
-        pending += [source for source in dependency.made_by.inputs if source is not None]
-        if bodies_of(dependency.made_by):
-            return True  # what bodies read is not looked for
+        if dependency not in seen:
+            seen.add(dependency)
+            pending += dependency.node.inputs
     return False
 
 

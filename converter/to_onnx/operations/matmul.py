@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from converter.onnx_file.domains import MICROSOFT
+from converter.onnx_file.graph import operator_of
 from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.compressed_weights import CompressedWeights, compressed_weights
 from converter.to_onnx.integer_operands import integer_operand
@@ -61,15 +62,15 @@ def biased_product(ctx: Context, op: Operation) -> Value | None:
     for product, bias in ctx.node.orders:
         if not isinstance(product.node.op, MatMul1) or len(product.uses) != 1 or bias.type.constant is None:
             continue
-        call = ctx.value(product).made_by
-        if call is None or call.op_type not in ("MatMul", "Gemm") or len(call.inputs) != 2:
+        node = ctx.value(product).node
+        if node.op.type not in ("MatMul", "Gemm") or len(node.inputs) != 2:
             continue
-        if not all(value is not None and value.shape.has_rank and value.shape.rank == 2 for value in call.inputs):
+        if not all(value.shape.has_rank and value.shape.rank == 2 for value in node.inputs):
             continue
         columns, sizes = product.shape[1], list(bias.shape.static())
         is_row = (bool(sizes) and sizes[-1] == 1) or (columns.is_static and sizes[-1:] == [columns.value])
         if product.element_type.is_real and is_row and len(sizes) <= 2 and sizes[:-1] in ([], [1]):
-            return ctx.emit("Gemm", *call.inputs, ctx.value(bias), **call.attributes)
+            return ctx.emit("Gemm", *node.inputs, ctx.value(bias), **operator_of(node).values)
     return None
 
 

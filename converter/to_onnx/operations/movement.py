@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from converter.onnx_file.graph import operator_of
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import (
     concat,
@@ -76,12 +77,12 @@ def squeeze_(ctx: Context, op: ir.Squeeze1, x: Value, axes: Value | None = None)
         return squeeze(ctx, x, [axis for axis in chosen if dims[axis].is_static and dims[axis].value == 1])
     if axes is None or numbers == []:
         return ctx.emit("Squeeze", x)
-    before = x.made_by
-    if before is not None and before.op_type in ("ArgMax", "ArgMin") and before.attributes["keepdims"] and numbers:
-        (source,), axis = before.inputs, before.attributes["axis"]
+    before = operator_of(x.node)
+    if before.type in ("ArgMax", "ArgMin") and before.values["keepdims"] and numbers:
+        (source,), axis = x.node.inputs, before.values["axis"]
         is_same = x.shape.has_rank and numbers[0] % x.shape.rank == axis % x.shape.rank
-        if source is not None and len(numbers) == 1 and is_same and len(ctx.node.inputs[0].uses) == 1:
-            return ctx.emit(before.op_type, source, axis=axis, keepdims=0)
+        if len(numbers) == 1 and is_same and len(ctx.node.inputs[0].uses) == 1:
+            return ctx.emit(before.type, source, axis=axis, keepdims=0)
     return ctx.emit("Squeeze", x, int64_list(ctx, axes))
 
 

@@ -14,7 +14,8 @@ import converter
 from converter.export_options import ExportOptions
 from converter.optimization.optimize import _WITHOUT_FLOAT64
 from converter.targets.onnxruntime.kernels import has_kernel
-from converter.to_onnx.export import Exported
+from converter.to_onnx.export import export_graph
+from converter.to_onnx.graph import operators_of
 from ir_runtime.errors import ModelError
 from ir_runtime.graph import Model, Operation, PartialShape, make_node
 from ir_runtime.graph.element_types import f64
@@ -308,10 +309,10 @@ def _is_written_without_float64(cls: type[Operation]) -> bool:
     try:
         node = make_node(cls(), [source.outputs[0] for source in x], "layer")
         model = Model("m", x, [make_node(Result1(), node.outputs, "y")])
-        calls = Exported.of(model, ExportOptions(opset=22)).graph.calls
+        nodes = operators_of(export_graph(model, ExportOptions(opset=22)).graph)
     except (ModelError, TypeError):  # attributes are required, or other types
         return False
-    schemas = [onnx.defs.get_schema(call.op_type, 22) for call in calls]
+    schemas = [onnx.defs.get_schema(node.op.type, 22) for node in nodes]
     return not all(
         has_kernel(schema.name, "", schema.since_version, dict.fromkeys(types, "tensor(double)"))
         for schema in schemas
