@@ -14,7 +14,7 @@ from converter.editing.edits import Editable, check_axis
 from converter.editing.operators import OperatorText
 from converter.errors import ConversionError, InvalidModelError, UnsupportedModelError
 from converter.from_onnx.input_forms import OptionError
-from converter.from_onnx.options import Options, suggestions
+from converter.from_onnx.options import suggestions
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.graph import (
     INITIALIZER,
@@ -27,15 +27,15 @@ from converter.onnx_file.graph import (
     function_message,
     named,
     operator_of,
+    value_info,
 )
-from converter.onnx_file.messages import to_onnx
 from converter.onnx_file.model import OnnxModel, store
-from converter.onnx_file.reader import ModelSource, OnnxFile
+from converter.onnx_file.reader import ModelSource
 from converter.onnx_file.skeleton import place_of, tensors_in
 from converter.onnx_file.types import element_type_of, onnx_number
-from converter.optimization.source import Source, types_in_ir
+from converter.optimization.declared_types import types_of
 from ir_runtime.graph import ElementType, Node, Output, Tensor
-from ir_runtime.rewriting.edits import dependents
+from ir_runtime.rewriting.edits import dependents, known_tensors
 from ir_runtime.rewriting.unique_names import UniqueNames
 
 
@@ -106,9 +106,8 @@ class EditedOnnx(OnnxModel, Editable):
         declared = [value for graph in graphs for value in graph.value_info]
         types.update((v.name, v) for v in (*declared, *message.graph.input, *message.graph.output) if not _lacks(v))
         if any(_lacks(types.get(name), shape=True) for name in names):
-            source = Source(OnnxFile.of_parts(message, {}), Options())
-            for name, value in source.types.items():
-                types.setdefault(name, to_onnx(value, onnx.ValueInfoProto()))
+            for name, value in types_of(self).items():
+                types.setdefault(name, value)
             for name in [name for name in names if _lacks(types.get(name), shape=True)]:
                 self._type_by_conversion(name, types)
         return types
@@ -120,24 +119,12 @@ class EditedOnnx(OnnxModel, Editable):
 
         options = ConversionOptions(output=[name], target="any", fuse=False)
         try:
-            model = convert(self._as_source(), options).model
+            model = convert(self.as_file(), options).model
         except ConversionError:
             return
-        value = types_in_ir(model).get(name)
+        value = known_tensors(model).get(name)
         if value is not None:
-            types[name] = to_onnx(value, onnx.ValueInfoProto())
-
-    def _as_source(self) -> OnnxFile:
-        """Return the model for a conversion: its weights are views."""
-        model, tensors = self.message(), dict[str, Tensor]()
-        weights = {entry.name for entry in model.graph.initializer}
-        for proto in tensors_in(model):
-            place = place_of(proto)
-            if place is not None:
-                proto.data_location = onnx.TensorProto.EXTERNAL
-                proto.name = proto.name if proto.name in weights else f"\0{place}"
-                tensors[proto.name] = self.tensor_data[place]
-        return OnnxFile.of_parts(model, tensors)
+            types[name] = named(value_info(value), name)
 
     def element_type_of(self, value: Output) -> ElementType | None:
         types = self.types(value.names)

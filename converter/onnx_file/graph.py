@@ -24,8 +24,8 @@ from converter.errors import InvalidModelError, UnsupportedModelError
 from converter.onnx_file.attribute_values import attribute_value
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.model_info import declared_shape
-from converter.onnx_file.node_order import in_order, node_name, read_names, stable_order, subgraphs
-from converter.onnx_file.types import element_type_of
+from converter.onnx_file.node_order import in_order, node_name, stable_order, subgraphs
+from converter.onnx_file.types import element_type_of, onnx_number
 from ir_runtime.graph import (
     ElementType,
     Model,
@@ -311,19 +311,10 @@ class GraphReader:
             proto=value,
             read=self._read,
             rest=rest.SerializeToString(deterministic=True),
-            graphs=(*(_body(graph, places) for graph in graphs), *called),
+            graphs=(*(body_of(graph, places) for graph in graphs), *called),
         )
         is_constant = operator.role == "constant" and any(proto.output)
         scope.add(operator, inputs, proto.output, proto.output[0] if is_constant else node_name(proto))
-
-    def operator(self, proto: onnx.NodeProto, order: float) -> tuple[OnnxOperator, list[str]]:
-        """Return the operator of a node, and the names of the tensors that its bodies read from around them."""
-        scope = _Scope(None, [proto])
-        for name in read_names(proto):
-            scope.add(OnnxOperator(INPUT), (), [name], name)
-        self._node(proto, scope)
-        node, listed = scope.nodes[-1], sum(map(bool, proto.input))
-        return operator_of(node).replace(order=order), [value.names[0] for value in node.inputs[listed:]]
 
     def function(self, proto: onnx.FunctionProto) -> OnnxGraph:
         """Return the graph of a function, whose ``rest`` is that of the function."""
@@ -385,7 +376,8 @@ def operator_of(node: Node) -> OnnxOperator:
     return node.op
 
 
-def _body(graph: OnnxGraph, places: Mapping[str, int]) -> SubGraph:
+def body_of(graph: OnnxGraph, places: Mapping[str, int]) -> SubGraph:
+    """Return a graph as a body, whose captured values are the inputs of these places by name."""
     inputs = [
         InputMap(places[node.outputs[0].names[0]], index)
         for index, node in enumerate(graph.parameters)
@@ -461,13 +453,17 @@ def _fill(message: onnx.GraphProto, graph: OnnxGraph, around: Mapping[Output, st
             copy.tensor_name = names.get(copy.tensor_name, copy.tensor_name)
             for entry in copy.quant_parameter_tensor_names:
                 entry.value = names.get(entry.value, entry.value)
-    operators = sorted((node for node in nodes if operator_of(node).kind == NODE), key=_order)
-    if graph.is_sorted:
-        edges = [(index, node.inputs, node.outputs) for index, node in enumerate(operators)]
-        operators = [operators[index] for index in stable_order(edges)]
-    for node in operators:
-        message.node.append(_node_message(node, name_of))
+    message.node.extend(_node_message(node, name_of) for node in ordered_operators(graph))
     return message
+
+
+def ordered_operators(graph: Model) -> list[Node]:
+    """Return the nodes of a graph in the order in which they are written."""
+    operators = sorted((node for node in graph.nodes() if operator_of(node).kind == NODE), key=_order)
+    if not isinstance(graph, OnnxGraph) or not graph.is_sorted:
+        return operators
+    edges = [(index, node.inputs, node.outputs) for index, node in enumerate(operators)]
+    return [operators[index] for index in stable_order(edges)]
 
 
 def _node_message(node: Node, name_of: Callable[[Output], str]) -> onnx.NodeProto:
@@ -515,6 +511,23 @@ def named(message: Any, name: str) -> Any:
     copy = copied(message)
     _set(copy, "name", name)
     return copy
+
+
+def value_info(value: Output, dimensions: Sequence[str] = ()) -> onnx.ValueInfoProto:
+    """Return the declaration of an input or an output: dynamic dimensions are unknown, or have their names."""
+    message = onnx.ValueInfoProto(name=next(iter(value.names), ""))
+    tensor = message.type.tensor_type
+    tensor.elem_type = onnx_number(value.element_type)
+    shape = value.shape
+    if shape.has_rank:
+        tensor.shape.SetInParent()
+        for index, dimension in enumerate(shape.dims):
+            dimension_message = tensor.shape.dim.add()
+            if dimension.is_static:
+                dimension_message.dim_value = dimension.low
+            elif index < len(dimensions) and dimensions[index]:
+                dimension_message.dim_param = dimensions[index]
+    return message
 
 
 def _type_text(value: onnx.ValueInfoProto) -> dict[str, str]:

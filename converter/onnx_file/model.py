@@ -120,6 +120,18 @@ class OnnxModel:
             proto.ClearField("external_data")
             proto.raw_data = b"".join(self.tensor_data[place].chunks())
 
+    def as_file(self) -> OnnxFile:
+        """Return the model for a conversion: its weights are views."""
+        message, tensors = self.message(), dict[str, Tensor]()
+        weights = {entry.name for entry in message.graph.initializer}
+        for proto in tensors_in(message):
+            place = place_of(proto)
+            if place is not None:
+                proto.data_location = onnx.TensorProto.EXTERNAL
+                proto.name = proto.name if proto.name in weights else f"\0{place}"
+                tensors[proto.name] = self.tensor_data[place]
+        return OnnxFile.of_parts(message, tensors)
+
     @classmethod
     def of_parts(
         cls, header: onnx.ModelProto, graph: OnnxGraph, functions: list[OnnxGraph], tensor_data: list[Tensor]

@@ -10,9 +10,9 @@ import onnx
 from converter.compression.float16_graph import BEYOND, QUANTIZED, TINY
 from converter.onnx_file import schema_table
 from converter.onnx_file.domains import normalize_domain
-from converter.onnx_file.graph import operator_of
+from converter.onnx_file.graph import copied, operator_of
 from converter.onnx_file.messages import AttributeProto
-from converter.onnx_file.node_order import node_name
+from converter.onnx_file.node_order import node_name, read_names
 from converter.to_onnx.graph import Value, listed_inputs, operator, operators_of, origin_of, rename, value_name
 from ir_runtime.graph import Model, Node, TensorType, element_types
 from ir_runtime.graph.invariants import PRECISION
@@ -35,11 +35,12 @@ _FLOAT, _FLOAT16 = onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16
 def excepted_nodes(source: Source, names: Collection[str]) -> tuple[dict[int, str], set[str]]:
     """Return the places of nodes whose name or operator is in ``names``, with a reason, and the names that matched.
 
-    A node matches as well where a node of its bodies does.
+    A node matches as well where a node of a function that it calls does.
     """
     reasons, matched = dict[int, str](), set[str]()
     for place in range(len(source.nodes) if names else 0):
-        inner = {name for node in source.within(place) for name in (node_name(node), node.op_type)}
+        nodes = source.expanded(place, source.functions)
+        inner = {name for node in nodes for name in (node_name(node), node.op_type)}
         if not inner.isdisjoint(names):
             matched |= inner.intersection(names)
             reasons[place] = ASKED_FOR
@@ -48,34 +49,24 @@ def excepted_nodes(source: Source, names: Collection[str]) -> tuple[dict[int, st
 
 def has_float32(source: Source) -> bool:
     """True if a tensor of the graph is of float32."""
-    values = (*source.inputs, *source.outputs, *source.types.values())
-    return any(tensor.data_type == _FLOAT for tensor in source.initializers.values()) or any(
-        value.type.tensor_type.elem_type == _FLOAT for value in values if value.type.HasField("tensor_type")
-    )
+    types = [value.type.tensor_type.elem_type for value in source.types.values()]
+    return _FLOAT in (*source.weight_types.values(), *types)
 
 
 def is_float32(source: Source, name: str) -> bool:
     """True if the type of a tensor is declared or inferred, and is float32."""
-    if name in source.initializers:
-        return source.initializers[name].data_type == _FLOAT
-    # Outputs may be declared without a type.
-    values = (*source.inputs, *source.outputs, source.types.get(name))
-    return any(
-        value is not None
-        and value.name == name
-        and value.type.HasField("tensor_type")
-        and value.type.tensor_type.elem_type == _FLOAT
-        for value in values
-    )
+    if name in source.weight_types:
+        return source.weight_types[name] == _FLOAT
+    return name in source.types and source.types[name].type.tensor_type.elem_type == _FLOAT
 
 
 def ends_of_codes(source: Source) -> tuple[set[str], set[str]]:
     """Return the tensors that DequantizeLinear nodes compute, and those that QuantizeLinear nodes alone read."""
     dequantized = {node.output[0] for node in source.nodes if node.op_type == "DequantizeLinear"}
     quantized = {node.input[0] for node in source.nodes if node.op_type == "QuantizeLinear"}
-    quantized -= {value.name for value in source.outputs}
-    pairs = zip(source.nodes, source.reads)
-    return dequantized, quantized.difference(*(reads for node, reads in pairs if node.op_type != "QuantizeLinear"))
+    quantized -= {node.end_names[0] for node in source.model.graph.results}
+    others = (read_names(node) for node in source.nodes if node.op_type != "QuantizeLinear")
+    return dequantized, quantized.difference(*others)
 
 
 def why_float32(source: Source, place: int, opset: int, ends: tuple[set[str], set[str]]) -> str:
@@ -91,7 +82,7 @@ def why_float32(source: Source, place: int, opset: int, ends: tuple[set[str], se
     if not (inputs or outputs) or node.op_type == "Cast":
         return ""
     dequantized, quantized = ends
-    is_between = quantized.issuperset(outputs) and dequantized.issuperset(set(inputs) - source.initializers.keys())
+    is_between = quantized.issuperset(outputs) and dequantized.issuperset(set(inputs) - source.weight_types.keys())
     if is_between or node.op_type in _QUANTIZED or node.op_type.startswith("QLinear"):
         return QUANTIZED
     if schema is None or normalize_domain(node.domain) or ("", node.op_type) in source.functions:
@@ -144,15 +135,18 @@ def _takes_half(schema: schema_table.Schema, reads: Sequence[bool], returns: Seq
 
 
 @graph_pass("float16_ends", PRECISION)
-def halve_ends(graph: Model, names: UniqueNames) -> None:
+def halve_ends(graph: Model) -> None:
     """Change float32 inputs and outputs of a graph to float16, with Casts between them and the nodes; in place."""
+    names = UniqueNames(
+        {name for part in graph.parts() for node in part.nodes for v in node.outputs for name in v.names}
+    )
     for value in graph.inputs:
         if value.element_type is element_types.f32:
             name = value_name(value)
             cast = _cast(value, _FLOAT, f"{name}/Cast", -1)
             rename(cast, names(f"{name}/float32"))
             value.replace_by(cast, keep=[cast.node, *graph.results], move_names=False)
-            value.type = TensorType(element_types.f16, value.shape)
+            _declare_half(value.node, value)
     for value in dict.fromkeys(graph.outputs):
         if value.element_type is element_types.f32:
             name = value_name(value)
@@ -162,6 +156,14 @@ def halve_ends(graph: Model, names: UniqueNames) -> None:
             for result in graph.results:
                 if result.inputs[0] is value:
                     result.replace_input(0, half)
+                    _declare_half(result, half)
+
+
+def _declare_half(end: Node, value: Value) -> None:
+    value.type = TensorType(element_types.f16, value.shape)
+    info = copied(operator_of(end).infos[-1][1])
+    info.type.tensor_type.elem_type = _FLOAT16
+    end.op = operator_of(end).replace(infos={-1: (0, info)})
 
 
 def _cast(value: Value, number: int, name: str, order: int) -> Value:

@@ -10,25 +10,34 @@ from __future__ import annotations
 
 import os
 from collections import ChainMap, Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import onnx
 
 from converter.compression.float16_graph import compute_in_half
 from converter.conversion import Conversion, convert
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
 from converter.export_options import ExportOptions
-from converter.from_onnx.options import Options
 from converter.from_onnx.translation.graph_translator import KeptNodes
 from converter.onnx_file import schema_table
 from converter.onnx_file.domains import MICROSOFT, normalize_domain
-from converter.onnx_file.graph import INITIALIZER, INPUT, OnnxOperator, operator_of
+from converter.onnx_file.graph import (
+    CAPTURED,
+    INITIALIZER,
+    INPUT,
+    OnnxGraph,
+    OnnxOperator,
+    body_of,
+    captured_names,
+    operator_of,
+)
 from converter.onnx_file.model import OnnxModel
-from converter.onnx_file.node_order import node_name, subgraphs
-from converter.onnx_file.reader import ModelSource, open_model
-from converter.optimization.assembly import Assembly
+from converter.onnx_file.node_order import node_name
+from converter.onnx_file.reader import ModelSource
 from converter.optimization.float16 import (
     ASKED_FOR,
     ends_of_codes,
@@ -38,6 +47,7 @@ from converter.optimization.float16 import (
     has_float32,
     why_float32,
 )
+from converter.optimization.naming import as_in_file
 from converter.optimization.source import Source
 from converter.optimization_options import OptimizationOptions
 from converter.options import ConversionOptions, options_from, takes
@@ -46,16 +56,12 @@ from converter.stages import about, stage
 from converter.to_onnx.export import export_graph
 from converter.to_onnx.file import write_onnx
 from converter.to_onnx.graph import operators_of, origin_of, written_operators
-from converter.to_onnx.names import drop_unread_outputs
 from converter.to_onnx.opsets import FORMS, NEWEST, OLDEST
 from ir_runtime.boundary import boundary
-from ir_runtime.graph import Model, element_types
-from ir_runtime.graph.invariants import PASSES
+from ir_runtime.graph import Model, Node, SubGraph, element_types
+from ir_runtime.graph.invariants import NAMES, PASSES
 from ir_runtime.records import record
-from ir_runtime.rewriting import graph_pass
-
-if TYPE_CHECKING:
-    import onnx
+from ir_runtime.rewriting import UniqueNames, graph_pass
 
 _MAX_ROUNDS = 3
 """Maximum number of rounds that look for nodes that became more nodes."""
@@ -102,10 +108,10 @@ _DIFFER_IN_TYPES = {
 """Operator -> the opset from which on its versions differ in nothing but types and attributes of their own."""
 _SMALLER = "it would become more nodes"
 """The reason for kept nodes that the IR can carry."""
+_INPUT_OF_NO_TENSOR = OnnxOperator(INPUT)
+"""The operation of inputs that are sequences, optionals and maps."""
 _MAX_REPEATS = 4
 """Maximum number of times that a result is optimized again."""
-INPUT_OF_NO_TENSOR = OnnxOperator(INPUT)
-"""The operation of inputs that are sequences, optionals and maps."""
 _OPSET_OF_HALF_SCALES = 19
 """The first opset in which DequantizeLinear takes scales of float16."""
 
@@ -119,16 +125,11 @@ class _Result:
     passes: Mapping[str, int]
 
 
-def size_of(graph: Model) -> int:
-    """Count the nodes of a graph, with those of bodies, of which nodes that were kept have none."""
-    return sum(1 for _ in written_operators(graph))
-
-
 @record
 class Optimization:
     """An optimized model: what :func:`optimize` returns."""
 
-    assembly: Assembly
+    model: OnnxModel
     """The model to write."""
     nodes_before: int
     """The number of nodes of the file with those of bodies and functions, without constants."""
@@ -144,11 +145,11 @@ class Optimization:
     @property
     def opset(self) -> int:
         """The version of ONNX's operators."""
-        return self.assembly.opset
+        return self.model.opset
 
     def to_onnx(self) -> onnx.ModelProto:
         """Return the model with its weights: up to 2 GB. :meth:`save` writes models of any size."""
-        return self.assembly.model().with_weights()
+        return self.model.with_weights()
 
     @boundary(error=ConversionError)
     def save(self, path: str | os.PathLike[str], *, external_data: bool | None = None) -> list[Path]:
@@ -156,7 +157,7 @@ class Optimization:
 
         ``external_data`` writes the weights to a file of their own beside the model; by default from 2 GB on.
         """
-        return write_onnx(self.assembly.model(), Path(path), external_data)
+        return write_onnx(self.model, Path(path), external_data)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -189,10 +190,10 @@ def optimize(model: ModelSource, *, options: OptimizationOptions | None = None, 
     chosen = options_from(OptimizationOptions, options, keywords, "optimize")
     source = os.fspath(model) if isinstance(model, os.PathLike) else model
     with stage("read"):
-        file = open_model(source)
-    with about(file.name), stage("optimize"):
+        onnx_model = OnnxModel(source)
+    with about(onnx_model.name), stage("optimize"):
         excepted = chosen.excepted()
-        first = _Search(Source(file, chosen.bindings().bindings), chosen)
+        first = _Search(Source(onnx_model, chosen.bindings().bindings), chosen)
         best = _with_operators_of_onnxruntime(first)
         again = replace(chosen, input=None, freeze=None, batch=None, opset=None)
         best = _repeat(best, again)
@@ -204,7 +205,7 @@ def _with_operators_of_onnxruntime(search: _Search) -> Optimization:
     best = search.result()
     if search.options.target == "onnxruntime":
         source, options = search.source, search.options
-        fused = _Search(source, options, source.names(), search.in_half, _OF_ONNXRUNTIME).result()
+        fused = _Search(source, options, search.in_half, _OF_ONNXRUNTIME).result()
         best = fused if fused.nodes < best.nodes else best
     return best
 
@@ -212,7 +213,7 @@ def _with_operators_of_onnxruntime(search: _Search) -> Optimization:
 def _repeat(best: Optimization, options: OptimizationOptions) -> Optimization:
     """Optimize again while that leaves fewer nodes: the result of one round may match further patterns in the next."""
     for _ in range(_MAX_REPEATS):
-        result = _with_operators_of_onnxruntime(_Search(Source(best.assembly.as_file(), Options()), options))
+        result = _with_operators_of_onnxruntime(_Search(Source(best.model), options))
         if result.nodes >= best.nodes:
             break
         passes = Counter(best.passes) + Counter(result.passes)
@@ -222,20 +223,19 @@ def _repeat(best: Optimization, options: OptimizationOptions) -> Optimization:
 
 def _convert_to_half(best: Optimization, options: OptimizationOptions, unknown: set[str]) -> Optimization:
     """Return the optimized model in float16; ``unknown`` are names of ``fp16_except`` without a node in the file."""
-    if not has_float32(Source(best.assembly.as_file(), Options())):
+    if not has_float32(Source(best.model)):
         raise ConversionError("fp16 is asked for, but the model has no tensors of float32")
     if options.fp16_io:
-        halve_ends(best.assembly.graph, best.assembly.names)
-    source = Source(best.assembly.as_file(), Options())
-    search = _Search(source, options, in_half=True)
+        halve_ends(best.model.graph)
+    search = _Search(Source(best.model), options, in_half=True)
     result = search.result()
     if missing := sorted(unknown - search.excepted):
         names = ", ".join(f"'{name}'" for name in missing)
         raise ConversionError(f"fp16_except: the model has no node and no operator of the name {names}")
     passes = Counter(best.passes) + Counter(result.passes)
     result = _repeat(replace(result, nodes_before=best.nodes_before, passes=dict(passes)), options)
-    names_written = {node_name(node) for node in Source(result.assembly.as_file(), Options()).all_nodes()}
-    return replace(result, float32={name: why for name, why in result.float32.items() if name in names_written})
+    written = {node.name for part in result.model.graph.parts() for node in part.nodes}
+    return replace(result, float32={name: why for name, why in result.float32.items() if name in written})
 
 
 class _Search:
@@ -245,9 +245,9 @@ class _Search:
         self,
         source: Source,
         options: OptimizationOptions,
-        taken: set[str] | None = None,
         in_half: bool = False,
         fused: frozenset[str] = frozenset(),
+        taken: set[str] | None = None,
     ) -> None:
         self.source = source
         self.taken = source.names() if taken is None else taken
@@ -256,6 +256,7 @@ class _Search:
         self.fused = fused
         """Passes of fusion that run although the opset has no operator for them: onnxruntime has one of its own."""
         self.all_places = frozenset(range(len(source.nodes))) - source.constants
+        self.main_places = frozenset(place for place in self.all_places if source.holders[place] is None)
         self.imported = source.opsets.get("", FORMS)
         self.opset = options.opset or self.imported
         contrib = options.target == "onnxruntime" or MICROSOFT in source.domains(self.all_places)
@@ -266,6 +267,9 @@ class _Search:
         """The names and operators of ``fp16_except`` that nodes of the source have."""
         if names := options.excepted():
             self.reasons, self.excepted = excepted_nodes(source, names)
+        self._operators: dict[int, tuple[OnnxOperator, list[str]]] = {}
+        self._bodies: dict[int, list[Optimization]] = {}
+        """The optimized bodies of nodes that stay, by place."""
         self._converted: dict[frozenset[int], Conversion] = {}
         self._results: dict[tuple[frozenset[int], int], _Result] = {}
 
@@ -277,39 +281,18 @@ class _Search:
         if is_written:
             best = self._find_fewest_nodes(opset)
         if not is_written or (self._size(best.model.graph) > nodes_before and opset == self.imported):
-            best = self._try(self.all_places, opset)
-        kept = best.kept & self.all_places
+            best = self._try(self.main_places, opset)
+        kept = [
+            place for place in sorted(best.kept & self.all_places) if best.kept.isdisjoint(self.source.around(place))
+        ]
         self._check_opset(kept, opset)
-        bodies = self._bodies(kept, opset) if is_written else {}
-        model, float32 = best.model, None
-        if self.in_half:
-            model, float32 = self._half(best, opset)
-        operators = {place: self._with_bodies(place, optimized) for place, optimized in bodies.items()}
-        saved = sum(body.nodes_before - body.nodes for optimized in bodies.values() for _, _, body in optimized)
-        if bodies:
-            _set_operators(model.graph, operators)
-            drop_unread_outputs(model.graph, opset)
-        nodes = self._size(model.graph) - saved
+        exported, float32 = self._half(best, opset) if self.in_half else (best.model, dict)
+        nodes = self._size(exported.graph)
         reason = _SMALLER if is_written else f"opsets from {OLDEST} to {NEWEST} are written, and it is of {opset}"
-        assembly = Assembly(self.source, model, opset, self.taken)
-        bodies_of_all = [body for bodies_of_node in bodies.values() for _, _, body in bodies_of_node]
-        return Optimization(
-            assembly,
-            nodes_before,
-            nodes,
-            {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in sorted(kept)},
-            best.passes,
-            {} if float32 is None else dict(ChainMap(float32(), *(dict(body.float32) for body in bodies_of_all))),
-        )
-
-    def _with_bodies(
-        self, place: int, bodies: Sequence[tuple[int, int | None, Optimization]]
-    ) -> tuple[OnnxOperator, list[int]]:
-        """Return a node that stays over optimized bodies, and which of the captured values these still read."""
-        before = self.source.operator(place)[1]
-        messages = [(number, index, body.to_onnx().graph) for number, index, body in bodies]
-        op, captured = self.source.operator(place, messages)
-        return op, [before.index(name) for name in captured]
+        reasons = {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in kept}
+        of_bodies = [dict(body.float32) for place in kept for body in self._bodies.get(place, ())]
+        model = as_in_file(self.source, exported, opset, self.taken)
+        return Optimization(model, nodes_before, nodes, reasons, best.passes, dict(ChainMap(float32(), *of_bodies)))
 
     def _half(self, best: _Result, opset: int) -> tuple[OnnxModel, Callable[[], dict[str, str]]]:
         """Return the model in float16, and a function that returns the nodes that compute in float32 and why.
@@ -336,7 +319,7 @@ class _Search:
             quantized = ends[0] | ends[1]
             reasons = compute_in_half(model, refused, half_scales=half_scales, quantized=quantized)
             try:
-                exported = export_graph(model, replace(self.exporting, opset=opset))
+                exported = self._export(model, opset)
             except InternalError:
                 raise
             except ConversionError as error:
@@ -349,23 +332,13 @@ class _Search:
             own = {origins[name]: why for name, why in reasons.items() if name in origins}
             return exported, partial(_float32, exported.graph, own, opset, reasons_of_kept)
 
-    def _bodies(self, kept: Collection[int], opset: int) -> dict[int, list[tuple[int, int | None, Optimization]]]:
-        """Return the optimized bodies of kept nodes, by place, each with its indices among attributes and graphs."""
-        options = replace(self.options, input=None, freeze=None, batch=None, opset=opset)
-        return {
-            place: [
-                (number, index, _Search(body, options, self.taken, self.in_half, self.fused).result())
-                for number, index, body in self.source.bodies(place)
-            ]
-            for place in kept
-            if any(subgraphs(self.source.nodes[place]))
-        }
-
     def _size(self, graph: Model) -> int:
         """Count the nodes of a graph, with those of the bodies and functions of kept nodes, without constants."""
         places = [operator_of(node).place for node in written_operators(graph)]
         kept = [place for place in places if place is not None and place >= 0]
-        return len(places) + sum(self.source.size(place) - 1 for place in kept)
+        bodies = [body for place in kept for body in self._bodies.get(place, ())]
+        saved = sum(body.nodes_before - body.nodes for body in bodies)
+        return len(places) + sum(self.source.total(place) - 1 for place in kept) - saved
 
     def _find_fewest_nodes(self, opset: int) -> _Result:
         """Return the result with the fewest nodes.
@@ -394,10 +367,7 @@ class _Search:
 
     def _growth(self, graph: Model) -> dict[int, int]:
         """Return the number of additional nodes for each node that became several."""
-        sizes = Counter[str]()
-        for node in operators_of(graph):
-            if operator_of(node).place is None:
-                sizes[origin_of(node)] += 1 + sum(size_of(sub.body) for sub in node.op.subgraphs)
+        sizes: Counter[str] = Counter(_origins_of_written(graph, ""))
         growth = {}
         for origin, size in sizes.items():
             places = self.source.places.get(origin, ())
@@ -445,7 +415,7 @@ class _Search:
             try:
                 conversion = self._conversion(kept)
                 is_written = OLDEST <= opset <= NEWEST
-                exported = export_graph(conversion.model, replace(self.exporting, opset=opset if is_written else None))
+                exported = self._export(conversion.model, opset if is_written else None)
             except InternalError:
                 raise
             except ConversionError as error:
@@ -455,10 +425,14 @@ class _Search:
             result = self._results[kept, opset] = _Result(kept, exported, conversion.passes)
             return result
 
+    def _export(self, model: Model, opset: int | None) -> OnnxModel:
+        options = replace(self.exporting, opset=opset)
+        return export_graph(model, options, tensor_data=self.source.model.tensor_data)
+
     def _is_convertible(self, place: int) -> bool:
         """Return whether a node alone can be converted."""
         try:
-            self._conversion(self.all_places - {place})
+            self._conversion(self.all_places.difference(self.source.inside(place), self.source.around(place)))
         except InternalError:
             raise
         except ConversionError:
@@ -467,16 +441,44 @@ class _Search:
 
     def _conversion(self, kept: frozenset[int]) -> Conversion:
         if kept not in self._converted:
-            source = self.source
-            operators = {id(source.nodes[place]): source.operator(place, follows=self.in_half) for place in kept}
-            nodes = KeptNodes(operators, source.constant, INPUT_OF_NO_TENSOR)
-            conversion, narrowed = convert(source.whole, self._conversion_options(self.opset), kept=nodes), set[str]()
+            operators = {id(self.source.nodes[place]): self._operator(place) for place in kept}
+            nodes = KeptNodes(operators, self.source.constant_operators.get, _INPUT_OF_NO_TENSOR)
+            file = self.source.file
+            conversion, narrowed = convert(file, self._conversion_options(self.opset), kept=nodes), set[str]()
             while not narrowed >= (fusions := _fusions_of_float64(conversion.model)):
                 narrowed |= fusions
-                conversion = convert(source.whole, self._conversion_options(self.opset, narrowed), kept=nodes)
+                conversion = convert(file, self._conversion_options(self.opset, narrowed), kept=nodes)
             fold_constants(conversion.model)
             self._converted[kept] = conversion
         return self._converted[kept]
+
+    def _operator(self, place: int) -> tuple[OnnxOperator, list[str]]:
+        """Return a node that stays as an operator over optimized bodies, and what these read from around them."""
+        if place not in self._operators:
+            op, read = self.source.operator(place)
+            op = op.replace(follows=self.in_half and op.op_type != "Cast")
+            if op.subgraphs and OLDEST <= self.opset <= NEWEST:
+                count = sum(op.slots)
+                names = {count + index: name for index, name in enumerate(read)}
+                results = self._bodies[place] = [self._optimize_body(sub, names) for sub in op.subgraphs]
+                graphs = [result.model.graph for result in results]
+                read = list(dict.fromkeys(name for graph in graphs for name in captured_names(graph)))
+                indices = {name: count + index for index, name in enumerate(read)}
+                op = op.replace(graphs=tuple(body_of(graph, indices) for graph in graphs))
+            self._operators[place] = op, read
+        return self._operators[place]
+
+    def _optimize_body(self, sub: SubGraph, names: Mapping[int, str]) -> Optimization:
+        """Optimize a body as a model whose inputs are the values that it captures; the node's inputs have ``names``."""
+        before, graph = self.source.model, sub.body.clone()
+        assert isinstance(graph, OnnxGraph)
+        captured = {entry.parameter: names[entry.external] for entry in sub.inputs if entry.external is not None}
+        _open_body(graph, captured, self.source, self.taken)
+        model = OnnxModel.of_parts(before.header, graph, before.functions, before.tensor_data)
+        options = replace(self.options, input=None, freeze=None, batch=None, opset=self.opset)
+        result = _Search(Source(model), options, self.in_half, self.fused, self.taken).result()
+        _close_body(result.model.graph, set(captured.values()))
+        return result
 
     def _conversion_options(self, opset: int, narrowed: Collection[str] = ()) -> ConversionOptions:
         """Return the options of conversions, without ``narrowed`` and fusions to operators that the opset lacks."""
@@ -496,15 +498,61 @@ class _Search:
         conversion = self._converted.get(kept)
         layers = {} if conversion is None else _origins(conversion.model)
         reasons: dict[int, str] = {}
+        staying = {inner for place in kept for inner in self.source.inside(place)}
         for problem in error.problems:
             named = self.source.places.get(layers.get(problem.node, problem.node), ())
-            named = [place for place in named if place not in kept]
+            # Where a node stays already, the node that has it in a body is at fault.
+            around = [next((e for e in self.source.around(place) if e not in staying), None) for place in named]
+            named = [place for place in named if place not in staying] or [e for e in around if e is not None]
             if len(named) > 1:  # a name of several nodes, such as those of functions
                 named = [place for place in named if not self._is_convertible(place)] or named
             reasons |= {place: problem.reason for place in named if place not in reasons}
-        if not reasons and kept >= self.all_places:
+        if not reasons and kept >= self.main_places:
             raise error
-        return reasons or dict.fromkeys(self.all_places - kept, str(error))
+        return reasons or dict.fromkeys(self.main_places - kept, str(error))
+
+
+@graph_pass("captured_inputs", NAMES)
+def _open_body(graph: Model, captured: Mapping[int, str], source: Source, taken: set[str]) -> None:
+    """Let the captured values of a body, by parameter, be inputs of these names, or constants where these are small."""
+    parameters = []
+    for index, node in enumerate(graph.parameters):
+        (value,), name = node.outputs, captured.get(index)
+        constant = None if name is None else source.small_constant(name)
+        if name is not None and constant is not None:
+            unique = UniqueNames(taken)(name)
+            copy = Node(constant, (), constant.infer(()), unique).outputs[0]
+            copy.names = [unique]
+            value.replace_by(copy, move_names=False)
+            continue
+        if name is not None:
+            value.names = [name]
+            node.op = OnnxOperator(INPUT, infos={-1: (0, source.info(name))})
+        parameters.append(node)
+    graph.parameters = parameters
+
+
+@graph_pass("captured_values", NAMES)
+def _close_body(graph: Model, captured: Collection[str]) -> None:
+    """Let the inputs of these names be captured; those that nothing reads are gone."""
+    parameters = []
+    for node in graph.parameters:
+        (value,) = node.outputs
+        is_captured = value.names[0] in captured
+        node.op = OnnxOperator(CAPTURED) if is_captured else node.op
+        if value.is_used or not is_captured:
+            parameters.append(node)
+    graph.parameters = parameters
+
+
+def _origins_of_written(graph: Model, around: str) -> Iterator[str]:
+    """Yield the origin of each node of a graph that was made, or else that of the node ``around`` it."""
+    for node in operators_of(graph):
+        if operator_of(node).place is None:
+            origin = origin_of(node) or around
+            yield origin
+            for sub in node.op.subgraphs:
+                yield from _origins_of_written(sub.body, origin)
 
 
 def _float32(graph: Model, reasons: Mapping[str, str], opset: int, of_kept: Mapping[str, str]) -> dict[str, str]:
@@ -530,17 +578,6 @@ def _return_constants(graph: Model) -> None:
             if constant not in graph.outputs:
                 constant.names = value.names
                 value.replace_by(constant, move_names=False)
-
-
-@graph_pass("optimized_bodies", PASSES)
-def _set_operators(graph: Model, operators: Mapping[int, tuple[OnnxOperator, Sequence[int]]]) -> None:
-    """Replace nodes that stay, by place, by the same over other bodies, which read these of the captured values."""
-    for node in list(written_operators(graph)):
-        before = operator_of(node)
-        if before.place is not None and before.place in operators:
-            (op, captured), count = operators[before.place], sum(before.slots)
-            node.op = op.replace(order=before.order, types=before.types)
-            node.inputs = (*node.inputs[:count], *(node.inputs[count + index] for index in captured))
 
 
 def _origins(model: Model) -> dict[str, str]:

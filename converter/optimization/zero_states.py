@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from converter.onnx_file.domains import normalize_domain
-from converter.onnx_file.messages import NodeProto, TensorProto
-from converter.onnx_file.reader import OnnxFile
+from converter.onnx_file.graph import operator_of
+from converter.to_onnx.graph import listed_inputs
+from ir_runtime.graph import Model, Output
 
 _STATES = {"GRU": (5,), "LSTM": (5, 6), "RNN": (5,)}
 """Operator -> the indices of the inputs that are initial states."""
@@ -28,55 +26,34 @@ _MAX_BYTES = 1 << 20
 """Maximum size of constants that are compared with zero."""
 
 
-def without_zero_states(
-    file: OnnxFile, nodes: Sequence[NodeProto], values: Mapping[str, TensorProto]
-) -> list[NodeProto]:
-    """Return the nodes, the recurrent ones without initial states of zeros; ``values`` are the initializers by name."""
-    if not any(node.op_type in _STATES for node in nodes):
-        return list(nodes)
-    zeros = _Zeros(file, nodes, values)
-    result = []
-    for node in nodes:
-        indices = [] if normalize_domain(node.domain) else _STATES.get(node.op_type, ())
-        omitted = [index for index in indices if index < len(node.input) and zeros.is_zero(node.input[index])]
+def drop_zero_states(graph: Model) -> None:
+    """Remove the initial states of zeros from recurrent nodes."""
+    for node in graph.nodes():
+        indices = _STATES.get(node.op.type, ())
+        inputs = listed_inputs(node) if indices else []
+        states = {index: inputs[index] for index in indices if index < len(inputs)}
+        omitted = {index for index, state in states.items() if state is not None and _is_zero(state)}
         if omitted:
-            inputs = ["" if index in omitted else name for index, name in enumerate(node.input)]
-            while not inputs[-1]:  # trailing inputs without a name are omitted altogether
+            inputs = [None if index in omitted else value for index, value in enumerate(inputs)]
+            while inputs[-1] is None:  # trailing inputs without a name are omitted altogether
                 inputs.pop()
-            node = node.with_fields(input=inputs)
-        result.append(node)
-    return result
+            node.op = operator_of(node).replace(slots=[value is not None for value in inputs])
+            node.inputs = tuple(value for value in inputs if value is not None)
 
 
-class _Zeros:
-    """Recognizes tensors of zeros alone, which nodes may compute from constants."""
-
-    def __init__(self, file: OnnxFile, nodes: Sequence[NodeProto], values: Mapping[str, TensorProto]) -> None:
-        self._file = file
-        self._values = values
-        self._producers = {name: node for node in nodes for name in node.output}
-
-    def is_zero(self, name: str) -> bool:
-        """True if all elements of a tensor are certainly zero; its shape may be dynamic."""
-        while name not in self._values:
-            node = self._producers.get(name)
-            if node is None or normalize_domain(node.domain):
-                return False
-            values = [attribute.t for attribute in node.attribute if attribute.name == "value"]
-            if node.op_type == "ConstantOfShape":
-                return not values or self._is_zero_constant(values[0])
-            if node.op_type == "Constant":
-                return len(values) == 1 and self._is_zero_constant(values[0])
-            if node.op_type == "Concat":
-                return all(map(self.is_zero, node.input))
-            if node.op_type not in _MOVEMENTS:
-                return False
-            name = node.input[0]
-        return self._is_zero_constant(self._values[name])
-
-    def _is_zero_constant(self, proto: TensorProto) -> bool:
-        """True if a small floating-point constant is zero."""
-        if proto.data_type not in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE):
+def _is_zero(value: Output) -> bool:
+    """True if all elements of a tensor are certainly zero; its shape may be dynamic."""
+    while not value.node.op.role:
+        node, op = value.node, operator_of(value.node)
+        if op.type == "ConstantOfShape":
+            fill = None if op.proto is None else op.read(op.proto)
+            return fill is None or not fill.array().any()
+        if op.type == "Concat":
+            return all(map(_is_zero, node.inputs))
+        if op.type not in _MOVEMENTS:
             return False
-        tensor = self._file.tensor(proto)
-        return tensor.byte_size <= _MAX_BYTES and not tensor.array().any()
+        value = node.inputs[0]
+    tensor = value.node.op.data
+    if tensor is None or not tensor.element_type.is_real or tensor.byte_size > _MAX_BYTES:
+        return False
+    return not tensor.array().any()

@@ -23,7 +23,7 @@ from converter.preprocessing.recorded import METADATA, Recorded
 from converter.states.stateless import make_stateless
 from ir_runtime import read_model
 from ir_runtime.boundary import boundary
-from ir_runtime.graph import Model, Node, PartialShape, TensorType
+from ir_runtime.graph import Model, Node, PartialShape, Tensor, TensorType
 from ir_runtime.graph.invariants import PASSES
 from ir_runtime.graph.shapes import NamedDimension
 from ir_runtime.rewriting import graph_pass
@@ -86,10 +86,12 @@ def export_graph(
     model: Model | str | os.PathLike[str],
     options: ExportOptions,
     dimensions: Callable[[str], Sequence[str]] = lambda _: (),
+    tensor_data: list[Tensor] | None = None,
 ) -> OnnxModel:
     """Return an IR as a model of ONNX, whose large constants stay where they are.
 
-    ``dimensions`` gives the names of the dimensions of an input or output for which the IR has none.
+    ``dimensions`` gives the names of the dimensions of an input or output for which the IR has none. Large data is
+    added to ``tensor_data``, to which nodes that stay refer.
 
     Raises :class:`ConversionError` where the model cannot be expressed.
     """
@@ -113,7 +115,8 @@ def export_graph(
         _name_dimensions(prepared, declared.dimensions)
         record = Recorded.of(prepared)
         opsets = chosen if chosen.is_chosen else Opsets.from_declared(declared.opsets.get("ai.onnx", FORMS))
-        translation, written = _translate(prepared, opsets, options)
+        data = [] if tensor_data is None else tensor_data
+        translation, written = _translate(prepared, opsets, options, data)
         opset = translation.opsets.version
         inputs, outputs = ([_name(node) for node in side] for side in (prepared.parameters, prepared.results))
         graph = name_model(written, inputs, outputs, opset, declared.dimensions)
@@ -121,7 +124,7 @@ def export_graph(
     header = _header(imported_opsets(graph, opset), declared, bool(functions))
     if record:
         header.metadata_props.add(key=METADATA, value=record.text)
-    return OnnxModel.of_parts(header, graph, functions, translation.tensor_data)
+    return OnnxModel.of_parts(header, graph, functions, data)
 
 
 def _header(
@@ -146,18 +149,18 @@ def _header(
     return header
 
 
-def _translate(model: Model, opsets: Opsets, options: ExportOptions) -> tuple[Translation, Graph]:
+def _translate(model: Model, opsets: Opsets, options: ExportOptions, data: list[Tensor]) -> tuple[Translation, Graph]:
     """The graph of a model in the opset that its layers ask for, or in a lower one that the runtime has kernels for."""
-    translation = Translation(opsets, options)
+    translation = Translation(opsets, options, data)
     graph = translation.model(model)
     if opsets.needed > opsets.version:
         opsets = Opsets(opsets.needed, is_chosen=False)
-        translation = Translation(opsets, options)
+        translation = Translation(opsets, options, data)
         graph = translation.model(model)
         if opsets.needed > opsets.version:
             raise InternalError(f"the export asked for opset {opsets.needed} once {opsets.version} was chosen")
     if opsets.most < opsets.version and not opsets.is_chosen:
-        lower = Translation(Opsets(opsets.most, is_chosen=False), options)
+        lower = Translation(Opsets(opsets.most, is_chosen=False), options, data)
         lower_graph = lower.model(model)
         if lower.opsets.needed <= opsets.most:
             return lower, lower_graph

@@ -14,7 +14,17 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from converter.onnx_file.graph import CAPTURED, INITIALIZER, INPUT, NODE, OUTPUT, OnnxGraph, OnnxOperator, operator_of
+from converter.onnx_file.graph import (
+    CAPTURED,
+    INITIALIZER,
+    INPUT,
+    NODE,
+    OUTPUT,
+    OnnxGraph,
+    OnnxOperator,
+    operator_of,
+    value_info,
+)
 from converter.onnx_file.model import store
 from converter.onnx_file.types import onnx_number
 from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, PartialShape, SubGraph, Tensor, TensorType
@@ -188,23 +198,6 @@ class Graph:
             (value,) = node.inputs or node.outputs
             node.op = operator_of(node).replace(infos={-1: (0, value_info(value))})
         return OnnxGraph(self.name or "graph", parameters, results)
-
-
-def value_info(value: Value, dimensions: Sequence[str] = ()) -> onnx.ValueInfoProto:
-    """Return the declaration of an input or an output: dynamic dimensions are unknown, or have their names."""
-    message = onnx.ValueInfoProto(name=value_name(value))
-    tensor = message.type.tensor_type
-    tensor.elem_type = onnx_number(value.element_type)
-    shape = value.shape
-    if shape.has_rank:
-        tensor.shape.SetInParent()
-        for index, dimension in enumerate(shape.dims):
-            dimension_message = tensor.shape.dim.add()
-            if dimension.is_static:
-                dimension_message.dim_value = dimension.low
-            elif index < len(dimensions) and dimensions[index]:
-                dimension_message.dim_param = dimensions[index]
-    return message
 
 
 def listed_inputs(node: Node) -> list[Value | None]:

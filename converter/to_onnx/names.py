@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from converter.onnx_file import schema_table
-from converter.onnx_file.graph import OnnxGraph, operator_of
+from converter.onnx_file.graph import OnnxGraph, operator_of, value_info
 from ir_runtime.graph import Model, Node
 from ir_runtime.graph.invariants import NAMES, PASSES
 from ir_runtime.rewriting import UniqueNames, graph_pass
@@ -19,7 +19,6 @@ from .graph import (
     listed_inputs,
     operators_of,
     rename,
-    value_info,
     value_name,
     written_operators,
 )

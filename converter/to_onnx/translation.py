@@ -48,14 +48,14 @@ def _is_stored(node: Node) -> bool:
 class Translation:
     """One walk over a model, with what all its graphs share."""
 
-    def __init__(self, opsets: Opsets, options: ExportOptions) -> None:
+    def __init__(self, opsets: Opsets, options: ExportOptions, tensor_data: list[Tensor]) -> None:
         self.opsets = opsets
         self.options = options
         self.problems: list[Problem] = []
         self.functions = Functions()
         self.shapes = SymbolicShapes()
         """Symbolic shapes of the IR."""
-        self.tensor_data: list[Tensor] = []
+        self.tensor_data = tensor_data
         """The data of large constants."""
         self._main = Graph()
         self._shared: dict[tuple[object, ...], Value] = {}
@@ -122,9 +122,11 @@ class Translation:
     def _keep(self, operator: OnnxOperator, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
         """Write a node of an ONNX file as it was."""
         inputs = [self._as_stored(source, graph, values) for source in node.inputs]
-        return graph.add(
-            operator, inputs, [output.type for output in node.outputs], node.name, origin=node.origin
-        ).outputs
+        types = [output.type for output in node.outputs]
+        added = graph.add(operator, inputs, types, node.name, origin=node.origin)
+        for output, value in zip(node.outputs, added.outputs):
+            value.names = output.names[:1]
+        return added.outputs
 
     def _as_stored(self, source: Output, graph: Graph, values: Mapping[Output, Value]) -> Value:
         """Return a value for a node that stays: constants of any type that the file has, in any opset."""

@@ -50,11 +50,11 @@ class SeveralProblems(ConversionError):
 
 @record
 class KeptNodes:
-    """Nodes of the outermost graph that become layers of their own operators, and are not translated."""
+    """Nodes that become layers of their own operators, and are not translated."""
 
     operators: Mapping[int, tuple[Operation, Sequence[str]]] = field(default_factory=dict)
     """The ``id`` of a node's message -> its operator, and the tensors that its bodies read from around them."""
-    constant: Callable[[str], Operation] | None = None
+    constant: Callable[[str], Operation | None] | None = None
     """Returns the operator of an initializer that the IR cannot hold; None where that is an error."""
     input: Operation | None = None
     """The operation of an input that is no tensor; None where that is an error."""
@@ -362,7 +362,10 @@ class GraphTranslator:
                 if name not in self.scope.initializers or self.shared.kept.constant is None:
                     raise
                 constant = self.shared.kept.constant(name)
+                if constant is None:
+                    raise
                 value = Node(constant, (), constant.infer(()), self.scope.unique(name)).outputs[0]
+                value.add_name(name)
                 self.scope.define(name, value)
             writer = next((other for other in self._nodes if name in other.output), node)
             if not isinstance(value, Output):
