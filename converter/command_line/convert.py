@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -108,12 +106,7 @@ def convert(
         )
         finish_several(state, results, as_json)
         return
-    # The objects of a conversion live until its end. Looking for cycles among them, and again when the process ends,
-    # takes a fifth of the time.
-    if State.owns_process:
-        gc.disable()
-        atexit.register(gc.freeze)
-
+    State.keep_objects()
     result, report = conversions.convert(models[0], output_model)
     if as_json:
         print_json(state, result)

@@ -64,6 +64,7 @@ def optimize_command(
     check_output(target, model)
     text = ",".join(text for text in values["input_texts"] if text.strip())
     options = OptimizationOptions(**{**read_fields(OptimizationOptions, values), "input": text or None})
+    State.keep_objects()
     with state.working(f"Optimizing {model.name}"):
         result = optimize(model, options=options)
         with stage("write"):

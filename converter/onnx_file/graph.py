@@ -42,20 +42,6 @@ from ir_runtime.graph.model import InputMap, OutputMap, SubGraph
 _ANY = TensorType(element_types.dynamic, PartialShape.dynamic())
 INPUT, OUTPUT, INITIALIZER, SPARSE, NODE, CAPTURED = "Input", "Output", "Constant", "Sparse", "Node", "Captured"
 _ROLES = {INPUT: "parameter", CAPTURED: "parameter", OUTPUT: "result", INITIALIZER: "constant", SPARSE: "constant"}
-_END = float("inf")
-_DEFAULTS: Mapping[str, Any] = MappingProxyType(
-    {
-        **dict.fromkeys(("domain", "label"), ""),
-        **dict.fromkeys(("entries", "bodies", "slots", "graphs", "types"), ()),
-        **dict.fromkeys(("place", "proto", "read")),
-        "infos": MappingProxyType({}),
-        "order": _END,
-        "count": 1,
-        "rest": b"",
-        "opset": 0,
-        "follows": False,
-    }
-)
 Read = Callable[[onnx.TensorProto], "Tensor | None"]
 """Returns the data of a tensor's message; None where it is not here."""
 
@@ -66,48 +52,53 @@ class OnnxOperator(Operation):
     inputs = (0, None)
     deterministic = False
 
+    opset = 0
     kind: str
     """What it is in the file: one of the constants of this module."""
     op_type: str
-    domain: str
-    label: str
+    domain: str = ""
+    label: str = ""
     """The name of a node; empty where it has none."""
-    entries: Sequence[onnx.AttributeProto]
+    entries: Sequence[onnx.AttributeProto] = ()
     """The attributes; graphs are left out of them, and are :attr:`subgraphs` in the same order."""
-    bodies: Sequence[int]
+    bodies: Sequence[int] = ()
     """The number of graphs in each attribute, -1 for one that is no list."""
-    slots: Sequence[bool]
+    slots: Sequence[bool] = ()
     """Whether each input that the node lists is there."""
-    infos: Mapping[int, tuple[float, onnx.ValueInfoProto]]
+    infos: Mapping[int, tuple[float, onnx.ValueInfoProto]] = MappingProxyType({})
     """The declared types of outputs by number, with their positions in the graph's list; -1 is that of an end."""
-    proto: Any
+    proto: Any = None
     """The ``TensorProto`` or ``SparseTensorProto`` of a constant."""
-    order: float
+    order: float = float("inf")
     """The position in the list of the file that it is from."""
-    count: int
+    count: int = 1
     """The number of outputs."""
-    place: int | None
+    place: int | None = None
     """The index of a node that ``optimize`` leaves as it is, in the model that it is from; None for any other node."""
+    graphs: tuple[SubGraph, ...] = ()
     read: Read
     """Returns the data of messages of tensors."""
-    rest: bytes
-    types: Sequence[TensorType]
+    rest: bytes = b""
+    types: Sequence[TensorType] = ()
     """The types of the outputs, as far as they are known; empty where nothing is."""
-    follows: bool
+    follows: bool = False
     """True if float32 among :attr:`types` means the float type of the inputs."""
 
     def __init__(self, kind: str, op_type: str = "", **fields: Any) -> None:
-        values = {**_DEFAULTS, **fields}
-        domain = normalize_domain(values["domain"])
+        domain = normalize_domain(fields.get("domain", ""))
         label = f"{domain}.{op_type}" if domain else op_type or (INITIALIZER if kind == SPARSE else kind)
-        self.__dict__.update(values, kind=kind, op_type=op_type, type=label, role=_ROLES.get(kind, ""))
+        self.__dict__.update(fields, kind=kind, op_type=op_type, type=label, role=_ROLES.get(kind, ""))
         if kind == NODE and op_type == INITIALIZER and not domain and self.proto is not None:
             self.__dict__.update(role="constant", opset=0)  # as an initializer
 
     def replace(self, **fields: Any) -> OnnxOperator:
         """Return the operator with some fields changed."""
-        kept = {name: value for name, value in self.__dict__.items() if name not in ("kind", "type", "role", "_data")}
-        return OnnxOperator(self.kind, **{**kept, **fields})
+        values = {**self.__dict__, **fields}
+        if fields.keys().isdisjoint(("op_type", "domain", "proto")):
+            copy = OnnxOperator.__new__(OnnxOperator)
+            copy.__dict__.update(values)
+            return copy
+        return OnnxOperator(**{name: values[name] for name in values if name not in ("type", "role", "_data")})
 
     @property
     def data(self) -> Tensor | None:
@@ -121,7 +112,7 @@ class OnnxOperator(Operation):
     @property
     def subgraphs(self) -> tuple[SubGraph, ...]:
         """The bodies."""
-        return self.__dict__["graphs"]
+        return self.graphs
 
     def with_bodies(self, bodies: Sequence[Model]) -> OnnxOperator:
         """Return the operator over other bodies."""

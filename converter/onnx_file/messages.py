@@ -327,12 +327,21 @@ _declare(
 )
 
 
+_BY_NAME: dict[type[Message], dict[str, Field]] = {}
+
+
+def _fields_of(message: type[Message]) -> dict[str, Field]:
+    if message not in _BY_NAME:
+        _BY_NAME[message] = {field.name: field for field in message.fields.values()}
+    return _BY_NAME[message]
+
+
 def from_onnx(source: Any, message: type[Message]) -> Any:
     """The message with the contents of an object of onnx's own class, data included.
 
     Raises :class:`UnicodeDecodeError` where a text is not UTF-8.
     """
-    fields_by_name = {field.name: field for field in message.fields.values()}
+    fields_by_name = _fields_of(message)
     parsed = message()
     for descriptor, value in source.ListFields():
         field = fields_by_name.get(descriptor.name)
@@ -358,7 +367,7 @@ def to_onnx(message: Message, target: Any) -> Any:
 
     Raises :class:`InvalidModelError` for numbers that the fields do not hold.
     """
-    for field in {field.name: field for field in message.fields.values()}.values():
+    for field in _fields_of(type(message)).values():
         if not message.HasField(field.name):
             continue
         value = getattr(message, field.name)

@@ -44,6 +44,8 @@ class OnnxModel:
         if not file.proto.HasField("graph"):
             raise InvalidModelError("the model has no graph")
         self.name = file.name
+        self.file: OnnxFile | None = file
+        """What the model was read from; None for one that was made."""
         self.tensor_data: list[Tensor] = [] if tensors is None else tensors
         """The data of large tensors, to which their messages refer."""
         self.has_external_data = False
@@ -139,7 +141,7 @@ class OnnxModel:
         """Return the model of a graph, whose large tensors refer to ``tensor_data``."""
         model = cls.__new__(cls)
         model.header, model.graph, model.functions, model.tensor_data = header, graph, functions, tensor_data
-        model.name, model.has_external_data, model.files = graph.name, False, ()
+        model.name, model.has_external_data, model.files, model.file = graph.name, False, (), None
         return model
 
     @property

@@ -32,6 +32,7 @@ _COUNTERPARTS = {
 }
 
 _BY_NUMBER = {DATA_TYPES[name]: element_types.element_type(ir) for name, (ir, _) in _COUNTERPARTS.items()}
+_NUMBERS = {element_type: number for number, element_type in _BY_NUMBER.items()}
 _SPELLINGS = {element_types.element_type(ir): onnx_name for ir, onnx_name in _COUNTERPARTS.values()}
 
 
@@ -49,7 +50,7 @@ def element_type_of(number: int) -> ElementType:
 
 def onnx_number(element_type: ElementType) -> int:
     """The ``TensorProto.DataType`` of an IR type; 0 (undefined) for types ONNX does not have."""
-    return next((number for number, entry in _BY_NUMBER.items() if entry is element_type), 0)
+    return _NUMBERS.get(element_type, 0)
 
 
 def spelling(element_type: ElementType) -> str | None:

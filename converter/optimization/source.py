@@ -40,13 +40,13 @@ class Source:
 
     def __init__(self, model: OnnxModel, options: Options | None = None) -> None:
         self.model = model
-        _drop_unread(model.graph)
+        is_changed = _drop_unread(model.graph)
         bound = _bound(model.graph, options)
         self.is_bound = bound is not None
         """True if the options changed an input."""
         if bound is not None:
             _bind_inputs(model.graph, bound, model)
-        file = model.as_file()
+        file = model.as_file() if model.file is None or is_changed or bound is not None else model.file
         self.file = file.with_proto(file.proto.with_fields(graph=file.proto.graph.with_fields(value_info=[])))
         """The messages, without what the file declares of inner tensors."""
         self.opsets = model_opsets(self.file)
@@ -208,10 +208,11 @@ def _called_nodes(node: NodeProto, functions: Mapping[tuple[str, str], FunctionP
 
 
 @graph_pass("unread_nodes", REMOVALS)
-def _drop_unread(graph: Model) -> None:
-    """Remove nodes that nothing reads, and initial states that are the default."""
-    drop_zero_states(graph)
+def _drop_unread(graph: Model) -> bool:
+    """Remove nodes that nothing reads, and initial states that are the default; return whether there were any."""
+    has_unread = drop_zero_states(graph) or bool(graph.sinks)
     graph.sinks = ()
+    return has_unread
 
 
 def _bound(graph: Model, options: Options | None) -> Options | None:

@@ -26,8 +26,9 @@ _MAX_BYTES = 1 << 20
 """Maximum size of constants that are compared with zero."""
 
 
-def drop_zero_states(graph: Model) -> None:
-    """Remove the initial states of zeros from recurrent nodes."""
+def drop_zero_states(graph: Model) -> bool:
+    """Remove the initial states of zeros from recurrent nodes; return whether there were any."""
+    is_changed = False
     for node in graph.nodes():
         indices = _STATES.get(node.op.type, ())
         inputs = listed_inputs(node) if indices else []
@@ -39,6 +40,8 @@ def drop_zero_states(graph: Model) -> None:
                 inputs.pop()
             node.op = operator_of(node).replace(slots=[value is not None for value in inputs])
             node.inputs = tuple(value for value in inputs if value is not None)
+            is_changed = True
+    return is_changed
 
 
 def _is_zero(value: Output) -> bool:
