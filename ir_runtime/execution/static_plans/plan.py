@@ -147,11 +147,7 @@ def _calls_of(work: _Work, binding: Binding) -> list[Call] | None:
         produced = group_normalization(work.sources, binding, root)
         return None if produced is None else _all_calls(produced)
     if work.layers is None:
-        node = work.nodes[0]
-        produced = _produce(node, binding, root, False)
-        if produced is not None:
-            return _all_calls(produced)
-        return BINDERS.get(type(node.op), bind_function)(node, binding)
+        return calls_of_node(work.nodes[0], binding)
     if not work.sources:
         return bind_chain(work.nodes, work.layers, binding)
     value = work.sources[-1].outputs[0]
@@ -173,15 +169,20 @@ def _calls_of(work: _Work, binding: Binding) -> list[Call] | None:
     return None if chain is None else calls + chain
 
 
+def calls_of_node(node: Node, b: Binding) -> list[Call] | None:
+    """The calls of a single node, whose output is bindable."""
+    produced = _produce(node, b, node.outputs[0], False)
+    return BINDERS.get(type(node.op), bind_function)(node, b) if produced is None else _all_calls(produced)
+
+
 def _produce(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
     """The calls of the node's producer; where it has none, its kernel for any shapes, if that fills the array."""
     make = PRODUCERS.get(type(node.op))
     produced = None if make is None else make(node, b, target, followed)
-    kernel = b.site.kernel_of(node)
-    if produced is not None or kernel is None or not kernel.fills:
+    if produced is not None:
         return produced
     arrays = b.all_arrays(node.inputs)
-    if arrays is None:
+    if arrays is None or not _is_filled(node, b.site):
         return None
     out = b.new(target)
     run = b.runner(node)
