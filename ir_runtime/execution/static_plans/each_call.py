@@ -5,11 +5,14 @@ Making the calls takes 50 to 200 microseconds: layers that take no longer have a
 
 from __future__ import annotations
 
+from typing import Any
+
 from ir_runtime.execution.kernels import Prepared, Site
 from ir_runtime.execution.kernels.registry import is_float32, kernel
 from ir_runtime.graph import Array, Node, Output, PartialShape, make_node
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
+from ir_runtime.operations.pooling import AvgPool1, AvgPool14, AvgPool16, MaxPool1, MaxPool8, MaxPool14
 
 from .binding import Binding
 from .plan import calls_of_node
@@ -25,6 +28,14 @@ def convolution(node: Node, site: Site) -> Prepared | None:
     return Prepared(_Bound(node, site), fresh=True, packed=(node.inputs[1],))
 
 
+@kernel(AvgPool1, AvgPool14, AvgPool16, MaxPool1, MaxPool8, MaxPool14)
+def pooling(node: Node, site: Site) -> Prepared | None:
+    """Where nothing reads the indices of maxima."""
+    if not is_float32(node.inputs[0]) or any(site.users.get(o) or o in site.results for o in node.outputs[1:]):
+        return None
+    return Prepared(_Bound(node, site), fresh=True)
+
+
 class _Bound:
     def __init__(self, node: Node, site: Site) -> None:
         self._node, self._site = node, site
@@ -34,7 +45,7 @@ class _Bound:
         self._nodes: dict[tuple[tuple[int, ...], ...], Node] = {}
         """The node with the types of these shapes."""
 
-    def __call__(self, *inputs: Array) -> Array | None:
+    def __call__(self, *inputs: Array) -> Any:
         shapes = tuple([array.shape for array in inputs])
         node = self._nodes.get(shapes) or self._with_types(shapes)
         out = node.outputs[0]
@@ -46,7 +57,7 @@ class _Bound:
             return None
         for call in calls:
             call()
-        return b.arrays[out]
+        return (b.arrays[out], *[None] * (len(node.outputs) - 1))
 
     def _with_types(self, shapes: tuple[tuple[int, ...], ...]) -> Node:
         if len(self._nodes) >= _MAX_SHAPES:

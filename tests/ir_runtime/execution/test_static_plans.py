@@ -96,11 +96,7 @@ for _dimensions in ((33, 20), (20,), (7, 9, 8)):
     _pools += [op("AvgPool", 14, rounding_type=rounding, exclude_pad=excludes, **_sizes)
                for rounding in ("floor", "ceil") for excludes in (False, True)]  # fmt: skip
     for _is_odd in (0, 1):
-        # Where indices are returned as well, NaN needs a comparison one element after the other.
-        for _chosen, _left in ((_pools[:4], ["MaxPool"] * _is_odd), (_pools[4:], [])):
-            graphs(_numbers[_is_odd], label="pooling", pool=_chosen, fallbacks=_left)(
-                lambda b, v, pool: b.emit(pool, v)
-            )
+        graphs(_numbers[_is_odd], label="pooling", pool=_pools)(lambda b, v, pool: b.emit(pool, v))
 for _dimensions in ((0, 4, 5, 5), (1, 4, 0, 5)):
     graphs(normal(*_dimensions), label="nothing_at_all")(
         lambda b, v: b.Concat(b.Transpose(b.Add(b.ReLU(v), normal(1, 4, 1, 1)), [0, 1, 2, 3]), v, axis=1))  # fmt: skip
