@@ -1,6 +1,6 @@
 """Plans for static shapes: every array and every call is made once, and a run goes through the calls.
 
-Importing the package registers the binders and producers of its modules.
+Importing the package registers the binders of its modules.
 """
 
 from __future__ import annotations

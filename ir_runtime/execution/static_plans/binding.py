@@ -1,4 +1,4 @@
-"""The arrays of the values of a static plan, and the registry of binders and producers, which make the calls over them.
+"""The arrays of the values of a static plan, and the registry of binders, which make the calls over them.
 
 Each value has its array before anything runs: a constant, memory of its own, a view of another value, or a part of
 a Concat's output. A list of calls without arguments, made once, computes it: they read and write these arrays.
@@ -157,6 +157,12 @@ class Binding:
             self._scratch.append(block)
         return laid_out(block.memory, tuple(shape), np.dtype(np.float32), None)
 
+    def is_alone(self, output: Output) -> bool:
+        """True if no other value is in the memory of this one, which may be written to: views that repeat may not."""
+        block = self.owners.get(output)
+        alone = block is not None and block.live == {output} and not block.is_pinned
+        return alone and self.arrays[output].flags.writeable
+
     def pin(self, output: Output) -> None:
         """Keep the value's memory to the end of the run: layers computed by ``evaluate`` may return views of it."""
         block = self.owners.get(output)
@@ -239,29 +245,11 @@ def laid_out(memory: Array, shape: tuple[int, ...], dtype: np.dtype[Any], order:
     return flat.reshape([shape[axis] for axis in order]).transpose(back)
 
 
-@dataclass
-class Produced:
-    """Calls that compute a value part by part, so that layers after it can run while the part is in the cache.
-
-    ``before`` are calls before the first part; each of ``parts`` is an index and its calls. ``order`` has the axes of
-    the value in the order of these indices.
-    """
-
-    before: list[Call]
-    order: tuple[int, ...]
-    parts: list[tuple[tuple[Any, ...], list[Call]]]
-
-
 Binder = Callable[[Node, Binding], "list[Call] | None"]
 """Makes the arrays of a node's outputs (with :meth:`Binding.new` or ``alias``) and returns the calls that compute them;
 None, with no array made, where it cannot bind the node."""
 
-Producer = Callable[[Node, Binding, Output, bool], "Produced | None"]
-"""The same, part by part, for a value that elementwise layers may follow. It is computed into the array of the given
-output. The last argument is whether layers follow."""
-
 BINDERS: dict[type[Operation], Binder] = {}
-PRODUCERS: dict[type[Operation], Producer] = {}
 
 
 def binder(*operations: type[Operation]) -> Callable[[Binder], Binder]:
@@ -270,16 +258,6 @@ def binder(*operations: type[Operation]) -> Callable[[Binder], Binder]:
     def register(binder: Binder) -> Binder:
         BINDERS.update(dict.fromkeys(operations, binder))
         return binder
-
-    return register
-
-
-def producer(*operations: type[Operation]) -> Callable[[Producer], Producer]:
-    """Decorator: registers a :data:`Producer` for nodes of these operations."""
-
-    def register(producer: Producer) -> Producer:
-        PRODUCERS.update(dict.fromkeys(operations, producer))
-        return producer
 
     return register
 

@@ -1,8 +1,8 @@
 """Convolutions of float32 with constant weights, of channels that lie side by side in memory (N, H, W, C).
 
 Windows are unfolded a few rows of positions at a time, in runs of a row of the kernel with all its channels, or of a
-row of positions where there are few channels, and multiplied with the weights as a matrix; layers that follow run
-before the next rows. A window of one element is a product without copies.
+row of positions where there are few channels, and multiplied with the weights as a matrix. A window of one element is a
+product without copies.
 """
 
 from __future__ import annotations
@@ -18,21 +18,19 @@ from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.windows import Window
 
-from .binding import Binding, Call, Produced, as_matrix, is_float32, is_matrix_for_blas, producer
+from .binding import Binding, Call, as_matrix, binder, is_float32, is_matrix_for_blas
 from .depthwise import depthwise
 from .product_calls import Factor, product_calls
 
 _UNFOLDED_ELEMENTS_AT_ONCE = 1 << 18
 """Windows are unfolded in blocks of about this many elements."""
-_OUTPUT_ELEMENTS_AT_ONCE = 1 << 16
-"""Elements of an output that are computed at once where layers follow."""
 _CHANNELS_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1)}
 
 
-@producer(Convolution1, GroupConvolution1)
-def convolution(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
+@binder(Convolution1, GroupConvolution1)
+def convolution(node: Node, b: Binding) -> list[Call] | None:
     """Over one or two spatial dimensions."""
-    x, weights = b.array(node.inputs[0]), b.constant(node.inputs[1])
+    x, weights, target = b.array(node.inputs[0]), b.constant(node.inputs[1]), node.outputs[0]
     if x is None or weights is None or x.ndim not in _CHANNELS_LAST or not is_float32(x, weights):
         return None
     op: Any = node.op
@@ -57,14 +55,9 @@ def convolution(node: Node, b: Binding, target: Output, followed: bool) -> Produ
     elif rank == 1:
         # Positions are rows of one column each: parts are some of them.
         images, out, weights, windows = images[:, :, None], out[:, :, None], weights[..., None], [*windows, single]
-    calls: list[Call] = []
     if is_depthwise:
-        parts = depthwise(images, weights[:, 0, 0], windows, out, calls, b)
-        if rank == 1:
-            parts = [(index[:1], part_calls) for index, part_calls in parts]
-    else:
-        parts = _dense(images, weights, node.inputs[1], windows, out, calls, b, followed)
-    return Produced(calls, order, parts)
+        return depthwise(images, weights[:, 0, 0], windows, out, b)
+    return _dense(images, weights, node.inputs[1], windows, out, b)
 
 
 def _has_channels_last(array: Array) -> bool:
@@ -108,10 +101,8 @@ def _dense(
     constant: Output,
     windows: list[Window],
     out: Array,
-    calls: list[Call],
     b: Binding,
-    followed: bool,
-) -> list[tuple[tuple[Any, ...], list[Call]]]:
+) -> list[Call]:
     """``weights`` are ``[groups, outputs, inputs, height, width]``, whatever the shape of the ``constant`` is."""
     groups, per_group, depth = weights.shape[:3]
     y, x = windows
@@ -125,6 +116,7 @@ def _dense(
     factor = Factor(weights, "dense", lambda: weights[0].transpose(2, 3, 1, 0), b, constant, restored)
     # Of few channels, such as those of the model's input, rows of one channel are longer than the rows of a window.
     by_channel = groups == 1 and images.strides[2] == 4 and columns > x.kernel * depth
+    calls: list[Call] = []
     seen = padded(images, windows, calls, b, by_channel=by_channel)
     if pointwise and groups == 1:
         seen = seen[:, : (rows - 1) * y.stride + 1 : y.stride, : (columns - 1) * x.stride + 1 : x.stride]
@@ -133,11 +125,7 @@ def _dense(
             copied = b.scratch(seen.shape)
             calls.append(partial(np.copyto, copied, seen))
             seen = copied
-        limit = _OUTPUT_ELEMENTS_AT_ONCE // max(1, per_group) if followed else 1 << 62
-        return [
-            (index, product_calls(_matrix(seen[index]), factor, _matrix(out[index]), b))
-            for index in _parts(batch, rows, columns, limit)
-        ]
+        return calls + product_calls(_matrix(seen), factor, _matrix(out), b)
     strides = seen.strides
     unfolded = np.lib.stride_tricks.as_strided(
         seen,
@@ -147,7 +135,6 @@ def _dense(
     )  # fmt: skip
     area = y.kernel * x.kernel * depth
     limit = _UNFOLDED_ELEMENTS_AT_ONCE // max(1, area * groups)
-    parts: list[tuple[tuple[Any, ...], list[Call]]] = []
     held = b.scratch((min(batch * rows * columns, max(limit, columns)) * groups * area,))
     for index in _parts(batch, rows, columns, limit):
         source, target = unfolded[index], out[index]
@@ -160,7 +147,7 @@ def _dense(
             else:
                 matrix = dense.reshape(count, area)
             copy = partial(np.copyto, dense.reshape(source.shape), source)
-            parts.append((index, [copy, *product_calls(matrix, factor, _matrix(target), b)]))
+            calls += [copy, *product_calls(matrix, factor, _matrix(target), b)]
             continue
         packed = b.packed(weights, "groups", lambda: weights.transpose(0, 3, 4, 2, 1))
         matrices = packed.reshape(groups, area, per_group)
@@ -170,8 +157,8 @@ def _dense(
         each = np.lib.stride_tricks.as_strided(
             _matrix(target), (groups, count, per_group), (4 * per_group, _matrix(target).strides[0], 4)
         )
-        parts.append((index, [copy, partial(np.matmul, dense.reshape(groups, count, area), matrices, out=each)]))
-    return parts
+        calls += [copy, partial(np.matmul, dense.reshape(groups, count, area), matrices, out=each)]
+    return calls
 
 
 def _matrix(array: Array) -> Array:

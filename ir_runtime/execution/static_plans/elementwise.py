@@ -1,7 +1,6 @@
 """Elementwise layers in a static plan.
 
-Chains of float32 are computed block by block, after a producer's parts or on their own; layers of other types one by
-one.
+Chains of float32 are computed block by block, layers of other types one by one.
 
 All arrays are seen in the shape of the output, with its axes in the order of memory and joined where they can be. A
 vector along the channels is repeated so that NumPy's inner loops, which run along the last axis, are long.
@@ -9,7 +8,7 @@ vector along the channels is repeated so that NumPy's inner loops, which run alo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,7 @@ from ir_runtime.execution.kernels.formulas import ufunc_of
 from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.elementwise import Arithmetic, Binary, Predicate, Select1, Unary
 
-from .binding import Binding, Call, Produced, binder
+from .binding import Binding, Call, binder
 
 _MAX_REPEATED_ROW = 1 << 12
 """Vectors along the last axis are repeated up to this many elements."""
@@ -65,35 +64,27 @@ def select(node: Node, b: Binding) -> list[Call] | None:
     return [partial(np.copyto, out, otherwise), partial(np.copyto, out, then, where=condition)]
 
 
-def bind_chain(members: list[Node], layers: list[Layer], b: Binding) -> list[Call] | None:
-    """A chain on its own."""
+def bind_chain(members: list[Node], layers: list[Layer], b: Binding, dead: Collection[Output]) -> list[Call] | None:
+    """A chain, in the memory of an input of its size where that is one of ``dead``, which nothing else reads."""
     reads = read_by(layers)
     arrays = b.all_arrays(reads)
     if arrays is None:
         return None
     root = members[-1].outputs[0]
     shape = root.shape.static()
-    # The output has the order in memory of the first input of its size.
-    like = next((array for array in arrays if array.shape == shape), None)
-    out = b.new(root, None if like is None else order_of(like))
-    calls, operands, inner = _whole_layers(layers, dict(zip(reads, arrays)), shape, b)
-    return calls + chain_calls(inner, operands, out, b)
-
-
-def bind_after(produced: Produced, value: Output, out: Array, layers: list[Layer], b: Binding) -> list[Call] | None:
-    """A chain after a producer, run after each part; ``value`` is the producer's output, which the chain reads."""
-    reads = [source for source in read_by(layers) if source is not value]
-    arrays = b.all_arrays(reads)
-    if arrays is None:
-        return None
-    calls, operands, inner = _whole_layers(layers, {**dict(zip(reads, arrays)), value: out}, out.shape, b)
-    calls = produced.before + calls
-    seen = {key: np.broadcast_to(array, out.shape).transpose(produced.order) for key, array in operands.items()}
-    seen[value] = target = out.transpose(produced.order)
-    for index, part in produced.parts:
-        calls += part
-        calls += chain_calls(inner, {key: array[index] for key, array in seen.items()}, target[index], b, value)
-    return calls
+    operands = dict(zip(reads, arrays))
+    of_size = [source for source, array in operands.items() if array.shape == shape]
+    freed = None
+    if root not in b.homes:
+        freed = next((source for source in of_size if source in dead and b.is_alone(source)), None)
+    if freed is not None:
+        out = operands[freed]
+        b.alias(root, out, freed)
+    else:
+        # The output has the order in memory of the first input of its size.
+        out = b.new(root, order_of(operands[of_size[0]]) if of_size else None)
+    calls, operands, inner = _whole_layers(layers, operands, shape, b)
+    return calls + chain_calls(inner, operands, out, b, freed)
 
 
 def order_of(array: Array) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""MVN and reductions of rows that lie together in memory, some rows at a time."""
+"""Reductions of rows that lie together in memory, some rows at a time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph import Array, Node, Output, normalize_axes
-from ir_runtime.operations.normalization import MVN6
+from ir_runtime.graph import Array, Node, normalize_axes
 from ir_runtime.operations.reduction import ReduceMax1, ReduceMean1, ReduceMin1, ReduceSum1
 
-from .binding import Binding, Call, Produced, as_matrix, binder, is_float32, is_matrix_for_blas, producer
+from .binding import Binding, Call, as_matrix, binder, is_float32, is_matrix_for_blas
 from .elementwise import order_of
-from .group_normalization import normalized_groups
 
 _BLOCK_ELEMENTS = 1 << 15
 _MAX_ELEMENTS_ON_ONE_THREAD = 9216
@@ -32,16 +30,6 @@ def _data_and_axes(node: Node, b: Binding) -> tuple[Array, list[int]] | None:
         return None
     found_axes = sorted(normalize_axes(np.atleast_1d(axes).tolist(), x.ndim))
     return (x, found_axes) if found_axes else None
-
-
-@producer(MVN6)
-def mvn(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
-    """Of whole channels that lie side by side in memory: each is a group."""
-    op: Any = node.op
-    data_and_axes = _data_and_axes(node, b)
-    if data_and_axes is None or data_and_axes[1] != list(range(2, data_and_axes[0].ndim)):
-        return None
-    return normalized_groups(data_and_axes[0], data_and_axes[0].shape[1], op, b, target)
 
 
 def _rows_of(array: Array, order: Sequence[int], count: int) -> Array | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,27 +17,24 @@ import numpy as np
 
 from ir_runtime.errors import ModelError
 from ir_runtime.execution.kernels import Site, Step, has_kernel
-from ir_runtime.execution.kernels.elementwise_chains import Layer, chains_of, read_by
+from ir_runtime.execution.kernels.elementwise_chains import Layer, chains_of
 from ir_runtime.execution.profile import Clock
 from ir_runtime.graph import Array, Model, Node, Output, normalize_axis
 from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting.constant_folding import as_tuple
 from ir_runtime.rewriting.matching import Match
 
-from .binding import BINDERS, PRODUCERS, Binding, Call, Home, Produced, Runner
+from .binding import BINDERS, Binding, Call, Home, Runner
 from .dynamic_quantization import bind_dynamic_quantization, dynamic_quantization
-from .elementwise import bind_after, bind_chain, bind_function
-from .group_normalization import group_normalization, reshaped_and_back
+from .elementwise import bind_chain, bind_function
 
 
 @dataclass
 class _Work:
-    """Nodes that are bound together: a single node, an elementwise chain, or a producer with the chain that follows."""
+    """Nodes that are bound together: a single node, an elementwise chain, or a dynamic quantization."""
 
     nodes: list[Node]
     layers: list[Layer] | None = None
-    sources: list[Node] = field(default_factory=list)
-    """The producer that the chain follows: one node, or several that are one computation."""
     quantization: Match | None = None
 
 
@@ -68,14 +65,14 @@ class _Instance:
         return [cell[0] for cell in self._outputs]
 
     def _bound(self, work: _Work, plan: StaticPlan, binding: Binding) -> list[Call]:
-        calls = _calls_of(work, binding)
+        dead = plan.dead_after[work.nodes[-1]]
+        calls = _calls_of(work, binding, dead)
         if calls is None:
             # One after the other.
             calls = []
             for node in work.nodes:
-                single = _calls_of(_Work([node]), binding)
+                single = _calls_of(_Work([node]), binding, ())
                 calls += self._evaluate(node, plan, binding) if single is None else single
-        dead = plan.dead_after[work.nodes[-1]]
         binding.finish_step(dead)
         calls += [partial(self.cells[output].__setitem__, 0, None) for output in dead if output in self.cells]
         return calls
@@ -137,61 +134,27 @@ def _run_loose(run: Runner, reads: Sequence[list[Any]], writes: Sequence[list[An
         cell[0] = value
 
 
-def _calls_of(work: _Work, binding: Binding) -> list[Call] | None:
+def _calls_of(work: _Work, binding: Binding, dead: Sequence[Output]) -> list[Call] | None:
     if not all(binding.is_bindable(output) for output in work.nodes[-1].outputs):
         return None
-    root = work.nodes[-1].outputs[0]
     if work.quantization is not None:
         return bind_dynamic_quantization(work.nodes[-1], work.quantization, binding)
-    if work.layers is None and work.sources:
-        produced = group_normalization(work.sources, binding, root)
-        return None if produced is None else _all_calls(produced)
     if work.layers is None:
         return calls_of_node(work.nodes[0], binding)
-    if not work.sources:
-        return bind_chain(work.nodes, work.layers, binding)
-    value = work.sources[-1].outputs[0]
-    if binding.all_arrays([source for source in read_by(work.layers) if source is not value]) is None:
-        return None
-    if len(work.sources) > 1:
-        produced = group_normalization(work.sources, binding, root)
-    else:
-        produced = _produce(work.sources[0], binding, root, True)
-    if produced is not None:
-        return bind_after(produced, value, binding.arrays[root], work.layers, binding)
-    calls: list[Call] = []
-    for node in work.sources:
-        single = _calls_of(_Work([node]), binding)
-        if single is None:
-            return None
-        calls += single
-    chain = bind_chain(work.nodes[len(work.sources) :], work.layers, binding)
-    return None if chain is None else calls + chain
+    return bind_chain(work.nodes, work.layers, binding, dead)
 
 
 def calls_of_node(node: Node, b: Binding) -> list[Call] | None:
-    """The calls of a single node, whose output is bindable."""
-    produced = _produce(node, b, node.outputs[0], False)
-    return BINDERS.get(type(node.op), bind_function)(node, b) if produced is None else _all_calls(produced)
-
-
-def _produce(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
-    """The calls of the node's producer; where it has none, its kernel for any shapes, if that fills the array."""
-    make = PRODUCERS.get(type(node.op))
-    produced = None if make is None else make(node, b, target, followed)
-    if produced is not None:
-        return produced
+    """The calls of a single node: those of its binder, or its kernel, if that fills the array of the output."""
+    kernel = b.site.kernel_of(node)
+    if kernel is None or not kernel.fills:
+        return BINDERS.get(type(node.op), bind_function)(node, b)
     arrays = b.all_arrays(node.inputs)
-    if arrays is None or not _is_filled(node, b.site):
+    if arrays is None:
         return None
-    out = b.new(target)
+    out = b.new(node.outputs[0])
     run = b.runner(node)
-    call = partial(_fill, run, arrays, out) if out.flags.c_contiguous else partial(_run_into, run, arrays, [out])
-    return Produced([], tuple(range(out.ndim)), [((), [call])])
-
-
-def _all_calls(produced: Produced) -> list[Call]:
-    return produced.before + [call for _, calls in produced.parts for call in calls]
+    return [partial(_fill, run, arrays, out) if out.flags.c_contiguous else partial(_run_into, run, arrays, [out])]
 
 
 class StaticPlan:
@@ -251,8 +214,8 @@ class StaticPlan:
                 return _Instance(self)
 
     def described(self, work: _Work) -> tuple[str, str, bool]:
-        """A step's name and type, and whether there is a binder, producer or kernel for it."""
-        is_bound = work.layers is not None or type(work.nodes[0].op) in {**BINDERS, **PRODUCERS}
+        """A step's name and type, and whether there is a binder or kernel for it."""
+        is_bound = work.layers is not None or type(work.nodes[0].op) in BINDERS
         fast = is_bound or has_kernel(work.nodes[0].op)
         return work.nodes[-1].name, "+".join(node.op.type for node in work.nodes), fast
 
@@ -279,13 +242,9 @@ class StaticPlan:
 
 
 def _works(site: Site) -> list[_Work]:
-    """Return the groups of nodes to bind, in order.
-
-    A chain, with a producer that only it reads, takes the place of its last layer.
-    """
+    """Return the groups of nodes to bind, in order; a chain takes the place of its last layer."""
     roots: dict[Node, _Work] = {}
     taken: set[Node] = set()
-    groups = {node: nodes for node in site.nodes if (nodes := reshaped_and_back(node, site)) is not None}
     position = {node: index for index, node in enumerate(site.nodes)}
     for node in site.nodes:
         match = dynamic_quantization(node, site, position)
@@ -294,50 +253,8 @@ def _works(site: Site) -> list[_Work]:
             roots[node] = _Work(sorted(match.nodes, key=position.__getitem__), quantization=match)
     for members, layers in chains_of(site, taken):
         taken.update(members)
-        source = _source(members, layers, site, position, groups)
-        sources = [] if source is None else groups.get(source, [source])
-        taken.update(sources)
-        roots[members[-1]] = _Work([*sources, *members], layers, sources)
-    for node, nodes in groups.items():
-        if taken.isdisjoint(nodes):
-            taken.update(nodes)
-            roots[node] = _Work(nodes, None, nodes)
+        roots[members[-1]] = _Work(members, layers)
     return [roots.get(node) or _Work([node]) for node in site.nodes if node in roots or node not in taken]
-
-
-def _source(
-    members: list[Node],
-    layers: list[Layer],
-    site: Site,
-    position: Mapping[Node, int],
-    groups: Mapping[Node, list[Node]],
-) -> Node | None:
-    """The last producer of a value that has the chain's shape and is read by the chain only."""
-    inside = set(members)
-    root = members[-1].outputs[0]
-    latest = None
-    for output in read_by(layers):
-        node = output.node
-        if (
-            (type(node.op) not in PRODUCERS and node not in groups and not _is_filled(node, site))
-            or output in site.constants
-            or output in site.results
-            or node in inside
-        ):
-            continue
-        if node not in position or not output.shape.is_static or output.shape != root.shape:
-            continue
-        if not set(site.users[output]) <= inside or len(node.outputs) > 1:
-            continue
-        if latest is None or position[node] > position[latest]:
-            latest = node
-    return latest
-
-
-def _is_filled(node: Node, site: Site) -> bool:
-    """True if the node's kernel for any shapes fills a given array."""
-    kernel = site.kernel_of(node)
-    return kernel is not None and kernel.fills
 
 
 def _homes(site: Site) -> dict[Output, Home]:

@@ -1,27 +1,23 @@
-"""Products of float32 matrices. Layers after a product with constant weights run after some rows at a time."""
+"""Products of float32 matrices."""
 
 from __future__ import annotations
 
-import itertools
-import math
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ir_runtime.graph import Array, Node, Output
+from ir_runtime.graph import Array, Node
 from ir_runtime.operations.matmul import MatMul1
 
-from .binding import Binding, Call, Produced, as_matrix, is_float32, is_matrix_for_blas, producer
+from .binding import Binding, Call, as_matrix, binder, is_float32, is_matrix_for_blas
 from .product_calls import Factor, product_calls
 
-_OUTPUT_ELEMENTS_AT_ONCE = 1 << 17
-"""Elements of an output that are computed at once where layers follow."""
 
-
-@producer(MatMul1)
-def product(node: Node, b: Binding, target: Output, followed: bool) -> Produced | None:
+@binder(MatMul1)
+def product(node: Node, b: Binding) -> list[Call] | None:
     op: Any = node.op
+    target = node.outputs[0]
     left, right = b.array(node.inputs[0]), b.as_stored(node.inputs[1])
     is_constant = b.constant(node.inputs[1]) is not None
     if right is not None and not (is_constant and right.ndim == 2):  # which is packed, aligned or not
@@ -34,7 +30,6 @@ def product(node: Node, b: Binding, target: Output, followed: bool) -> Produced 
         left = left.swapaxes(-1, -2)
     if op.transpose_b:
         right = right.swapaxes(-1, -2)
-    order = tuple(range(target.shape.rank))
     calls: list[Call] = []
     if right.ndim == 2:
         matrix = right
@@ -44,7 +39,7 @@ def product(node: Node, b: Binding, target: Output, followed: bool) -> Produced 
             factor = Factor(
                 matrix, "product", lambda: matrix, b, node.inputs[1], lambda packed: packed.T if turned else packed
             )
-        return _of_rows(left, right, factor, b.new(target), order, calls, b, followed)
+        return _of_rows(left, right, factor, b.new(target), calls, b)
     out = b.new(target, b.order_for_transpose(target))
     left, right = _for_blas(left, calls, b), _for_blas(right, calls, b)
     destination = out if is_matrix_for_blas(out) else b.scratch(out.shape)
@@ -52,7 +47,7 @@ def product(node: Node, b: Binding, target: Output, followed: bool) -> Produced 
     calls.append(partial(np.matmul, a, c, out=o))
     if destination is not out:
         calls.append(partial(np.copyto, out, destination))
-    return Produced(calls, order, [((), [])])
+    return calls
 
 
 def _fewer_axes(left: Array, right: Array, out: Array) -> tuple[Array, Array, Array]:
@@ -75,11 +70,9 @@ def _of_rows(
     right: Array,
     factor: Factor | None,
     out: Array,
-    order: tuple[int, ...],
     calls: list[Call],
     b: Binding,
-    followed: bool,
-) -> Produced | None:
+) -> list[Call]:
     """All rows times one matrix."""
     flat = as_matrix(left)
     if flat is None or not is_matrix_for_blas(flat):
@@ -92,26 +85,10 @@ def _of_rows(
         right = other
     target = as_matrix(out)
     destination = out if target is not None and is_matrix_for_blas(target) else b.scratch(out.shape)
-    parts: list[tuple[tuple[Any, ...], list[Call]]] = []
-    for index in _parts(out.shape, followed):
-        a, into = as_matrix(left[index]), as_matrix(destination[index])
-        if a is None or into is None:
-            return None
-        part: list[Call] = [partial(np.matmul, a, right, out=into)]
-        if factor is not None:
-            part = product_calls(a, factor, into, b)
-        if destination is not out:
-            part.append(partial(np.copyto, out[index], destination[index]))
-        parts.append((index, part))
-    return Produced(calls, order, parts)
-
-
-def _parts(shape: tuple[int, ...], followed: bool) -> list[tuple[Any, ...]]:
-    rows, columns = shape[-2:]
-    if not followed or math.prod(shape[:-2]) != 1:
-        return [()]
-    # Of about the same size, each worth a product.
-    count = max(1, min(rows // 128, -(-rows * columns // _OUTPUT_ELEMENTS_AT_ONCE)))
-    ends = [rows * number // count for number in range(count + 1)]
-    lead = (slice(0, 1),) * (len(shape) - 2)
-    return [(*lead, slice(start, stop)) for start, stop in itertools.pairwise(ends)]
+    a, into = as_matrix(left), as_matrix(destination)
+    assert a is not None
+    assert into is not None
+    calls += [partial(np.matmul, a, right, out=into)] if factor is None else product_calls(a, factor, into, b)
+    if destination is not out:
+        calls.append(partial(np.copyto, out, destination))
+    return calls

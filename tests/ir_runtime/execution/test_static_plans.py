@@ -87,6 +87,10 @@ for _keeps in (False, True):  # the part is a matrix whose rows are apart in mem
            name=["ReduceMean", "ReduceSum"], keep_dims=[_keeps])(
         lambda b, x, y, name, keep_dims: b.Concat(y, getattr(b, name)(x, [2], keep_dims=keep_dims), axis=1))  # fmt: skip
 
+for _dimensions in ((3, 1), (1, 4), (3, 4)):  # a chain may compute in the memory of its input, but not of this view
+    graphs(normal(*_dimensions), label="a_value_that_is_repeated")(
+        lambda b, v: b.Add(b.Broadcast(b.Exp(v), [2, 3, 4]), normal(2, 3, 4)))  # fmt: skip
+
 for _dimensions in ((33, 20), (20,), (7, 9, 8)):
     _numbers, _rank = normal(2, 2, 5, *_dimensions), len(_dimensions)
     _numbers[1, 0, 0, 4], _numbers[1, 0, 1, 3] = np.nan, -np.inf
