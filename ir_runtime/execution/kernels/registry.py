@@ -28,12 +28,14 @@ class Prepared:
     """A kernel prepared for one node.
 
     ``fresh`` means that its outputs have memory of their own, of which there is no other view.
-    A kernel that ``fills`` has an argument ``out``, a C-contiguous array for its only output, and returns that.
+    A kernel that ``fills`` has an argument ``out``, an array for its only output, and returns that, or another one.
+    ``out`` is C-contiguous, or has the ``order`` in memory that is returned for the first input.
     """
 
     run: Kernel
     fresh: bool = False
     fills: bool = False
+    order: Callable[[Array], Sequence[int] | None] | None = None
     packed: tuple[Output, ...] = ()
     """Constants that the kernel keeps in a packed form of its own."""
 

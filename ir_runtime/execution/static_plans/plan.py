@@ -152,9 +152,12 @@ def calls_of_node(node: Node, b: Binding) -> list[Call] | None:
     arrays = b.all_arrays(node.inputs)
     if arrays is None:
         return None
-    out = b.new(node.outputs[0])
+    order = None if kernel.order is None else kernel.order(arrays[0])
+    out = b.new(node.outputs[0], order)
     run = b.runner(node)
-    return [partial(_fill, run, arrays, out) if out.flags.c_contiguous else partial(_run_into, run, arrays, [out])]
+    if order is not None or out.flags.c_contiguous:
+        return [partial(_fill, run, arrays, out)]
+    return [partial(_run_into, run, arrays, [out])]
 
 
 class StaticPlan:
