@@ -1,41 +1,63 @@
-"""ReduceMean and ReduceSum of float32 over the last dimensions: as products with ones, which read memory once."""
+"""Sums, means and extremes over constant axes, in the memory of the output; small ones of float32 as products."""
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
 
 from ir_runtime.graph import Array, Node, normalize_axes
-from ir_runtime.operations.reduction import ReduceMean1, ReduceSum1
+from ir_runtime.operations.reduction import ReduceMax1, ReduceMean1, ReduceMin1, ReduceSum1
 
+from .normalization import channels_last
 from .registry import Prepared, Site, is_float32, kernel
 
-_MAX_ROW_LENGTH = 1 << 14
-"""Longer rows are left to ``evaluate``, whose pairwise sums round less."""
+_MAX_ELEMENTS_OF_PRODUCT = 9216
+"""Elements up to which the library multiplies a matrix with a vector on one thread."""
+_FUNCTIONS = {ReduceMax1: np.maximum, ReduceMin1: np.minimum, ReduceMean1: np.add, ReduceSum1: np.add}
 
 
-@kernel(ReduceMean1, ReduceSum1)
+@kernel(ReduceMax1, ReduceMin1, ReduceMean1, ReduceSum1)
 def reduction(node: Node, site: Site) -> Prepared | None:
     op: Any = node.op
     axes = site.constants.get(node.inputs[1])
-    if axes is None or not is_float32(node.inputs[0]):
+    function = _FUNCTIONS[type(op)]
+    if axes is None or (function is np.add and not is_float32(node.inputs[0])):
         return None
-    requested = np.atleast_1d(axes).tolist()
-    is_mean = isinstance(op, ReduceMean1)
+    requested, is_mean = np.atleast_1d(axes).tolist(), isinstance(op, ReduceMean1)
 
-    def run(x: Array, _: Array) -> Array | None:
-        over = normalize_axes(requested, x.ndim)
-        first = x.ndim - len(over)
-        if not over or tuple(sorted(over)) != tuple(range(first, x.ndim)) or not x.size or not x.flags.c_contiguous:
+    @functools.cache
+    def axes_of_rank(rank: int) -> tuple[int, ...]:
+        return tuple(sorted(normalize_axes(requested, rank)))
+
+    def run(x: Array, _: Array, out: Array | None = None) -> Array | None:
+        over = axes_of_rank(x.ndim)
+        if not x.size:
             return None
-        columns = math.prod(x.shape[first:])
-        if columns > _MAX_ROW_LENGTH:
-            return None
-        sums = x.reshape(-1, columns) @ np.ones(columns, np.float32)
+        if out is None:
+            kept = (n if axis not in over else 1 for axis, n in enumerate(x.shape) if axis not in over or op.keep_dims)
+            out = np.empty(tuple(kept), x.dtype)
+        if function is not np.add or not _sums_by_product(x, over, out):
+            function.reduce(x, axis=over, out=out, keepdims=op.keep_dims)
         if is_mean:
-            np.divide(sums, np.float32(columns), out=sums)
-        return sums.reshape(x.shape[:first] + ((1,) * len(over) if op.keep_dims else ()))
+            np.divide(out, np.float32(math.prod([x.shape[axis] for axis in over])), out=out)
+        return out
 
-    return Prepared(run, fresh=True)
+    return Prepared(run, fresh=True, fills=True)
+
+
+def _sums_by_product(x: Array, over: tuple[int, ...], out: Array) -> bool:
+    """Multiply with ones, where this is faster than sums and ``x`` is a matrix, or one for each item."""
+    first = x.ndim - len(over)
+    if x.size > _MAX_ELEMENTS_OF_PRODUCT or over != tuple(range(first, x.ndim)) or not out.flags.c_contiguous:
+        return False
+    ones = np.ones(math.prod(x.shape[first:]), np.float32)
+    if x.flags.c_contiguous:
+        np.matmul(x.reshape(-1, len(ones)), ones, out=out.reshape(-1))
+        return True
+    order = channels_last(x) if first == 2 else None
+    if order is not None:
+        np.matmul(ones, x.transpose(order).reshape(len(x), len(ones), -1), out=out.reshape(x.shape[:2]))
+    return order is not None
