@@ -1,141 +1,114 @@
-"""Products of float32 matrices, shared among threads."""
+"""Products of float32 matrices."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ir_runtime.graph import Array, Node
-from ir_runtime.graph.mapped_file import aligned
 from ir_runtime.operations.matmul import MatMul1
 
-from .registry import Prepared, Site, is_float32, kernel
-from .threads import Workers
-
-ENOUGH = 1 << 22
-"""A second thread is used from this number of multiplications on."""
-
-_ROWS_FOR_TRANSPOSED_PRODUCT = (16, 64)
-_MIN_WEIGHTS_FOR_TRANSPOSED_PRODUCT = 1 << 19
-
-
-def multiply(workers: Workers, a: Array, b: Array, out: Array) -> None:
-    """``a @ b`` into ``out``, whose leading dimensions are those of both."""
-    rows, columns = out.shape[-2:]
-    effort = out.size * a.shape[-1]
-    if workers.count < 2 or effort < ENOUGH:
-        np.matmul(a, b, out=out)
-        return
-    # The longer side is cut, in multiples of 16: the processor computes several elements at once.
-    by_rows = rows >= columns
-    dimension = rows if by_rows else columns
-    lead = out.shape[0] if out.ndim > 2 else 1
-    if lead >= workers.count and a.shape[0] == b.shape[0] == lead and a.ndim == b.ndim == out.ndim:
-
-        def by_item(parts: Sequence[int]) -> None:
-            if len(parts):
-                chosen = slice(parts[0], parts[-1] + 1)
-                np.matmul(a[chosen], b[chosen], out=out[chosen])
-
-        workers.each(by_item, range(lead), effort)
-        return
-    step = max(32, -(-dimension // (2 * workers.count) // 16) * 16)
-
-    def work(starts: Sequence[int]) -> None:
-        for start in starts:
-            part = slice(start, min(start + step, dimension))
-            if by_rows:
-                np.matmul(a[..., part, :], b, out=out[..., part, :])
-            else:
-                np.matmul(a, b[..., part], out=out[..., part])
-
-    workers.each(work, range(0, dimension, step), effort)
+from .product_calls import Factor, is_matrix_for_blas, product_calls
+from .registry import Call, Prepared, Scratch, Site, is_float32, kernel
+from .threads import scratch
 
 
 @kernel(MatMul1)
 def product(node: Node, site: Site) -> Prepared | None:
+    op: Any = node.op
     if not is_float32(*node.inputs, *node.outputs):
         return None
     weights = site.constants.get(node.inputs[1])
-    if weights is not None and weights.ndim == 2 and node.inputs[0] not in site.constants:
-        kernel_with_weights = _WithWeights(node.op, weights, site.workers)
-        return Prepared(kernel_with_weights, fresh=True, packed=(node.inputs[1],))
-    return Prepared(_Product(node.op, site.workers), fresh=True)
+    if weights is None or weights.ndim != 2 or node.inputs[0] in site.constants:
+        made = _Product(op)
+        return Prepared(made, fresh=True, calls=made.calls)
+
+    def turned(array: Array) -> Array:
+        return array.T if op.transpose_b else array
+
+    factor = Factor(node.inputs[1], "product", turned, site, turned)
+    of_rows = _Rows(op.transpose_a, factor, turned(weights).shape)
+    return Prepared(of_rows, fresh=True, calls=of_rows.calls, packed=(node.inputs[1],))
 
 
-class _WithWeights:
-    """A product with a constant matrix.
+class _Rows:
+    """All rows times one constant matrix."""
 
-    For few rows the transposed product is computed, with a transposed copy of the matrix: the library's packing of the
-    matrix would take most of the time.
-    """
-
-    def __init__(self, op: Any, weights: Array, workers: Workers) -> None:
-        self._swap_a = op.transpose_a
-        self._weights = weights.T if op.transpose_b else weights
-        self._workers = workers
-        self._aligned: Array | None = None
-        self._turned: Array | None = None
+    def __init__(self, swap_a: bool, factor: Factor, shape: tuple[int, ...]) -> None:
+        self._swap_a, self._factor, self._shape = swap_a, factor, shape
 
     def __call__(self, a: Array, _: Array) -> Array | None:
-        depth, columns = self._weights.shape
-        if a.ndim < 2:
+        depth, columns = self._shape
+        a = _turned(a, self._swap_a)
+        if not a.ndim or a.shape[-1] != depth:
             return None
-        if self._swap_a:
-            a = a.swapaxes(-1, -2)
-        if a.shape[-1] != depth or not depth:
-            return None
-        rows = math.prod(a.shape[:-1])
-        flat = a.reshape(rows, depth)
-        out = np.empty((rows, columns), np.float32)
-        if (
-            _ROWS_FOR_TRANSPOSED_PRODUCT[0] <= rows <= _ROWS_FOR_TRANSPOSED_PRODUCT[1]
-            and self._weights.size >= _MIN_WEIGHTS_FOR_TRANSPOSED_PRODUCT
-        ):
-            if self._turned is None:
-                self._turned = np.require(self._weights.T, requirements=["C", "A"])
-            turned = np.empty((columns, rows), np.float32)
-            multiply(self._workers, self._turned, flat.T, turned)
-            np.copyto(out, turned.T)
-        else:
-            if self._aligned is None:
-                self._aligned = aligned(self._weights)
-            multiply(self._workers, flat, self._aligned, out)
-        return out.reshape(*a.shape[:-1], columns)
+        out = np.empty((*a.shape[:-1], columns), np.float32)
+        for call in self._calls(a, out, scratch):
+            call()
+        return out
+
+    def calls(self, a: Array, *, out: Array, reused: Scratch) -> list[Call]:
+        return self._calls(_turned(a, self._swap_a), out, reused)
+
+    def _calls(self, a: Array, out: Array, reused: Scratch) -> list[Call]:
+        if not a.size:
+            return [partial(out.fill, 0)]
+        calls: list[Call] = []
+        rows = _rows_of(a, calls, reused)
+        return calls + product_calls(rows, self._factor, out.reshape(-1, self._shape[1]), reused)
 
 
 class _Product:
-    def __init__(self, op: Any, workers: Workers) -> None:
+    def __init__(self, op: Any) -> None:
         self._swap_a, self._swap_b = op.transpose_a, op.transpose_b
-        self._workers = workers
 
     def __call__(self, a: Array, b: Array) -> Array | None:
         if a.ndim < 2 or b.ndim < 2:
             return None
-        if self._swap_a:
-            a = a.swapaxes(-1, -2)
-        if self._swap_b:
-            b = b.swapaxes(-1, -2)
-        if a.shape[-1] != b.shape[-2]:
+        left, right = _turned(a, self._swap_a), _turned(b, self._swap_b)
+        if left.shape[-1] != right.shape[-2]:
             return None
-        rows, depth, columns = a.shape[-2], a.shape[-1], b.shape[-1]
-        if b.ndim == 2:
-            # One product of all rows instead of one for each item of the leading dimensions.
-            lead = a.shape[:-2]
-            out = np.empty((math.prod(lead) * rows, columns), np.float32)
-            multiply(self._workers, a.reshape(-1, depth) if depth else a.reshape(len(out), 0), b, out)
-            return out.reshape(*lead, rows, columns)
-        shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        out = np.empty((*shape, rows, columns), np.float32)
-        flat = out
-        if len(shape) > 1:
-            # Several leading dimensions become one where that needs no copies.
-            first = next((axis for axis, dimension in enumerate(shape) if dimension != 1), len(shape) - 1)
-            if math.prod(shape[:first]) == 1 and a.ndim == b.ndim:
-                index = (0,) * first
-                a, b, flat = a[index], b[index], out[index]
-        multiply(self._workers, a, b, flat)
+        lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        out = np.empty((*lead, left.shape[-2], right.shape[-1]), np.float32)
+        for call in self.calls(a, b, out=out, reused=scratch):
+            call()
         return out
+
+    def calls(self, a: Array, b: Array, *, out: Array, reused: Scratch) -> list[Call]:
+        if a.ndim < 2 or b.ndim < 2:
+            return [partial(np.matmul, _turned(a, self._swap_a), _turned(b, self._swap_b), out=out)]
+        calls: list[Call] = []
+        a, b = _turned(a, self._swap_a), _for_library(_turned(b, self._swap_b), "right", calls, reused)
+        if b.ndim == 2 and a.size:
+            # One product of all rows instead of one for each item of the leading dimensions.
+            a, out = _rows_of(a, calls, reused), out.reshape(-1, out.shape[-1])
+        else:
+            a = _for_library(a, "left", calls, reused)
+        while out.ndim > 2 and a.ndim == b.ndim == out.ndim and out.shape[0] == 1:
+            # Leading axes of one element would slow each call.
+            a, b, out = a[0], b[0], out[0]
+        return [*calls, partial(np.matmul, a, b, out=out)]
+
+
+def _turned(array: Array, swap: bool) -> Array:
+    return array.swapaxes(-1, -2) if swap and array.ndim > 1 else array
+
+
+def _rows_of(array: Array, calls: list[Call], reused: Scratch) -> Array:
+    """``[rows, columns]``: a view, or a copy that ``calls`` make."""
+    while array.ndim > 2 and array.shape[0] == 1:
+        array = array[0]
+    if not array.flags.c_contiguous:
+        array = _for_library(array, "left", calls, reused, is_flat=array.ndim > 2)
+    return array.reshape(-1, array.shape[-1])
+
+
+def _for_library(array: Array, purpose: str, calls: list[Call], reused: Scratch, *, is_flat: bool = False) -> Array:
+    """The array, or a copy: for some strides NumPy uses its own loops, which take ten times as long."""
+    if not is_flat and array.ndim > 1 and is_matrix_for_blas(array):
+        return array
+    copied = reused(purpose, *array.shape)
+    calls.append(partial(np.copyto, copied, array))
+    return copied

@@ -8,7 +8,6 @@ NumPy's library, which takes two thirds of the time of a product of 8 rows with 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -106,9 +105,9 @@ class _Sequence:
         weights = self._weights
         count, gates, hidden, _ = weights.r.shape
         rows = x.transpose(1, 0, 2).reshape(steps * batch, width)
-        parts = _scratch("inputs' parts", steps, count, gates, batch, hidden)
-        every = _scratch("hidden states", steps, count, batch, hidden)
-        product = _scratch("products", steps * batch, gates * hidden)
+        parts = scratch("inputs' parts", steps, count, gates, batch, hidden)
+        every = scratch("hidden states", steps, count, batch, hidden)
+        product = scratch("products", steps * batch, gates * hidden)
         last = [np.array(state.transpose(1, 0, 2), order="C") for state in states]
         for index, is_backwards in enumerate(self._backwards):
             np.matmul(rows, weights.w[index], out=product)
@@ -125,10 +124,6 @@ class _Sequence:
             ordered = every[:, index]
             out[:, index] = (ordered[::-1] if is_backwards else ordered).transpose(1, 0, 2)
         return (out, *(np.ascontiguousarray(state.transpose(1, 0, 2)) for state in last))
-
-
-def _scratch(purpose: str, *shape: int) -> Array:
-    return scratch(purpose, math.prod(shape)).reshape(shape)
 
 
 def _lstm(parts: Array, states: Sequence[Array], r: Array, _: Array | None, out: Array) -> None:

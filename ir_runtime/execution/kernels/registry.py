@@ -8,19 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from ir_runtime.errors import InternalError
 from ir_runtime.graph import Array, Node, Output, PartialShape, element_types
+from ir_runtime.graph.mapped_file import file_of, forget_pages
 from ir_runtime.graph.operation import Operation, TensorType
 from ir_runtime.records import record
 
 from .formulas import has_formula
-from .threads import Workers
+from .threads import Workers, aligned_empty
 
 Kernel = Callable[..., "Array | tuple[Array, ...] | None"]
 """Computes arrays from arrays; returns None for arrays that it leaves to ``evaluate``."""
+
+
+Call = Callable[[], Any]
+Scratch = Callable[..., Array]
+"""Gives float32 memory for a purpose and a shape: ``scratch("left", 3, 4)``."""
 
 
 @record
@@ -37,7 +44,18 @@ class Prepared:
     fills: bool = False
     order: Callable[[Array], Sequence[int] | None] | None = None
     packed: tuple[Output, ...] = ()
-    """Constants that the kernel keeps in a packed form of its own."""
+    """Constants that the kernel keeps in a packed form of its own; ``calls`` takes the other inputs."""
+    calls: Callable[..., list[Call]] | None = None
+    """Returns the calls that compute the only output from arrays of the inputs in ``out``, C-contiguous, with memory
+    from ``reused``, a :data:`Scratch`. A plan for known shapes makes them once."""
+
+
+@record
+class PackedConstant:
+    """A constant that can be packed, and the function that gives it back as a view of its packed form."""
+
+    output: Output
+    restored: Callable[[Array], Array]
 
 
 @dataclass
@@ -72,6 +90,8 @@ class Site:
     """Outputs that are in memory of their own: see :class:`Prepared`."""
     kernels: dict[Node, Prepared | None] = field(default_factory=dict)
     """The kernels that were prepared: see :meth:`kernel_of`."""
+    packs: dict[Any, tuple[Array, Array]] = field(default_factory=dict)
+    """Packed constants, with their sources: while a source is referenced, no other array can get its address."""
 
     def __post_init__(self) -> None:
         for node in self.nodes:
@@ -80,6 +100,31 @@ class Site:
 
     def is_constant(self, output: Output) -> bool:
         return output in self.constants
+
+    def packed(
+        self, array: Array, purpose: Any, make: Callable[[], Array], home: PackedConstant | None = None
+    ) -> Array:
+        """The constant ``array`` packed by ``make``: C-contiguous, and shared by all sets of arrays of a plan.
+
+        With ``home``, a constant that is in no file is from then on a view of its packed form, so that it is not in
+        memory twice.
+        """
+        key = (array.__array_interface__["data"][0], array.shape, array.strides, purpose)
+        entry = self.packs.get(key)
+        if entry is not None:
+            return entry[0]
+        packed_array = make()
+        if not packed_array.flags.c_contiguous or not packed_array.flags.aligned:
+            source, packed_array = packed_array, aligned_empty(packed_array.shape, packed_array.dtype)
+            np.copyto(packed_array, source)
+        if not np.may_share_memory(packed_array, array):
+            if home is not None and file_of(array) is None:
+                # Other instances pack this view, which needs no copy.
+                self.constants[home.output] = home.restored(packed_array)
+                return packed_array
+            forget_pages(array)
+        self.packs[key] = (packed_array, array)
+        return packed_array
 
     def add_constant(self, node: Node, value: Array) -> Output:
         """Add a constant that is not in the model, computed for ``node``."""

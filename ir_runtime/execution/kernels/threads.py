@@ -118,10 +118,11 @@ class _Held(threading.local):
 _HELD = _Held()
 
 
-def scratch(purpose: str, count: int) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """``count`` float32 values in memory of this thread, uninitialised, valid until the next call for ``purpose``."""
+def scratch(purpose: str, *shape: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Float32 values in memory of this thread, uninitialised, valid until the next call for ``purpose``."""
+    count = math.prod(shape)
     held = _HELD.buffers.get(purpose)
     if held is None or held.size < count:
         held = aligned_empty((count,))
         _HELD.buffers[purpose] = held
-    return held[:count]
+    return held[:count].reshape(shape)

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.execution.kernels import Site
+from ir_runtime.execution.kernels.registry import Call as Call
 from ir_runtime.execution.kernels.threads import aligned_empty
 from ir_runtime.graph import Array, Model, Node, Output
-from ir_runtime.graph.mapped_file import aligned, file_of, forget_pages
+from ir_runtime.graph.mapped_file import aligned
 from ir_runtime.graph.operation import Operation
-from ir_runtime.operations.movement import Transpose1
 from ir_runtime.records import record
 
-Call = Callable[[], Any]
 Runner = Callable[..., Any]
 """Computes a node from arrays, for any shapes."""
 
@@ -45,14 +44,6 @@ class Home:
     stop: int
 
 
-@record
-class PackedConstant:
-    """A constant that can be packed, and the function that gives it back as a view of its packed form."""
-
-    output: Output
-    restored: Callable[[Array], Array]
-
-
 class Binding:
     """The arrays of one instance of a plan, made in the order of its steps; later values reuse memory that is free."""
 
@@ -60,7 +51,6 @@ class Binding:
         self,
         site: Site,
         homes: dict[Output, Home],
-        packs: dict[Any, tuple[Array, Array]],
         runner: Callable[[Node], Runner],
         body: Callable[[Node, Callable[[], Model]], Any],
     ) -> None:
@@ -74,7 +64,6 @@ class Binding:
         self._free: list[Block] = []
         self._scratch: list[Block] = []
         self._reused: dict[str, Block] = {}
-        self._packs = packs
 
     def array(self, output: Output) -> Array | None:
         """The value's array; None where its shape is only known during a run."""
@@ -148,14 +137,14 @@ class Binding:
         self._scratch.append(block)
         return laid_out(block.memory, tuple(shape), dtype, None)
 
-    def reused(self, purpose: str, shape: Sequence[int]) -> Array:
+    def reused(self, purpose: str, *shape: int) -> Array:
         """Float32 scratch memory that the parts of a step, which run one after the other, share for a purpose."""
         size = math.prod(shape) * 4
         block = self._reused.get(purpose)
         if block is None or block.memory.size < size:
             block = self._reused[purpose] = self._block(size)
             self._scratch.append(block)
-        return laid_out(block.memory, tuple(shape), np.dtype(np.float32), None)
+        return laid_out(block.memory, shape, np.dtype(np.float32), None)
 
     def is_alone(self, output: Output) -> bool:
         """True if no other value is in the memory of this one, which may be written to: views that repeat may not."""
@@ -195,42 +184,7 @@ class Binding:
 
     def tiled(self, array: Array, count: int) -> Array:
         """A constant vector repeated ``count`` times, made once."""
-        return self.packed(array, count, lambda: np.broadcast_to(array, (count, array.size))).reshape(-1)
-
-    def packed(
-        self, array: Array, purpose: Any, make: Callable[[], Array], home: PackedConstant | None = None
-    ) -> Array:
-        """The constant ``array`` packed by ``make``: C-contiguous, and shared by all instances of the plan.
-
-        With ``home``, a constant that is in no file is from then on a view of its packed form, so that it is not in
-        memory twice.
-        """
-        key = (array.__array_interface__["data"][0], array.shape, array.strides, purpose)
-        entry = self._packs.get(key)
-        if entry is not None:
-            return entry[0]
-        packed_array = make()
-        if not packed_array.flags.c_contiguous or not packed_array.flags.aligned:
-            source, packed_array = packed_array, aligned_empty(packed_array.shape, packed_array.dtype)
-            np.copyto(packed_array, source)
-        if not np.may_share_memory(packed_array, array):
-            if home is not None and file_of(array) is None:
-                # Other instances pack this view, which needs no copy.
-                self.site.constants[home.output] = home.restored(packed_array)
-                return packed_array
-            forget_pages(array)
-        self._packs[key] = (packed_array, array)
-        return packed_array
-
-    def order_for_transpose(self, output: Output) -> tuple[int, ...] | None:
-        """The order in memory with which the output of a Transpose, the only reader of the value, is contiguous."""
-        user = self.site.only_user(output)
-        if user is None or not isinstance(user.op, Transpose1):
-            return None
-        order = self.site.constants.get(user.inputs[1])
-        if order is None or order.size != output.shape.rank:
-            return None
-        return tuple(int(axis) for axis in order.reshape(-1))
+        return self.site.packed(array, count, lambda: np.broadcast_to(array, (count, array.size))).reshape(-1)
 
 
 def laid_out(memory: Array, shape: tuple[int, ...], dtype: np.dtype[Any], order: Sequence[int] | None) -> Array:
@@ -283,13 +237,3 @@ def as_matrix(array: Array) -> Array | None:
     if step is None:
         step = columns * array.itemsize
     return np.lib.stride_tricks.as_strided(array, (rows, columns), (step, array.strides[-1]))
-
-
-def is_matrix_for_blas(matrix: Array) -> bool:
-    """True if NumPy's library multiplies the last two axes without copying them."""
-    size = matrix.itemsize
-    rows, columns = matrix.shape[-2:]
-    down, across = matrix.strides[-2:]
-    if across == size and (down >= columns * size or rows == 1) and down % size == 0:
-        return True
-    return down == size and (across >= rows * size or columns == 1) and across % size == 0

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ir_runtime.execution.kernels.product_calls import Factor, is_matrix_for_blas, product_calls
 from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.windows import Window
 
-from .binding import Binding, Call, as_matrix, binder, is_float32, is_matrix_for_blas
+from .binding import Binding, Call, as_matrix, binder, is_float32
 from .depthwise import depthwise
-from .product_calls import Factor, product_calls
 
 _UNFOLDED_ELEMENTS_AT_ONCE = 1 << 18
 """Windows are unfolded in blocks of about this many elements."""
@@ -113,7 +113,10 @@ def _dense(
     def restored(packed: Array) -> Array:
         return packed.reshape(y.kernel, x.kernel, depth, per_group).transpose(3, 2, 0, 1).reshape(declared)
 
-    factor = Factor(weights, "dense", lambda: weights[0].transpose(2, 3, 1, 0), b, constant, restored)
+    def made(array: Array) -> Array:
+        return array.reshape(per_group, depth, y.kernel, x.kernel).transpose(2, 3, 1, 0)
+
+    factor = Factor(constant, "dense", made, b.site, restored)
     # Of few channels, such as those of the model's input, rows of one channel are longer than the rows of a window.
     by_channel = groups == 1 and images.strides[2] == 4 and columns > x.kernel * depth
     calls: list[Call] = []
@@ -125,7 +128,7 @@ def _dense(
             copied = b.scratch(seen.shape)
             calls.append(partial(np.copyto, copied, seen))
             seen = copied
-        return calls + product_calls(_matrix(seen), factor, _matrix(out), b)
+        return calls + product_calls(_matrix(seen), factor, _matrix(out), b.reused)
     strides = seen.strides
     unfolded = np.lib.stride_tricks.as_strided(
         seen,
@@ -147,9 +150,9 @@ def _dense(
             else:
                 matrix = dense.reshape(count, area)
             copy = partial(np.copyto, dense.reshape(source.shape), source)
-            calls += [copy, *product_calls(matrix, factor, _matrix(target), b)]
+            calls += [copy, *product_calls(matrix, factor, _matrix(target), b.reused)]
             continue
-        packed = b.packed(weights, "groups", lambda: weights.transpose(0, 3, 4, 2, 1))
+        packed = b.site.packed(weights, "groups", lambda: weights.transpose(0, 3, 4, 2, 1))
         matrices = packed.reshape(groups, area, per_group)
         split = source.reshape(*source.shape[:-1], groups, depth)
         turned = dense.reshape(groups, *places, y.kernel, x.kernel, depth)

@@ -46,7 +46,7 @@ def depthwise(images: Array, weights: Array, windows: list[Window], out: Array, 
         repeated = np.broadcast_to(
             weights[:, :, taps].transpose(1, 2, 0)[:, :, None], (y.kernel, len(taps), at_once, channels)
         )
-        repeated_taps = b.packed(weights, ("repeated", at_once, tuple(taps)), partial(np.asarray, repeated))
+        repeated_taps = b.site.packed(weights, ("repeated", at_once, tuple(taps)), partial(np.asarray, repeated))
         factors.append(repeated_taps.reshape(y.kernel, len(taps), run))
     spare = b.scratch((step, runs, run)) if len(factors) > 1 else None
     strides = split.strides
@@ -55,7 +55,7 @@ def depthwise(images: Array, weights: Array, windows: list[Window], out: Array, 
             stop = min(rows, start + step)
             target = np.lib.stride_tricks.as_strided(
                 out[item, start:stop], (stop - start, runs, run), (out.strides[1], 4 * run, 4)
-            ) if _is_run(out) else b.reused("rows", (stop - start, runs, run))  # fmt: skip
+            ) if _is_run(out) else b.reused("rows", stop - start, runs, run)  # fmt: skip
             calls += _rows(
                 images[item], start * y.stride - top, split[: (stop - start - 1) * y.stride + y.span], copied
             )

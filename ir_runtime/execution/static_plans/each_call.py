@@ -41,7 +41,7 @@ class _Bound:
         self._node, self._site = node, site
         self._constants: dict[Output, Array] = {}
         """The constants among the inputs, from the first call on."""
-        self._packs: dict[object, tuple[Array, Array]] = {}
+        self._packs: dict[Any, tuple[Array, Array]] = {}
         self._nodes: dict[tuple[tuple[int, ...], ...], Node] = {}
         """The node with the types of these shapes."""
 
@@ -49,8 +49,8 @@ class _Bound:
         shapes = tuple([array.shape for array in inputs])
         node = self._nodes.get(shapes) or self._with_types(shapes)
         out = node.outputs[0]
-        site = Site([node], self._constants, {out}, self._site.workers)
-        b = Binding(site, {}, self._packs, lambda node: node.op.evaluate, lambda node, make_body: None)
+        site = Site([node], self._constants, {out}, self._site.workers, packs=self._packs)
+        b = Binding(site, {}, lambda node: node.op.evaluate, lambda node, make_body: None)
         b.arrays = {source: array for source, array in zip(node.inputs, inputs) if source not in self._constants}
         calls = calls_of_node(node, b)
         if calls is None:

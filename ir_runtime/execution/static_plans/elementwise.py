@@ -133,7 +133,7 @@ def chain_calls(
         buffers = buffers_by_shape.get(dimensions)
         if buffers is None:
             # The last two are the formulas' own.
-            held = b.reused("chain", (count + 2, *dimensions))
+            held = b.reused("chain", count + 2, *dimensions)
             buffers = buffers_by_shape[dimensions] = [held[number, ...] for number in range(count + 2)]
         # With the ellipsis an array of no dimensions stays one.
         registers = [array[(*index, ...)] for array in arrays]

@@ -50,7 +50,7 @@ class _Instance:
     """One set of arrays, and the calls over them; it serves one run at a time."""
 
     def __init__(self, plan: StaticPlan) -> None:
-        binding = Binding(plan.site, _homes(plan.site), plan.packs, plan.runner, plan.body)
+        binding = Binding(plan.site, _homes(plan.site), plan.runner, plan.body)
         read = set(plan.outputs).union(plan.site.users)
         self.inputs = [binding.new(output) if output in read else None for output in plan.inputs]
         self.cells: dict[Output, list[Any]] = {}
@@ -147,17 +147,22 @@ def _calls_of(work: _Work, binding: Binding, dead: Sequence[Output]) -> list[Cal
 def calls_of_node(node: Node, b: Binding) -> list[Call] | None:
     """The calls of a single node: those of its binder, or its kernel, if that fills the array of the output."""
     kernel = b.site.kernel_of(node)
-    if kernel is None or not kernel.fills:
+    if kernel is None or not (kernel.fills or kernel.calls):
         return BINDERS.get(type(node.op), bind_function)(node, b)
-    arrays = b.all_arrays(node.inputs)
+    # What the kernel packs is not kept as it was, too.
+    arrays = b.all_arrays([source for source in node.inputs if kernel.calls is None or source not in kernel.packed])
     if arrays is None:
         return None
     order = None if kernel.order is None else kernel.order(arrays[0])
     out = b.new(node.outputs[0], order)
-    run = b.runner(node)
-    if order is not None or out.flags.c_contiguous:
-        return [partial(_fill, run, arrays, out)]
-    return [partial(_run_into, run, arrays, [out])]
+    target = out if order is not None or out.flags.c_contiguous else b.scratch(out.shape, out.dtype)
+    if kernel.calls is None:
+        calls: list[Call] = [partial(_fill, b.runner(node), arrays, target)]
+    else:
+        calls = kernel.calls(*arrays, out=target, reused=b.reused)
+    if target is not out:
+        calls.append(partial(np.copyto, out, target))
+    return calls
 
 
 class StaticPlan:
@@ -184,8 +189,6 @@ class StaticPlan:
         self._make_plan = make_plan
         self._bodies: dict[Node, StaticPlan | None] = {}
         self.works = _works(site)
-        self.packs: dict[Any, tuple[Array, Array]] = {}
-        """Packed constants, with their sources: while a source is referenced, no other array can get its address."""
         self.dead_after = self._last_uses()
         self._instances: list[_Instance] = [_Instance(self)]
         self._lock = threading.Lock()

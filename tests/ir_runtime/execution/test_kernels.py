@@ -11,8 +11,8 @@ import pytest
 
 from ir_runtime import ExecutionError, InternalError, ModelError, Output, compile_model
 from ir_runtime.execution import calls
-from ir_runtime.execution.kernels import elementwise_chains, recurrent, registry, threads
-from ir_runtime.execution.static_plans import plan, product_calls
+from ir_runtime.execution.kernels import elementwise_chains, product_calls, recurrent, registry, threads
+from ir_runtime.execution.static_plans import plan
 from ir_runtime.graph.operation import find_operation
 from tests.converter.to_onnx.graphs import model_of as single
 from tests.ir_runtime.execution.kernel_checks import RNG, Layers, called_at_once, model_of, normal, op, same
@@ -106,6 +106,10 @@ for _a, _b in (
 for _rows in (1, 16, 49, 64, 300):
     layers("MatMul", draw(2, _rows, 700), draw(700, 900), fixed=(1,))
     layers("MatMul", draw(2, _rows, 700), draw(900, 700), fixed=(1,), transpose_b=True)
+for _shape in ((7,), (0, 7), (4, 0), (2, 9, 7)):
+    layers("MatMul", draw(*_shape), draw(_shape[-1], 5), fixed=(1,))
+for _a, _b in (((4,), (4,)), ((4,), (2, 4, 3)), ((2, 3, 4), (4,))):
+    layers("MatMul", draw(*_a), draw(*_b), fallbacks=["MatMul"])
 for _shape in ((5,), (3, 7), (2, 300, 401)):
     softmaxes(*_shape)
 for _shape in ((2, 3), (1, 1), (4,)):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ir_runtime.graph import Array, Output
 
-from .binding import Binding, Call, PackedConstant
+from .registry import Call, PackedConstant, Scratch, Site
 
 _MAX_EFFORT_WITHOUT_PACKING = 10**6
 """Multiplications up to which OpenBLAS multiplies matrices as they are, where the processor has AVX-512. For larger
@@ -36,42 +36,48 @@ takes ten times as long, on an idle one it gains little."""
 class Factor:
     """A constant matrix ``[depth, columns]``, packed in the order in memory that its products need.
 
-    ``make`` gives it from ``source``, with any number of dimensions for its rows; ``restored`` gives the constant
-    ``output`` from what has its elements in this order. Both return views.
+    ``made`` gives it from the constant ``output``, with any number of dimensions for its rows; ``restored`` gives the
+    constant from what has its elements in this order. Both return views.
     """
 
     def __init__(
         self,
-        source: Array,
-        purpose: str,
-        make: Callable[[], Array],
-        b: Binding,
         output: Output,
+        purpose: str,
+        made: Callable[[Array], Array],
+        site: Site,
         restored: Callable[[Array], Array],
     ) -> None:
-        self._source, self._purpose, self._make, self._b = source, purpose, make, b
-        self._output, self._restored = output, restored
+        self._output, self._purpose, self._made, self._site, self._restored = output, purpose, made, site, restored
 
     @cached_property
     def plain(self) -> Array:
         """Row by row."""
-        home = PackedConstant(self._output, self._restored)
-        packed = self._b.packed(self._source, (self._purpose, "plain"), self._make, home)
+        packed = self._packed("plain", self._made, self._restored)
         return packed.reshape(-1, packed.shape[-1])
 
     @cached_property
     def turned(self) -> Array:
         """``[columns, depth]``, row by row."""
-        home = PackedConstant(self._output, lambda packed: self._restored(np.moveaxis(packed, 0, -1)))
-        packed = self._b.packed(self._source, (self._purpose, "turned"), lambda: np.moveaxis(self._make(), -1, 0), home)
+        packed = self._packed(
+            "turned",
+            lambda array: np.moveaxis(self._made(array), -1, 0),
+            lambda packed: self._restored(np.moveaxis(packed, 0, -1)),
+        )
         return packed.reshape(len(packed), -1)
 
+    def _packed(self, order: str, made: Callable[[Array], Array], restored: Callable[[Array], Array]) -> Array:
+        source = self._site.constants[self._output]
+        home = PackedConstant(self._output, restored)
+        return self._site.packed(source, (self._purpose, order), lambda: made(source), home)
 
-def product_calls(a: Array, factor: Factor, out: Array, b: Binding) -> list[Call]:
+
+def product_calls(a: Array, factor: Factor, out: Array, reused: Scratch) -> list[Call]:
     """``a`` times the factor into ``out``, both of two dimensions.
 
     For few rows of ``a`` the library's packing of the factor takes most of the time: small blocks of the transposed
     factor are not packed, and the transposed product packs ``a`` instead.
+    ``reused`` gives memory for a purpose and a shape.
     """
     rows, columns = out.shape
     depth = a.shape[1]
@@ -86,7 +92,7 @@ def product_calls(a: Array, factor: Factor, out: Array, b: Binding) -> list[Call
             calls.append(partial(np.matmul, a, turned[count * width :].T, out=out[:, count * width :]))
         return calls
     if 1 < rows <= _MAX_ROWS_FOR_TRANSPOSED_PRODUCT and columns * depth >= _MIN_WEIGHTS_FOR_TRANSPOSED_PRODUCT:
-        transposed = b.reused("turned", (columns, rows))
+        transposed = reused("turned", columns, rows)
         return [partial(np.matmul, factor.turned, a.T, out=transposed), partial(np.copyto, out, transposed.T)]
     plain = factor.plain
     return [partial(np.matmul, a[part], plain, out=out[part]) for part in _cuts(rows, columns * depth)]
@@ -113,3 +119,13 @@ def _cuts(rows: int, effort: int) -> list[slice]:
     count = -(-rows * effort // _MAX_EFFORT_ON_ONE_THREAD)
     ends = [rows * number // count for number in range(count + 1)]
     return [slice(start, stop) for start, stop in itertools.pairwise(ends)]
+
+
+def is_matrix_for_blas(matrix: Array) -> bool:
+    """True if NumPy's library multiplies the last two axes without copying them."""
+    size = matrix.itemsize
+    rows, columns = matrix.shape[-2:]
+    down, across = matrix.strides[-2:]
+    if across == size and (down >= columns * size or rows == 1) and down % size == 0:
+        return True
+    return down == size and (across >= rows * size or columns == 1) and across % size == 0
