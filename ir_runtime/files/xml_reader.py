@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
@@ -43,6 +43,9 @@ assert _operations  # importing it registers the operations
 
 _MAX_NESTING = 64
 _MAX_ELEMENTS = 2**62
+_NET_AT_ONCE = re.compile(rb'(<\?xml version="1\.0"\?>\s*)?<net\s')
+_INTEGER = re.compile(r"-?\d{1,19}")
+_DIMENSION = re.compile(r"-1|\d{1,19}")
 
 
 @boundary(error=FormatError)
@@ -130,7 +133,8 @@ def _parse(document: bytes) -> etree._Element:
     options: dict[str, Any] = {"resolve_entities": False, "no_network": True, "load_dtd": False}
     try:
         # A DOCTYPE precedes every element, so that the text up to the first element is enough.
-        etree.fromstring(document, etree.XMLParser(target=cast(Any, _NoDoctype()), **options))
+        if not _NET_AT_ONCE.match(document):
+            etree.fromstring(document, etree.XMLParser(target=cast(Any, _NoDoctype()), **options))
     except _NoDoctype.Seen:
         pass
     except (etree.XMLSyntaxError, ValueError) as error:
@@ -145,28 +149,28 @@ def _tag(element: etree._Element) -> str:
     return etree.QName(element).localname if isinstance(element.tag, str) else ""
 
 
-def _elements(parent: etree._Element) -> list[etree._Element]:
-    return [child for child in parent if isinstance(child.tag, str)]
+def _elements(parent: etree._Element) -> Iterator[etree._Element]:
+    return parent.iterchildren("{*}*")
 
 
 def _child(parent: etree._Element, tag: str) -> etree._Element | None:
-    return next((child for child in _elements(parent) if _tag(child) == tag), None)
+    return next(parent.iterchildren(f"{{*}}{tag}"), None)
 
 
-def _children(parent: etree._Element | None, tag: str) -> list[etree._Element]:
-    return [] if parent is None else [child for child in _elements(parent) if _tag(child) == tag]
+def _children(parent: etree._Element | None, tag: str) -> Iterable[etree._Element]:
+    return () if parent is None else parent.iterchildren(f"{{*}}{tag}")
 
 
-def _required(element: etree._Element, name: str, owner: str) -> str:
+def _required(element: etree._Element, name: str, owner: object) -> str:
     value = element.get(name)
     if value is None:
         raise FormatError(f"{owner} (line {element.sourceline}) has no attribute '{name}'")
     return value
 
 
-def _integer(element: etree._Element, name: str, owner: str, low: int = 0) -> int:
+def _integer(element: etree._Element, name: str, owner: object, low: int = 0) -> int:
     value = _required(element, name, owner)
-    if not re.fullmatch(r"-?\d{1,19}", value) or not low <= int(value) < 2**63:
+    if not _INTEGER.fullmatch(value) or not low <= int(value) < 2**63:
         raise FormatError(
             f"{owner} (line {element.sourceline}): '{name}' must be a whole number from {low} on, but is {value[:80]!r}"
         )
@@ -223,8 +227,7 @@ class _Layer:
     output_ports: list[int]
     sources: dict[int, tuple[int, int]] = field(default_factory=dict)
 
-    @property
-    def where(self) -> str:
+    def __str__(self) -> str:
         return f"layer '{self.name}' ({self.type}, id {self.number}, line {self.element.sourceline})"
 
 
@@ -247,7 +250,7 @@ class _Reader:
         for element in _children(holder, "layer"):
             layer = _layer(element)
             if layer.number in layers:
-                raise FormatError(f"{layer.where}: its id is also that of {layers[layer.number].where}")
+                raise FormatError(f"{layer}: its id is also that of {layers[layer.number]}")
             layers[layer.number] = layer
         for edge in _children(_child(parent, "edges"), "edge"):
             _connect(edge, layers)
@@ -260,24 +263,24 @@ class _Reader:
         inputs: list[Output] = []
         for index, port in enumerate(layer.input_ports):
             if port not in layer.sources:
-                raise FormatError(f"{layer.where}: no edge leads to input {index} (port {port})")
+                raise FormatError(f"{layer}: no edge leads to input {index} (port {port})")
             number, output = layer.sources[port]
             source = nodes[number]
             if output >= len(source.outputs):
-                raise FormatError(f"{layer.where}: layer '{source.name}' has no output {output}")
+                raise FormatError(f"{layer}: layer '{source.name}' has no output {output}")
             inputs.append(source.outputs[output])
         op = self._operation(layer, inputs, depth)
         try:
             node = make_node(op, inputs, layer.name)
         except ModelError as error:
-            raise type(error)(f"{layer.where}: {error}") from error
+            raise type(error)(f"{layer}: {error}") from error
         node.output_names = split_names(layer.element.get("output_names", ""))
         info = _child(layer.element, "rt_info")
         if info is not None and self._version >= 11:
             node.runtime_info = tuple(_runtime_info(child) for child in _elements(info))
-        ports = _children(_child(layer.element, "output"), "port")
+        ports = list(_children(_child(layer.element, "output"), "port"))
         if len(ports) > len(node.outputs) and op.role != "result":
-            raise FormatError(f"{layer.where}: {len(ports)} outputs are listed, but it has {len(node.outputs)}")
+            raise FormatError(f"{layer}: {len(ports)} outputs are listed, but it has {len(node.outputs)}")
         for element, node_output in zip(ports, node.outputs):
             _check_port(element, node_output, layer)
         return node
@@ -285,7 +288,7 @@ class _Reader:
     def _operation(self, layer: _Layer, inputs: list[Output], depth: int) -> Operation:
         matched = re.fullmatch(r"opset(\d{1,4})|extension", layer.version)
         if matched is None:
-            raise UnsupportedError(f"{layer.where}: the opset '{layer.version}' is not known")
+            raise UnsupportedError(f"{layer}: the opset '{layer.version}' is not known")
         try:
             cls = find_operation(layer.type, int(matched[1] or OUTSIDE_OPSETS))
             if cls.role == "constant":
@@ -297,44 +300,40 @@ class _Reader:
         except FormatError:
             raise
         except ModelError as error:
-            raise type(error)(f"{layer.where}: {error}") from error
+            raise type(error)(f"{layer}: {error}") from error
 
     def _constant(self, layer: _Layer) -> Tensor:
         data = _child(layer.element, "data")
         if data is None:
-            raise FormatError(f"{layer.where} has no <data>")
+            raise FormatError(f"{layer} has no <data>")
         if data.get("value") is not None:
-            raise FormatError(f"{layer.where}: a constant's data stands in the .bin file, not in 'value'")
-        element_type = from_precision(_required(data, "element_type", layer.where))
-        shape = _static_shape(_required(data, "shape", layer.where), layer)
-        offset = _integer(data, "offset", layer.where)
-        size = _integer(data, "size", layer.where)
+            raise FormatError(f"{layer}: a constant's data stands in the .bin file, not in 'value'")
+        element_type = from_precision(_required(data, "element_type", layer))
+        shape = _static_shape(_required(data, "shape", layer), layer)
+        offset = _integer(data, "offset", layer)
+        size = _integer(data, "size", layer)
         if element_type.is_dynamic:
             # OpenVINO's importer writes such constants for inputs that are left out, of operations outside all opsets.
             if shape != (0,):
-                raise FormatError(
-                    f"{layer.where}: a constant of the dynamic type must have shape [0], not {list(shape)}"
-                )
+                raise FormatError(f"{layer}: a constant of the dynamic type must have shape [0], not {list(shape)}")
             return Tensor.from_array(np.empty(shape, np.object_), element_type)
         if len(shape) > MOST_DIMENSIONS:
-            raise FormatError(f"{layer.where}: {len(shape)} dimensions are too many; {MOST_DIMENSIONS} are possible")
+            raise FormatError(f"{layer}: {len(shape)} dimensions are too many; {MOST_DIMENSIONS} are possible")
         count = 1
         for dimension in shape:
             count *= dimension
         if count > _MAX_ELEMENTS:
-            raise FormatError(f"{layer.where}: the shape {list(shape)} has more elements than memory can hold")
+            raise FormatError(f"{layer}: the shape {list(shape)} has more elements than memory can hold")
         needed = element_type.byte_size(count) if element_type.bits else 4
         if size < needed and count:
-            raise FormatError(f"{layer.where}: {element_type}{list(shape)} needs {needed} bytes, but size is {size}")
+            raise FormatError(f"{layer}: {element_type}{list(shape)} needs {needed} bytes, but size is {size}")
         if count == 0 and element_type.bits:
             return Tensor.from_array(np.empty(shape, element_type.dtype), element_type)
         weights = self._weights.data()
         if weights is None:
-            raise FormatError(f"{layer.where} needs weights, but there is no .bin file")
+            raise FormatError(f"{layer} needs weights, but there is no .bin file")
         if offset + size > len(weights):
-            raise FormatError(
-                f"{layer.where}: its data ends at byte {offset + size}, but the weights have {len(weights)}"
-            )
+            raise FormatError(f"{layer}: its data ends at byte {offset + size}, but the weights have {len(weights)}")
         packed = weights[offset : offset + (needed if element_type.bits else size)]
         tensor = Tensor.from_packed(packed, element_type, shape)
         if not element_type.bits:
@@ -347,14 +346,14 @@ class _Reader:
             body = _child(layer.element, body_name)
             ports = _child(layer.element, map_name)
             if body is None or ports is None:
-                raise FormatError(f"{layer.where} needs <{body_name}> and <{map_name}>")
+                raise FormatError(f"{layer} needs <{body_name}> and <{map_name}>")
             model, nodes = self._graph_and_ids(body, depth + 1)
             subgraphs.append(_subgraph(layer, model, nodes, ports, input_count))
         return tuple(subgraphs)
 
 
 def _layer(element: etree._Element) -> _Layer:
-    owner = f"a layer (line {element.sourceline})"
+    owner = "a layer"
     layer = _Layer(
         element,
         _integer(element, "id", owner),
@@ -370,10 +369,9 @@ def _layer(element: etree._Element) -> _Layer:
 
 
 def _port_ids(layer: _Layer, direction: str) -> list[int]:
-    ports = _children(_child(layer.element, direction), "port")
-    ids = [_integer(port, "id", layer.where) for port in ports]
+    ids = [_integer(port, "id", layer) for port in _children(_child(layer.element, direction), "port")]
     if len(set(ids)) != len(ids):
-        raise FormatError(f"{layer.where}: two {direction} ports have the same id")
+        raise FormatError(f"{layer}: two {direction} ports have the same id")
     return ids
 
 
@@ -387,13 +385,11 @@ def _connect(edge: etree._Element, layers: Mapping[int, _Layer]) -> None:
         ends.append((layers[number], _integer(edge, f"{side}-port", owner)))
     (source, from_port), (target, to_port) = ends
     if from_port not in source.output_ports:
-        raise FormatError(
-            f"an edge (line {edge.sourceline}) leaves {source.where} at port {from_port}, which it has not"
-        )
+        raise FormatError(f"an edge (line {edge.sourceline}) leaves {source} at port {from_port}, which it has not")
     if to_port not in target.input_ports:
-        raise FormatError(f"an edge (line {edge.sourceline}) enters {target.where} at port {to_port}, which it has not")
+        raise FormatError(f"an edge (line {edge.sourceline}) enters {target} at port {to_port}, which it has not")
     if to_port in target.sources:
-        raise FormatError(f"an edge (line {edge.sourceline}) is the second one into port {to_port} of {target.where}")
+        raise FormatError(f"an edge (line {edge.sourceline}) is the second one into port {to_port} of {target}")
     target.sources[to_port] = (source.number, source.output_ports.index(from_port))
 
 
@@ -414,7 +410,7 @@ def _order(layers: Mapping[int, _Layer]) -> list[int]:
                 ready.append(reader)
     if len(order) < len(layers):
         stuck = next(layer for number, layer in layers.items() if waiting[number])
-        raise FormatError(f"{stuck.where} is part of a cycle, or reads from one")
+        raise FormatError(f"{stuck} is part of a cycle, or reads from one")
     return order
 
 
@@ -430,7 +426,7 @@ def _model(layers: Mapping[int, _Layer], nodes: Mapping[int, Node]) -> Model:
 def _static_shape(text: str, layer: _Layer) -> tuple[int, ...]:
     dimensions = [part.strip() for part in text.split(",")] if text.strip() else []
     if not all(re.fullmatch(r"\d{1,19}", part) for part in dimensions):
-        raise FormatError(f"{layer.where}: the shape of a constant must be known numbers, but is {text[:80]!r}")
+        raise FormatError(f"{layer}: the shape of a constant must be known numbers, but is {text[:80]!r}")
     return tuple(int(part) for part in dimensions)
 
 
@@ -444,11 +440,11 @@ def _attributes(cls: type[Operation], layer: _Layer) -> dict[str, Any]:
             try:
                 values[entry.name] = entry.parse(text)
             except ValueError as error:
-                raise FormatError(f"{layer.where}: attribute '{entry.xml}': {error}") from error
+                raise FormatError(f"{layer}: attribute '{entry.xml}': {error}") from error
         elif entry.is_required:
-            raise FormatError(f"{layer.where} has no attribute '{entry.xml}'")
+            raise FormatError(f"{layer} has no attribute '{entry.xml}'")
     if texts:
-        raise FormatError(f"{layer.where} has no attribute called '{next(iter(texts))}'")
+        raise FormatError(f"{layer} has no attribute called '{next(iter(texts))}'")
     return values
 
 
@@ -457,24 +453,20 @@ def _check_port(port: etree._Element, output: Output, layer: _Layer) -> None:
     info = _child(port, "rt_info")
     if info is not None:
         output.runtime_info = tuple(_runtime_info(child) for child in _elements(info))
-    element_type = from_precision(_required(port, "precision", layer.where))
+    element_type = from_precision(_required(port, "precision", layer))
     if element_type is not output.element_type and not element_type.is_dynamic and not output.element_type.is_dynamic:
-        raise FormatError(
-            f"{layer.where}: output {output.index} is declared {element_type}, but is {output.element_type}"
-        )
+        raise FormatError(f"{layer}: output {output.index} is declared {element_type}, but is {output.element_type}")
     dimensions = []
     for dim in _children(port, "dim"):
         text = (dim.text or "").strip()
-        if not re.fullmatch(r"-1|\d{1,19}", text):
-            raise FormatError(f"{layer.where} (line {dim.sourceline}): {text[:80]!r} is not a dimension")
+        if not _DIMENSION.fullmatch(text):
+            raise FormatError(f"{layer} (line {dim.sourceline}): {text[:80]!r} is not a dimension")
         dimensions.append(int(text))
     declared = PartialShape(dimensions)
     # A scalar and an unknown rank are both written without <dim>. For an operation with bodies OpenVINO sometimes
     # writes the shape of one iteration.
     if dimensions and not output.node.op.subgraph_names and declared.merge(output.shape) is None:
-        raise FormatError(
-            f"{layer.where}: output {output.index} is declared {declared}, but its shape is {output.shape}"
-        )
+        raise FormatError(f"{layer}: output {output.index} is declared {declared}, but its shape is {output.shape}")
 
 
 def _subgraph(
@@ -484,28 +476,28 @@ def _subgraph(
     results = {node: index for index, node in enumerate(body.results)}
 
     def internal(element: etree._Element, name: str, among: Mapping[Node, int], role: str) -> int:
-        number = _integer(element, name, layer.where)
+        number = _integer(element, name, layer)
         node = nodes.get(number)
         if node is None or node not in among:
-            raise FormatError(f"{layer.where} (line {element.sourceline}): {number} is not a {role} of its body")
+            raise FormatError(f"{layer} (line {element.sourceline}): {number} is not a {role} of its body")
         return among[node]
 
     def slicing(element: etree._Element) -> dict[str, Any]:
         values: dict[str, Any] = {}
         for name in ("axis", "start", "end", "stride", "part_size"):
             if element.get(name) is not None:
-                values[name] = _integer(element, name, layer.where, low=-(2**62))
+                values[name] = _integer(element, name, layer, low=-(2**62))
         return values
 
     inputs = []
     for element in _children(ports, "input"):
-        external = _integer(element, "external_port_id", layer.where, low=-1)
+        external = _integer(element, "external_port_id", layer, low=-1)
         if external >= input_count:
-            raise FormatError(f"{layer.where}: a port map names input {external} of {input_count}")
+            raise FormatError(f"{layer}: a port map names input {external} of {input_count}")
         inner = internal(element, "internal_layer_id", parameters, "Parameter")
         inputs.append(InputMap(None if external < 0 else external, inner, **slicing(element)))
-    entries = _children(ports, "output")
-    numbers = [_integer(element, "external_port_id", layer.where, low=-1) for element in entries]
+    entries = list(_children(ports, "output"))
+    numbers = [_integer(element, "external_port_id", layer, low=-1) for element in entries]
     ranks = {number: rank for rank, number in enumerate(sorted({n for n in numbers if n >= 0}))}
     outputs = []
     for element, number in zip(entries, numbers):
