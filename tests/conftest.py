@@ -150,6 +150,7 @@ def _chosen(items: list[pytest.Item]) -> set[pytest.Item]:
 def pytest_collection_finish(session: pytest.Session) -> None:
     batches.plan(session.items)
     gc.freeze()
+    gc.set_threshold(20_000)  # models are many small objects in cycles: at the usual 700, a twentieth of all time
     gc.enable()
 
 
