@@ -7,7 +7,7 @@ has.
 
 Processor time bounds what a test may take: :data:`SHARE` of the time of all of its rows, but at least :data:`LEAST` and
 at most :data:`MOST` seconds. Rows with the most values that have not occurred come first, so that a bound leaves out
-the fewest values. Tests with rows of more than :data:`LONG` seconds run with ``--full`` alone, and so do those whose
+the fewest values; it leaves out no refusal. Tests with rows of more than :data:`LONG` seconds run with ``--full`` alone, and so do those whose
 first row makes what the others share in more than twice that. ``tests/row_seconds.json`` has the time of a row where
 it differs much from :data:`USUAL`, and what the first one takes beside that; ``pytest --full --measure`` renews it.
 """
@@ -56,7 +56,12 @@ def choose(rows: Sequence[pytest.Item], seconds: tuple[float, float]) -> list[py
     each += OVERHEAD
     budget = min(MOST, max(LEAST, SHARE * each * len(rows)))
     limit = len(rows) if rows[0].get_closest_marker("every_value") else max(1, int(budget / each))
-    return [rows[index] for index in cover([set(values_of(row)) for row in rows], [row.nodeid for row in rows], limit)]
+    names = [row.nodeid for row in rows]
+    chosen = cover([set(values_of(row)) for row in rows], names, limit)
+    refusals = [refusals_of(row) for row in rows]
+    shown = set[Value]().union(*(refusals[index] for index in chosen))
+    chosen += cover([refusal - shown for refusal in refusals], names, len(rows))
+    return [rows[index] for index in sorted(chosen)]
 
 
 def cover(values: Sequence[set[Value]], names: Sequence[str], most: int) -> list[int]:
@@ -86,6 +91,13 @@ def group_of(item: pytest.Item) -> str:
     row = getattr(item, "callspec", None) and item.callspec.params.get("row")  # type: ignore[attr-defined]
     group = getattr(row, "group", "")
     return group if "/" in group else item.nodeid.partition("[")[0]
+
+
+def refusals_of(item: pytest.Item) -> set[Value]:
+    """Return what a row of ``tests/rows`` shows that does not happen: the error, or the layer that an idiom is not."""
+    row = getattr(item, "callspec", None) and item.callspec.params.get("row")  # type: ignore[attr-defined]
+    refusal = getattr(row, "refused", "") or getattr(row, "absent", "")
+    return {(row.op_type, refusal)} if refusal else set()
 
 
 class Measurement:

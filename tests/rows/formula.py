@@ -184,7 +184,7 @@ class Idiom:
         size = 4e-3 if np.dtype(dtype).itemsize == 2 else self.tolerance
         label = f"{name.replace(' ', '_')}-{np.dtype(dtype)}-{seed}{also and '-'}{also}"
         return Row(
-            label, "", self.opset, self.values(dtype), group=group, tolerance=Tolerance(size, size),
+            label, name, self.opset, self.values(dtype), group=group, tolerance=Tolerance(size, size),
             make=functools.partial(self.model, seed, dtype, dynamic, also),
             expect=REFERENCE if np.dtype(dtype) == np.float64 else None, **what,
         )  # fmt: skip
