@@ -1,9 +1,9 @@
 """Choose the rows of a test that run without ``--full``: the fewest in which each value of each parameter occurs.
 
 A value is a parameter's value itself, and what it consists of: the fields of a data class, the entries of a mapping,
-the element type and the rank of an array, the words of a row's name. A row that is a single object (an operator with
-its attributes, a call of an operation) is thus chosen for an operator, an attribute or a type that no other chosen row
-has.
+the element type and the rank of an array, the ranks of all of them, the words of a row's name. A row that is a single
+object (an operator with its attributes, a call of an operation) is thus chosen for an operator, an attribute or a type
+that no other chosen row has.
 
 Processor time bounds what a test may take: :data:`SHARE` of the time of all of its rows, but at least :data:`LEAST` and
 at most :data:`MOST` seconds. Rows with the most values that have not occurred come first, so that a bound leaves out
@@ -200,7 +200,8 @@ def parts(value: Any, depth: int = DEPTH) -> Iterator[Value]:
     elif depth == 0:
         yield type(value).__name__
     elif isinstance(value, Mapping):
-        yield len(value)
+        ranks = tuple(item.ndim for item in value.values() if isinstance(item, np.ndarray))
+        yield from (len(value), *((ranks, number) for number in range(3)))  # they decide most: each counts as three
         for key, item in value.items():
             yield from ((f"{key}", part) for part in parts(item, depth - 1))
     elif isinstance(value, (tuple, list, set, frozenset)):
