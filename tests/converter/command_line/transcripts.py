@@ -32,7 +32,6 @@ class Transcript:
 T = Transcript
 NOTHING = "!*"
 """Neither stdout nor stderr has anything."""
-UNSUPPORTED = "error: node 'node' (NoSuchOp, opset 19): ONNX has no operator of that name"
 DECLARES = "the model declares 'h' as [3], but its shape is [2]"
 
 CONVERT = [

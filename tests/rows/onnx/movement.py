@@ -46,10 +46,6 @@ def depth_to_space(x: np.ndarray, mode: str = "DCR") -> np.ndarray:
     return parts.reshape(b, c // 4, h * 2, w * 2)
 
 
-def squeezed(x: np.ndarray, axes: Any = None) -> np.ndarray:
-    return np.squeeze(x, None if axes is None else tuple(axes))
-
-
 TILE = "g (float[b, {}] x) => ({}) {{ {} }}"
 POOL = "{} = MaxPool <kernel_shape = {}> ({})  "
 ROWS = [
