@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,10 @@ from ir_runtime.operations import activation, pooling
 from ir_runtime.operations.elementwise import Abs1
 from ir_runtime.rewriting import layers
 from tests.converter.optimization.models import floats, parse
-from tests.engines import ENGINES, check_node, converted, core, node_model, run, run_onnxruntime
+from tests.engines import ENGINES, check_node, converted, core, node_model, run
 from tests.rows.onnx import functions
 from tests.rows.onnx.generous_reading import X
+from tests.rows.row import Row, rows
 
 F32 = np.float32
 
@@ -96,39 +98,20 @@ def test_operators_of_the_users_own(monkeypatch: pytest.MonkeyPatch, caplog: pyt
         registry._forget_found()
 
 
-@pytest.mark.parametrize(
-    ("op_type", "domain", "feeds", "opset", "attributes"),
-    [
-        (
-            "ConvTranspose",
-            "",
-            {"x": floats(1, 4, 3, 3), "w": floats(4, 2, 3, 3)},
-            11,
-            {"group": 2, "kernel_shape": [3, 3]},
-        ),
-        ("Conv", "", {"x": floats(1, 4, 3, 3), "w": floats(4, 2, 2, 2)}, 11, {"group": 2, "kernel_shape": [2, 2]}),
-        (
-            "SkipLayerNormalization",
-            "com.microsoft",
-            {"x": floats(2, 3, 4), "s": floats(2, 3, 4) + 1, "g": floats(4)},
-            1,
-            {},
-        ),
-        (
-            "Attention",
-            "com.microsoft",
-            {"x": floats(2, 3, 4), "w": floats(4, 12), "b": floats(12)},
-            1,
-            {"num_heads": 2},
-        ),
-    ],
-)
-def test_unknown_ranks(op_type: str, domain: str, feeds: Any, opset: int, attributes: Any, caplog: Any) -> None:
+HIDDEN, NOTHING_KNOWN = floats(2, 3, 4), {"x": None, "w": None, "s": None, "b": None}
+
+
+@pytest.mark.parametrize("row", [
+    *rows("ConvTranspose", 11, x=floats(1, 4, 3, 3), w=floats(4, 2, 3, 3), group=2, dims={"w": None}),
+    *rows("Conv", 11, x=floats(1, 4, 3, 3), w=floats(4, 2, 2, 2), group=2, dims={"w": None}),
+    *rows("SkipLayerNormalization", 1, domain="com.microsoft", x=HIDDEN, s=HIDDEN + 1, w=floats(4), dims=NOTHING_KNOWN),
+    *rows("Attention", 1, domain="com.microsoft", x=HIDDEN, w=floats(4, 12), b=floats(12), num_heads=2,
+          dims=NOTHING_KNOWN),
+], ids=lambda row: row.name)  # fmt: skip
+def test_unknown_ranks(row: Row, caplog: pytest.LogCaptureFixture) -> None:
     """What the schema fixes need not be declared; convolutions find their rank in the data or in the weights."""
-    given: dict[str, Any] = {"attributes": attributes, "opset": opset, "domain": domain}
-    unknown = dict.fromkeys(["w"] if op_type.startswith("Conv") else feeds)
-    expected = run_onnxruntime(node_model(op_type, feeds, **given), feeds)
-    check_node(node_model(op_type, feeds, shapes=unknown, **given), feeds, expected, engines=["numpy"], atol=1e-4)
+    expected = replace(row, dims=None).expected
+    check_node(row.model, row.feeds, expected, engines=["numpy"], atol=1e-4)
     assert not [message for message in caplog.messages if "takes no tensors of unknown rank" not in message]
 
 
