@@ -126,17 +126,6 @@ def test_a_report_links_to_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "weights: 1 identical" in shown
 
 
-def test_a_page_that_cannot_be_written_is_no_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from converter.report import verifications
-
-    def refuse(*arguments: object) -> None:
-        raise ir_runtime.FileError("the disk is full")
-
-    monkeypatch.setattr(verifications, "write_verification", refuse)
-    report = converter.verify(model(), converter.convert_model(model()), report=tmp_path / "page.html")
-    assert (report.page, report.unwritten) == ("", ("the disk is full",))
-
-
 def test_names_in_a_report_are_escaped() -> None:
     proto = model()
     proto.graph.output[0].name = proto.graph.node[0].output[0] = proto.graph.node[1].input[0] = "<img src=x>"

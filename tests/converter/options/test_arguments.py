@@ -103,11 +103,6 @@ def test_the_schema_has_what_the_options_become() -> None:
     assert converter.ConversionOptions().to_dict() == {}
 
 
-def test_there_is_no_such_target() -> None:
-    with pytest.raises(converter.ConversionError, match="there is no target 'gpu'"):
-        converter.ConversionOptions(target="gpu")
-
-
 def test_every_field_has_a_schema_and_flags_or_is_for_python_alone() -> None:
     """On the command line ``--input`` has constants, and preprocessing has options of its own."""
     described = {entry.name for entry in on_command_line(*CLASSES)}

@@ -129,6 +129,8 @@ def test_every_rule_has_the_releases_in_which_its_reason_was_seen(rule: Any) -> 
     assert {*rule.seen_in} <= {*MEASURED}, "name the releases that were tried"
     assert rule.since is None or release_of(rule.since) <= releases[0]
     assert rule.until is None or release_of(rule.until) >= releases[-1]
+    assert rule.entry.operations
+    assert rule.run.__doc__, "say why there is the rule"
 
 
 @pytest.mark.parametrize("row", SLOW, ids=str)

@@ -195,14 +195,6 @@ def test_a_file_changes_before_a_step(step: str, how: str, model: bytes, tmp_pat
     assert done.stdout == "refused\n"
 
 
-def test_bytes_do_not_change(tmp_path: Path, model: bytes) -> None:
-    (tmp_path / "m.onnx").write_bytes(model)
-    converted = converter.convert_model(tmp_path / "m.onnx", share_weights=False)
-    (tmp_path / "m.onnx").write_bytes(b"")
-    result = ir_runtime.compile_model(converted)([np.ones(COUNT, np.float32)])[0]
-    np.testing.assert_array_equal(result, np.arange(COUNT, dtype=np.float32) + 1)
-
-
 # --- tensors as views of files: bytes pass from file to file, and memory stays small ---
 
 

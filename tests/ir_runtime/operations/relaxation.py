@@ -174,16 +174,7 @@ def operation(label: str, attributes: Mapping[str, Any] = MappingProxyType({})) 
 # Attributes of operations that several tables need.
 PLANES = {"output_dim": 6, "group_size": 3, "spatial_scale": 1.0, "mode": "average"}
 POOLED = {"pooled_h": 2, "pooled_w": 2}
-PREFIX = "ExperimentalDetectron"
-PROPOSED = {"base_size": 16, "pre_nms_topn": 100, "post_nms_topn": 20, "nms_thresh": 0.5, "feat_stride": 8,
-    "min_size": 4,
-            "ratio": [0.5, 1.0, 2.5], "scale": [0.75, 2.0]}  # fmt: skip
-GENERATED = {"min_size": 3.0, "nms_threshold": 0.5, "pre_nms_count": 80, "post_nms_count": 25}
-SINGLE = {"min_size": 0.0, "nms_threshold": 0.5, "pre_nms_count": 60, "post_nms_count": 20}
-CELLS = {"flatten": True, "h": 0, "w": 0, "stride_x": 0.0, "stride_y": 0.0}
 PYRAMID = {"output_size": 3, "sampling_ratio": 2, "pyramid_scales": [4, 8], "aligned": False}
-LAST = {"score_threshold": 0.2, "nms_threshold": 0.4, "max_delta_log_wh": 1.5, "num_classes": 4, "post_nms_count": 50,
-        "max_detections_per_image": 20, "deltas_weights": [10.0, 8.0, 5.0, 4.0]}  # fmt: skip
 CORNER = "caffe.PriorBoxParameter.CORNER"
 DETECTED = {"keep_top_k": [15], "nms_threshold": 0.4, "code_type": CORNER, "share_location": True, "normalized": True}
 WINDOW = {"strides": [1, 1], "pads_begin": [0, 0], "pads_end": [0, 0], "dilations": [1, 1]}

@@ -15,9 +15,9 @@ from ir_runtime.operations.priors import PriorBox8
 from ir_runtime.operations.sorting import TopK11
 from ir_runtime.rewriting.constant_folding import as_tuple
 from tests.engines import assert_close, run_openvino
-from tests.ir_runtime.operations.relaxation import LAST, PREFIX, PROPOSED, SINGLE, operation
+from tests.ir_runtime.operations.relaxation import operation
 from tests.rows.layer import layers
-from tests.rows.layers.detection import SMALL_BOXES, SMALL_PROPOSALS
+from tests.rows.layers.detection import LAST, PREFIX, PROPOSED, SINGLE, SMALL_BOXES, SMALL_PROPOSALS
 from tests.runtimes.layers import LayerWork
 
 # --- elementwise ---

@@ -10,21 +10,8 @@ import pytest
 
 from ir_runtime import AttributeValueError, ExecutionError, InferenceError, ModelError
 from ir_runtime.operations import priors
-from tests.ir_runtime.operations.relaxation import (
-    CELLS,
-    DETECTED,
-    GENERATED,
-    LAST,
-    PLANES,
-    POOLED,
-    PREFIX,
-    PROPOSED,
-    PYRAMID,
-    SINGLE,
-    WINDOW,
-    operation,
-    types,
-)
+from tests.ir_runtime.operations.relaxation import DETECTED, PLANES, POOLED, PYRAMID, WINDOW, operation, types
+from tests.rows.layers.detection import CELLS, GENERATED, LAST, PREFIX, PROPOSED, SINGLE
 
 ROWS: dict[str, list[tuple[Any, ...]]] = {
     "Add-1": [("f32[2] i32[2]", "one element type"), ("f32[2] f32[3]", "cannot be broadcast"),

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 
 import converter
-from converter.passes.registry import passes
-from converter.targets.registry import RULES
 from ir_runtime import InternalError, Model, ModelError, Node, PartialShape
 from ir_runtime.operations.activation import ReLU1
 from ir_runtime.operations.elementwise import Abs1, Negative1
@@ -118,11 +116,6 @@ def test_the_trace_gives_every_reason() -> None:
 
     pipeline.run(chain()[0], trace=trace)
     assert trace.lines() == ["smaller: 1 of 3 layers replaced", "  not 'Abs' and 1 more: it is small"]
-
-
-@pytest.mark.parametrize("pipeline", [passes, *RULES], ids=["passes", "openvino_cpu", "below_opset15"])
-def test_the_order_lists_all_passes_and_operations_that_there_are(pipeline: Pipeline) -> None:
-    assert pipeline.all()
 
 
 PACKAGE = """
@@ -253,17 +246,6 @@ def test_what_a_pass_does_wrong_is_a_fault_that_names_it() -> None:
         pipeline.register("wrong")(run)
         with pytest.raises(InternalError, match=message):
             pipeline.run(chain()[0])
-
-
-def test_every_rule_has_its_releases_and_its_reason() -> None:
-    for pipeline in RULES:
-        for one in pipeline.all():
-            assert one.seen_in, one.name
-            assert one.entry.operations, one.name
-            assert one.run.__doc__, one.name
-            for release in (*one.seen_in, one.since, one.until):
-                if release is not None:
-                    release_of(release)
 
 
 def test_verbose_conversions_tell_why_a_rule_did_not_apply(caplog: pytest.LogCaptureFixture) -> None:

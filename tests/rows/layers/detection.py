@@ -181,14 +181,14 @@ _GRID = np.tile(np.stack(np.meshgrid(np.arange(7) * 8, np.arange(5) * 8), -1), 2
 _ANCHORS = (_GRID + np.concatenate([np.zeros((5, 7, 3, 2)), _RNG.uniform(4, 20, (5, 7, 3, 2))], -1)).astype(np.float32)
 _ODDS = _RNG.uniform(0.1, 1, (2, 12, 5, 7)).astype(np.float32)
 _DELTAS = (_RNG.standard_normal((2, 24, 5, 7)) * 0.3).astype(np.float32)
-_PROPOSED: dict[str, Any] = {
+PROPOSED: dict[str, Any] = {
     "base_size": 16, "pre_nms_topn": 100, "post_nms_topn": 20, "nms_thresh": 0.5, "feat_stride": 8, "min_size": 4,
     "ratio": (0.5, 1.0, 2.5), "scale": (0.75, 2.0),
 }  # fmt: skip
-_GENERATED: dict[str, Any] = {"min_size": 3.0, "nms_threshold": 0.5, "pre_nms_count": 80, "post_nms_count": 25}
-_SINGLE: dict[str, Any] = {"min_size": 0.0, "nms_threshold": 0.5, "pre_nms_count": 60, "post_nms_count": 20}
-_PREFIX = "ExperimentalDetectron"
-_CELLS: dict[str, Any] = {"flatten": True, "h": 0, "w": 0, "stride_x": 0.0, "stride_y": 0.0}
+GENERATED: dict[str, Any] = {"min_size": 3.0, "nms_threshold": 0.5, "pre_nms_count": 80, "post_nms_count": 25}
+SINGLE: dict[str, Any] = {"min_size": 0.0, "nms_threshold": 0.5, "pre_nms_count": 60, "post_nms_count": 20}
+PREFIX = "ExperimentalDetectron"
+CELLS: dict[str, Any] = {"flatten": True, "h": 0, "w": 0, "stride_x": 0.0, "stride_y": 0.0}
 _LEVELS = [normal(1, 2, size, size + 10) for size in (64, 32, 16)]
 _CORNERS = _RNG.uniform(-20, 150, (14, 2))
 _REGIONS = np.concatenate([_CORNERS, _CORNERS + _RNG.uniform(1, 250, (14, 2)) * np.logspace(-1, 0.3, 14)[:, None]], -1)
@@ -197,7 +197,7 @@ _REGIONS[5, 2] = _REGIONS[5, 0]  # no area
 _REGIONS[6, 3] = _REGIONS[6, 1] - 3  # upside down
 _FOUND = boxes(30, scale=60)(_RNG)
 _FOUND[3, 2] = _FOUND[3, 0]  # no area
-_LAST: dict[str, Any] = {
+LAST: dict[str, Any] = {
     "score_threshold": 0.2, "nms_threshold": 0.4, "max_delta_log_wh": 1.5, "num_classes": 4, "post_nms_count": 50,
     "max_detections_per_image": 20, "class_agnostic_box_regression": False, "deltas_weights": (10.0, 8.0, 5.0, 4.0),
 }  # fmt: skip
@@ -225,7 +225,7 @@ SMALL_BOXES = (_ODDS, _DELTAS, np.array([40, 56, 1], np.float32))
 SMALL_PROPOSALS = (SMALL_BOXES[2], _ANCHORS.reshape(-1, 4), _DELTAS[0, :12] * 2, _ODDS[0, :3])
 _PROPOSALS = [
     *(row for image in ((40, 56, 1), (40, 56, 0.5, 3)) for row in _varied(
-        "Proposal", each(1, 4), (_ODDS, _DELTAS, np.array(image, np.float32)), _PROPOSED, (
+        "Proposal", each(1, 4), (_ODDS, _DELTAS, np.array(image, np.float32)), PROPOSED, (
             {},
             {"clip_before_nms": False, "clip_after_nms": True},
             {"clip_before_nms": False, "normalize": True, "pre_nms_topn": 30},
@@ -235,7 +235,7 @@ _PROPOSALS = [
         ), framework=each("", "tensorflow"))),
     *(row for image in ((40, 56, 1), (40, 56, 2, 4)) for row in _varied(
         "GenerateProposals", 9, (np.array([image, image], np.float32), _ANCHORS, _DELTAS[:, :12] * 2, _ODDS[:, :3]),
-        _GENERATED, (
+        GENERATED, (
             {},
             {"pre_nms_count": 20, "roi_num_type": "i32"},
             {"nms_threshold": 0.8, "pre_nms_count": 1000, "post_nms_count": 500},
@@ -248,7 +248,7 @@ _PROPOSALS = [
         np.zeros((1, 16, 1, 1), np.float32), np.array([0.9, 0.8, 0.7, 0.6], np.float32).reshape(1, 4, 1, 1),
         min_size=1.0, nms_threshold=0.7, nms_eta=eta, post_nms_count=4, pre_nms_count=4,
         expect=[np.ma.masked_all((len(left), 4), np.float32), np.array(left, np.float32), ints(len(left))])),
-    *_varied(_PREFIX + "GenerateProposalsSingleImage", 6, SMALL_PROPOSALS, _SINGLE, (
+    *_varied(PREFIX + "GenerateProposalsSingleImage", 6, SMALL_PROPOSALS, SINGLE, (
             {},
             {"nms_threshold": 0.8, "pre_nms_count": 30},
             {"pre_nms_count": 1000, "post_nms_count": 30},
@@ -256,23 +256,23 @@ _PROPOSALS = [
             {"min_size": 4.0},
         )),
     *(row for most in (1, 3, 5, 6, 9) for row in layers(
-        _PREFIX + "TopKROIs", 6, boxes(6), uniform(0, 1, 6), max_rois=most, dims={0: (None, 4)},
+        PREFIX + "TopKROIs", 6, boxes(6), uniform(0, 1, 6), max_rois=most, dims={0: (None, 4)},
         expect=lambda rois, scores, most=most: np.pad(rois[np.argsort(-scores)[:most]], ((0, max(most - 6, 0)), (0,
         0))))),
     *(row for strides, cells in product(({}, {"stride_x": 8.0}, {"stride_x": 7.5, "stride_y": 4.0}), ({}, {"h": 4,
         "w": 5}))
-      for row in layers(_PREFIX + "PriorGridGenerator", 6, uniform(-20, 20, 3, 4), normal(1, 2, 4, 5), normal(1, 3,
-          41, 48), dims={0: (None, 4)}, **{**_CELLS, **strides, **cells, "flatten": EITHER})),
+      for row in layers(PREFIX + "PriorGridGenerator", 6, uniform(-20, 20, 3, 4), normal(1, 2, 4, 5), normal(1, 3,
+          41, 48), dims={0: (None, 4)}, **{**CELLS, **strides, **cells, "flatten": EITHER})),
     # What follows the last cell is undefined.
     *(row for flatten in (True, False) for row in layers(
-        _PREFIX + "PriorGridGenerator", 6, boxes(3), normal(1, 2, 4, 5), normal(1, 3, 16, 20), flatten=flatten, h=2,
+        PREFIX + "PriorGridGenerator", 6, boxes(3), normal(1, 2, 4, 5), normal(1, 3, 16, 20), flatten=flatten, h=2,
             w=3, stride_x=4.0, stride_y=2.0, dims={0: (None, 4)},
         expect=lambda priors, *_, flatten=flatten: first_cells(priors, flatten))),
     *(row for count in (1, 3) for row in layers(
-        _PREFIX + "ROIFeatureExtractor", 6, _REGIONS, *_LEVELS[:count], pyramid_scales=(4, 8, 16)[:count],
+        PREFIX + "ROIFeatureExtractor", 6, _REGIONS, *_LEVELS[:count], pyramid_scales=(4, 8, 16)[:count],
         output_size=each(1, 3), sampling_ratio=each(0, 1, 2), aligned=EITHER, tolerance=NEAR,
         dims={0: (None, 4), 1: (1, 2, None, None)})),
-    *_varied(_PREFIX + "DetectionOutput", 6, _FOUND_INPUTS, _LAST, (
+    *_varied(PREFIX + "DetectionOutput", 6, _FOUND_INPUTS, LAST, (
         {},
         {"max_detections_per_image": 80},
         {"post_nms_count": 3},
