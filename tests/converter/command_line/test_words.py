@@ -14,7 +14,6 @@ import click
 import numpy as np
 import pytest
 
-import ir_runtime
 from converter.command_line import main
 from converter.command_line.option_groups import GROUPS
 from converter.command_line.unknown_options import REMEDIES
@@ -57,26 +56,6 @@ def test_fp16_as_ovc_spells_it(folder: Path, words: str, half: bool) -> None:
         assert onnx2ir("verify", "half.onnx", "half.xml")[0] == 0
         ones = np.ones(64, np.float32)
         np.testing.assert_allclose(core().compile_model("half.xml", "CPU")([ones])[0], np.arange(64) / 7, rtol=1e-3)
-
-
-@pytest.mark.parametrize(("words", "shapes", "types"), [
-    # As ovc: unnamed shapes go to the inputs in order, blanks separate as commas do.
-    ("--input [1,3],[2,3]", "[1,3] [2,3]", "f32 f32"),
-    ("--input [1,3]", "[1,3] [?,3]", "f32 f32"),
-    ("--input 'y[1 3]'", "[?,3] [1,3]", "f32 f32"),
-    ("--input x[1..4,3]", "[1..4,3] [?,3]", "f32 f32"),
-    ("--input y,x", "[?,3] [?,3]", "f32 f32"),  # Not as ovc, which forgets the first.
-    ("--input x[1,3] --input y[2,3]", "[1,3] [2,3]", "f32 f32"),
-    ("--input y[2,3],[1,3]", "[1,3] [2,3]", "f32 f32"),  # As openvino.convert_model.
-    ("--input x[1,3]{i32},y{i32}", "[1,3] [?,3]", "i32 i32"),
-    ("--input ''", "[?,3] [?,3]", "f32 f32"),
-])  # fmt: skip
-def test_inputs_as_ovc_reads_them(folder: Path, words: str, shapes: str, types: str) -> None:
-    code, _, messages = onnx2ir("convert", "m.onnx", *shlex.split(words))
-    assert code == 0, messages
-    inputs = ir_runtime.read_model("m.xml").inputs
-    assert " ".join(str(port.shape) for port in inputs) == shapes
-    assert " ".join(port.element_type.name for port in inputs) == types
 
 
 def test_extensions_add_up(folder: Path) -> None:
@@ -128,16 +107,6 @@ def test_pipes_are_not_written_over(words: str, folder: Path) -> None:
         assert pipe.is_fifo()
         assert not list(Path().glob("*.part"))
         pipe.unlink()
-
-
-def test_two_conversions_are_identical_under_any_hash_seed(folder: Path) -> None:
-    written = set()
-    for seed in ("0", "1", "4711"):
-        command = [sys.executable, "-m", "converter", "-q", "convert", "model.onnx", "-o", f"{seed}.xml"]
-        done = subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": seed})
-        assert (done.stdout, done.stderr) == (b"", b"")
-        written.add((Path(f"{seed}.xml").read_bytes(), Path(f"{seed}.bin").read_bytes()))
-    assert len(written) == 1
 
 
 # --- options that are not there ---

@@ -80,7 +80,7 @@ CONVERT = [
     T("convert foreign.onnx", 1, "", "node 'cube' (cubes.NoCube, opset 1): the operator is not supported",
         "!foreign.xml"),
     T("convert own.onnx --extension cube.py", json={"layers.Cube-1": 1}),
-    T("convert f.onnx --input x[2,3],s=3 --output w --output z --verify", json={
+    T("convert f.onnx --input x[2,3] --input s=3 --output w --output z --verify", json={
         "outputs.0.name": "w", "outputs.1.name": "z", "verification.passed": True,
         "inputs": [{"name": "x", "type": "f32", "shape": [2, 3]}, {"name": "y", "type": "f32", "shape": [3]}]}),
     T("convert f.onnx --input x[2,3],s=s.npy --output 'w, z' --verify", json={
