@@ -281,6 +281,18 @@ def several(
     yield from graphs(f"g ({', '.join(inputs)}) => ({outputs}) {{ {nodes} }}", **arguments)
 
 
+def by_onnxruntime(op_type: str, opset: int = 1, **arguments: Any) -> list[np.ndarray]:
+    """Return what onnxruntime computes of one operator; the arguments are those of a row."""
+    return next(rows(op_type, opset, **arguments)).computed
+
+
+def defined(values: np.ndarray, lengths: Any, axis: int) -> np.ma.MaskedArray[Any, Any]:
+    """Return the values without what stands behind the lengths of rows, which are one or one for each index of axis 0."""
+    behind = np.arange(values.shape[axis]) >= np.reshape(lengths, (-1, 1))
+    spread = behind.reshape([len(behind) if at == 0 else -1 if at == axis else 1 for at in range(values.ndim)])
+    return np.ma.array(values, mask=np.broadcast_to(spread, values.shape))
+
+
 def combinations(choices: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
     """Yield each combination of values, and the texts of those that vary."""
     varying = {name: value.values for name, value in choices.items() if isinstance(value, Each)}

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from tests.oracles.by_onnxruntime import by_onnxruntime, defined
-from tests.rows.row import Row, const, each, graphs, rows
+from tests.rows.row import Row, by_onnxruntime, const, defined, each, graphs, rows
 
 R = np.random.default_rng(11)
 computed = functools.partial(by_onnxruntime, domain="com.microsoft")

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.oracles.by_onnxruntime import by_onnxruntime, defined
-from tests.rows.row import const, each, rows
+from tests.rows.row import by_onnxruntime, const, defined, each, rows
 
 R = np.random.default_rng(67)
 HEADS, SHARED, WIDTH = 4, 2, 8

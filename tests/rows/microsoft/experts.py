@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.oracles.by_onnxruntime import by_onnxruntime
-from tests.rows.row import COARSE, Tolerance, const, each, graphs, rows
+from tests.rows.row import COARSE, Tolerance, by_onnxruntime, const, each, graphs, rows
 
 R = np.random.default_rng(12)
 TOKENS, HIDDEN, INNER, EXPERTS, WIDE = 5, 8, 6, 4, 32

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.oracles.by_onnxruntime import by_onnxruntime
-from tests.rows.row import Tolerance, const, each, graphs, rows
+from tests.rows.row import Tolerance, by_onnxruntime, const, each, graphs, rows
 
 R = np.random.default_rng(23)
 microsoft = functools.partial(rows, opset=1, domain="com.microsoft")

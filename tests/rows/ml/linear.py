@@ -42,7 +42,6 @@ ROWS = [
     *ml("Imputer", x=X, imputed_value_floats=[7.0], replaced_value_float=float(X[1, 1])),
     *ml("Imputer", x=WHOLE, imputed_value_int64s=[100, 200, 300], replaced_value_int64=int(WHOLE[0, 0])),
     *ml("FeatureVectorizer", a=X, b=X[:, :2].copy(), inputdimensions=[3, 2]),
-    *ml("ArrayFeatureExtractor", x=X, y=np.array([2, 0])),
     *ml("ArrayFeatureExtractor", x=WHOLE, y=np.array([1]), dims=each(None, {"x": ["n", 3]})),
     *one_hot(x=each(WHOLE, WHOLE[0].copy()), cats_int64s=[-2, 0, 3, 5]),
     *one_hot(x=WHOLE, cats_strings=["a"], refused="'cats_strings' holds strings"),

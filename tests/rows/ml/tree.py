@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from onnx import numpy_helper
 
-from tests.oracles.by_onnxruntime import by_onnxruntime
-from tests.rows.row import each, rows
+from tests.rows.row import by_onnxruntime, each, rows
 
 R = np.random.default_rng(41)
 X = R.standard_normal((20, 4)).astype(np.float32)

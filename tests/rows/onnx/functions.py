@@ -51,7 +51,5 @@ ROWS = [
     *calls("attribute", "[call] y = acme.Leak <alpha = 1.0> (x)", LEAK, refused="node 'call'.*no attribute 'alpha'"),
     *calls("unknown", "y = acme.Bad (x)", HEAD + " Bad (a) => (b) { [inner] b = NoSuchOp (a) }",
            refused=r"node 'inner' \(NoSuchOp"),
-    *rows("Celu", 12, x=X, alpha=2.0),
-    *rows("Shrink", 9, x=X, lambd=1.0, bias=0.5),
     *rows("MeanVarianceNormalization", 13, x=X, axes=[1]),
 ]  # fmt: skip

@@ -35,12 +35,10 @@ def types(name: str, *values: int) -> Any:
 ROWS = [
     *(row for dtype in schema_types("Range", 11)
       for start, limit, delta in ((0, 5, 1), (2, 11, 3), (10, 1, -4), (3, 3, 1), (5, 0, 1), (-3, 4, 2))
-      for row in stored_or_given("Range", each(11, 27), span(start, limit, delta, dtype),
-                                 expect=np.arange(start, limit, delta).astype(dtype))),
+      for row in stored_or_given("Range", each(11, 27), span(start, limit, delta, dtype))),
     *stored_or_given("Range", 11, span(1.0, 2.05, 0.1, np.float32), label="fractions"),
     *(row for dtype in (np.float16, ml_dtypes.bfloat16) for row in stored_or_given(
-        "Range", 27, span(1.0, 40.0, 0.75, dtype), label="small_floats", expect=np.arange(1, 40, 0.75).astype(dtype),
-        stash_type=each(TensorProto.FLOAT, TensorProto.DOUBLE))),
+        "Range", 27, span(1.0, 40.0, 0.75, dtype), label="small_floats", stash_type=each(TensorProto.FLOAT, TensorProto.DOUBLE))),
     *rows("EyeLike", each(9, 22), x=X, k=each(0, 1, -2, 9),
           also=types("dtype", TensorProto.INT64, TensorProto.DOUBLE, TensorProto.BOOL, TensorProto.FLOAT16)),
     *rows("EyeLike", 9, label="unknown_rank", x=X, k=1, dims={"x": None}),

@@ -27,36 +27,9 @@ def any_of(dtype: Any, *shape: int, below: int = 1 << 16) -> np.ndarray:
     return RNG.integers(max(low, -below), min(high, below), shape, endpoint=True).astype(dtype)
 
 
-def widened(value: np.ndarray, shape: tuple[int, ...], axis: int, block_size: int) -> np.ndarray:
-    """The scale or zero point of each element, in float64."""
-    wide = value.astype(np.float64)
-    if block_size:
-        return np.take(wide, np.arange(shape[axis]) // block_size, axis)
-    return wide.reshape(-1, *[1] * (len(shape) - 1 - axis % len(shape))) if wide.ndim else wide
-
-
-def rounded(ratio: np.ndarray, zero: np.ndarray, dtype: Any) -> np.ndarray:
-    info = ml_dtypes.iinfo(dtype)
-    return np.clip(np.rint(ratio) + zero, int(info.min), int(info.max)).astype(dtype)
-
-
-NO_ZERO = np.zeros((), np.uint8)
-
-
-def quantized(x: Any, scale: Any, zero: Any = NO_ZERO, axis: int = 1, block_size: int = 0) -> np.ndarray:
-    """The specification's formula, in float64."""
-    scale, wide = (widened(value, x.shape, axis, block_size) for value in (scale, zero))
-    return rounded((x.astype(np.float32) / scale.astype(np.float32)).astype(np.float64), wide, zero.dtype)
-
-
-def dequantized(x: Any, scale: Any, zero: Any, axis: int = 1, block_size: int = 0) -> np.ndarray:
-    wide, zero = (widened(value, x.shape, axis, block_size) for value in (scale, zero))
-    return ((x.astype(np.float64) - zero) * wide).astype(scale.dtype)
-
-
 def row_product(a: Any, b: Any, a_scale: Any, a_zero: Any) -> np.ndarray:
     left = (a.astype(np.int64) - a_zero[:, None]) * a_scale[:, None]
-    return rounded(left @ ((b.astype(np.int64) - 128) * 0.5) / 64, np.array(128), np.uint8)
+    return np.clip(np.rint(left @ ((b.astype(np.int64) - 128) * 0.5) / 64) + 128, 0, 255).astype(np.uint8)
 
 
 def parameters(scale: float, *zeros: Any) -> Any:
@@ -109,14 +82,11 @@ ROWS = [
           *({"x": const(any_of(dtype, 4, 6, below=1000)), "scale": const(np.full(count, 0.25), target),
              "zero": const(np.full(count, int(dtype in INTEGERS)), dtype), **attributes}
             for count, attributes in (((), {}), (4, {"axis": 0}), (6, {"axis": 1})))))),
-    *(row for op_type, expect in (("QuantizeLinear", quantized), ("DequantizeLinear", dequantized)) for row in rows(
-        op_type, 21, label="blocks", expect=expect,
-        also=each(*(blocks(op_type, *of) for of in ((0, 2), (1, 3), (1, 4), (-1, 5)))))),
+    *(row for op_type in ("QuantizeLinear", "DequantizeLinear") for row in rows(
+        op_type, 21, label="blocks", also=each(*(blocks(op_type, *of) for of in ((0, 2), (1, 3), (1, 4), (-1, 5)))))),
     *rows("DequantizeLinear", 13, label="weights", x=const(any_of(np.int8, 512, 512)), axis=0,
           scale=const(np.linspace(0.1, 0.2, 512), np.float32), layers=["Convert-1", "Multiply-1"]),
-    *rows("DynamicQuantizeLinear", 11, outputs=3, x=each(*(np.array(x, np.float32) for x in (
-        [0.0, 2.0, -3.0, -2.4, 1.34, 0.5], [1.0, 2.1, 1.3, 2.5, 3.34, 4.0], [-1.0, -2.1, -1.3, -2.5, -3.34, -4.0],
-        [0.0, 0.0, 0.0], [[1.0, 2.1, 1.3], [2.5, 3.34, 4.0]])))),
+    *rows("DynamicQuantizeLinear", 11, outputs=3, x=each(np.zeros(3, np.float32), np.array([[1, 2.1], [3.34, 4]], "f4"))),
     *(row for dtype, zero in ((np.uint8, 120), (np.int8, 0)) for group in (1, 2) for row in rows(
         "QLinearConv", 10, x=any_of(np.uint8, 1, 4, 7, 8), **X, w=const(any_of(dtype, 6, 4 // group, 3, 3)), also=each(
             *({"ws": ws, "wz": const(wz, dtype), **Y, **biases, **({"group": 2} if group == 2 else windows)}

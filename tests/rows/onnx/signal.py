@@ -35,7 +35,6 @@ ROWS = [
     *(row for kind in KINDS[:4] for n in (3, 9) for row in rows(
         "DFT", 20, label="by_inputs", **kind, length=np.array(n), axis=each(*map(np.array, (0, 1, 2, -2))), expect=REFERENCE,
         dims=each(None, {"x": ["a", "b", "c", kind["x"].shape[-1]]}))),
-    *rows("DFT", 17, x=COMPLEX),
     *rows("DFT", 20, x=COMPLEX, expect=REFERENCE),
     *(row for dtype in schema_types("DFT", 20, "T1") if dtype.name != "float64" for row in rows(
         "DFT", 20, label="types", x=COMPLEX.astype(dtype), expect=REFERENCE, tolerance=precise(dtype))),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from tests.engines import schema_types
@@ -90,43 +88,29 @@ PADS, CUTS, MIXED = [0, 1, 2, 1, 0, 3], [0, -1, 0, 0, 0, -2], [0, -1, 2, 0, 2, -
 SINGLE = PADDED[..., :1]
 
 
-def padded(x: np.ndarray, pads: Any, mode: str = "constant", value: Any = None, axes: Any = None) -> np.ndarray:
-    """NumPy's answer; negative pads cut first."""
-    sides = [(0, 0)] * x.ndim
-    for axis, *side in zip(range(x.ndim) if axes is None else axes, pads[: len(pads) // 2], pads[len(pads) // 2 :]):
-        sides[axis] = tuple(side)
-    x = x[tuple(slice(max(0, -a), n - max(0, -b)) for n, (a, b) in zip(x.shape, sides))]
-    options: Any = {"constant_values": 0 if value is None else value} if mode == "constant" else {}
-    return np.pad(x, [(max(0, a), max(0, b)) for a, b in sides], mode, **options)  # type: ignore[no-any-return]
-
-
-def of_type(dtype: np.dtype[Any], mode: str) -> np.ndarray:
-    """The result for ``SMALL`` in a type that NumPy may not pad."""
-    places = padded(np.arange(12).reshape(3, 4), [1, 0, 1, 2], mode, -1)
-    return np.where(places < 0, np.array(1, dtype), SMALL.astype(dtype).reshape(-1)[places])
-
-
 SMALL = (np.arange(12) % 7).reshape(3, 4)
 ROWS += [
     *rows("Pad", 1, x=PADDED, paddings=PADS, mode=MODES, value=1.5),
-    *rows("Pad", 2, x=PADDED, pads=PADS, mode=MODES, value=1.5, expect=padded),
+    *rows("Pad", 2, x=PADDED, pads=PADS, mode=MODES, value=1.5),
     *(row for opset, kind, value in ((2, list, -3.0), (each(11, 13, 18, 21, 25), const, const(-3, np.float32)))
       for mode, pads in ((MODES, PADS), (MODES, CUTS), (MODES, [0] * 6), (each("constant", "edge"), MIXED),
                          ("reflect", [0, -1, 2, 0, 1, -1]))
-      for row in rows("Pad", opset, x=PADDED, pads=kind(pads), value=value, mode=mode, expect=padded)),
-    *rows("Pad", 13, label="at_execution", x=PADDED, pads=ints(*PADS), mode=MODES, expect=padded),
+      for row in rows("Pad", opset, x=PADDED, pads=kind(pads), value=value, mode=mode)),
+    *rows("Pad", 13, label="at_execution", x=PADDED, pads=ints(*PADS), mode=MODES),
     *(row for label, kind, pads in (("", const, const), ("", const, np.array), ("_at_execution", np.array, np.array))
       for row in rows("Pad", 19, label=f"axes{label}", x=PADDED, mode=each("constant", "reflect", "edge", "wrap"), also=each(
           {"pads": pads([1, 2]), "value": None, "axes": kind([-1])},
-          {"pads": pads([1, 1, 2, 1]), "value": None, "axes": kind([2, 0])}), expect=padded)),
-    *rows("Pad", 19, x=PADDED, mode="wrap", expect=padded, pads=known_or_not(
+          {"pads": pads([1, 1, 2, 1]), "value": None, "axes": kind([2, 0])}))),
+    *rows("Pad", 19, x=PADDED, mode="wrap", pads=known_or_not(
         [0, 0, 9, 0, 0, 5], [0, -1, 0, 0, 5, 3], [0, 1, -1, 0, 0, 2], [0] * 6)),
-    *rows("Pad", 13, label="reflect_beyond", x=PADDED, mode="reflect", expect=padded, pads=const(each(
-        [0, 0, 9, 0, 0, 5], [0, -1, 3, 0, 4, 0], [0, 2, 4, 0, 3, 0]))),
+    *rows("Pad", 13, label="reflect_beyond", x=PADDED, mode="reflect", pads=const(each(
+        [0, 0, 9, 0, 0, 5], [0, 2, 4, 0, 3, 0]))),
+    *rows("Pad", 13, label="reflect_beyond", x=PADDED, mode="reflect", pads=const([0, -1, 3, 0, 4, 0]),
+          expect=np.pad(PADDED[:, 1:], ((0, 0), (0, 4), (3, 0)), "reflect")),
     *rows("Pad", 13, label="reflect_beyond", x=SINGLE, pads=const([0, 0, 2, 0, 0, 3]), mode="reflect"),
     *(row for dtype in schema_types("Pad", 21) for mode in ("constant", "reflect", "edge") for row in rows(
         "Pad", 21, label="types", x=each(SMALL.astype(dtype)), pads=const([1, 0, 1, 2]), mode=each(mode),
-        expect=of_type(dtype, mode), **({"value": const(1, dtype)} if mode == "constant" else {}))),
+        **({"value": const(1, dtype)} if mode == "constant" else {}))),
     # OpenVINO's own Pad fills with 0 then.
     *(row for dtype in (np.float32, np.int64, np.float16) for row in rows(
         "Pad", 18, label="value_at_execution", x=np.arange(6).reshape(2, 3).astype(dtype),
