@@ -35,7 +35,7 @@ _MIN_KEYS_FOR_TRANSPOSED_PRODUCT = 512
 @kernel(ScaledDotProductAttention13)
 def attention(node: Node, site: Site) -> Prepared | None:
     run = _attention(node, site.workers)
-    return None if run is None else Prepared(run, fresh=True, fills=True)
+    return None if run is None else Prepared(run, fills=True)
 
 
 @fusion
@@ -66,7 +66,7 @@ def _repeated_heads(node: Node, site: Site) -> Step | None:
             return run(query, keys[0], values[0], *more, groups=keys[1])
         return run(query, reshape_keys(key, key_shape), reshape_values(value, value_shape), *more)
 
-    return Step([*shaping, node], reads, list(node.outputs), Prepared(attend, fresh=True))
+    return Step([*shaping, node], reads, list(node.outputs), Prepared(attend))
 
 
 def _reshaping(node: Node) -> Callable[[Array, Array], Array]:

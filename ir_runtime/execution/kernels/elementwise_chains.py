@@ -1,4 +1,4 @@
-"""Chains: neighbouring elementwise layers computed as one step, block by block, on several threads.
+"""Chains: neighbouring elementwise layers computed as one step, block by block.
 
 A block goes through all layers while it is in the cache. A chain has one output; every other layer in it is only read
 by layers of the chain. Layers whose output is smaller than the chain's, such as the gate of a squeeze-and-excitation,
@@ -9,25 +9,17 @@ from __future__ import annotations
 
 import itertools
 import math
-import threading
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ir_runtime.graph import Array, Node, Output
-from ir_runtime.records import record
+from ir_runtime.graph import Node, Output
 
 from .formulas import Formula, formula_of, gated, is_product, is_sigmoid, stand_ins
-from .registry import Prepared, Site, Step, fusion, is_float32
-from .threads import scratch
+from .registry import Site, is_float32
 
 BLOCK = 1 << 15
 """Elements of a block: a chain's buffers of this size fit the second-level cache."""
-_MAX_LAYOUTS = 32
-_MIN_SCRATCH_ELEMENTS = 8 * BLOCK
-"""The least size of a thread's buffer, so that one buffer serves nearly all chains."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,11 +32,6 @@ class Layer:
 
 
 _NOTHING = Layer(gated, [], None)  # type: ignore[arg-type]
-
-
-@fusion
-def elementwise_chains(site: Site) -> list[Step]:
-    return [_step(members, layers, site) for members, layers in chains_of(site)]
 
 
 def chains_of(site: Site, without: Collection[Node] = ()) -> list[tuple[list[Node], list[Layer]]]:
@@ -84,13 +71,6 @@ def read_by(layers: Sequence[Layer]) -> list[Output]:
     return list(dict.fromkeys(source for layer in layers for source in layer.inputs if source not in inside))
 
 
-def _step(members: list[Node], layers: list[Layer], site: Site) -> Step:
-    reads = read_by(layers)
-    step = Step(members, reads, list(members[-1].outputs))
-    step.prepared = Prepared(_Chain(members, layers, reads, site), fresh=True)
-    return step
-
-
 def _layers(members: list[Node], formulas: dict[Node, Formula], site: Site) -> list[Layer]:
     layers = [Layer(formulas[node], _inputs(node, site), node.outputs[0]) for node in members]
     gates = {node.outputs[0]: node.inputs[0] for node in members if is_sigmoid(node)}
@@ -110,111 +90,6 @@ def _inputs(node: Node, site: Site) -> list[Output]:
     if instead is None:
         return list(node.inputs)
     return [operand if isinstance(operand, Output) else site.add_constant(node, operand) for operand in instead]
-
-
-@record
-class _Instruction:
-    formula: Formula
-    reads: tuple[int, ...]
-    writes: int
-
-
-@dataclass(frozen=True, eq=False)
-class _Layout:
-    """A chain prepared for inputs of certain shapes."""
-
-    shape: tuple[int, ...]
-    before: list[tuple[Formula, tuple[int, ...], tuple[int, ...]]]
-    """Layers smaller than the output: the registers that each reads, and its shape. Each fills the next register."""
-    flat: list[tuple[int, ...]]
-    """The shapes, with dimensions joined, of the inputs and then of the smaller layers."""
-    out_flat: tuple[int, ...]
-    blocks: list[tuple[tuple[int, int], tuple[Any, ...], list[tuple[Any, ...] | None]]]
-    """For each block its dimensions, its index in the output, and its index in each input (None: all of it)."""
-    instructions: list[_Instruction]
-    temporaries: int
-    in_place: int | None
-    """The input whose memory the output may reuse."""
-    held: threading.local = field(default_factory=threading.local)
-
-    def buffers(self, shape: tuple[int, ...]) -> tuple[list[Array], list[Array]]:
-        """This thread's temporaries and spare buffers for blocks of this shape."""
-        views_by_shape: dict[Any, tuple[list[Array], list[Array]]] = self.held.__dict__
-        buffers = views_by_shape.get(shape)
-        if buffers is None:
-            size, count = math.prod(shape), self.temporaries + 2
-            views = list(
-                scratch("chain", max(count * size, _MIN_SCRATCH_ELEMENTS))[: count * size].reshape(count, *shape)
-            )
-            buffers = views_by_shape[shape] = views[:-2], views[-2:]
-        return buffers
-
-
-class _Chain:
-    """The chain's kernel."""
-
-    def __init__(self, members: list[Node], layers: list[Layer], reads: list[Output], site: Site) -> None:
-        self._members = members
-        self._layers = layers
-        self._reads = reads
-        self._site = site
-        self._workers = site.workers
-        self._layouts: dict[tuple[tuple[int, ...], ...], _Layout] = {}
-        self._private: list[int] | None = None
-
-    def __call__(self, *inputs: Array) -> Array:
-        key = tuple([array.shape for array in inputs])
-        layout = self._layouts.get(key)
-        if layout is None:
-            if len(self._layouts) >= _MAX_LAYOUTS:
-                self._layouts = {}
-            layout = self._layouts[key] = self._laid_out(key)
-        arrays = list(inputs)
-        for formula, reads, shape in layout.before:
-            # Three arrays: rows of a single one would be plain numbers where there are no dimensions.
-            target, *spare = (np.empty(shape, np.float32) for _ in range(3))
-            formula(*[arrays[index] for index in reads], target, spare)
-            arrays.append(target)
-        seen = [array.reshape(shape) for array, shape in zip(arrays, layout.flat)]
-        place = layout.in_place
-        if place is not None and inputs[place].flags.c_contiguous and inputs[place].flags.writeable:
-            out = inputs[place]
-        else:
-            out = np.empty(layout.shape, np.float32)
-        flat = out.reshape(layout.out_flat)
-
-        if len(layout.blocks) == 1:
-            _run(layout, layout.blocks, seen, flat)
-            return out
-
-        def work(blocks: Sequence[Any]) -> None:
-            _run(layout, blocks, seen, flat)
-
-        self._workers.each(work, layout.blocks, out.size * len(layout.instructions))
-        return out
-
-    def _laid_out(self, shapes: Sequence[tuple[int, ...]]) -> _Layout:
-        if self._private is None:
-            site = self._site
-            self._private = [i for i, r in enumerate(self._reads) if site.is_private(r, self._members)]
-        shape_of = dict(zip(self._reads, shapes))
-        for layer in self._layers:
-            shape_of[layer.output] = np.broadcast_shapes(*[shape_of[source] for source in layer.inputs])
-        shape = shape_of[self._layers[-1].output]
-        register = {output: index for index, output in enumerate(self._reads)}
-        before, rest = [], []
-        for layer in self._layers:
-            if shape_of[layer.output] == shape:
-                rest.append(layer)
-                continue
-            reads = tuple(register[source] for source in layer.inputs)
-            before.append((layer.formula, reads, shape_of[layer.output]))
-            register[layer.output] = len(register)
-        flat, out_flat = collapse_axes(shape, [shape_of[output] for output in register])
-        registers, temporaries = allocated(rest, register)
-        instructions = [_Instruction(layer.formula, reads, target) for layer, reads, target in registers]
-        place = next((i for i in self._private if shapes[i] == shape), None)
-        return _Layout(shape, before, flat, out_flat, blocks_of(out_flat, flat), instructions, temporaries, place)
 
 
 def allocated(
@@ -250,81 +125,15 @@ def allocated(
     return placed, count
 
 
-def collapse_axes(
-    shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]
-) -> tuple[list[tuple[int, ...]], tuple[int, ...]]:
-    """The shapes with neighbouring dimensions joined wherever every input has both of them or neither."""
-    rank = len(shape)
-    padded = [(1,) * (rank - len(input_shape)) + tuple(input_shape) for input_shape in inputs]
-    groups: list[tuple[bool, ...]] = []
-    out: list[int] = []
-    for axis, dimension in enumerate(shape):
-        if dimension == 1:
-            continue
-        pattern = tuple(padded_shape[axis] for padded_shape in padded)
-        here = tuple(n == dimension for n in pattern)
-        if out and groups[-1] == here:
-            out[-1] *= dimension
-        else:
-            groups.append(here)
-            out.append(dimension)
-    if not out:
-        out, groups = [1], [tuple(True for _ in inputs)]
-    flat = [tuple(n if group[i] else 1 for n, group in zip(out, groups)) for i in range(len(inputs))]
-    # NumPy is faster with scalars without dimensions.
-    flat = [() if math.prod(dimensions) == 1 else dimensions for dimensions in flat]
-    return flat, tuple(out)
-
-
-def blocks_of(shape: tuple[int, ...], inputs: Sequence[tuple[int, ...]]) -> list[Any]:
-    """Blocks of about BLOCK elements; behind the first dimension that needs cutting, dimensions stay whole."""
-    if math.prod(shape) <= BLOCK:
-        return [(shape, (), [None] * len(inputs))]
+def blocks_of(shape: tuple[int, ...]) -> list[tuple[tuple[int, ...], tuple[Any, ...]]]:
+    """The dimensions and the index of each block: BLOCK elements at most, cut along the outermost dimensions."""
     rest = math.prod(shape)
     cuts: list[list[slice]] = []
     for dimension in shape:
+        if rest <= BLOCK:
+            break
         rest //= dimension
-        if rest >= BLOCK:
-            cuts.append([slice(i, i + 1) for i in range(dimension)])
-            continue
-        rows = max(1, BLOCK // max(rest, 1))
-        parts = max(1, -(-dimension // rows))
+        parts = -(-dimension // max(1, BLOCK // rest))
         ends = [dimension * i // parts for i in range(parts + 1)]
         cuts.append([slice(a, b) for a, b in itertools.pairwise(ends)])
-        break
-    placed = []
-    for index in _product(cuts):
-        dimensions = tuple(s.stop - s.start for s in index) + shape[len(index) :]
-        places: list[Any] = []
-        for input_shape in inputs:
-            if not input_shape or all(input_shape[axis] == 1 for axis in range(len(index))):
-                places.append(None)
-                continue
-            places.append(tuple(s if input_shape[axis] != 1 else slice(None) for axis, s in enumerate(index)))
-        placed.append((dimensions, index, places))
-    return placed
-
-
-def _product(cuts: list[list[slice]]) -> list[tuple[slice, ...]]:
-    index_products: list[tuple[slice, ...]] = [()]
-    for choices in cuts:
-        index_products = [(*head, choice) for head in index_products for choice in choices]
-    return index_products
-
-
-def _run(layout: _Layout, blocks: Sequence[Any], seen: list[Array], out: Array) -> None:
-    dimensions: tuple[int, ...] | None = None
-    temporaries: list[Array] = []
-    spare: list[Array] = []
-    for shape, index, places in blocks:
-        if shape != dimensions:
-            dimensions = shape
-            temporaries, spare = layout.buffers(shape)
-        if index:
-            registers = [array if place is None else array[place] for array, place in zip(seen, places)]
-            registers += temporaries
-            registers.append(out[index])
-        else:
-            registers = [*seen, *temporaries, out]
-        for instruction in layout.instructions:
-            instruction.formula(*[registers[i] for i in instruction.reads], registers[instruction.writes], spare)
+    return [(tuple(s.stop - s.start for s in i) + shape[len(i) :], i) for i in itertools.product(*cuts)]

@@ -52,7 +52,7 @@ def mvn(node: Node, site: Site) -> Prepared | None:
         normalize_rows(rows.reshape(-1, columns), result.reshape(-1, columns), op, site.workers)
         return result.transpose(np.argsort(order)) if is_moved else result
 
-    return Prepared(run, fresh=True, fills=True, order=channels_last)
+    return Prepared(run, fills=True, order=channels_last)
 
 
 @kernel(GroupNormalization12)
@@ -76,7 +76,7 @@ def group_normalization(node: Node, site: Site) -> Prepared | None:
         out += bias.reshape(shape)
         return out
 
-    return Prepared(run, fresh=True, fills=True, order=channels_last)
+    return Prepared(run, fills=True, order=channels_last)
 
 
 def channels_last(x: Array) -> tuple[int, ...] | None:

@@ -23,14 +23,14 @@ def product(node: Node, site: Site) -> Prepared | None:
     weights = site.constants.get(node.inputs[1])
     if weights is None or weights.ndim != 2 or node.inputs[0] in site.constants:
         made = _Product(op)
-        return Prepared(made, fresh=True, calls=made.calls)
+        return Prepared(made, calls=made.calls)
 
     def turned(array: Array) -> Array:
         return array.T if op.transpose_b else array
 
     factor = Factor(node.inputs[1], "product", turned, site, turned)
     of_rows = _Rows(op.transpose_a, factor, turned(weights).shape)
-    return Prepared(of_rows, fresh=True, calls=of_rows.calls, packed=(node.inputs[1],))
+    return Prepared(of_rows, calls=of_rows.calls, packed=(node.inputs[1],))
 
 
 class _Rows:

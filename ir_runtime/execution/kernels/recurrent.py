@@ -64,7 +64,7 @@ def sequence(node: Node, site: Site) -> Prepared | None:
     if type(op) is GRUSequence5 and not op.linear_before_reset:
         cell = _gru_reset_first
     packed = tuple(node.inputs[2 + op.states :])
-    return Prepared(_Sequence(op, weights, cell), fresh=False, packed=packed)
+    return Prepared(_Sequence(op, weights, cell), packed=packed)
 
 
 def _arrange_weights(node: Node, constants: Mapping[Output, Array]) -> _Weights | None:

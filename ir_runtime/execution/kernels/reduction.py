@@ -45,7 +45,7 @@ def reduction(node: Node, site: Site) -> Prepared | None:
             np.divide(out, np.float32(math.prod([x.shape[axis] for axis in over])), out=out)
         return out
 
-    return Prepared(run, fresh=True, fills=True)
+    return Prepared(run, fills=True)
 
 
 def _sums_by_product(x: Array, over: tuple[int, ...], out: Array) -> bool:

@@ -34,13 +34,11 @@ Scratch = Callable[..., Array]
 class Prepared:
     """A kernel prepared for one node.
 
-    ``fresh`` means that its outputs have memory of their own, of which there is no other view.
     A kernel that ``fills`` has an argument ``out``, an array for its only output, and returns that, or another one.
     ``out`` is C-contiguous, or has the ``order`` in memory that is returned for the first input.
     """
 
     run: Kernel
-    fresh: bool = False
     fills: bool = False
     order: Callable[[Array], Sequence[int] | None] | None = None
     packed: tuple[Output, ...] = ()
@@ -86,8 +84,6 @@ class Site:
     variables: frozenset[Output] = frozenset()
     """The inputs of the graph that are values of variables."""
     users: dict[Output, list[Node]] = field(default_factory=dict)
-    fresh: set[Output] = field(default_factory=set)
-    """Outputs that are in memory of their own: see :class:`Prepared`."""
     kernels: dict[Node, Prepared | None] = field(default_factory=dict)
     """The kernels that were prepared: see :meth:`kernel_of`."""
     packs: dict[Any, tuple[Array, Array]] = field(default_factory=dict)
@@ -146,10 +142,6 @@ class Site:
         """The only node that reads ``output``; None where there are several, or the plan returns it."""
         users = self.users.get(output, [])
         return users[0] if len(users) == 1 and output not in self.results else None
-
-    def is_private(self, output: Output, readers: Sequence[Node]) -> bool:
-        """True if ``readers`` may write into ``output``: nothing else reads it or a view of it."""
-        return output in self.fresh and output not in self.results and set(self.users[output]) <= set(readers)
 
 
 Maker = Callable[[Node, Site], "Prepared | None"]
@@ -212,6 +204,4 @@ def prepare(site: Site) -> list[Step]:
     for step in steps:
         if step.prepared is None and len(step.nodes) == 1:
             step.prepared = site.kernel_of(step.nodes[0])
-        if step.prepared is not None and step.prepared.fresh:
-            site.fresh.update(step.writes)
     return steps

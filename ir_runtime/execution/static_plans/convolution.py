@@ -108,7 +108,7 @@ def _dense(
     y, x = windows
     batch, rows, columns, _ = out.shape
     pointwise = y.kernel == x.kernel == 1
-    declared = constant.shape.static()
+    declared = b.site.constants[constant].shape
 
     def restored(packed: Array) -> Array:
         return packed.reshape(y.kernel, x.kernel, depth, per_group).transpose(3, 2, 0, 1).reshape(declared)

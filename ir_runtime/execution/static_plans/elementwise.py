@@ -64,13 +64,12 @@ def select(node: Node, b: Binding) -> list[Call] | None:
     return [partial(np.copyto, out, otherwise), partial(np.copyto, out, then, where=condition)]
 
 
-def bind_chain(members: list[Node], layers: list[Layer], b: Binding, dead: Collection[Output]) -> list[Call] | None:
+def bind_chain(root: Output, layers: list[Layer], b: Binding, dead: Collection[Output]) -> list[Call] | None:
     """A chain, in the memory of an input of its size where that is one of ``dead``, which nothing else reads."""
     reads = read_by(layers)
     arrays = b.all_arrays(reads)
     if arrays is None:
         return None
-    root = members[-1].outputs[0]
     shape = root.shape.static()
     operands = dict(zip(reads, arrays))
     of_size = [source for source, array in operands.items() if array.shape == shape]
@@ -129,7 +128,7 @@ def chain_calls(
     own, leaving = ((-1,), {}) if in_place is None else ((), {in_place: -1})
     instructions, count = allocated(layers, numbers, own, leaving)
     buffers_by_shape: dict[tuple[int, ...], list[Array]] = {}
-    for dimensions, index, _ in blocks_of(arrays[-1].shape, []):
+    for dimensions, index in blocks_of(arrays[-1].shape):
         buffers = buffers_by_shape.get(dimensions)
         if buffers is None:
             # The last two are the formulas' own.

@@ -141,7 +141,7 @@ def _calls_of(work: _Work, binding: Binding, dead: Sequence[Output]) -> list[Cal
         return bind_dynamic_quantization(work.nodes[-1], work.quantization, binding)
     if work.layers is None:
         return calls_of_node(work.nodes[0], binding)
-    return bind_chain(work.nodes, work.layers, binding, dead)
+    return bind_chain(work.nodes[-1].outputs[0], work.layers, binding, dead)
 
 
 def calls_of_node(node: Node, b: Binding) -> list[Call] | None:

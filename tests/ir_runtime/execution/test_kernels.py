@@ -321,7 +321,7 @@ def test_profile() -> None:
 def test_blocks_cover_the_output_once() -> None:
     for shape in [(3,), (5, 40000), (200, 300), (4, 3, 70000), (2, 20000, 3)]:
         seen = np.zeros(shape, np.int64)
-        for dimensions, index, _ in elementwise_chains.blocks_of(shape, [shape]):
+        for dimensions, index in elementwise_chains.blocks_of(shape):
             assert seen[index].shape == dimensions
             seen[index] += 1
         assert (seen == 1).all()
