@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @main.command()
 @click.argument("file", type=MODEL_FILE)
-@click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Write an HTML page; that of an IR has its graph.")
+@click.option("--report", type=OUTPUT_FILE, metavar="FILE", help="Write an HTML page with the graph.")
 @click.option("--nodes", is_flag=True, help="Print a line for each node or layer and each weight, for text tools.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON.")
 @guarded
@@ -84,9 +84,12 @@ def _print_nodes(file: Path) -> None:
 
 
 def _graph_of_onnx(file: Path) -> Model:
+    from converter.onnx_file.declared_types import set_types
     from converter.onnx_file.model import OnnxModel
 
-    return OnnxModel(file, is_shown=True, is_partial=True).graph
+    model = OnnxModel(file, is_shown=True, is_partial=True)
+    set_types(model)
+    return model.graph
 
 
 def _inspect_folder(state: State, folder: Path, report: Path | None, as_json: bool) -> None:

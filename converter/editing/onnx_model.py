@@ -15,6 +15,7 @@ from converter.editing.operators import OperatorText
 from converter.errors import ConversionError, InvalidModelError, UnsupportedModelError
 from converter.from_onnx.input_forms import OptionError
 from converter.from_onnx.options import suggestions
+from converter.onnx_file.declared_types import types_of
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.graph import (
     INITIALIZER,
@@ -33,7 +34,6 @@ from converter.onnx_file.model import OnnxModel, store
 from converter.onnx_file.reader import ModelSource
 from converter.onnx_file.skeleton import place_of, tensors_in
 from converter.onnx_file.types import element_type_of, onnx_number
-from converter.optimization.declared_types import types_of
 from ir_runtime.graph import ElementType, Node, Output, Tensor
 from ir_runtime.rewriting.edits import dependents, known_tensors
 from ir_runtime.rewriting.unique_names import UniqueNames

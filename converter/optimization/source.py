@@ -8,10 +8,10 @@ from functools import cached_property
 import onnx
 from onnx import helper
 
-from converter.errors import ConversionError
 from converter.from_onnx.options import Options
 from converter.from_onnx.translation.registry import counts_before_function
 from converter.onnx_file import schema_table
+from converter.onnx_file.declared_types import type_of, types_of
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import model_functions
 from converter.onnx_file.graph import INITIALIZER, OnnxOperator, copied, operator_of, ordered_operators
@@ -20,7 +20,6 @@ from converter.onnx_file.model import OnnxModel, store
 from converter.onnx_file.model_info import declared_shape, model_opsets
 from converter.onnx_file.node_order import node_name, subgraphs
 from converter.onnx_file.types import element_type_of, onnx_number
-from converter.optimization.declared_types import types_of
 from converter.optimization.zero_states import drop_zero_states
 from ir_runtime.graph import Model, Node, PartialShape, Tensor, TensorType, element_types
 from ir_runtime.graph.invariants import OPTIONS, REMOVALS
@@ -155,19 +154,9 @@ class Source:
         """Return a node as an operator, and the names of the tensors that its bodies read from around them."""
         node, op = self._graph_nodes[place], operator_of(self._graph_nodes[place])
         captured = [value.names[0] for value in node.inputs[sum(op.slots) :]]
-        types = [self._type_of(value.names[0]) if value.names else _ANY for value in node.outputs]
+        infos = [self.types.get(value.names[0]) if value.names else None for value in node.outputs]
+        types = [_ANY if info is None else type_of(info) for info in infos]
         return op.replace(place=place, types=types), captured
-
-    def _type_of(self, name: str) -> TensorType:
-        """Return a declared or inferred type; what is not known of it is dynamic."""
-        value = self.types.get(name)
-        if value is None:
-            return _ANY
-        try:
-            element_type = element_type_of(value.type.tensor_type.elem_type)
-        except ConversionError:
-            element_type = element_types.dynamic
-        return TensorType(element_type, declared_shape(value.type))
 
     def info(self, name: str) -> onnx.ValueInfoProto:
         """Return the declaration of a tensor, as far as it is known."""

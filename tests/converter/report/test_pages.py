@@ -161,6 +161,7 @@ def test_inspect_writes_pages(image: Path, tmp_path: Path) -> None:
     assert port in rows_of(text_in(page), "Inputs and outputs")
     assert ["Conv", "1"] in rows_of(text_in(page), "Nodes by operator")
     assert {entry["t"] for entry in data_of(page)["layers"]} >= {"Input", "Conv", "Relu", "Output"}
+    assert [entry["s"] for entry in data_of(page)["layers"] if entry["t"] == "Conv"] == [["f32[1,8,32,32]"]]
 
 
 def test_the_page_of_many_models_links_to_their_own_pages(tmp_path: Path) -> None:

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 import onnx
 from onnx import helper
 
+from converter.errors import UnsupportedModelError
 from converter.onnx_file import schema_table
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.model import OnnxModel
+from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import subgraphs
-from converter.onnx_file.types import of_spelling, onnx_number
+from converter.onnx_file.types import element_type_of, of_spelling, onnx_number
+from ir_runtime.graph import TensorType, element_types
 
 
 def types_of(model: OnnxModel) -> dict[str, onnx.ValueInfoProto]:
@@ -25,6 +28,25 @@ def types_of(model: OnnxModel) -> dict[str, onnx.ValueInfoProto]:
     types = {value.name: value for value in reversed(declared) if value.type.tensor_type.elem_type}
     _infer_from_readers(message, types)
     return types
+
+
+def set_types(model: OnnxModel) -> None:
+    """Give the tensors of a model's graph, which is only shown, their types."""
+    infos = types_of(model)
+    for part in model.graph.parts():
+        for value in (value for node in part.nodes for value in node.outputs):
+            info = next((infos[name] for name in value.names if name in infos), None)
+            if info is not None:
+                value.type = type_of(info)
+
+
+def type_of(value: onnx.ValueInfoProto) -> TensorType:
+    """Return a declared or inferred type; what is not known of it is dynamic."""
+    try:
+        element_type = element_type_of(value.type.tensor_type.elem_type)
+    except UnsupportedModelError:
+        element_type = element_types.dynamic
+    return TensorType(element_type, declared_shape(value.type))
 
 
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
