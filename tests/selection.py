@@ -14,7 +14,6 @@ it differs much from :data:`USUAL`, and what the first one takes beside that; ``
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import heapq
 import json
@@ -57,7 +56,7 @@ def choose(rows: Sequence[pytest.Item], seconds: tuple[float, float]) -> list[py
     budget = min(MOST, max(LEAST, SHARE * each * len(rows)))
     limit = len(rows) if rows[0].get_closest_marker("every_value") else max(1, int(budget / each))
     names = [row.nodeid for row in rows]
-    chosen = cover([set(values_of(row)) for row in rows], names, limit)
+    chosen = cover([values_of(row) for row in rows], names, limit)
     refusals = [refusals_of(row) for row in rows]
     shown = set[Value]().union(*(refusals[index] for index in chosen))
     chosen += cover([refusal - shown for refusal in refusals], names, len(rows))
@@ -160,57 +159,55 @@ def row_seconds() -> dict[str, tuple[float, float]]:
     return {name: (float(each), float(first)) for name, (each, first) in json.loads(FILE.read_text()).items()}
 
 
-def values_of(row: pytest.Item) -> Iterator[Value]:
-    """Yield the values that occur in a row: each parameter's, their parts, and the words of the row's name."""
+def values_of(row: pytest.Item) -> set[Value]:
+    """Return the values that occur in a row: each parameter's, their parts, and the words of the row's name."""
     spec = getattr(row, "callspec", None)
     if spec is None:
-        return
-    yield from _WORDS.findall(spec.id)
+        return set()
+    found: set[Value] = {*_WORDS.findall(spec.id)}
     for name, value in spec.params.items():
-        yield name, id(value)
-        for part in _parts_of(value):
-            yield name, part
+        found.add((name, id(value)))
+        found.update(parts(value) if len(spec.params) == 1 else [(name, part) for part in parts(value)])
+    return found
 
 
-_parts_by_id: dict[int, tuple[Any, tuple[Value, ...]]] = {}
-"""Objects and their parts by ``id``, as rows of several tests share objects. A reference keeps the id from being reused."""
+_parts_by_id: dict[tuple[int, int], tuple[Any, list[Value]]] = {}
+"""Objects and their parts by ``id`` and depth, as rows share objects. A reference keeps the id from being reused."""
 
 
-def _parts_of(value: Any) -> tuple[Value, ...]:
-    """Return the parts of a value; those of objects are computed once."""
-    if isinstance(value, (str, int, float)):
-        return tuple(parts(value))
-    if id(value) not in _parts_by_id:
-        _parts_by_id[id(value)] = value, tuple(parts(value))
-    return _parts_by_id[id(value)][1]
-
-
-def parts(value: Any, depth: int = DEPTH) -> Iterator[Value]:
-    """Yield what a value consists of, as things that can be compared across rows."""
+def parts(value: Any, depth: int = DEPTH) -> list[Value]:
+    """Return what a value consists of, as things that can be compared across rows; that of objects is computed once."""
     if value is None or isinstance(value, (bool, int, float, complex, bytes, enum.Enum)):
-        yield repr(value)
-    elif isinstance(value, str):
-        yield from (value, *_WORDS.findall(value)) if len(value) < 200 else ["long text"]
-    elif isinstance(value, type) or callable(value):
-        yield getattr(value, "__qualname__", type(value).__name__)
-    elif isinstance(value, (np.ndarray, np.generic)):
-        yield from (f"{value.dtype}", f"rank {value.ndim}", *(["empty"] if value.size == 0 else []))
-    elif isinstance(value, np.dtype):
-        yield f"{value}"
-    elif depth == 0:
-        yield type(value).__name__
-    elif isinstance(value, Mapping):
+        return [repr(value)]
+    if isinstance(value, str):
+        return [value, *_WORDS.findall(value)] if len(value) < 200 else ["long text"]
+    if isinstance(value, type) or callable(value):
+        return [getattr(value, "__qualname__", type(value).__name__)]
+    known = _parts_by_id.get((id(value), depth))
+    if known is None:
+        known = _parts_by_id[id(value), depth] = value, _parts_of(value, depth)
+    return known[1]
+
+
+def _parts_of(value: Any, depth: int) -> list[Value]:
+    found: list[Value] = []
+    if isinstance(value, (np.ndarray, np.generic)):
+        return [f"{value.dtype}", f"rank {value.ndim}", *(["empty"] if value.size == 0 else [])]
+    if isinstance(value, np.dtype):
+        return [f"{value}"]
+    if depth == 0:
+        return [type(value).__name__]
+    if isinstance(value, Mapping):
         ranks = tuple(item.ndim for item in value.values() if isinstance(item, np.ndarray))
-        yield from (len(value), *((ranks, number) for number in range(3)))  # they decide most: each counts as three
+        found += [len(value), *((ranks, number) for number in range(3))]  # they decide most: each counts as three
         for key, item in value.items():
-            yield from ((f"{key}", part) for part in parts(item, depth - 1))
+            found += [(f"{key}", part) for part in parts(item, depth - 1)]
     elif isinstance(value, (tuple, list, set, frozenset)):
-        yield len(value)
+        found.append(len(value))
         for item in value:
-            yield from parts(item, depth - 1)
-    elif dataclasses.is_dataclass(value):
-        yield type(value).__name__
-        for field in dataclasses.fields(value):
-            yield from ((field.name, part) for part in parts(getattr(value, field.name), depth - 1))
+            found += parts(item, depth - 1)
     else:
-        yield type(value).__name__
+        found.append(type(value).__name__)
+        for name in getattr(value, "__dataclass_fields__", ()):
+            found += [(name, part) for part in parts(getattr(value, name), depth - 1)]
+    return found
