@@ -55,10 +55,20 @@ def elementwise_chains(site: Site) -> list[Step]:
     return steps
 
 
-def _binding(site: Site, sources: Sequence[Output], inputs: Sequence[Array]) -> Binding:
-    b = Binding(site, {}, lambda node: node.op.evaluate, lambda node, make_body: None)
-    b.arrays = dict(zip(sources, inputs))
-    return b
+class _OfOneCall(Binding):
+    """Arrays of a call; scratch memory is that of the thread: new memory would take longer than many layers."""
+
+    def __init__(self, site: Site, sources: Sequence[Output], inputs: Sequence[Array]) -> None:
+        super().__init__(site, {}, lambda node: node.op.evaluate, lambda node, make_body: None)
+        self.arrays.update(zip(sources, inputs))
+        self._count = 0
+
+    def scratch(self, shape: Sequence[int], dtype: Any = np.float32) -> Array:
+        self._count += 1
+        return scratch(f"bound {self._count}", *shape)
+
+    def reused(self, purpose: str, *shape: int) -> Array:
+        return scratch(purpose, *shape)
 
 
 class _Bound:
@@ -70,7 +80,7 @@ class _Bound:
 
     def __call__(self, *inputs: Array) -> Any:
         node = self._typed(*[array.shape for array in inputs])
-        b = _binding(self._site, node.inputs, inputs)
+        b = _OfOneCall(self._site, node.inputs, inputs)
         calls = calls_of_node(node, b)
         if calls is None:
             return None
@@ -111,7 +121,7 @@ class _Chain:
 
     def _by_blocks(self, inputs: Sequence[Array], shape: _Shape) -> Array:
         root = Output(self._layers[-1].output.node, 0, TensorType(element_types.f32, PartialShape(shape)))
-        b = _binding(self._site, self._reads, inputs)
+        b = _OfOneCall(self._site, self._reads, inputs)
         for call in bind_chain(root, self._layers, b, ()) or ():
             call()
         return b.arrays[root]
