@@ -180,6 +180,9 @@ STAYS = [
          header="example", feeds=(), kept="not supported", ones=np.ones(3, np.float32),
          look=lambda m: ([[*node.input] for node in m.graph.node], m.graph.node[1].attribute[0].i, len(m.opset_import))
          == ([["x"], ["a"], ["c"], ["d", "ones"]], 2, 2)),
+    *row("a custom operator in a body", f"""g (float[2,4] x, int64 count) => (float[2,4] y) {{ y = Loop(count, , x) <body =
+         b {LOOP} t = Transpose(h)  u = Transpose(t)  o = example.Twist(u)  next = Tanh(o) }}> }}""",
+         "Loop Identity Tanh Twist", header="example", feeds=(), kept="not supported"),
     # Of values between them nothing is known.
     *row("custom operators in a row", """g (float[2,3] x) => (float[2,3] y) { a = example.A(x)  b = example.B(a, w)
          c = Abs(b)  y = example.C(c) }""", "A B Abs C", header="example", feeds=(), w=floats(64, 64),
