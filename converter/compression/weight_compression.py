@@ -40,7 +40,7 @@ from ir_runtime.operations.convolution import (
     GroupConvolutionBackpropData1,
 )
 from ir_runtime.operations.elementwise import Convert1, Multiply1, Subtract1
-from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
+from ir_runtime.operations.generation import ShapeOf
 from ir_runtime.operations.indexing import Gather1, Gather7
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.matmul import MatMul1
@@ -308,7 +308,7 @@ def _read_as_weights(weights: _Weights) -> bool:
         for reader in value.uses:
             if isinstance(reader.op, Transpose1) and reader.inputs[0] is value:
                 pending.append(reader.outputs[0])
-            elif isinstance(reader.op, (ShapeOf1, ShapeOf3)):
+            elif isinstance(reader.op, ShapeOf):
                 continue
             elif reader not in allowed or reader.inputs.count(value) != 1:
                 return False

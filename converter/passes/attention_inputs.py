@@ -11,7 +11,7 @@ from ir_runtime.graph import Node, Output, Tensor
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Divide1, Multiply1
-from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
+from ir_runtime.operations.generation import ShapeOf
 from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.rewriting import Builder, Match, NotMatched, Pattern, anything, either, fail, layer, layers
 
@@ -96,7 +96,7 @@ def may_be_scale(value: Output) -> bool:
     pending, seen = [value.node], set[Node]()
     while pending and len(seen) < _MOST_LAYERS_OF_A_SCALE:
         node = pending.pop()
-        if isinstance(node.op, (ShapeOf1, ShapeOf3)) or node.op.data is not None or node in seen:
+        if isinstance(node.op, ShapeOf) or node.op.data is not None or node in seen:
             continue
         if not node.inputs:
             return False

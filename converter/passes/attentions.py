@@ -18,7 +18,7 @@ hidden keys) or rows that are NaN, the layer has no equal, and all stays.
 from __future__ import annotations
 
 from ir_runtime.graph import Node, Output
-from ir_runtime.operations.activation import SoftMax1, SoftMax8
+from ir_runtime.operations.activation import SoftMax
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, fail, layer
 
@@ -43,7 +43,7 @@ _PATTERN = layer(MatMul1, weights_of(_PRODUCTS), anything("values"), check=_plai
 @passes.replaces("attentions")
 def attention(builder: Builder, node: Node) -> Replacement:
     """Replace the second product by ScaledDotProductAttention."""
-    if not isinstance(node.inputs[0].node.op, (SoftMax1, SoftMax8)):
+    if not isinstance(node.inputs[0].node.op, SoftMax):
         return fail("input 0 is not made by SoftMax")
     match = _PATTERN.match(node.outputs[0])
     if isinstance(match, NotMatched):

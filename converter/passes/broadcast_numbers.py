@@ -9,7 +9,7 @@ Exporters write this for ``torch.full`` and ``torch.ones``. The other operand is
 from __future__ import annotations
 
 from ir_runtime.graph import Node, Output
-from ir_runtime.operations.movement import Broadcast1, Broadcast3
+from ir_runtime.operations.movement import Broadcast
 from ir_runtime.rewriting import Builder, Replacement, fail
 
 from .registry import passes
@@ -18,7 +18,7 @@ from .registry import passes
 @passes.replaces("broadcast_numbers")
 def broadcast_number(builder: Builder, node: Node) -> Replacement:
     """Broadcast the result."""
-    wide = next((source for source in node.inputs if isinstance(source.node.op, (Broadcast1, Broadcast3))), None)
+    wide = next((source for source in node.inputs if isinstance(source.node.op, Broadcast)), None)
     if wide is None:
         return fail("it reads nothing that is broadcast")
     if wide.only_user is None or not _is_number(wide.node.inputs[0]) or len(wide.node.inputs) != 2:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from ir_runtime.analysis.polynomials import Polynomial
 from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Dimension, Node, Output
-from ir_runtime.operations.activation import SoftMax1, SoftMax8
+from ir_runtime.operations.activation import SoftMax
 from ir_runtime.operations.matmul import Einsum7, Equation
 from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, either, fail, layer, layers
 
@@ -34,7 +34,7 @@ _PATTERN = either(layer(Einsum7, _WEIGHTS, anything("values")), layer(Einsum7, a
 @passes.replaces("einsum_attentions")
 def einsum_attention(builder: Builder, node: Node) -> Replacement:
     """Replace the second Einsum by ScaledDotProductAttention."""
-    if not any(isinstance(source.node.op, (SoftMax1, SoftMax8)) for source in node.inputs):
+    if not any(isinstance(source.node.op, SoftMax) for source in node.inputs):
         return fail("no input is made by SoftMax")
     match = _PATTERN.match(node.outputs[0])
     if isinstance(match, NotMatched):

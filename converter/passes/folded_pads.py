@@ -15,7 +15,7 @@ import numpy as np
 
 from ir_runtime.graph import Array, Node
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
-from ir_runtime.operations.padding import Pad1, Pad12
+from ir_runtime.operations.padding import Pad
 from ir_runtime.operations.pooling import AvgPool, IndexedMaxPool, Pooling
 from ir_runtime.rewriting import Builder, NotMatched, Replacement, fail
 
@@ -27,7 +27,7 @@ def folded_pad(builder: Builder, node: Node) -> Replacement:
     """Let the window read what the Pad reads."""
     pad, op = node.inputs[0].node, node.op
     assert isinstance(op, (Convolution1, GroupConvolution1, Pooling))
-    if not isinstance(pad.op, (Pad1, Pad12)):
+    if not isinstance(pad.op, Pad):
         return fail(f"its data are made by {pad.op.type}, not by Pad")
     if pad.outputs[0].only_user is not node or node.inputs.count(pad.outputs[0]) != 1:
         return fail(f"layer '{pad.name}' is read elsewhere, too")

@@ -22,9 +22,9 @@ import numpy as np
 from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node, Output
 from ir_runtime.operations.elementwise import Negative1
-from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
-from ir_runtime.operations.movement import Broadcast1, Broadcast3, Concat1, Reshape1, Squeeze1, Tile1, Unsqueeze1
-from ir_runtime.operations.padding import Pad1, Pad12
+from ir_runtime.operations.indexing import Gather
+from ir_runtime.operations.movement import Broadcast, Concat1, Reshape1, Squeeze1, Tile1, Unsqueeze1
+from ir_runtime.operations.padding import Pad
 from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting import Builder, Replacement, fail
 
@@ -114,18 +114,14 @@ def _if_same_shape(node: Node) -> Output | None:
 
 _IDLE: dict[type, Callable[[Node], Output | None]] = {
     Concat1: _concat,
-    Gather1: _gather,
-    Gather7: _gather,
-    Gather8: _gather,
+    Gather: _gather,
     Negative1: _negative,
     Slice8: _slice,
     Reshape1: _if_same_shape,
     Squeeze1: _squeeze,
     Tile1: _tile,
-    Broadcast1: _broadcast,
-    Broadcast3: _broadcast,
-    Pad1: _pad,
-    Pad12: _pad,
+    Broadcast: _broadcast,
+    Pad: _pad,
 }
 
 

@@ -12,7 +12,7 @@ from ir_runtime.rewriting.pipeline import Entry
 
 # fmt: off
 ORDER = [
-    Entry("shape_arithmetic", ["ShapeOf1", "ShapeOf3"], ["cleanup"],
+    Entry("shape_arithmetic", ["ShapeOf"], ["cleanup"],
           reason="shapes first: other passes match the constants and dimensions that it leaves",
           contract=EXACT),
     Entry("neutral_elements", [
@@ -23,16 +23,16 @@ ORDER = [
     Entry("constant_integers", None, ["cleanup"], module="constant_subgraphs", after=["shape_arithmetic"],
           reason="shapes that have become constant are folded", contract=EXACT),
     Entry("idle_layers", [
-              "Concat1", "Gather1", "Gather7", "Gather8", "Negative1", "Slice8", "Reshape1", "Squeeze1", "Tile1",
-              "Broadcast1", "Broadcast3", "Pad1", "Pad12"], ["cleanup"], after=["shape_arithmetic"],
+              "Concat1", "Gather", "Negative1", "Slice8", "Reshape1", "Squeeze1", "Tile1",
+              "Broadcast", "Pad"], ["cleanup"], after=["shape_arithmetic"],
           reason="recognizes Reshapes to their own shape once shapes are simple", contract=EXACT),
     Entry("integer_sums_in_a_row", ["Add1", "Subtract1"], ["cleanup"], after=["shape_arithmetic"],
           reason="joins the sums of shape arithmetic", contract=EXACT),
     Entry("equal_layers", None, ["cleanup"], after=["shape_arithmetic", "idle_layers"],
           reason="patterns compare values by identity: equal layers are merged before", contract=EXACT),
-    Entry("broadcast_operands", ["Broadcast1", "Broadcast3"], ["cleanup"], after=["idle_layers", "equal_layers"],
+    Entry("broadcast_operands", ["Broadcast"], ["cleanup"], after=["idle_layers", "equal_layers"],
           reason="reads the targets of the remaining Broadcasts, whose operands are merged", contract=EXACT),
-    Entry("broadcast_targets", ["Broadcast1", "Broadcast3"], ["cleanup"], after=["idle_layers", "equal_layers"],
+    Entry("broadcast_targets", ["Broadcast"], ["cleanup"], after=["idle_layers", "equal_layers"],
           reason="reads the targets of the remaining Broadcasts, whose dimensions are merged", contract=EXACT),
     Entry("channel_shuffles", ["Reshape1"], ["fusion"], after=["equal_layers"],
           reason="its target shapes are then computed from one ShapeOf", contract=EXACT),

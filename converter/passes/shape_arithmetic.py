@@ -25,10 +25,10 @@ from ir_runtime.errors import ContradictionError, InferenceError
 from ir_runtime.graph import ElementType, Model, Node, Output, Part
 from ir_runtime.graph.operation import BOUNDS_LIMIT
 from ir_runtime.operations.elementwise import Arithmetic, Convert1
-from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
+from ir_runtime.operations.generation import ShapeOf, ShapeOf3
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1
-from ir_runtime.operations.padding import Pad1, Pad12
+from ir_runtime.operations.padding import Pad
 from ir_runtime.operations.reduction import ReduceProd1
 from ir_runtime.operations.scatter import (
     ScatterElementsUpdate3,
@@ -44,7 +44,7 @@ from ir_runtime.rewriting.type_updates import infer_node
 from .registry import passes
 
 _CALCULATED = (
-    *(Arithmetic, ReduceProd1, Split1, VariadicSplit1, Pad1, Pad12, ScatterUpdate3, ScatterNDUpdate4),
+    *(Arithmetic, ReduceProd1, Split1, VariadicSplit1, Pad, ScatterUpdate3, ScatterNDUpdate4),
     *(ScatterElementsUpdate3, ScatterElementsUpdate12, ScatterNDUpdate15),
 )
 """Operations whose lists are read as they are: other ways to their elements are no shorter."""
@@ -87,7 +87,7 @@ class _Walk:
 
     def run(self) -> None:
         nodes = self._part.nodes
-        reads_shapes = bool(self._part.nodes_of((ShapeOf1, ShapeOf3)))
+        reads_shapes = bool(self._part.nodes_of((ShapeOf,)))
         if not reads_shapes and not any(sub.body in self._changed_bodies for n in nodes for sub in n.op.subgraphs):
             return
         for node in nodes:
@@ -108,7 +108,7 @@ class _Walk:
 
     def _note(self, node: Node) -> None:
         self._shapes.add(node)
-        if isinstance(node.op, (ShapeOf1, ShapeOf3)):
+        if isinstance(node.op, ShapeOf):
             dims = self._shapes.dims(node.inputs[0])
             if dims is not None:
                 unknown = frozenset(dimension for dimension in dims if dimension.value is None)

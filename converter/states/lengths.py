@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from ir_runtime.analysis.polynomials import Polynomial
 from ir_runtime.analysis.symbolic_shapes import SymbolicShapes
 from ir_runtime.graph import Model, Node, Output
-from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
-from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
+from ir_runtime.operations.generation import ShapeOf
+from ir_runtime.operations.indexing import Gather
 from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting import Builder, UniqueNames, layers
 from ir_runtime.rewriting.layers import in_type
@@ -44,7 +44,7 @@ def take_lengths(
         find = _from_mask(mask, tokens, pasts, presents)
     builder, replaced = Builder(unique), dict[Output, Output]()
     for node in model.nodes():
-        if not isinstance(node.op, (ShapeOf1, ShapeOf3)) or node.inputs[0].node.op.role == "parameter":
+        if not isinstance(node.op, ShapeOf) or node.inputs[0].node.op.role == "parameter":
             continue
         axis_and_length = find(node.inputs[0])
         if axis_and_length is None:
@@ -107,7 +107,7 @@ def _replacements(
     replacements: dict[Output, Output] = {}
     is_whole_read = False
     for reader in whole.uses:
-        index = reader.inputs[1].type.constant if isinstance(reader.op, (Gather1, Gather7, Gather8)) else None
+        index = reader.inputs[1].type.constant if isinstance(reader.op, Gather) else None
         if index is not None and index.size == 1 and int(index.reshape(-1)[0]) % value.shape.rank == axis:
             picked = in_type(builder, length, element_type)
             if index.ndim == 1:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from converter.errors import ConversionError
 from ir_runtime.graph import Model, Node, Output
 from ir_runtime.operations.elementwise import Convert1
-from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
+from ir_runtime.operations.indexing import Gather
 from ir_runtime.operations.movement import Concat1
 from ir_runtime.operations.scatter import (
     ScatterElementsUpdate3,
@@ -30,7 +30,7 @@ _OF_PRESENT = (
 """Patterns of input names -> the names of their outputs."""
 _UPDATES = (
     *(ScatterUpdate3, ScatterElementsUpdate3, ScatterElementsUpdate12, ScatterNDUpdate4, ScatterNDUpdate15),
-    *(Concat1, Convert1, Gather1, Gather7, Gather8),
+    *(Concat1, Convert1, Gather),
 )
 """Operations whose output is their first input with something added or replaced."""
 

@@ -21,7 +21,7 @@ from ir_runtime.execution.executor import compile_model
 from ir_runtime.graph import Array, Model, Node, Output, PartialShape, element_types, make_node
 from ir_runtime.operations.elementwise import Binary, Comparison, Cos1, Sin1
 from ir_runtime.operations.generation import CumSum3, Range4
-from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
+from ir_runtime.operations.indexing import Gather
 from ir_runtime.operations.inputs_outputs import Parameter1
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Unsqueeze1
@@ -34,8 +34,7 @@ NAME = "position_ids"
 TOKENS = ("input_ids", "inputs_embeds")
 """The input of new tokens, ``[batch, tokens]``, or of their embeddings, ``[batch, tokens, width]``."""
 _MASK = "attention_mask"
-_GATHERS = (Gather1, Gather7, Gather8)
-_ENDS = (MatMul1, Cos1, Sin1, *_GATHERS)
+_ENDS = (MatMul1, Cos1, Sin1, Gather)
 """Uses of positions: angles, or rows of a table."""
 _PROBES = ((3, 4), (0, 5), (1 << 20, 2))
 """Numbers of earlier tokens, and of new tokens; the last shows positions that end or start again at a bound."""
@@ -83,7 +82,7 @@ def _computed_integers(model: Model) -> Iterator[Output]:
         if value.element_type is not element_types.boolean:
             yield value
         for reader in value.uses:
-            if isinstance(reader.op, _GATHERS) and reader.inputs[1] is value:
+            if isinstance(reader.op, Gather) and reader.inputs[1] is value:
                 continue  # a table, which may have no row for the longest probe
             for output in reader.outputs:
                 if output not in seen and reader.op.role == "":
@@ -164,7 +163,7 @@ def _in_shape_of(builder: Builder, positions: Output, value: Output, reader: Nod
     rank = value.shape.rank
     if rank == 1:
         behind = reader.outputs[0].uses
-        is_table = isinstance(reader.op, _GATHERS) and reader.inputs[1] is value and reader.inputs[0].shape.rank == 2
+        is_table = isinstance(reader.op, Gather) and reader.inputs[1] is value and reader.inputs[0].shape.rank == 2
         broadcast = all(
             isinstance(other.op, Binary)
             and all(

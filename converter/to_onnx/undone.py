@@ -10,14 +10,12 @@ import numpy as np
 from ir_runtime.graph import Output
 from ir_runtime.operations.elementwise import Add1, Divide1, Equal1, Less1, Maximum1, Multiply1, Select1, Subtract1
 from ir_runtime.operations.generation import ShapeOf3
-from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
+from ir_runtime.operations.indexing import Gather
 from ir_runtime.operations.movement import Concat1, Reshape1, Squeeze1, Unsqueeze1
-from ir_runtime.operations.padding import Pad1, Pad12
+from ir_runtime.operations.padding import Pad
 from ir_runtime.operations.reduction import ReduceSum1
 from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting import Match, Pattern, anything, layer, number
-
-_GATHERS = (Gather1, Gather7, Gather8)
 
 _X = anything("x")
 _IS_NEGATIVE = layer(Less1, _X, number(0))
@@ -76,7 +74,7 @@ def is_replaced(length: Output, replaced: int) -> bool:
 def is_padded_to(padded: Output, size: Output) -> bool:
     """True if a list was padded to ``size`` elements, on both sides by half of what was missing."""
     node = padded.node
-    if not isinstance(node.op, (Pad1, Pad12)):
+    if not isinstance(node.op, Pad):
         return False
     whole = halves_of(node.inputs[1], node.inputs[2], 1)
     match = None if whole is None else _match(_PADS_ON_BOTH_SIDES, whole)
@@ -93,7 +91,7 @@ def halves_of(first: Output, second: Output, size: int) -> Output | None:
 
 def pair_of(first: Output, second: Output) -> Output | None:
     """The list of two elements of which ``first`` is the first and ``second`` is the second."""
-    return _common_list([layer(_GATHERS, anything("whole"), number(at)) for at in (0, 1)], (first, second), 2)
+    return _common_list([layer(Gather, anything("whole"), number(at)) for at in (0, 1)], (first, second), 2)
 
 
 def _common_list(patterns: list[Pattern], parts: tuple[Output, Output], length: int) -> Output | None:

@@ -19,7 +19,7 @@ import numpy as np
 from ir_runtime.errors import ModelError
 from ir_runtime.graph import Array, Dimension, Node, Output, PartialShape
 from ir_runtime.graph.operation import BOUNDS_LIMIT, TensorType
-from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
+from ir_runtime.operations.generation import ShapeOf
 
 from .polynomials import Polynomial
 from .symbolic_dimensions import SymbolicBounds, is_known
@@ -174,7 +174,7 @@ class SymbolicShapes(Symbols):
             return nothing
         if node.outputs and node.outputs[0] in self._elements:
             return [self._elements[output] for output in node.outputs]
-        if isinstance(op, (ShapeOf1, ShapeOf3)):
+        if isinstance(op, ShapeOf):
             dims = self.dims(node.inputs[0])
             return nothing if dims is None or len(dims) > BOUNDS_LIMIT else [array_of(dims, (len(dims),))]
         moved = op.moved_inputs(len(node.inputs))

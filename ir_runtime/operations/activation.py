@@ -256,7 +256,7 @@ class _AlongAxis(RealUnary):
         return super().infer(inputs)
 
 
-class _Shares(_AlongAxis):
+class SoftMax(_AlongAxis):
     """The outputs add up to 1 along ``axis``."""
 
     def value_range(self, inputs: Sequence[Range], output: int = 0) -> Range | None:
@@ -267,7 +267,7 @@ class _Shares(_AlongAxis):
 
 
 @operation("SoftMax", opset=1)
-class SoftMax1(_Shares):
+class SoftMax1(SoftMax):
     """e^x / sum(e^x) along ``axis``, which counts from the front."""
 
     axis: int = integer(default=0)
@@ -279,7 +279,7 @@ class SoftMax1(_Shares):
 
 
 @operation("SoftMax", opset=8)
-class SoftMax8(_Shares):
+class SoftMax8(SoftMax):
     """e^x / sum(e^x) along ``axis``, which may count from the end."""
 
 

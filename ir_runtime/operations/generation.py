@@ -17,7 +17,7 @@ from ir_runtime.graph.value_ranges import Bounds, Range, hull, positions
 from .movement import target_dimensions
 
 
-class _ShapeOf(Operation):
+class ShapeOf(Operation):
     """The dimensions of the input, as a list of integers."""
 
     inputs = (1, 1)
@@ -42,12 +42,12 @@ class _ShapeOf(Operation):
 
 
 @operation("ShapeOf", opset=1)
-class ShapeOf1(_ShapeOf):
+class ShapeOf1(ShapeOf):
     """The dimensions as i64."""
 
 
 @operation("ShapeOf", opset=3)
-class ShapeOf3(_ShapeOf):
+class ShapeOf3(ShapeOf):
     """The dimensions as i32 or i64."""
 
     output_type: ElementType = type_of_elements(default=element_types.i64)

@@ -37,7 +37,7 @@ from .elementwise import merge_types
 from .scatter import check_indices, from_front, required_tuples
 
 
-class _Gather(Operation):
+class Gather(Operation):
     """Slices of ``data`` along ``axis``, chosen by ``indices``; negative indices count from the end.
 
     The output has data's shape with dimension ``axis`` replaced by the shape of indices, without its
@@ -106,12 +106,12 @@ class _Gather(Operation):
 
 
 @operation("Gather", opset=1)
-class Gather1(_Gather):
+class Gather1(Gather):
     """Gather without batch dimensions."""
 
 
 @operation("Gather", opset=7)
-class Gather7(_Gather):
+class Gather7(Gather):
     """Gather within the first ``batch_dims`` dimensions, which data and indices share."""
 
     batch_dims: int = integer(default=0)

@@ -252,12 +252,13 @@ class Concat1(Operation):
         return np.concatenate(inputs, self.axis)
 
 
-class _Broadcast(Operation):
+class Broadcast(Operation):
     """The input, repeated to the target shape."""
 
     inputs = (2, 3)
     movement = True
     modes = ("numpy", "explicit")
+    mode: str
 
     def target(self, inputs: Sequence[TensorType]) -> PartialShape:
         dims = target_dimensions(inputs[1])
@@ -289,14 +290,14 @@ class _Broadcast(Operation):
 
 
 @operation("Broadcast", opset=1)
-class Broadcast1(_Broadcast):
+class Broadcast1(Broadcast):
     """Modes numpy and explicit."""
 
     mode: str = enum("numpy", "explicit", default="numpy")
 
 
 @operation("Broadcast", opset=3)
-class Broadcast3(_Broadcast):
+class Broadcast3(Broadcast):
     """Adds bidirectional: the target may have dimensions of 1, too."""
 
     mode: str = enum("numpy", "explicit", "bidirectional", default="numpy")

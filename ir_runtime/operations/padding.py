@@ -48,7 +48,7 @@ def source_positions(dimension: int, begin: int, end: int, mode: str) -> Array:
     return np.where(places >= dimension, 2 * (dimension - 1) + skip - places, places)
 
 
-class _Pad(Operation):
+class Pad(Operation):
     """Adds ``pads_begin[i]`` elements before dimension ``i`` and ``pads_end[i]`` behind it.
 
     They are ``pad_value`` (a scalar of data's type, 0 where it is left out), the outermost element
@@ -148,12 +148,12 @@ def _constant(data: Array, before: Sequence[int], after: Sequence[int], fill: Ar
 
 
 @operation("Pad", opset=1)
-class Pad1(_Pad):
+class Pad1(Pad):
     """Pad without negative pads."""
 
 
 @operation("Pad", opset=12)
-class Pad12(_Pad):
+class Pad12(Pad):
     """Negative pads leave elements out."""
 
     def may_crop(self) -> bool:

@@ -14,7 +14,7 @@ from converter.targets.openvino_cpu.opaque_identity import opaque_identity
 from converter.targets.registry import below_opset15
 from ir_runtime.graph import Node
 from ir_runtime.operations.elementwise import Divide1
-from ir_runtime.operations.padding import Pad1, Pad12
+from ir_runtime.operations.padding import Pad
 from ir_runtime.operations.pooling import AvgPool1, AvgPool14, AvgPool16, MaxPool8, MaxPool14, Pooling
 from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting import Builder, Replacement, fail, layers
@@ -31,7 +31,7 @@ def rounded_up_poolings(builder: Builder, node: Node) -> Replacement:
     if torch and op.auto_pad != "explicit":
         return fail("it rounds up as ceil_torch, with automatic padding")
     (data,) = node.inputs
-    if torch and isinstance(op, AvgPool14) and isinstance(data.node.op, (Pad1, Pad12)):
+    if torch and isinstance(op, AvgPool14) and isinstance(data.node.op, Pad):
         # The plug-in would move the padding into the pooling, and then count elements past the padding, too.
         data = builder.emit(opaque_identity(data.element_type), data, data)
     pooled = builder.emit_all(_older(op, "ceil" if torch else op.rounding_type), data)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Node
-from ir_runtime.operations.activation import SoftMax1, SoftMax8
+from ir_runtime.operations.activation import SoftMax
 from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 
@@ -18,7 +18,7 @@ from ir_runtime.rewriting import Builder, Replacement, fail, layers
 def attention_of_lower_rank(builder: Builder, node: Node) -> Replacement:
     """Give the weights the rank of the values."""
     weights, values = node.inputs
-    if not isinstance(weights.node.op, (SoftMax1, SoftMax8)):
+    if not isinstance(weights.node.op, SoftMax):
         return fail("the first operand is not a SoftMax")
     if not (weights.shape.has_rank and values.shape.has_rank) or values.shape.rank <= weights.shape.rank:
         return fail("a rank is dynamic, or that of the values is not higher")

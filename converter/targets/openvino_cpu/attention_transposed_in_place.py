@@ -15,7 +15,7 @@ from __future__ import annotations
 from converter.targets.openvino_cpu.opaque_identity import opaque_identity
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Node
-from ir_runtime.operations.activation import SoftMax1, SoftMax8
+from ir_runtime.operations.activation import SoftMax
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Binary
 from ir_runtime.operations.matmul import MatMul1
@@ -53,7 +53,7 @@ def _is_attention(node: Node) -> bool:
     attended = node.inputs[0].node
     if isinstance(attended.op, MatMul1):
         shares = attended.inputs[0].node
-        if not isinstance(shares.op, (SoftMax1, SoftMax8)):
+        if not isinstance(shares.op, SoftMax):
             return False
         scores = shares.inputs[0].node
         while isinstance(scores.op, Binary):  # a scale or an attention mask

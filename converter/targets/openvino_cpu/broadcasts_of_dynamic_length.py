@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Dimension, Node, Output
-from ir_runtime.operations.movement import Broadcast1, Broadcast3
+from ir_runtime.operations.movement import Broadcast, Broadcast3
 from ir_runtime.rewriting import Builder, Replacement, fail
 
 
@@ -32,7 +32,7 @@ def broadcasts_of_dynamic_length(builder: Builder, node: Node) -> Replacement:
 def _may_be_empty(operand: Output, other: Output) -> bool:
     """True if the plug-in moves the Broadcast ``operand``, and a dimension may be 0 where that of ``other`` is 1."""
     op = operand.node.op
-    if not isinstance(op, (Broadcast1, Broadcast3)) or op.mode == "explicit" or len(operand.uses) != 1:
+    if not isinstance(op, Broadcast) or op.mode == "explicit" or len(operand.uses) != 1:
         return False
     if operand.node.inputs[1].tensor is not None:
         return False

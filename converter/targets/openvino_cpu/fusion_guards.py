@@ -33,7 +33,7 @@ from ir_runtime.operations.interpolate import Interpolate11
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1, Unsqueeze1
 from ir_runtime.operations.normalization import BatchNormInference1, BatchNormInference5
-from ir_runtime.operations.padding import Pad1, Pad12
+from ir_runtime.operations.padding import Pad
 from ir_runtime.operations.pooling import AvgPool
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.operations.reduction import Reduction
@@ -49,9 +49,8 @@ _FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 
 
 _LIMITS = (Maximum1, Minimum1)
-_PADS = (Pad1, Pad12)
 _PADDED = (Convolution1, GroupConvolution1, AvgPool)
-_GUARDED = (Reduction, MatMul1, Interpolate11, Reshape1, *_LIMITS, *_PADS)
+_GUARDED = (Reduction, MatMul1, Interpolate11, Reshape1, *_LIMITS, Pad)
 
 
 @openvino_cpu.register("fusion_guards", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
@@ -105,7 +104,7 @@ def _moves_only_ones(node: Node, reduced: Collection[int] = ()) -> bool:
 def _goes_wrong(node: Node, reader: Node) -> bool:
     if isinstance(node.op, _LIMITS):
         return isinstance(reader.op, _LIMITS) and _have_rounded_bounds(node, reader)
-    if isinstance(node.op, _PADS):
+    if isinstance(node.op, Pad):
         return isinstance(reader.op, _PADDED) and reader.op.auto_pad.startswith("same")
     if isinstance(node.op, Reshape1):
         return _is_taken_for_shuffle(node, reader)

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Node, Output
-from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
+from ir_runtime.operations.generation import ShapeOf
 from ir_runtime.operations.interpolate import Interpolate11
 from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
@@ -56,7 +56,7 @@ def _is_folded(value: Output) -> bool:
     pending, seen = [value.node], set()
     while pending:
         node = pending.pop()
-        if node in seen or isinstance(node.op, (ShapeOf1, ShapeOf3)):
+        if node in seen or isinstance(node.op, ShapeOf):
             continue
         if not node.inputs and node.op.data is None:
             return False

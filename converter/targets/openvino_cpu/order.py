@@ -33,7 +33,7 @@ ORDER = [
           contract=EXACT),
     Entry("gather_from_2_bit_tables", ["Convert1"], ["target"], reason="free: reads tables of the file",
           contract=EXACT),
-    Entry("gather_of_nothing", ["Gather1", "Gather7", "Gather8"], ["target"],
+    Entry("gather_of_nothing", ["Gather"], ["target"],
           reason="free: no other rule gathers nothing", contract=EXACT),
     Entry("group_normalization_of_rank_2", ["GroupNormalization12"], ["target"],
           reason="free: no other rule emits GroupNormalization of rank 2", contract=EXACT),
@@ -140,7 +140,7 @@ ORDER = [
           after=["integer_products", "fake_quantize", "batch_normalizations", "constants_of_higher_rank"],
           reason="sees the products and constants that other rules leave or emit", contract=EXACT),
     Entry("fusion_guards", [
-              "Reduction", "MatMul1", "Interpolate11", "Reshape1", "Maximum1", "Minimum1", "Pad1", "Pad12"],
+              "Reduction", "MatMul1", "Interpolate11", "Reshape1", "Maximum1", "Minimum1", "Pad"],
           ["target"],
           after=["integer_products", "interpolate_many_axes", "batch_normalizations", "fake_quantize",
                  "integer_reductions", "pad_value_at_run_time", "padded_pointwise_convolutions"],

@@ -16,7 +16,7 @@ from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Node, Output
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.movement import Reshape1
-from ir_runtime.operations.padding import Pad1, Pad12
+from ir_runtime.operations.padding import Pad
 from ir_runtime.rewriting import Builder, Replacement, fail, layers
 
 
@@ -27,7 +27,7 @@ def padded_pointwise_convolutions(builder: Builder, node: Node) -> Replacement:
     op = node.op
     if not isinstance(op, Convolution1) or not weights.shape.has_rank:
         return fail("the rank of the weights is dynamic")
-    if not any((*op.pads_begin, *op.pads_end)) and not isinstance(data.node.op, (Pad1, Pad12)):
+    if not any((*op.pads_begin, *op.pads_end)) and not isinstance(data.node.op, Pad):
         return fail("the data is not padded")
     # A dynamic dimension of the kernel may be 1.
     if not all(dimension.contains(1) for dimension in weights.shape.dims[2:]):

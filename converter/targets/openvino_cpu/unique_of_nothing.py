@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import Node, Output, element_types, normalize_axis
-from ir_runtime.operations.padding import Pad1, Pad12
+from ir_runtime.operations.padding import Pad, Pad12
 from ir_runtime.operations.reduction import ReduceMax1
 from ir_runtime.operations.slicing import Slice8
 from ir_runtime.operations.sorting import Unique10
@@ -26,7 +26,7 @@ def unique_of_nothing(builder: Builder, node: Node) -> Replacement:
     """Find values among one element at least, and return as many as there are elements."""
     (data, *axes), op = node.inputs, node.op
     assert isinstance(op, Unique10)
-    may_be_nothing = data.shape.element_count().low == 0 and not isinstance(data.node.op, (Pad1, Pad12))
+    may_be_nothing = data.shape.element_count().low == 0 and not isinstance(data.node.op, Pad)
     is_unread = not (op.sorted or axes or node.outputs[2].is_used)
     if not may_be_nothing and not is_unread:
         return fail("there always is an element, and values are sorted or their inverse indices are read")

@@ -7,11 +7,10 @@ import numpy as np
 from converter.to_onnx import Context, Value, ir_idiom, ir_op
 from converter.to_onnx.layers import concat, int64_list, known_list, reshape, scalar, squeeze
 from ir_runtime.graph import ElementType, Node, Operation, element_types
-from ir_runtime.operations.generation import CumSum3, Eye9, Range1, Range4, ShapeOf1, ShapeOf3
-from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
+from ir_runtime.operations.generation import CumSum3, Eye9, Range1, Range4, ShapeOf, ShapeOf1, ShapeOf3
+from ir_runtime.operations.indexing import Gather, Gather1, Gather7, Gather8
 from ir_runtime.operations.slicing import Slice8
 
-_SHAPES = (ShapeOf1, ShapeOf3)
 _OPSET_OF_PARTS = 15
 
 
@@ -40,12 +39,12 @@ def part_of_shape(ctx: Context, op: Operation) -> Value | None:
 
 
 def _is_scalar(gather: Node) -> bool:
-    return isinstance(gather.op, (Gather1, Gather7, Gather8)) and gather.inputs[1].shape.rank == 0
+    return isinstance(gather.op, Gather) and gather.inputs[1].shape.rank == 0
 
 
 def _interval(node: Node) -> tuple[int, int] | None:
     """The first dimension and the end of those that a layer takes from a shape, if it takes neighbours."""
-    if not isinstance(node.op, (Gather1, Gather7, Gather8, Slice8)) or not isinstance(node.inputs[0].node.op, _SHAPES):
+    if not isinstance(node.op, (Gather, Slice8)) or not isinstance(node.inputs[0].node.op, ShapeOf):
         return None
     shape, bounds = node.inputs[0].node.inputs[0].shape, [source.type.constant for source in node.inputs[1:4]]
     places = bounds[0]

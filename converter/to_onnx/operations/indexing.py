@@ -11,7 +11,7 @@ from converter.to_onnx.operator_rows import writes
 from converter.to_onnx.undone import before_wrap, pair_of
 from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import indexing as ir
-from ir_runtime.operations.generation import ShapeOf1, ShapeOf3
+from ir_runtime.operations.generation import ShapeOf
 from ir_runtime.operations.movement import Squeeze1
 from ir_runtime.operations.sorting import TopK11
 
@@ -99,11 +99,11 @@ def _is_length(value: Output, x: Output, axis: int) -> bool:
     constant = value.type.constant
     if constant is not None:
         return x.shape[axis].is_static and int(constant.reshape(-1)[0]) == x.shape[axis].value
-    if not isinstance(value.node.op, (ir.Gather1, ir.Gather7, ir.Gather8)):
+    if not isinstance(value.node.op, ir.Gather):
         return False
     shape, position = value.node.inputs[0].node, value.node.inputs[1].type.constant
     return (
-        isinstance(shape.op, (ShapeOf1, ShapeOf3))
+        isinstance(shape.op, ShapeOf)
         and shape.inputs[0] is x
         and position is not None
         and int(position.reshape(-1)[0]) % x.shape.rank == axis

@@ -17,7 +17,7 @@ from converter.to_onnx.undone import numbers
 from ir_runtime.analysis.polynomials import Polynomial
 from ir_runtime.graph import Array, Dimension, Node, Operation, Output, element_types
 from ir_runtime.operations.elementwise import Add1, Binary, Multiply1, Negative1, Subtract1
-from ir_runtime.operations.indexing import Gather1, Gather7, Gather8
+from ir_runtime.operations.indexing import Gather
 from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
 from ir_runtime.rewriting import Match, NotMatched, Pattern, anything, constant, either, layer, number
@@ -25,7 +25,6 @@ from ir_runtime.rewriting import Match, NotMatched, Pattern, anything, constant,
 _TYPES = (element_types.f32, element_types.f16)
 _RANK = 4
 _SELECTIONS = (Slice8, Split1, StridedSlice1, VariadicSplit1)
-_GATHERS = (Gather1, Gather7, Gather8)
 
 
 _X, _FIRST, _SECOND, _COS, _SIN = (anything(name) for name in ("x", "first", "second", "cos", "sin"))
@@ -259,7 +258,7 @@ def _has_equal_halves(value: Output) -> bool:
         return keeps_last and _has_equal_halves(node.inputs[0])
     if isinstance(node.op, Binary) and node.op.auto_broadcast == "numpy":
         return all(_is_one_number_a_row(parent) or _has_equal_halves(parent) for parent in node.inputs)
-    if isinstance(node.op, _GATHERS):
+    if isinstance(node.op, Gather):
         axis, data = numbers(node.inputs[2]), node.inputs[0]
         return axis == [0] and data.shape.has_rank and data.shape.rank > 1 and _has_equal_halves(data)
     return False
