@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from ir_runtime.graph import Array, Node, normalize_axes
 from ir_runtime.operations.reduction import ReduceMax1, ReduceMean1, ReduceMin1, ReduceSum1
 
 from .normalization import channels_last
-from .registry import Prepared, Site, is_float32, kernel
+from .registry import Call, Prepared, Scratch, Site, is_float32, kernel
+from .threads import scratch
 
 _MAX_ELEMENTS_OF_PRODUCT = 9216
 """Elements up to which the library multiplies a matrix with a vector on one thread."""
@@ -32,32 +34,37 @@ def reduction(node: Node, site: Site) -> Prepared | None:
     def axes_of_rank(rank: int) -> tuple[int, ...]:
         return tuple(sorted(normalize_axes(requested, rank)))
 
-    def run(x: Array, _: Array, out: Array | None = None) -> Array | None:
+    def calls(x: Array, _: Array, *, out: Array, reused: Scratch) -> list[Call]:
         over = axes_of_rank(x.ndim)
+        made = _product(x, over, out) if function is np.add else None
+        if made is None:
+            made = partial(function.reduce, x, axis=over, out=out, keepdims=op.keep_dims)
+        if not is_mean:
+            return [made]
+        return [made, partial(np.divide, out, np.float32(math.prod([x.shape[axis] for axis in over])), out)]
+
+    def run(x: Array, _: Array) -> Array | None:
         if not x.size:
             return None
-        if out is None:
-            kept = (n if axis not in over else 1 for axis, n in enumerate(x.shape) if axis not in over or op.keep_dims)
-            out = np.empty(tuple(kept), x.dtype)
-        if function is not np.add or not _sums_by_product(x, over, out):
-            function.reduce(x, axis=over, out=out, keepdims=op.keep_dims)
-        if is_mean:
-            np.divide(out, np.float32(math.prod([x.shape[axis] for axis in over])), out=out)
+        over = axes_of_rank(x.ndim)
+        kept = [1 if axis in over else n for axis, n in enumerate(x.shape) if axis not in over or op.keep_dims]
+        out = np.empty(kept, x.dtype)
+        for call in calls(x, _, out=out, reused=scratch):
+            call()
         return out
 
-    return Prepared(run, fills=True)
+    return Prepared(run, calls=calls)
 
 
-def _sums_by_product(x: Array, over: tuple[int, ...], out: Array) -> bool:
-    """Multiply with ones, where this is faster than sums and ``x`` is a matrix, or one for each item."""
+def _product(x: Array, over: tuple[int, ...], out: Array) -> Call | None:
+    """A product with ones, where this is faster than sums and ``x`` is a matrix, or one for each item."""
     first = x.ndim - len(over)
-    if x.size > _MAX_ELEMENTS_OF_PRODUCT or over != tuple(range(first, x.ndim)) or not out.flags.c_contiguous:
-        return False
+    if x.size > _MAX_ELEMENTS_OF_PRODUCT or over != tuple(range(first, x.ndim)):
+        return None
     ones = np.ones(math.prod(x.shape[first:]), np.float32)
     if x.flags.c_contiguous:
-        np.matmul(x.reshape(-1, len(ones)), ones, out=out.reshape(-1))
-        return True
+        return partial(np.matmul, x.reshape(-1, len(ones)), ones, out=out.reshape(-1))
     order = channels_last(x) if first == 2 else None
-    if order is not None:
-        np.matmul(ones, x.transpose(order).reshape(len(x), len(ones), -1), out=out.reshape(x.shape[:2]))
-    return order is not None
+    if order is None:
+        return None
+    return partial(np.matmul, ones, x.transpose(order).reshape(len(x), len(ones), -1), out=out.reshape(x.shape[:2]))

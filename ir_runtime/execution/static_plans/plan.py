@@ -151,7 +151,7 @@ def calls_of_node(node: Node, b: Binding) -> list[Call] | None:
         return BINDERS.get(type(node.op), bind_function)(node, b)
     # What the kernel packs is not kept as it was, too.
     arrays = b.all_arrays([source for source in node.inputs if kernel.calls is None or source not in kernel.packed])
-    if arrays is None:
+    if arrays is None or not all(array.size for array in arrays):
         return None
     order = None if kernel.order is None else kernel.order(arrays[0])
     out = b.new(node.outputs[0], order)
