@@ -110,8 +110,8 @@ BUGS = [
     Bug(
         "a kernel, a plan",
         "ir_runtime/execution/static_plans/plan.py",
-        "        calls += single\n    chain =",
-        "        calls = single\n    chain =",
+        "                calls += self._evaluate(",
+        "                calls = self._evaluate(",
         _KERNELS,
         "tests/ir_runtime/execution/test_static_plans.py",
     ),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from converter.version import __version__
 from ir_runtime.lazy import exports
-
-__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from converter.batch.many import convert_many

@@ -28,7 +28,7 @@ from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
 
-from converter import __version__
+from converter.version import __version__
 from ir_runtime.graph import Model, RuntimeInfo, Tensor
 from ir_runtime.graph.element_types import i32, i64
 from ir_runtime.graph.provenance import Computed

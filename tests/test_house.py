@@ -54,7 +54,8 @@ CONVERTER = {
     "converter.errors": {"ir_runtime"},
     "converter.stages": set(),
     "converter.channel_factors": {"ir_runtime"},
-    "converter.derivation": {"ir_runtime", "converter"},  # the version
+    "converter.version": set(),
+    "converter.derivation": {"ir_runtime", "converter.version"},
     "converter.passes": {*MODEL_TO_MODEL, "converter.channel_factors"},
     "converter.compression": {*MODEL_TO_MODEL, "converter.stages"},  # progress
     "converter.states": {*MODEL_TO_MODEL, "converter.compression", "converter.derivation"},
@@ -75,9 +76,6 @@ for _room in (
     *("command_line", "browser"),
 ):
     CONVERTER[f"converter.{_room}"] = {"ir_runtime", *CONVERTER}  # those before it
-CONVERTER["converter.batch"].add("converter")  # the version
-CONVERTER["converter.report"].add("converter")
-CONVERTER["converter.command_line"].add("converter")
 CONVERTER["converter.__main__"] = {"converter.command_line"}
 CONVERTER["converter"] = {"ir_runtime", *CONVERTER}
 

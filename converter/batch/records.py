@@ -15,9 +15,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from converter import __version__
 from converter.batch.jobs import Job
 from converter.batch.rows import WITH_IR, Row
+from converter.version import __version__
 from ir_runtime.files.digests import blake2b
 from ir_runtime.files.whole_files import write_whole
 

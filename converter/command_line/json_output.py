@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter import __version__
+from converter.version import __version__
 
 if TYPE_CHECKING:
     from converter.command_line.state import State

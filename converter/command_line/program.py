@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from converter import __version__
 from converter.command_line.state import Command, State, dashed, loudness
+from converter.version import __version__
 
 COMMANDS = (
     "batch",
