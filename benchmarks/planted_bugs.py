@@ -110,8 +110,8 @@ BUGS = [
     Bug(
         "a kernel, a plan",
         "ir_runtime/execution/static_plans/plan.py",
-        "                calls += self._evaluate(",
-        "                calls = self._evaluate(",
+        "    if target is not out:\n",
+        "    if target is out:\n",
         _KERNELS,
         "tests/ir_runtime/execution/test_static_plans.py",
     ),
@@ -274,8 +274,8 @@ BUGS = [
     Bug(
         "`edit`, `optimize`",
         "converter/optimization/source.py",
-        "bound.shapes or bound.element_types or bound.frozen or bound.batch is not None",
-        "bound.shapes or bound.element_types or bound.batch is not None",
+        "not bound.shapes and not bound.element_types and not bound.frozen and bound.batch is None",
+        "not bound.shapes and not bound.element_types and bound.batch is None",
         "tests/converter/editing tests/converter/optimization",
         "tests/converter/optimization/test_files.py",
     ),

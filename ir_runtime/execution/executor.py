@@ -92,8 +92,8 @@ def compile_model(model: Model, *device: object, optimize: bool = True, threads:
     """Prepare ``model`` for execution in NumPy: order its layers, fold constants, choose kernels.
 
     Inputs of static shapes get a plan for these shapes, and so do shapes that come twice in a row. Such a plan uses
-    the threads of NumPy's own library for products. In the plan for any shapes, kernels share their work among
-    ``threads`` threads, beside those of the library.
+    the threads of NumPy's own library for products. Kernels of attention, SoftMax and normalizations share their work
+    among ``threads`` threads, beside those of the library.
 
     The two plans round differently: where inputs are dynamic, the results of the second call may differ from those of
     the first in the last bits (about 1e-6 of the largest value). Any number of threads may call the model; as many

@@ -23,8 +23,6 @@ from .threads import Workers, aligned_empty
 
 Kernel = Callable[..., "Array | tuple[Array, ...] | None"]
 """Computes arrays from arrays; returns None for arrays that it leaves to ``evaluate``."""
-
-
 Call = Callable[[], Any]
 Scratch = Callable[..., Array]
 """Gives float32 memory for a purpose and a shape: ``scratch("left", 3, 4)``."""
