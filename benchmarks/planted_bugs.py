@@ -274,8 +274,8 @@ BUGS = [
     Bug(
         "`edit`, `optimize`",
         "converter/optimization/source.py",
-        "not bound.shapes and not bound.element_types and not bound.frozen and bound.batch is None",
-        "not bound.shapes and not bound.element_types and bound.batch is None",
+        "bound.shapes or bound.element_types or bound.frozen or bound.batch is not None",
+        "bound.shapes or bound.element_types or bound.batch is not None",
         "tests/converter/editing tests/converter/optimization",
         "tests/converter/optimization/test_files.py",
     ),
