@@ -13,6 +13,7 @@ import gc
 import os
 import sys
 from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,6 +31,14 @@ from tests.runtimes import batches, check
 
 gc.disable()  # until all rows are collected: they stay, and looking through them takes a fifth of that time
 os.environ["CI"] = "true"  # OpenVINO sends no telemetry then: seven processes for each convert_model
+
+if sys.dont_write_bytecode:  # each process that a test starts would compile all packages: half of its time
+    sys.dont_write_bytecode, sys.pycache_prefix = (
+        False,
+        str(Path(__file__).parent.parent / ".pytest_cache" / "bytecode"),
+    )
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import_modules_of("converter.command_line")  # some tests look through main.commands
 
