@@ -110,7 +110,7 @@ NEAR_MISSES = {
         lambda g: l2_normalization(g, "sum", axes=[2], epsilon=np.full((3, 1), 1e-3)), absent="NormalizeL2"
     ),
     "a norm whose square vanishes": Idiom(lambda g: l2_normalization(g, epsilon=1e-30), absent="NormalizeL2"),
-    "a norm of 16 bits": Idiom(l2_normalization, types=[np.float16], absent="NormalizeL2"),
+    "a norm of 16 bits": Idiom(lambda g: l2_normalization(g, "sum"), types=[np.float16], absent="NormalizeL2"),
     "a norm with an upper limit": Idiom(lambda g: l2_normalization(g, limit=2.0), absent="NormalizeL2"),
     "a norm less a number": Idiom(lambda g: l2_normalization(g, "sum", epsilon=-1e-3), absent="NormalizeL2"),
     "other axes of the squares": Idiom(lambda g: layer_normalization(g, second_axes=[1]), absent="MVN"),
