@@ -17,12 +17,10 @@ from onnx import TensorProto, helper
 import converter
 import ir_runtime
 from benchmarks.growing_graphs import FORMS
-from converter import ConversionError, UnsupportedModelError, conversion
+from converter import ConversionError, conversion
 from converter.command_line import main
-from ir_runtime import InferenceError, Model, compile_model, read_model
+from ir_runtime import InferenceError, compile_model, read_model
 from ir_runtime.graph.node import Edits
-from ir_runtime.graph.operation import find_operation
-from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.rewriting.checks import Checks
 from tests.commands import PEAK, a_model, onnx2ir
 from tests.converter.optimization.models import parse
@@ -240,30 +238,6 @@ def test_options_that_do_not_fit(theirs: Path, options: dict[str, Any], message:
     with pytest.raises((ConversionError, Exception), match=message) as caught:
         converter.convert_model(theirs, **options)
     assert type(caught.value).__module__.startswith(("converter.", "ir_runtime."))
-
-
-def replaced_identity(name: str, opset: int, data: np.ndarray, **attributes: Any) -> Model:
-    """An IR of one layer."""
-    model = converter.convert_model(node_model("Identity", {"x": data}, opset=17), target="any")
-    (result,) = model.results
-    result.inputs = [make_node(find_operation(name, opset)(**attributes), result.inputs, "layer").outputs[0]]
-    return model
-
-
-@pytest.mark.parametrize(("name", "opset"), [("AvgPool", 16), ("Inverse", 14), ("Squeeze", 15), ("Identity", 16)])
-def test_an_operation_that_the_release_does_not_have(name: str, opset: int) -> None:
-    """Older ones express it, or an error names it."""
-    windows = {"strides": [1, 1], "kernel": [2, 2], "dilations": [2, 2], "exclude_pad": True}
-    windows |= {"pads_begin": [0, 0], "pads_end": [0, 0]}
-    is_pool = name == "AvgPool"
-    data = np.zeros((1, 1, 4, 4) if is_pool else (1, 2, 2), np.float32)
-    model = replaced_identity(name, opset, data, **(windows if is_pool else {}))
-    if is_pool:
-        with pytest.raises(UnsupportedModelError, match="AvgPool-16"):
-            converter.convert_model(model, target="cpu@2023.3")
-        return
-    model = converter.convert_model(model, target="cpu@2023.3")
-    assert max(node.op.opset for part in model.all_models() for node in part.nodes()) <= 13
 
 
 def test_the_command(theirs: Path) -> None:
