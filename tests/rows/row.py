@@ -47,7 +47,6 @@ F32 = Tolerance()
 COARSE = Tolerance(1e-3, 1e-3)
 """For sums of many terms, and what the engines approximate by other formulas."""
 
-
 REFERENCE = object()
 """As ``expect``: what onnx's evaluator computes of the row's model."""
 
@@ -279,6 +278,15 @@ def several(
             shape = ", ".join(map(str, (dims or {}).get(name, value.shape)))
             inputs.append(f"{kind}{f'[{shape}]' if shape else ''} {name}")
     yield from graphs(f"g ({', '.join(inputs)}) => ({outputs}) {{ {nodes} }}", **arguments)
+
+
+def normal_by(random: np.random.Generator, scale: float = 1.0) -> Callable[..., np.ndarray]:
+    """Return the function that draws normally distributed numbers of a shape, a scale and a type."""
+
+    def draw(*shape: int, scale: float = scale, dtype: Any = np.float32) -> np.ndarray:
+        return np.asarray(random.standard_normal(shape) * scale, dtype)
+
+    return draw
 
 
 def by_onnxruntime(op_type: str, opset: int = 1, **arguments: Any) -> list[np.ndarray]:

@@ -41,7 +41,6 @@ FUNCTION = """<ir_version: 8, opset_import: ["" : 17, "own" : 1]>
 net (float[2] x) => (float[2] y) { a = own.twice (x) y = own.twice (a) }
 <domain: "own", opset_import: ["" : 17]> twice (v) => (w) { w = Add (v, v) }
 """
-TYPES = {"x": np.float32, "flag": np.bool_}
 
 
 def functions(operator: str = "Add") -> onnx.ModelProto:
@@ -337,7 +336,6 @@ MISTAKES: list[tuple[Callable[[], Any], dict[str, Any], str]] = [
     (classifier, {"strip": 3}, "strip must be a text"),
     (classifier, {"colour": 1}, "edit"),
 ]
-
 
 MISTAKES += [
     (lambda: converter.convert_model(classifier()), options, message)

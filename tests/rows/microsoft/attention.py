@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from tests.rows.row import Row, by_onnxruntime, const, defined, each, graphs, rows
+from tests.rows.row import Row, by_onnxruntime, const, defined, each, graphs, normal_by, rows
 
 R = np.random.default_rng(11)
 computed = functools.partial(by_onnxruntime, domain="com.microsoft")
 microsoft = functools.partial(rows, opset=1, domain="com.microsoft")
-
-
-def f(*shape: int) -> np.ndarray:
-    return R.standard_normal(shape).astype(np.float32)
+f = normal_by(R)
 
 
 def i(*values: Any) -> np.ndarray:
@@ -144,7 +141,6 @@ ROWS = [
     *decoder(**STEP, output_qk=1, refused="'output_qk' is not supported"),
 ]  # fmt: skip
 
-
 HEADS, SHARED, WIDTH, ROOM, BLOCK = 4, 2, 16, 64, 16
 FIRST = [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 1, 1, 1]]
 SECOND = [[1, 0, 0, 0], [1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 1, 1]]
@@ -214,7 +210,6 @@ ROWS += [
     *sparse(**data(1, [5], [FIRST, SECOND]) | {"columns": const(np.full((2, 9), 7), np.int32)},
             refused="row 0 of pattern 0 lists no blocks of 4"),
 ]  # fmt: skip
-
 
 BATCH, KEY, VALUE = 2, 3, 4
 HALF = np.float16
@@ -316,7 +311,6 @@ ROWS += [
     *net(**delta_net(beta_activation="relu"), refused="beta_activation must be none or sigmoid"),
     *net(**delta_net(state_update_capacity=4, left_out="count active"), refused="requires the input capture_count"),
 ]  # fmt: skip
-
 
 STEPS, BATCH_ATTENTION_LSTM, WIDTH_ATTENTION_LSTM, HIDDEN, MEMORY, DEPTH, ATTENTION, LAYER = 4, 3, 5, 6, 7, 4, 3, 2
 NEEDED = "x w r qw mw v m "

@@ -7,19 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tests.rows.row import by_onnxruntime, const, defined, each, rows
+from tests.rows.row import by_onnxruntime, const, defined, each, normal_by, rows
 
 R = np.random.default_rng(67)
 HEADS, SHARED, WIDTH = 4, 2, 8
 ALL = HEADS + 2 * SHARED
 
-
 BARE = {"c": None, "s": None, "at": None, "e": None, "sink": None}
 """The inputs between those of a step and the scales."""
-
-
-def f(*shape: int) -> np.ndarray:
-    return R.standard_normal(shape).astype(np.float32)
+f = normal_by(R)
 
 
 def step(steps: int, totals: list[int], room: int, bits: int = 32, width: int = WIDTH) -> dict[str, Any]:

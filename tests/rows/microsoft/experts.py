@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.rows.row import COARSE, Tolerance, by_onnxruntime, const, each, graphs, rows
+from tests.rows.row import COARSE, Tolerance, by_onnxruntime, const, each, graphs, normal_by, rows
 
 R = np.random.default_rng(12)
 TOKENS, HIDDEN, INNER, EXPERTS, WIDE = 5, 8, 6, 4, 32
-
-
-def f(*shape: int) -> np.ndarray:
-    return (R.standard_normal(shape) * 0.5).astype(np.float32)
+f = normal_by(R, 0.5)
 
 
 def experts(wide: int = 1) -> dict[str, Any]:

@@ -8,15 +8,10 @@ from typing import Any
 import numpy as np
 
 from tests.rows.microsoft.quantized import grid, s, u
-from tests.rows.row import const, each, rows
+from tests.rows.row import const, each, normal_by, rows
 
 R = np.random.default_rng(31)
-
-
-def f(*shape: int, scale: float = 1, dtype: Any = np.float32) -> np.ndarray:
-    return np.array(R.standard_normal(shape) * scale, dtype)
-
-
+f = normal_by(R)
 microsoft = functools.partial(rows, opset=1, domain="com.microsoft")
 
 
@@ -87,7 +82,6 @@ ROWS = [
     *(row for shape in ((1, 1), (1, 4), (5, 1), (3, 4), (7, 5), (1, 6, 9)) for row in microsoft(
         "DynamicTimeWarping", x=each(f(*shape), R.integers(0, 2, shape).astype(np.float32)))),
 ]  # fmt: skip
-
 
 BATCH, STEPS, STREAMS, WIDTH = 2, 3, 4, 6
 LEAD = (BATCH, STEPS)
@@ -177,7 +171,6 @@ ROWS += [
         "QLinearReduceMean", x=R.integers(0, 256, (2, 3, 4)).astype(np.uint8).view(kind), **zeros(*zero), axes=[-1, 0],
         keepdims=each(0, 1), expect=mean)),
 ]  # fmt: skip
-
 
 A, B = {"a": u(3, 5), **grid("a", 0.013, 120)}, {"b": s(5, 4), **grid("b", 0.021, 3, np.int8)}
 COLUMNS = {"b": s(5, 4), "sb": f(4) ** 2 / 50 + np.float32(0.01), "zb": s(4) // 16}

@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tests.rows.row import REFERENCE, Row, Tolerance, const, each, rows
+from tests.rows.row import REFERENCE, Row, Tolerance, const, each, normal_by, rows
 
 R = np.random.default_rng(31)
-
-
-def f(*shape: int) -> np.ndarray:
-    return R.standard_normal(shape).astype(np.float32)
+f = normal_by(R)
 
 
 def mask(*shape: int, empty: bool = False) -> np.ndarray:

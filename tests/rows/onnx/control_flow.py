@@ -9,15 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tests.rows.row import Row, const, each, graphs, several
+from tests.rows.row import Row, const, each, graphs, normal_by, several
 
 RNG = np.random.default_rng(11)
-
-
-def normal(*shape: int) -> np.ndarray:
-    return RNG.standard_normal(shape).astype(np.float32)
-
-
+normal = normal_by(RNG)
 TRUTH = each(np.array(True), np.array(False))
 CHOICE = """g ({}float[{}] x) => (float[] y) {{
     y = If (c) <then_branch = g1 () => (float[] t) {{ t = Neg (x) }}, else_branch = g2 () => (float[] e) {{ e = Exp (x) }}>
@@ -220,7 +215,6 @@ ROWS = [
       for row in graphs(PREVIOUS.format(n=n, step=step), label="previous_slice", x=normal(n), p=normal(5, 4))),
 ]  # fmt: skip
 
-
 HANDING_ON = """g (int64 n, float[2,3] x, float[3] w0) => (float[] m2, float[] s2, float[] w2, float[] j_all) {
     m2, s2, w2, j_all = Loop (n, , m, x, w0) <body = b (int64 i, bool go, float[] weights, float[] s, float[] w)
         => (bool[] on, float[] weights, float[] s_next, float[] w, float[] j) {
@@ -328,7 +322,6 @@ ROWS += [
     *prefixes("prefixes", "float", "a,3", 0, JOIN + "last = Constant <value_int = -1> () z = SequenceAt (q, last)",
               refused="its tensors may differ in size"),
 ]  # fmt: skip
-
 
 ONES, START = np.ones((2, 3), np.float32), np.full((2, 3), 3, np.float32)
 NOTHING = [START, np.zeros((0, 2, 3), np.float32), np.zeros(0, np.int32)]

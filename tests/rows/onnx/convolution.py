@@ -8,13 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tests.rows.row import REFERENCE, Row, Tolerance, const, each, graphs, rows, several
+from tests.rows.row import REFERENCE, Row, Tolerance, const, each, graphs, normal_by, rows, several
 
 RNG = np.random.default_rng(3)
-
-
-def normal(*shape: int, dtype: Any = np.float32) -> np.ndarray:
-    return RNG.standard_normal(shape).astype(dtype)
+normal = normal_by(RNG)
 
 
 def layer(x: tuple[int, ...], w: tuple[int, ...], filters: int, attributes: dict[str, Any]) -> list[dict[str, Any]]:

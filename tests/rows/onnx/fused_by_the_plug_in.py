@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.rows.row import Row, const, several
+from tests.rows.row import Row, const, normal_by, several
 
 RNG = np.random.default_rng(3)
 HALF = const(0.5, np.float32)
-
-
-def normal(*shape: int) -> np.ndarray[Any, Any]:
-    return RNG.standard_normal(shape).astype(np.float32)
+normal = normal_by(RNG)
 
 
 def positive(*shape: int) -> np.ndarray[Any, Any]:

@@ -6,11 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.rows.layer import ints
 from tests.rows.row import InOpset, by_onnxruntime, const, each, graphs, rows
-
-
-def ints(*values: int, dtype: Any = np.int64) -> np.ndarray:
-    return np.array(values, dtype)
 
 
 def list32(*values: int) -> Any:
@@ -65,7 +62,6 @@ FORMS: list[tuple[str, int, dict[str, Any], Any, int]] = [
 ]  # fmt: skip
 NORMALIZATION = {name: const(value, np.float32) for name, value in (
     ("scale", [0.5, 2]), ("bias", [1, 4]), ("mean", [1.5, 6]), ("variance", [4, 9]))}  # fmt: skip
-
 
 REPEATED: list[tuple[str, int, dict[str, Any]]] = [
     # ONNX forbids them for Unsqueeze alone, and onnxruntime counts each once.

@@ -8,16 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from tests.rows.layer import ints
 from tests.rows.row import InOpset, const, each, graphs, known_or_not, rows
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 ONES = X[:1, :, :1]
 SIX = np.arange(12, dtype=np.float32).reshape(2, 6)
 OPEN = {"x": ["a", None, "c"]}
-
-
-def ints(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -128,7 +125,6 @@ ROWS = [
     *rows("Concat", 13, a=numbers(2, 3), b=numbers(4, 3), axis=1, refused=r"node 'node' \(Concat, opset 13\)"),
     *rows("DepthToSpace", 13, x=X, blocksize=2, refused="must have 4 dimensions"),
 ]  # fmt: skip
-
 
 LEFT, RIGHT, SAME, SWAP, REVERSE = [1, 2, 0], [2, 0, 1], [0, 1, 2], [0, 2, 1], None
 SHAPES = ("[2, 3, 4]", "[n, 3, 4]", "[a, b, c]")

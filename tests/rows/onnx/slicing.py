@@ -5,17 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from tests.engines import schema_types
+from tests.rows.layer import ints
 from tests.rows.row import const, each, graphs, known_or_not, rows
 
 X = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
 FAR = 2**63 - 1
 OPEN = {"x": ["a", None, "c"]}
-
-
-def ints(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
-
-
 CASES: list[dict[str, list[int]]] = [
     {"starts": [1], "ends": [2]},
     {"starts": [0, 1], "ends": [2, 3]},
@@ -81,12 +76,10 @@ ROWS = [
     *rows("Slice", 1, x=X, starts=[0], ends=[1, 2], refused="must have one length"),
 ]  # fmt: skip
 
-
 PADDED = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 MODES = each("constant", "reflect", "edge")
 PADS, CUTS, MIXED = [0, 1, 2, 1, 0, 3], [0, -1, 0, 0, 0, -2], [0, -1, 2, 0, 2, -1]
 SINGLE = PADDED[..., :1]
-
 
 SMALL = (np.arange(12) % 7).reshape(3, 4)
 ROWS += [

@@ -10,14 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tests.rows.row import COARSE, Row, const, rows
+from tests.rows.row import COARSE, Row, const, normal_by, rows
 
 RNG = np.random.default_rng(4)
 IMAGE, MATRIX, SEQUENCE = (2, 4, 9, 8), (3, 4), (5, 2, 3)
-
-
-def normal(*shape: int) -> np.ndarray[Any, Any]:
-    return RNG.normal(size=shape).astype(np.float32)
+normal = normal_by(RNG)
 
 
 def weights(*shape: int) -> Any:
