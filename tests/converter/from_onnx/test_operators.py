@@ -17,7 +17,7 @@ from converter.from_onnx.translation.registry import REQUIRED, Translator, find_
 from ir_runtime.rewriting.expressions import Expression
 from tests.engines import ENGINES, check_node, converted, core, node_model, run, run_openvino
 from tests.rows.onnx.attention import PLACES, QKV, SHARED, Q, f, mask
-from tests.rows.onnx.bits import EVERY, WORDS, number
+from tests.rows.onnx.constants import EVERY, WORDS, number
 from tests.rows.onnx.control_flow import UNCHANGED
 from tests.rows.onnx.recurrent import DIRECTIONS, GATES, network
 from tests.rows.row import Row

@@ -35,7 +35,7 @@ from tests.random_data import generator
 from tests.rows.layer import Layer
 from tests.rows.onnx.convolution import normalized
 from tests.rows.onnx.fused_by_the_plug_in import reduced_and
-from tests.rows.onnx.sorting import MANY
+from tests.rows.onnx.indexing import MANY
 from tests.rows.row import const, graphs, rows, several
 from tests.rows.table import layer_table
 from tests.rows.targets.probes import GATES, OPEN, gated
@@ -324,7 +324,6 @@ def test_outputs_keep_their_names(name: str) -> None:
 _WINDOW_AT = 10
 """The input of the paged attention that is its window."""
 
-
 WINDOWED = [
     *(Decoder(kind, window=window) for kind, window in (("grouped", 8), ("grouped", 100), ("onnx", 8), ("spelled", 8))),
     Decoder("spelled", window=8, guarded=True),
@@ -443,7 +442,7 @@ def top_k(count: int, at: str = "constant", data: Any = MANY, **attributes: Any)
     ids=["constant", "execution", "inner axis", "few"],
 )
 def test_the_best_are_found_by_keys(row: Any, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``tests/rows/onnx/sorting.py`` has the numbers."""
+    """``tests/rows/onnx/indexing.py`` has the numbers."""
     for most in (1 << 24, 5000):  # and a branch of too many keys
         monkeypatch.setattr("converter.targets.openvino_cpu.stable_top_k._MOST", most)
         assert convert(row.model).rules.get("stable_top_k", 0) == count

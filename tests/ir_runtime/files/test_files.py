@@ -24,7 +24,7 @@ from tests.converter.optimization.models import parse
 from tests.engines import assert_close, core, node_model, run_numpy, run_openvino, written
 from tests.ir_runtime.execution.kernel_checks import Layers, model_of
 from tests.rows.layer import Layer, layers, normal, one
-from tests.rows.layers import bodies
+from tests.rows.layers.types import OF_BODIES
 from tests.rows.row import each
 from tests.runtimes.layers import LayerWork
 
@@ -311,7 +311,7 @@ BODIES = [
 """What is not among the rows of layers, which run in OpenVINO by themselves."""
 
 
-@pytest.mark.parametrize("row", [*BODIES, *bodies.ROWS], ids=lambda row: row.label)
+@pytest.mark.parametrize("row", [*BODIES, *OF_BODIES], ids=lambda row: row.label)
 def test_bodies_that_openvino_writes(row: Layer) -> None:
     """What OpenVINO writes of our file is read here, and what is written of that is read here and in OpenVINO."""
     work = LayerWork(row)

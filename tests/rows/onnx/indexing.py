@@ -1,31 +1,19 @@
-"""ONNX's indexing operators, against NumPy and onnxruntime."""
+"""ONNX's operators of indices: lookups, updates, orders; against onnxruntime and NumPy."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from tests.engines import schema_types
+from tests.rows.layer import ints
 from tests.rows.row import const, each, known_or_not, rows
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
-def ints(*values: int) -> np.ndarray:
-    return np.array(values, np.int64)
-
-
 def small(*shape: int) -> np.ndarray:
     """Small numbers."""
     return (np.arange(np.prod(shape)) % 5).reshape(shape).astype(np.float32)
-
-
-def part(x: np.ndarray, i: np.ndarray, axis: int) -> np.ndarray:
-    """The part of the data that indices reach."""
-    slices = [slice(n) for n in i.shape]
-    slices[axis] = slice(None)
-    return x[tuple(slices)]
-
-
-REDUCTIONS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
 def one_hot(i: np.ndarray, v: np.ndarray, axis: int) -> np.ndarray:
@@ -98,4 +86,57 @@ ROWS = [
           refused="reduction must be one of none, add, mul"),
     *rows("ScatterND", 13, x=X, i=const([[0]]), u=const(X), refused="updates must have the shape"),
     *rows("TensorScatter", 24, x=X, u=const(X), axis=0, refused="axis must not be 0"),
+]  # fmt: skip
+
+# --- sorting ---
+
+NUMBERS = np.array([[3, 1, 4, 1, 5, 9], [2, 6, 5, 3, 5, 8], [9, 7, 9, 3, 2, 3]], np.float32)
+EQUAL = np.array([[2, 1, 2, 1, 2, 1], [0, 0, 0, 0, 0, 0], [3, 3, 1, 1, 3, 1]], np.float32)
+REPEATED = np.array([[2, 1, 2, 0], [2, 1, 2, 0], [1, 1, 1, 0]], np.float32)
+
+RANDOM = np.random.default_rng(0)
+MANY = RANDOM.integers(-20, 20, (2, 3, 300)).astype(np.float32)
+"""Of few values, so that each stands at many places, and the last one that is taken at more than are taken."""
+
+
+def slices(seed: int) -> tuple[np.ndarray, int]:
+    """Many slices, few of them different, and their axis."""
+    r = np.random.default_rng(seed)
+    shape = r.integers(1, 6, r.integers(1, 4))
+    axis = int(r.integers(-len(shape), len(shape)))
+    few = np.repeat(r.integers(0, 2, shape), 2, axis)
+    return np.take(few, r.permutation(few.shape[axis]), axis).astype(np.float32), axis
+
+
+ROWS += [
+    *rows("TopK", 1, x=NUMBERS, k=each(1, 3), axis=each(-1, 0), outputs=2),
+    *rows("TopK", 10, x=NUMBERS, k=const(each([0], [1], [3])), axis=each(-1, 0), outputs=2),
+    *rows("TopK", each(11, 24), x=NUMBERS, k=const(each([0], [1], [3])), axis=each(-1, 0), largest=each(0, 1), outputs=2),
+    *rows("TopK", 11, label="k_at_execution", x=NUMBERS, k=np.array([2]), outputs=2),
+    *(row for dtype in schema_types("TopK", 24) for row in rows(
+        "TopK", 24, label=f"{dtype}", x=NUMBERS.astype(dtype), k=const([3]), largest=each(0, 1), outputs=2)),
+    # The plug-in gets other layers for the best of many.
+    *rows("TopK", 11, label="many", x=MANY, k=known_or_not([20], [299], [300]), largest=each(0, 1), outputs=2),
+    *(row for dtype in "edilB" for row in rows(
+        "TopK", 11, label=f"many_{dtype}", x=(MANY + 20).astype(dtype), k=const([30]), outputs=2)),
+    *rows("TopK", 11, label="many_large", x=RANDOM.integers(0, 9, (1, 500)) + (1 << 30), k=const([20]), outputs=2),
+    *rows("TopK", 11, label="many_special", x=each(
+        np.zeros((2, 300), np.float32), np.arange(600, dtype=np.float32).reshape(2, 300),
+        np.where(MANY[0] < 0, np.float32(0), np.float32(-0.0)), np.where(MANY[0] < 15, -np.inf, MANY[0]),
+        np.where(MANY[0] < 0, np.inf, MANY[0])), k=const([50]), largest=each(0, 1), outputs=2),
+    *rows("TopK", 11, label="few_of_many", x=MANY, k=each(np.array([1]), np.array([5])),
+          outputs=2),
+    *rows("TopK", 11, label="equal_elements", x=EQUAL, k=const(each([1], [3], [6])), largest=each(0, 1), outputs=2),
+    *rows("TopK", 11, label="large_integers", x=np.array([2**24, 2**24 + 1, -(2**31), 2**31 - 1], np.int64),
+          k=const([4]), outputs=2),
+    *rows("Unique", 11, x=REPEATED, sorted=each(0, 1), outputs=4),
+    *rows("Unique", 11, x=REPEATED, sorted=each(0, 1), axis=each(0, 1, -1), outputs=4),
+    *(row for seed in range(16) for x, axis in [slices(seed)] for row in rows(
+        "Unique", 11, label=f"many_equal_slices_{seed}", x=x, axis=axis, sorted=each(0, 1), outputs=4)),
+    *rows("Unique", 28, x=REPEATED, outputs=4),
+    *rows("TopK", 11, x=NUMBERS, k=const([7]), outputs=2, refused="k is 7, but axis"),
+    *rows("TopK", 11, x=NUMBERS, k=const([-1]), outputs=2, refused="k is -1, but axis"),
+    *rows("TopK", 11, x=NUMBERS, k=const([1, 2]), outputs=2, refused="must be a single number"),
+    *rows("TopK", 11, x=NUMBERS, k=const([1]), axis=2, outputs=2, refused="axis 2 lies outside"),
+    *rows("Unique", 11, x=NUMBERS, axis=2, refused="axis 2 lies outside"),
 ]  # fmt: skip
