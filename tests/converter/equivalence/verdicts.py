@@ -203,7 +203,6 @@ REFUSED_BY_ONNXRUNTIME = [
                   note="evaluator ran the model"))),
 ]  # fmt: skip
 
-
 TABLE = text("""g (int64[3] ids) => (y) { [double] doubled = Mul (table, two) [look] rows = Gather (doubled, ids)
              [product] y = MatMul (rows, w) }""",
              table=real(50, 8), two=np.float32(1.5), w=real(8, 4, seed=1))  # fmt: skip
@@ -216,7 +215,6 @@ ONE_CHANNEL = np.where(np.arange(8) == 1, np.float32(1.5), np.float32(1)).reshap
 SLICED = """g (float[{}] x) => (float[p] out, float[q] more) {{ s = Shape <start = 2> (x)  long = Mul (s, twenty)
     ws = Slice (w, zero, long, zero)  c = {}  nz = NonZero (c)  at = Transpose <perm = [1, 0]> (nz)  out = GatherND (w, at)
     more = {} }}"""
-
 
 ROUNDED = each({"compress": "int8"}, {"compress": "int4"})
 

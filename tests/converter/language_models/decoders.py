@@ -305,7 +305,6 @@ DECODERS = {
     "onnx, guarded, own positions": Decoder("onnx", guarded=True, positions=False),
 }
 
-
 # --- folders with a small decoder, as onnxruntime-genai's builder leaves them ---
 
 SPECIAL = ("<pad>", "<s>", "</s>")

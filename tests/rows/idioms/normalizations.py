@@ -136,7 +136,6 @@ NEAR_MISSES = {
     ),
 }
 
-
 ABOVE_2 = float(np.nextafter(np.float32(2), np.float32(3)))
 """A power that is NaN for negative numbers, where a square is not."""
 ABOVE_4 = float(np.nextafter(np.float32(4), np.float32(5)))

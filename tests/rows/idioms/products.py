@@ -124,7 +124,6 @@ NEAR_MISSES = {
     ),
 }
 
-
 WRAPS = 2**63 - 5
 """Sums of two of it wrap."""
 

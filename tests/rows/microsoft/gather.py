@@ -70,7 +70,6 @@ ROWS = [
             refused=r"of K = 64 .* the shape \(5, 18\)"),
 ]  # fmt: skip
 
-
 NEEDED, STORED = "ids factors sizes ", ("factors", "sizes", "offsets", "eos")
 
 
@@ -114,7 +113,6 @@ ROWS += [
     *ngrams(np.int32, False, 3, 2, 0, "", n_head_per_ngram=3,
             refused="6 vocab_sizes are required, but there are 3 and 4"),
 ]  # fmt: skip
-
 
 block = functools.partial(rows, "NGramRepeatBlock", 1, domain="com.microsoft")
 detector = functools.partial(rows, "BifurcationDetector", 1, domain="com.microsoft", outputs=2)

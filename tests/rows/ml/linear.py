@@ -69,7 +69,6 @@ ROWS = [
     *classifier(x=X, **ONE, classlabels_ints=[3, 4], post_transform="PROBIT", refused="does not write the second one"),
 ]  # fmt: skip
 
-
 R = np.random.default_rng(41)  # the values of these rows are spread enough that scores do not cancel
 SAMPLES = R.standard_normal((6, 3)).astype(np.float32)
 KERNELS = {"LINEAR": [0.0, 0.0, 0.0], "POLY": [0.5, 1.0, 3.0], "RBF": [0.7, 0.0, 0.0], "SIGMOID": [0.4, -0.3, 0.0]}

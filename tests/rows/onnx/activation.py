@@ -12,7 +12,6 @@ from tests.rows.row import InOpset, Tolerance, const, each, rows
 X = np.array([[-90.0, -3.5, -1.0, -0.0], [0.25, 1.0, 3.75, 90.0]], np.float32)
 FLOATS = np.array([[-2.5, -1.0, -0.0], [0.25, 1.0, 3.75]], np.float32)
 
-
 TABLE: list[tuple[str, tuple[int, ...], tuple[dict[str, Any], ...]]] = [
     ("Relu", (1, 6, 13, 14), ({},)),
     ("Sigmoid", (1, 6, 13), ({},)),

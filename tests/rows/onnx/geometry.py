@@ -16,7 +16,6 @@ GRID[0, 0] = [[-1, -1], [1, 1], [0, 0], [-1, 1]]
 VOLUME = RNG.standard_normal((2, 3, 4, 5, 6)).astype(np.float32)
 PLACES = RNG.uniform(-1.7, 1.7, (2, 3, 2, 4, 3)).astype(np.float32)
 
-
 MODES, PADDINGS, ALIGNED = each("linear", "nearest", "cubic"), each("zeros", "border", "reflection"), each(0, 1)
 BOTH = ((X, GRID), (VOLUME, PLACES))
 OPEN_VOLUME = {"x": ["n", 3, "d", "h", "w"], "grid": ["n", "a", "b", "c", 3]}

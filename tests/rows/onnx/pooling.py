@@ -80,7 +80,6 @@ ROWS = [
     *rows("AveragePool", 22, x=image(8, 8), kernel_shape=[30, 3], refused="a window of 30 elements does not fit into 8"),
 ]  # fmt: skip
 
-
 RNG = np.random.default_rng(8)
 
 

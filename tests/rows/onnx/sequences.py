@@ -56,7 +56,6 @@ ROWS = [
     *rows("ImageDecoder", 20, x=X, refused="no decoding of image files"),
 ]  # fmt: skip
 
-
 WORDS = np.array([1, 2, 3, 1, 2, 2, 3, 9], np.int32)
 GRAMS: dict[str, Any] = {
     "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0, "mode": "TF",

@@ -22,7 +22,6 @@ ROWS = [
     for probe in ALL
 ]
 
-
 LARGE = np.array([(1 << 24) + 1, -(1 << 25) - 1, 7, (1 << 30) + 5, -3, (1 << 24) + 3], np.int64)
 NUMBERS = {"f": np.array([1, 60, 2, 70, 3, 80], np.float32), "b": np.array([True, False, True, False, False, True])}
 BOUNDS = {"fifty": 50, "low": -(1 << 25) - 1, "high": (1 << 29) + 1, "whole": 1 << 24}
@@ -79,7 +78,6 @@ ROWS += [
         refused=r"Equal \(.*node.*\)",
     ),
 ]  # fmt: skip
-
 
 TILED = [
     ((7, 3, 1, 5, 4), (2, 1, 2, 1, 2)),
