@@ -36,40 +36,6 @@ KINDS = {
 }
 
 
-def entry_of(cls: type[Operation]) -> dict[str, Any]:
-    revisions = TABLE[cls.type]
-    return revisions[f"opset{cls.opset}"]
-
-
-@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: f"{cls.type}-{cls.opset}")
-def test_attribute_kinds_values_and_defaults(cls: type[Operation]) -> None:
-    described = entry_of(cls).get("attributes", {})
-    assert {attribute.xml for attribute in cls.xml_attributes()} == set(described)
-    for attribute in cls.xml_attributes():
-        row, name, kind = described[attribute.xml], attribute.name, attribute.value_type
-        if kind != "text" or row["type"] != "enum":
-            assert kind == KINDS[row["type"]] or (kind == "enum" and row["type"] == "string"), name
-        if kind == "enum" and isinstance(row.get("values"), list):
-            assert set(attribute.values) >= set(row["values"]), name
-        if not attribute.is_required and row["default"] is not None and not row["required"]:
-            assert _plain(format_attribute(attribute.default)) == _plain(row["default"]), name
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        # Lists that have one entry a spatial dimension are given for two of them in the table.
-        return ", ".join(_plain(item) for item in value)
-    if isinstance(value, (int, float)):
-        return str(float(value))
-    try:
-        return str(float(value))
-    except ValueError:
-        parts = [part.strip() for part in value.split(",")]
-        return ", ".join(_plain(part) for part in parts) if len(parts) > 1 else value
-
-
 # The table was read off one set of attributes and the most inputs. By the specification modes such as Broadcast's
 # explicit take more, and biases and axes may be left out.
 INPUT_COUNTS: dict[str, tuple[int, int | None]] = {
@@ -86,11 +52,34 @@ INPUT_COUNTS: dict[str, tuple[int, int | None]] = {
 
 
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: f"{cls.type}-{cls.opset}")
-def test_input_counts(cls: type[Operation]) -> None:
-    accepted = entry_of(cls).get("inputs_accepted")
-    if not isinstance(accepted, list):
-        return  # "1..N": the table gives no list
-    assert cls.inputs == INPUT_COUNTS.get(f"{cls.type}-{cls.opset}", (min(accepted), max(accepted)))
+def test_attributes_and_input_counts(cls: type[Operation]) -> None:
+    entry = TABLE[cls.type][f"opset{cls.opset}"]
+    described, counts = entry.get("attributes", {}), entry.get("inputs_accepted")
+    assert {attribute.xml for attribute in cls.xml_attributes()} == set(described)
+    for attribute in cls.xml_attributes():
+        row, name, kind = described[attribute.xml], attribute.name, attribute.value_type
+        if kind != "text" or row["type"] != "enum":
+            assert kind == KINDS[row["type"]] or (kind == "enum" and row["type"] == "string"), name
+        if kind == "enum" and isinstance(row.get("values"), list):
+            assert set(attribute.values) >= set(row["values"]), name
+        if not attribute.is_required and row["default"] is not None and not row["required"]:
+            assert _plain(format_attribute(attribute.default)) == _plain(row["default"]), name
+    if isinstance(counts, list):  # not "1..N", which gives no list
+        assert cls.inputs == INPUT_COUNTS.get(f"{cls.type}-{cls.opset}", (min(counts), max(counts)))
+
+
+def _plain(value: Any) -> str:
+    """Return a default as text; lists with one entry a spatial dimension are given for two of them in the table."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str) and "," in value:
+        value = value.split(",")
+    if isinstance(value, list):
+        return ", ".join(map(_plain, value))
+    try:
+        return str(float(value))
+    except ValueError:
+        return str(value).strip()
 
 
 def test_every_revision_of_the_table_is_there() -> None:
