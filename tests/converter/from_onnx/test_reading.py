@@ -21,7 +21,7 @@ from ir_runtime.operations.elementwise import Abs1
 from ir_runtime.rewriting import layers
 from tests.converter.optimization.models import floats, parse
 from tests.engines import ENGINES, check_node, converted, core, node_model, run
-from tests.rows.onnx import functions
+from tests.rows.onnx import control_flow
 from tests.rows.onnx.generous_reading import X
 from tests.rows.row import Row, rows
 
@@ -343,6 +343,6 @@ def test_unnamed_and_equally_named_nodes_get_layers_of_their_own() -> None:
 
 
 def test_layers_in_functions_are_named_by_the_calls() -> None:
-    proto = next(row.model for row in functions.ROWS if row.name == "nested")
+    proto = next(row.model for row in control_flow.ROWS if row.name == "nested")
     names = {node.name for node in converter.convert_model(proto).nodes()}
     assert {"call/first/inner", "call/second/inner"} <= names

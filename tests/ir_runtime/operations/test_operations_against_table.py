@@ -35,7 +35,6 @@ KINDS = {
     "partial_shape": "partial_shape",
 }
 
-
 # The table was read off one set of attributes and the most inputs. By the specification modes such as Broadcast's
 # explicit take more, and biases and axes may be left out.
 INPUT_COUNTS: dict[str, tuple[int, int | None]] = {

@@ -1,4 +1,4 @@
-"""If, Loop and Scan: branches, states that stay or grow, and loops of few or no iterations."""
+"""If, Loop and Scan with states that stay or grow and few or no iterations; functions of models and of schemas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.rows.row import Row, const, each, graphs, normal_by, several
+from tests.rows.row import Row, const, each, graphs, normal_by, rows, several
 
 RNG = np.random.default_rng(11)
 normal = normal_by(RNG)
@@ -380,4 +380,51 @@ ROWS += [
         for row in idle(f"declared-{control}", f"{BY_SHAPE} {loop(control)}", rows=np.zeros((0, 5), np.float32), zero=const(np.int64(0)))
     ),
     *idle("undeclared", loop("m", dims="[]"), m=np.int64(0)),
+]  # fmt: skip
+
+# --- functions ---
+
+PAIR = np.array([[-1, 0.5, 2], [3, -4, 0]], np.float32)
+ACME = '<domain: "acme", opset_import: ["" : 18, "acme" : 1]>'
+LEAK = ACME + " Leak <slope> (a) => (b) { [inner] b = LeakyRelu <alpha: float = @slope> (a) }"
+TWICE = (
+    ACME
+    + """ Twice (a) => (b) {
+    [first] t = acme.Leak <slope = 0.5> (a)  [second] b = acme.Leak <slope = 0.1> (t)
+}"""
+)
+LIMITS = (
+    ACME
+    + " Limit (a, low, high) => (b) { b = Clip (a, low, high) } "
+    + ACME
+    + """ Outer (a, low, high) => (b) {
+    l = acme.Limit (a, low, high)  total = ReduceSum <keepdims = 0> (a)  no = Greater (total, total)
+    i = If (no) <then_branch = then () => (float[] c) { c = Clip (a, low, high) },
+                 else_branch = else () => (float[] d) { d = Clip (a, low, high) }>
+    b = Add (l, i)
+}"""
+)
+"""Inputs that are missing in a call are missing in a nested one, and in the bodies of an If."""
+
+
+def calls(label: str, nodes: str, *functions: str, outputs: str = "float[p, q] y", **more: Any) -> Iterator[Row]:
+    """Yield a model that calls functions of the domain ``acme``."""
+    text = f"g (float[2, 3] x) => ({outputs}) {{ {nodes} }} {' '.join(functions)}"
+    yield from graphs(text, label=label, opset=18, domain="acme", x=PAIR, **more)
+
+
+ROWS += [
+    *calls("nested", "[call] y = acme.Twice (x)", TWICE, LEAK),
+    *calls("default", "y = acme.Leak (x)", LEAK.replace("<slope>", "<slope: float = 0.25>")),
+    *calls("unused_output", "n, , p = acme.Both (x)", ACME + " Both (a) => (n, none, p) { n = Neg (a)  p = Abs (a) }",
+           outputs="n, p", expect=[-PAIR, np.abs(PAIR)]),
+    *(row for inputs in ("x", "x, ,", "x, , ,", "x, low", "x, , high") for row in calls(
+        f"left_out_{inputs.replace(' ', '').replace(',', '_')}", f"y = acme.Outer ({inputs})", LIMITS,
+        low=const(-0.75, np.float32), high=const(1.5, np.float32))),
+    *calls("recursion", "y = acme.Loop (x)", ACME + " Loop (a) => (b) { b = acme.Loop (a) }", refused="deep"),
+    *calls("inputs", "[call] y = acme.Leak (x, x)", LEAK, refused="node 'call'.*takes 1 inputs"),
+    *calls("attribute", "[call] y = acme.Leak <alpha = 1.0> (x)", LEAK, refused="node 'call'.*no attribute 'alpha'"),
+    *calls("unknown", "y = acme.Bad (x)", ACME + " Bad (a) => (b) { [inner] b = NoSuchOp (a) }",
+           refused=r"node 'inner' \(NoSuchOp"),
+    *rows("MeanVarianceNormalization", 13, x=PAIR, axes=[1]),
 ]  # fmt: skip
