@@ -10,7 +10,7 @@ import numpy as np
 
 from ir_runtime.graph import Array, Output
 
-from .registry import Call, PackedConstant, Scratch, Site
+from .registry import Call, Scratch, Site
 
 _MAX_EFFORT_WITHOUT_PACKING = 10**6
 """Multiplications up to which OpenBLAS multiplies matrices as they are, where the processor has AVX-512. For larger
@@ -68,8 +68,7 @@ class Factor:
 
     def _packed(self, order: str, made: Callable[[Array], Array], restored: Callable[[Array], Array]) -> Array:
         source = self._site.constants[self._output]
-        home = PackedConstant(self._output, restored)
-        return self._site.packed(source, (self._purpose, order), lambda: made(source), home)
+        return self._site.packed(source, (self._purpose, order), lambda: made(source), self._output, restored)
 
 
 def product_calls(a: Array, factor: Factor, out: Array, reused: Scratch) -> list[Call]:

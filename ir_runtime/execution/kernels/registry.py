@@ -46,14 +46,6 @@ class Prepared:
     from ``reused``, a :data:`Scratch`. A plan for known shapes makes them once."""
 
 
-@record
-class PackedConstant:
-    """A constant that can be packed, and the function that gives it back as a view of its packed form."""
-
-    output: Output
-    restored: Callable[[Array], Array]
-
-
 @dataclass
 class Step:
     """Nodes that are computed at once, the outputs that they read and those that others read, and their kernel."""
@@ -96,12 +88,17 @@ class Site:
         return output in self.constants
 
     def packed(
-        self, array: Array, purpose: Any, make: Callable[[], Array], home: PackedConstant | None = None
+        self,
+        array: Array,
+        purpose: Any,
+        make: Callable[[], Array],
+        output: Output | None = None,
+        restored: Callable[[Array], Array] | None = None,
     ) -> Array:
         """The constant ``array`` packed by ``make``: C-contiguous, and shared by all sets of arrays of a plan.
 
-        With ``home``, a constant that is in no file is from then on a view of its packed form, so that it is not in
-        memory twice.
+        ``restored`` gives the constant ``output`` as a view of its packed form, which it is from then on where it is in
+        no file: it is not in memory twice.
         """
         key = (array.__array_interface__["data"][0], array.shape, array.strides, purpose)
         entry = self.packs.get(key)
@@ -112,9 +109,9 @@ class Site:
             source, packed_array = packed_array, aligned_empty(packed_array.shape, packed_array.dtype)
             np.copyto(packed_array, source)
         if not np.may_share_memory(packed_array, array):
-            if home is not None and file_of(array) is None:
+            if output is not None and restored is not None and file_of(array) is None:
                 # Other instances pack this view, which needs no copy.
-                self.constants[home.output] = home.restored(packed_array)
+                self.constants[output] = restored(packed_array)
                 return packed_array
             forget_pages(array)
         self.packs[key] = (packed_array, array)

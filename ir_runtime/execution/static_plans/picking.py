@@ -42,7 +42,7 @@ def gather(node: Node, b: Binding) -> list[Call] | None:
             return []
     table, out = _table(node, x, at, b), b.new(node.outputs[0])
     if not out.flags.c_contiguous:
-        return [partial(_take, table, chosen, at, out)]
+        return [partial(copy_taken, table, chosen, at, out)]
     # Nothing is out of bounds: with another mode than this the result would go through a buffer.
     return [partial(take, table, chosen, at, _like(table, out, x.dtype), "clip")]
 
@@ -78,5 +78,5 @@ def _like(table: Array, out: Array, dtype: np.dtype[Any]) -> Array:
     return out if table.dtype == dtype else out.view(np.uint8)
 
 
-def _take(x: Array, positions: Array, axis: int, out: Array) -> None:
+def copy_taken(x: Array, positions: Array, axis: int, out: Array) -> None:
     np.copyto(out, take(x, positions, axis))

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ir_runtime.graph import Array, Node, normalize_axes
-from ir_runtime.graph.indices import take
 from ir_runtime.operations.interpolate import Interpolate4, Interpolate11, Taps, scaled_dimension
 from ir_runtime.operations.padding import Pad1, Pad12, source_positions
 
 from .binding import Binding, Call, as_matrix, binder, is_float32
 from .elementwise import order_of
+from .picking import copy_taken
 
 _MAX_DIMENSION_FOR_MATRIX = 96
 """Up to this dimension a product with a matrix of mostly zeros is faster than picking rows one by one."""
@@ -84,7 +84,7 @@ def _resize(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: B
             repeated = np.lib.stride_tricks.as_strided(out, split, strides)
             calls.append(partial(np.copyto, repeated, np.expand_dims(x, axis + 1)))
         else:
-            calls.append(partial(_take, x, positions, axis, out))
+            calls.append(partial(copy_taken, x, positions, axis, out))
         return
     if dimension <= _MAX_DIMENSION_FOR_MATRIX:
         matrix = np.zeros((count, dimension), np.float64)
@@ -115,7 +115,7 @@ def _resize(x: Array, out: Array, axis: int, taps: Taps, calls: list[Call], b: B
         if not first and not factors.any():
             continue
         into = out if first else part
-        calls += [partial(_take, x, taps.positions[:, tap], axis, into), partial(np.multiply, into, factors, into)]
+        calls += [partial(copy_taken, x, taps.positions[:, tap], axis, into), partial(np.multiply, into, factors, into)]
         if not first:
             calls.append(partial(np.add, out, into, out))
         first = False
@@ -146,10 +146,6 @@ def _columns(array: Array, axis: int, order: tuple[int, ...]) -> Array | None:
         return None
     shape = (*turned.shape[: at + 1], math.prod(inner))
     return np.lib.stride_tricks.as_strided(turned, shape, (*turned.strides[: at + 1], array.itemsize))
-
-
-def _take(x: Array, positions: Array, axis: int, out: Array) -> None:
-    np.copyto(out, take(x, positions, axis))
 
 
 @binder(Pad1, Pad12)
