@@ -12,11 +12,10 @@ import click
 from converter.command_line.branches import refuse_unused
 from converter.command_line.convert_folder import convert_folder, convert_to_stateless
 from converter.command_line.inspect import summary_of
-from converter.command_line.json_output import print_json
 from converter.command_line.options import CLASSES, conversion_options, field_options, read_fields, saving_options
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each, target_paths
-from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
+from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded, print_json
 from converter.command_line.verify import exit_of, print_report
 from converter.options import FolderOptions
 from converter.verification_options import VerificationOptions

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from converter.command_line.json_output import print_json
-from converter.command_line.state import State
+from converter.command_line.state import State, print_json
 from converter.command_line.verify import decoder_in, exit_of, print_report
 from converter.options import STEPS
 from ir_runtime.report import size_text

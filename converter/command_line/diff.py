@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 
 from converter.command_line.branches import refuse_unused
-from converter.command_line.json_output import print_json
 from converter.command_line.program import main
-from converter.command_line.state import INPUT_FILE, OUTPUT_FILE, State, guarded
+from converter.command_line.state import INPUT_FILE, OUTPUT_FILE, State, guarded, print_json
 from converter.report.commands import print_difference
 
 _SHOWN = 40

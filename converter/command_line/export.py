@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.branches import refuse_unused
-from converter.command_line.json_output import print_json
 from converter.command_line.options import check_output, field_options, output_option, read_fields
 from converter.command_line.program import main
-from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
+from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded, print_json
 from converter.command_line.verify import report_written
 from converter.export_options import ExportOptions, ExternalData
 from converter.stages import stage

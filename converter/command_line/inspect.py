@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.branches import refuse_unused
-from converter.command_line.json_output import print_json, shape_list
+from converter.command_line.json_output import shape_list
 from converter.command_line.program import main
-from converter.command_line.state import MODEL_FILE, OUTPUT_FILE, State, guarded
+from converter.command_line.state import MODEL_FILE, OUTPUT_FILE, State, guarded, print_json
 from converter.report.commands import print_ir, print_onnx, print_pipeline
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ import contextlib
 import json
 import math
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +16,6 @@ import click
 from converter.version import __version__
 
 if TYPE_CHECKING:
-    from converter.command_line.state import State
     from ir_runtime.graph import PartialShape
 
 _PACKAGES = ("onnx", "numpy")
@@ -37,23 +35,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
-
-
-def print_json(state: State, result: Mapping[str, Any]) -> None:
-    """Print the result of a command."""
-    click.echo(json_text({**result, **work_summary(state), "versions": versions()}))
-
-
-def print_json_error(state: State | None, error: Exception, exit_code: int) -> None:
-    """Print the error that ends a command; there is no ``state`` where its options could not be read."""
-    click.echo(json_text({"error": describe_error(error, exit_code), **work_summary(state), "versions": versions()}))
-
-
-def work_summary(state: State | None) -> dict[str, Any]:
-    """Return the warnings and the times of stages until now."""
-    if state is None:
-        return {"warnings": [], "seconds": {"total": 0.0}}
-    return {"warnings": list(state.warnings), "seconds": state.times.to_dict()}
 
 
 def versions(used: str = "") -> dict[str, str | None]:

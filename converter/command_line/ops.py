@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 
-from converter.command_line.json_output import print_json
 from converter.command_line.program import main
-from converter.command_line.state import MODEL_FILE, State, guarded
+from converter.command_line.state import MODEL_FILE, State, guarded, print_json
 from converter.report.commands import print_operators, print_supported
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.branches import refuse_unused
-from converter.command_line.json_output import print_json
 from converter.command_line.program import main
-from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded
+from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded, print_json
 from converter.report.commands import print_figures, print_times
 from converter.stages import stage
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Union
 
 import click
 
-from converter.command_line.json_output import describe_error, print_json, work_summary
-from converter.command_line.state import State, report_error
+from converter.command_line.json_output import describe_error
+from converter.command_line.state import State, print_json, report_error, work_summary
 
 if TYPE_CHECKING:
     from converter.equivalence.report import Report

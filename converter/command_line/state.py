@@ -7,14 +7,14 @@ import contextlib
 import gc
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import update_wrapper
 from pathlib import Path
 from typing import Any
 
 import click
 
-from converter.command_line.json_output import print_json_error, text_of
+from converter.command_line.json_output import describe_error, json_text, text_of, versions
 from converter.command_line.option_groups import write_options
 from converter.stages import Times, timed, watched
 
@@ -248,3 +248,20 @@ def report_error(state: State, work: Callable[[], object]) -> Exception | None:
         click.echo(f"{click.style('error:', fg='red', bold=True)} {text_of(error)}", err=True)
         return error
     return None
+
+
+def print_json(state: State, result: Mapping[str, Any]) -> None:
+    """Print the result of a command."""
+    click.echo(json_text({**result, **work_summary(state), "versions": versions()}))
+
+
+def print_json_error(state: State | None, error: Exception, exit_code: int) -> None:
+    """Print the error that ends a command; there is no ``state`` where its options could not be read."""
+    click.echo(json_text({"error": describe_error(error, exit_code), **work_summary(state), "versions": versions()}))
+
+
+def work_summary(state: State | None) -> dict[str, Any]:
+    """Return the warnings and the times of stages until now."""
+    if state is None:
+        return {"warnings": [], "seconds": {"total": 0.0}}
+    return {"warnings": list(state.warnings), "seconds": state.times.to_dict()}

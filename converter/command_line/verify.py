@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.branches import refuse_unused
-from converter.command_line.json_output import print_json
 from converter.command_line.options import field_options, verification_options
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each
-from converter.command_line.state import MODEL_FILE, State, guarded
+from converter.command_line.state import MODEL_FILE, State, guarded, print_json
 from converter.report.tables import out
 from converter.verification_options import VerificationOptions
 from ir_runtime.report import size_text

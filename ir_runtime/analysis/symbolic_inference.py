@@ -14,8 +14,8 @@ from ir_runtime.operations.padding import Pad1, Pad12
 from ir_runtime.operations.slicing import Slice8
 
 from .polynomials import Polynomial, product
-from .symbolic_dimensions import SymbolicDimension
 from .symbolic_elements import only
+from .symbols import SymbolicDimension
 
 if TYPE_CHECKING:
     from .symbolic_shapes import SymbolicShapes

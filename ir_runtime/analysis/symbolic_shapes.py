@@ -22,10 +22,9 @@ from ir_runtime.graph.operation import BOUNDS_LIMIT, TensorType
 from ir_runtime.operations.generation import ShapeOf
 
 from .polynomials import Polynomial
-from .symbolic_dimensions import SymbolicBounds, is_known
 from .symbolic_elements import RULES, Elements, array_of, constant_elements, ends_of, is_small
 from .symbolic_inference import REFINEMENTS, SHAPE_RULES
-from .symbols import Symbols
+from .symbols import SymbolicBounds, Symbols, is_known
 
 
 class SymbolicShapes(Symbols):
