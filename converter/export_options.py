@@ -8,6 +8,20 @@ from converter.options import SWITCH, described, option
 from ir_runtime.records import record
 
 PRECISIONS = ("keep", "model", "unfold")
+OLDEST = 7
+"""The first opset that can be written: since opset 7 operands broadcast as in NumPy."""
+NEWEST = 28
+"""The last opset that can be written."""
+
+
+def check_opset(opset: object) -> None:
+    """Raise :class:`ConversionError` for an opset that cannot be written; None leaves the choice to the export."""
+    from converter.errors import ConversionError
+
+    if opset is None:
+        return
+    if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= NEWEST:
+        raise ConversionError(f"the opset must be a number from {OLDEST} to {NEWEST}, but is {opset!r}")
 
 
 @described
@@ -57,6 +71,7 @@ class ExportOptions:
     def __post_init__(self) -> None:
         from converter.errors import ConversionError
 
+        check_opset(self.opset)
         if self.fp16 not in PRECISIONS:
             raise ConversionError(f"fp16 must be one of {', '.join(PRECISIONS)}, but is {self.fp16!r}")
 

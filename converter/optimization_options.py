@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from converter.export_options import ExportOptions
+from converter.export_options import ExportOptions, check_opset
 from converter.options import ConversionOptions, described, option, same_option
 from ir_runtime.records import record
 
@@ -113,13 +113,12 @@ class OptimizationOptions:
 
     def __post_init__(self) -> None:
         from converter.from_onnx.input_forms import OptionError, shown
-        from converter.to_onnx.opsets import Opsets
         from ir_runtime.boundary import boundary
 
         with boundary("the arguments", error=OptionError, reads=OptionError):
             if not isinstance(self.target, str) or self.target not in TARGETS:
                 raise OptionError(f"target must be one of {', '.join(TARGETS)}, but is {shown(self.target)}")
-            Opsets.of(self.opset)
+            check_opset(self.opset)
             for name in ("fp16_io", "fp16_except"):
                 if getattr(self, name) and not self.fp16:
                     raise OptionError(f"{name} needs fp16")

@@ -21,7 +21,7 @@ import onnx
 from converter.compression.float16_graph import compute_in_half
 from converter.conversion import Conversion, convert
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
-from converter.export_options import ExportOptions
+from converter.export_options import NEWEST, OLDEST, ExportOptions
 from converter.from_onnx.translation.graph_translator import KeptNodes
 from converter.onnx_file import schema_table
 from converter.onnx_file.domains import MICROSOFT, normalize_domain
@@ -56,7 +56,7 @@ from converter.stages import about, stage
 from converter.to_onnx.export import export_graph
 from converter.to_onnx.file import write_onnx
 from converter.to_onnx.graph import operators_of, origin_of, written_operators
-from converter.to_onnx.opsets import FORMS, NEWEST, OLDEST
+from converter.to_onnx.opsets import FORMS
 from ir_runtime.boundary import boundary
 from ir_runtime.graph import Model, Node, SubGraph, element_types
 from ir_runtime.graph.invariants import NAMES, PASSES

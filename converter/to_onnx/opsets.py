@@ -5,21 +5,16 @@ from __future__ import annotations
 import onnx
 from onnx import helper
 
-from converter.errors import ConversionError
 from converter.onnx_file.graph import operator_of
 from ir_runtime.graph import Model
 
 from .graph import written_operators
 
-OLDEST = 7
-"""The first opset that can be written: since opset 7 operands broadcast as in NumPy."""
 FORMS = 13
 """The opset whose forms of operators exporters write, and the lowest that is chosen without the caller.
 
 :mod:`converter.to_onnx.older_forms` translates these forms for lower opsets of the caller.
 """
-NEWEST = 28
-"""The last opset that can be written."""
 RELEASED = 25
 """The last opset that is chosen without the caller: released runtimes read it."""
 
@@ -48,15 +43,8 @@ class Opsets:
 
     @classmethod
     def of(cls, opset: int | None) -> Opsets:
-        """Return the state for the ``opset`` of the caller; None leaves the choice to the export.
-
-        Raises :class:`ConversionError` for an opset that cannot be written.
-        """
-        if opset is None:
-            return cls(FORMS, is_chosen=False)
-        if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= NEWEST:
-            raise ConversionError(f"the opset must be a number from {OLDEST} to {NEWEST}, but is {opset!r}")
-        return cls(opset, is_chosen=True)
+        """Return the state for the ``opset`` of the caller; None leaves the choice to the export."""
+        return cls(FORMS, is_chosen=False) if opset is None else cls(opset, is_chosen=True)
 
     @classmethod
     def from_declared(cls, version: int) -> Opsets:
