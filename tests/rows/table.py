@@ -37,5 +37,5 @@ def layer_table() -> list[Layer]:
             for layer in importlib.import_module(f"tests.rows.{family}").ROWS:
                 group = family.replace(".", "/")
                 name = f"{group}/{layer.label}".translate(str.maketrans("[]", "<>"))
-                found.append(replace(layer, name=name, group=group))
+                found.append(replace(layer, name=name, group=f"{group}/{layer.op.type}"))
     return found

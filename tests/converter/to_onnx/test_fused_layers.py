@@ -129,6 +129,7 @@ EXPORTS: dict[str, Export] = {
 }  # fmt: skip
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("name", EXPORTS)
 def test_exported(name: str, tmp_path: Path) -> None:
     row = EXPORTS[name]

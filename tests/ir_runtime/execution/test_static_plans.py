@@ -142,6 +142,7 @@ def an_even_background(b: Layers, v: Output) -> Output:
     return b.Concat(b.GroupNormalization(x, normal(4), normal(4), num_groups=4, epsilon=1e-9), x, axis=1)
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("row", GRAPHS, ids=lambda row: row[0])
 def test_graph(row: tuple[str, Callable[..., Any], Sequence[Array], float, Sequence[str]]) -> None:
     _, make, inputs, tolerance, fallbacks = row
