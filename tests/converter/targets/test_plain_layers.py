@@ -49,6 +49,7 @@ from .probes.rows import numbers
 NEEDED_RULE = "the plug-in fails on the plain layers; where it does not, give the rule until, or the row other values"
 
 
+@pytest.mark.every_value
 @pytest.mark.parametrize("row", ALL, ids=str)
 def test_a_rule_applies_to_the_plain_layers(row: Probe) -> None:
     """``tests/rows/targets/probes.py`` has the numbers, of the plain layers as well."""
