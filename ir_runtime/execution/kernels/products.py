@@ -41,22 +41,19 @@ class _Rows:
 
     def __call__(self, a: Array, _: Array) -> Array | None:
         depth, columns = self._shape
-        a = _turned(a, self._swap_a)
-        if not a.ndim or a.shape[-1] != depth:
+        shape = _turned(a, self._swap_a).shape
+        if not shape or shape[-1] != depth:
             return None
-        out = np.empty((*a.shape[:-1], columns), np.float32)
-        for call in self._calls(a, out, scratch):
+        out = np.empty((*shape[:-1], columns), np.float32)
+        for call in self.calls(a, out=out, reused=scratch):
             call()
         return out
 
     def calls(self, a: Array, *, out: Array, reused: Scratch) -> list[Call]:
-        return self._calls(_turned(a, self._swap_a), out, reused)
-
-    def _calls(self, a: Array, out: Array, reused: Scratch) -> list[Call]:
         if not a.size:
             return [partial(out.fill, 0)]
         calls: list[Call] = []
-        rows = _rows_of(a, calls, reused)
+        rows = _rows_of(_turned(a, self._swap_a), calls, reused)
         return calls + product_calls(rows, self._factor, out.reshape(-1, self._shape[1]), reused)
 
 
