@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.engines import ENGINES
 from tests.suite.node_suite import node_cases, stored_cases
-from tests.suite.reshape import outcome
+from tests.suite.known import outcome
 
 
 @click.command()

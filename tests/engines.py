@@ -194,15 +194,6 @@ def written(outputs: Sequence[Any], parameters: Sequence[Any]) -> tuple[bytes, b
         return path.read_bytes(), path.with_suffix(".bin").read_bytes()
 
 
-# What pyopenvino takes and gives as bytes, because plain NumPy has no dtype for it.
-_AS_BYTES = {
-    kind: getattr(openvino.Type, kind.name)
-    for kind in element_types.ALL
-    if (kind.is_packed or (kind.is_real and (kind.bits == 8 or kind is element_types.bf16)))
-    and hasattr(openvino.Type, kind.name)  # older releases lack some
-}
-
-
 def openvino_tensor(array: Any) -> openvino.Tensor:
     """An OpenVINO tensor of any type that the IR has, in the layout that ``.bin`` files share with it."""
     array = np.asarray(array)
