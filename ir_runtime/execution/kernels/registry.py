@@ -199,4 +199,6 @@ def prepare(site: Site) -> list[Step]:
     for step in steps:
         if step.prepared is None and len(step.nodes) == 1:
             step.prepared = site.kernel_of(step.nodes[0])
+    # Kernels know the site: a circle would keep their packed constants when the plan is dropped.
+    site.kernels.clear()
     return steps

@@ -22,9 +22,8 @@ from ir_runtime.graph.operation import TensorType
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.pooling import AvgPool1, AvgPool14, AvgPool16, MaxPool1, MaxPool8, MaxPool14
 
-from .binding import Binding
+from .binding import BINDERS, Binding
 from .elementwise import bind_chain
-from .plan import calls_of_node
 
 _MAX_SHAPES = 32
 _Shape = tuple[int, ...]
@@ -75,23 +74,23 @@ class _Bound:
     """One node, which is bound with the types that follow from the arrays."""
 
     def __init__(self, node: Node, site: Site) -> None:
-        self._node, self._site = node, site
-        self._typed = functools.lru_cache(_MAX_SHAPES)(self._with_types)
+        self._site = site
+        self._typed = functools.lru_cache(_MAX_SHAPES)(functools.partial(_with_types, node))
 
     def __call__(self, *inputs: Array) -> Any:
         node = self._typed(*[array.shape for array in inputs])
         b = _OfOneCall(self._site, node.inputs, inputs)
-        calls = calls_of_node(node, b)
+        calls = BINDERS[type(node.op)](node, b)
         if calls is None:
             return None
         for call in calls:
             call()
         return (b.arrays[node.outputs[0]], *[None] * (len(node.outputs) - 1))
 
-    def _with_types(self, *shapes: _Shape) -> Node:
-        node = self._node
-        types = [TensorType(source.element_type, PartialShape(s)) for source, s in zip(node.inputs, shapes)]
-        return Node(node.op, node.inputs, infer_types(node.op, types))
+
+def _with_types(node: Node, *shapes: _Shape) -> Node:
+    types = [TensorType(source.element_type, PartialShape(shape)) for source, shape in zip(node.inputs, shapes)]
+    return Node(node.op, node.inputs, infer_types(node.op, types))
 
 
 class _Chain:
@@ -99,7 +98,7 @@ class _Chain:
 
     def __init__(self, layers: list[Layer], reads: list[Output], site: Site) -> None:
         self._layers, self._reads, self._site = layers, reads, site
-        self._shapes = functools.lru_cache(_MAX_SHAPES)(self._of_layers)
+        self._shapes = functools.lru_cache(_MAX_SHAPES)(functools.partial(_shapes_of, layers, reads))
 
     def __call__(self, *inputs: Array) -> Array:
         shapes = self._shapes(*[array.shape for array in inputs])
@@ -113,15 +112,16 @@ class _Chain:
             layer.formula(*[values[source] for source in layer.inputs], out, (spare[0, ...], spare[1, ...]))
         return out
 
-    def _of_layers(self, *shapes: _Shape) -> list[_Shape]:
-        known = dict(zip(self._reads, shapes))
-        for layer in self._layers:
-            known[layer.output] = np.broadcast_shapes(*[known[source] for source in layer.inputs])
-        return [known[layer.output] for layer in self._layers]
-
     def _by_blocks(self, inputs: Sequence[Array], shape: _Shape) -> Array:
         root = Output(self._layers[-1].output.node, 0, TensorType(element_types.f32, PartialShape(shape)))
         b = _OfOneCall(self._site, self._reads, inputs)
         for call in bind_chain(root, self._layers, b, ()) or ():
             call()
         return b.arrays[root]
+
+
+def _shapes_of(layers: Sequence[Layer], reads: Sequence[Output], *shapes: _Shape) -> list[_Shape]:
+    known = dict(zip(reads, shapes))
+    for layer in layers:
+        known[layer.output] = np.broadcast_shapes(*[known[source] for source in layer.inputs])
+    return [known[layer.output] for layer in layers]

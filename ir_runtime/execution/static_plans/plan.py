@@ -140,11 +140,11 @@ def _calls_of(work: _Work, binding: Binding, dead: Sequence[Output]) -> list[Cal
     if work.quantization is not None:
         return bind_dynamic_quantization(work.nodes[-1], work.quantization, binding)
     if work.layers is None:
-        return calls_of_node(work.nodes[0], binding)
+        return _calls_of_node(work.nodes[0], binding)
     return bind_chain(work.nodes[-1].outputs[0], work.layers, binding, dead)
 
 
-def calls_of_node(node: Node, b: Binding) -> list[Call] | None:
+def _calls_of_node(node: Node, b: Binding) -> list[Call] | None:
     """The calls of a single node: those of its binder, or its kernel, if that fills the array of the output."""
     kernel = b.site.kernel_of(node)
     if kernel is None or not (kernel.fills or kernel.calls):
