@@ -180,12 +180,6 @@ class Binding:
         self._free.remove(best)
         return best
 
-    # --- constants ---
-
-    def tiled(self, array: Array, count: int) -> Array:
-        """A constant vector repeated ``count`` times, made once."""
-        return self.site.packed(array, count, lambda: np.broadcast_to(array, (count, array.size))).reshape(-1)
-
 
 def laid_out(memory: Array, shape: tuple[int, ...], dtype: np.dtype[Any], order: Sequence[int] | None) -> Array:
     """An array over the beginning of ``memory`` whose axes have this ``order`` in memory."""

@@ -43,7 +43,8 @@ def convolution(node: Node, b: Binding) -> list[Call] | None:
         weights = weights[None]
     order = _CHANNELS_LAST[x.ndim]
     home = b.homes.get(target)
-    if home is not None and home.whole in b.arrays and not _has_channels_last(b.arrays[home.whole]):
+    whole = None if home is None else b.arrays.get(home.whole)
+    if whole is not None and whole.strides[1] != whole.itemsize:  # whose channels are not last
         return None
     images = x.transpose(order)
     out = b.new(target, order).transpose(order)
@@ -58,10 +59,6 @@ def convolution(node: Node, b: Binding) -> list[Call] | None:
     if is_depthwise:
         return depthwise(images, weights[:, 0, 0], windows, out, b)
     return _dense(images, weights, node.inputs[1], windows, out, b)
-
-
-def _has_channels_last(array: Array) -> bool:
-    return array.strides[1] == array.itemsize
 
 
 def padded(

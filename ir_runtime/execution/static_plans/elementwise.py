@@ -194,5 +194,6 @@ def _with_longer_rows(views: list[Array], fixed: list[bool], b: Binding, calls: 
             calls.append(partial(np.copyto, repeated, view[:1]))
             rows_of_views.append(np.broadcast_to(repeated.reshape(-1), shape))
         else:
-            rows_of_views.append(np.broadcast_to(b.tiled(view[0], count), shape))
+            tiled = b.site.packed(view[0], count, partial(np.broadcast_to, view[0], (count, columns)))
+            rows_of_views.append(np.broadcast_to(tiled.reshape(-1), shape))
     return rows_of_views
