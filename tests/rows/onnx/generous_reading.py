@@ -89,8 +89,7 @@ OF_READING = [
     *(row for op_type, opset, arguments, expect, version in FORMS for row in rows(
         op_type, opset, **arguments, expect=expect, warns=f"it is read as in opset {version}")),
     # Attributes outside the schema.
-    *rows("LeakyRelu", 16, x=X, alpha=2,
-        warns="'alpha' must be of type FLOAT, but is INT"),
+    *rows("LeakyRelu", 16, x=X, alpha=2, warns="'alpha' must be of type FLOAT, but is INT"),
     *rows("GlobalLpPool", 1, x=IMAGES, p=1, expect=np.abs(IMAGES).sum((2, 3), keepdims=True),
         warns="must be of type FLOAT"),
     *rows("Upsample", 7, x=IMAGES, scales=[1, 1, 2, 2], expect=IMAGES.repeat(2, 2).repeat(2, 3),
@@ -113,8 +112,7 @@ OF_READING = [
           expect=IMAGES.reshape(1, 2, 2, 2, 2, 2).max((3, 5)).astype(np.int32)),
     *rows("MaxPool", 8, x=IMAGES.astype(np.int64), kernel_shape=[4, 4], expect=GREATEST.astype(np.int64),
         warns="but is i"),
-    *rows("GlobalMaxPool", 1, x=IMAGES.astype(np.int64),
-          expect=GREATEST.astype(np.int64), warns="but is i"),
+    *rows("GlobalMaxPool", 1, x=IMAGES.astype(np.int64), expect=GREATEST.astype(np.int64), warns="but is i"),
     *rows("ReduceMean", 18, x=BYTES_3, a=const([1]), keepdims=0, expect=ints(3, 252, dtype=np.uint8), warns="but is u"),
     *rows("ReduceProd", 13, x=BYTES_3[:1], axes=[1], keepdims=0, expect=ints(12, dtype=np.uint8), warns="but is u"),
     *rows("ReduceSum", 11, x=np.array([[-1, 2], [50, 5]], np.int16), axes=[1], keepdims=0,

@@ -46,8 +46,7 @@ ROWS = [
     *rows("Flatten", 13, label="of_nothing", x=each(*(numbers(*shape) for shape in (
         (0, 3), (2, 0, 3), (3, 0), (2, 3, 0, 4), (0, 3, 2, 4), (2, 0, 3, 4), (0, 3, 0, 4))))),
     *rows("Flatten", 13, label="unknown_rank", x=X, axis=2, dims={"x": None}),
-    *rows("Transpose", each(1, 13, 21, 24), x=X,
-          also=each({}, {"perm": [2, 0, 1]}, {"perm": [0, 1, 2]})),
+    *rows("Transpose", each(1, 13, 21, 24), x=X, also=each({}, {"perm": [2, 0, 1]}, {"perm": [0, 1, 2]})),
     *rows("Squeeze", each(1, 11), x=ONES, also=each_axes(list, [0], [-1], [0, 2], [2, -3])),
     *rows("Squeeze", each(13, 21, 25), x=ONES, also=each_axes(const, [0], [-1], [0, 2], [2, -3])),
     *rows("Squeeze", each(1, 11, 13, 21, 25), label="everything", x=ONES),
