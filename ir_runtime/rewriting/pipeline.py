@@ -56,7 +56,7 @@ class Entry:
     ``operations`` are the class names of the operations that the pass looks for, base classes included (``Binary``);
     None for a pass that runs for every model. ``contract`` says how far results may be from those before, which
     ``tests/converter/test_contracts.py`` holds. ``after`` names the passes that have to run earlier; the others may
-    run in any order, which ``tests/fuzz/test_pass_orders.py`` tries. ``module`` is the module in the package of the
+    run in any order, which ``tests/fuzz/test_random_graphs.py`` tries. ``module`` is the module in the package of the
     pipeline, by default the one called like the pass.
     """
 

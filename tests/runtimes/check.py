@@ -19,7 +19,7 @@ import ir_runtime
 from tests.engines import HAS_AVX512, silence
 from tests.rows.layer import Layer
 from tests.rows.row import Row
-from tests.runtimes import conversions, exports
+from tests.runtimes import conversions
 from tests.runtimes.batches import Batches, Run
 from tests.runtimes.layers import IN_OPENVINO, LAYERS, LayerWork, runtimes_of_layer
 from tests.runtimes.suite import OF_THE_SUITE
@@ -40,10 +40,10 @@ IN_TURN: Mapping[str, Runtime] = {
     "exact": conversions.exact,
     "static": conversions.static,
     "release 2023.3": conversions.release_2023_3,
-    "exported": exports.exported,
-    "there and back": exports.there_and_back,
-    "optimized": exports.optimized,
-    "optimized for onnxruntime": exports.optimized_for_onnxruntime,
+    "exported": conversions.exported,
+    "there and back": conversions.there_and_back,
+    "optimized": conversions.optimized,
+    "optimized for onnxruntime": conversions.optimized_for_onnxruntime,
 }
 """Runtimes of which each row takes one, and with ``--routes`` all."""
 SUITE = "suite/node/"
@@ -211,7 +211,7 @@ def fault_of(work: Work, runtime: Runtime, *, is_silent: bool = True) -> str:
     except NotApplicable:
         raise
     except Exception as error:  # the errors of engines share no base class of their own
-        is_by_onnxruntime = runtime in exports.IN_ONNXRUNTIME and not isinstance(error, ir_runtime.ModelError)
+        is_by_onnxruntime = runtime in conversions.IN_ONNXRUNTIME and not isinstance(error, ir_runtime.ModelError)
         if is_by_onnxruntime and work.is_as_by_onnxruntime(outputs):
             return ""
         return f"{type(error).__name__}: {error}"

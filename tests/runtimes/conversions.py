@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import converter
-from tests.runtimes.work import Outputs, Work
+from tests.runtimes.work import Outputs, Work, in_onnxruntime
 
 
 def numpy(work: Work) -> Outputs:
@@ -50,3 +50,22 @@ without_fusion = _with_options(fuse=False)
 exact = _with_options(exact=True)
 static = _with_options(static=True)
 release_2023_3 = _with_options(target="cpu@2023.3")
+
+
+def exported(work: Work) -> Outputs:
+    return in_onnxruntime(work.exported, work.feeds)
+
+
+def there_and_back(work: Work) -> Outputs:
+    return work.in_numpy(converter.convert_model(work.exported))
+
+
+def _optimized(**options: Any) -> Any:
+    return lambda work: in_onnxruntime(converter.optimize(work.model, **options).to_onnx(), work.feeds)
+
+
+optimized = _optimized(target="plain")
+optimized_for_onnxruntime = _optimized(target="onnxruntime")
+
+IN_ONNXRUNTIME = (exported, optimized, optimized_for_onnxruntime)
+"""Runtimes that end in onnxruntime, which may refuse or compute what it refuses or computes with the row's model."""

@@ -1,31 +1,33 @@
-"""The part of lxml that reading an IR needs, for a Pyodide without lxml: expat of the standard library."""
+"""The part of lxml that reading and writing IRs needs, for a Pyodide without lxml: the standard library's trees."""
 
 from __future__ import annotations
 
 from typing import Any
+from xml.etree import ElementTree as ET
 from xml.parsers import expat
+
+indent, tostring, SubElement = ET.indent, ET.tostring, ET.SubElement
 
 
 class XMLSyntaxError(SyntaxError):
     pass
 
 
-class _Element(list):
-    __hash__ = object.__hash__
-
-    def __init__(self, tag: str, attrib: dict[str, str], line: int) -> None:
-        super().__init__()
-        self.tag, self.attrib, self.sourceline = tag, attrib, line
-        self.text: str | None = None
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
+class _Element(ET.Element):
+    sourceline: int | None = None
 
     def __bool__(self) -> bool:
         return True
 
-    def get(self, name: str, default: Any = None) -> Any:
-        return self.attrib.get(name, default)
+    def makeelement(self, tag: str, attrib: dict[str, str]) -> _Element:
+        return _Element(tag, attrib)
+
+    def iterchildren(self, tag: str) -> Any:
+        name = tag.rpartition("}")[2]
+        return (child for child in self if name in ("*", child.tag.rpartition("}")[2]))
+
+
+Element = _Element
 
 
 class QName:
@@ -38,30 +40,21 @@ class XMLParser:
         self.target = target
 
 
-def fromstring(document: bytes, parser: XMLParser) -> _Element:
+def fromstring(document: bytes | str, parser: XMLParser | None = None) -> _Element:
     reader = expat.ParserCreate(namespace_separator="}")
-    elements: list[_Element] = []
-    roots: list[_Element] = []
-    target = parser.target
+    builder = ET.TreeBuilder(element_factory=_Element)
+    target = None if parser is None else parser.target
 
     def start(tag: str, attrib: dict[str, str]) -> None:
         if target is not None:
             target.start(tag, attrib)
-        element = _Element(tag, attrib, reader.CurrentLineNumber)
-        (elements[-1] if elements else roots).append(element)
-        elements.append(element)
+        builder.start(tag, attrib).sourceline = reader.CurrentLineNumber
 
-    def text(data: str) -> None:
-        if not len(elements[-1]):  # text before the first child
-            elements[-1].text = (elements[-1].text or "") + data
-
-    reader.StartElementHandler = start
-    reader.CharacterDataHandler = text
-    reader.EndElementHandler = lambda tag: elements.pop()
+    reader.StartElementHandler, reader.CharacterDataHandler, reader.EndElementHandler = start, builder.data, builder.end
     if target is not None:
         reader.StartDoctypeDeclHandler = lambda name, system, public, internal: target.doctype(name, public, system)
     try:
         reader.Parse(document, True)
     except expat.ExpatError as error:
         raise XMLSyntaxError(str(error)) from None
-    return roots[0]
+    return builder.close()
