@@ -14,8 +14,8 @@ import click
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.engines import ENGINES
-from tests.suite.node_suite import node_cases, stored_cases
 from tests.suite.known import outcome
+from tests.suite.node_suite import node_cases, stored_cases
 
 
 @click.command()

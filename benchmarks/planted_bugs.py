@@ -220,7 +220,7 @@ BUGS = [
     ),
     Bug(
         "an option",
-        "converter/option_values.py",
+        "converter/options/values.py",
         '"record": bool(options.record)',
         '"record": True',
         '--full tests/test_branches.py -k "words or -record"',
@@ -243,14 +243,14 @@ BUGS = [
     ),
     Bug(
         _REQUESTS,
-        "converter/compression/weight_compression.py",
+        "converter/passes/compression/weight_compression.py",
         "tuple(axes[axis] for axis in order))",
         "tuple(order))",
         "tests/converter/compression/test_weights.py",
     ),
     Bug(
         _REQUESTS,
-        "converter/preprocessing/resolution.py",
+        "converter/passes/preprocessing/resolution.py",
         "own[moved] = shape[place]",
         "own[place] = shape[moved]",
         "tests/converter/preprocessing",
@@ -258,7 +258,7 @@ BUGS = [
     ),
     Bug(
         _REQUESTS,
-        "converter/states/position_inputs.py",
+        "converter/passes/states/position_inputs.py",
         "((3, 4), (0, 5), (1 << 20, 2))",
         "((3, 4), (0, 5), (1 << 2, 2))",
         "tests/converter/language_models/test_states.py",
@@ -273,7 +273,7 @@ BUGS = [
     ),
     Bug(
         "`edit`, `optimize`",
-        "converter/optimization/source.py",
+        "converter/editing/source.py",
         "bound.shapes or bound.element_types or bound.frozen or bound.batch is not None",
         "bound.shapes or bound.element_types or bound.batch is not None",
         "tests/converter/editing tests/converter/optimization",

@@ -8,12 +8,9 @@ from converter.version import __version__
 from ir_runtime.lazy import exports
 
 if TYPE_CHECKING:
-    from converter.batch.many import convert_many
-    from converter.batch.rows import Row
-    from converter.compression.weight_compression import WeightCompression
-    from converter.conversion import convert_model, save_model
+    from converter.conversion.convert import convert_model, save_model
     from converter.editing.edit import Edited, edit
-    from converter.editing_options import EditOptions
+    from converter.editing.optimize import Optimization, optimize
     from converter.equivalence import Comparison, LayerDifference, Report, Sample, Tolerance, WeightCheck
     from converter.equivalence.rederivation import Rederivation, derive
     from converter.equivalence.steps import StepsReport, verify_steps
@@ -25,19 +22,27 @@ if TYPE_CHECKING:
         UnsupportedModelError,
         VerificationError,
     )
-    from converter.export_options import ExportOptions
+    from converter.folders.language_models.export import ExportedLanguageModel, export_language_model
+    from converter.folders.pipelines.convert import (
+        ConvertedFolder,
+        LanguageModel,
+        convert_folder,
+        convert_language_model,
+    )
     from converter.from_onnx.translation.context import Context
     from converter.from_onnx.translation.registry import onnx_op
-    from converter.language_models.export import ExportedLanguageModel, export_language_model
-    from converter.optimization.optimize import Optimization, optimize
-    from converter.optimization_options import OptimizationOptions
-    from converter.options import ConversionOptions, SavingOptions
-    from converter.pipelines.convert import ConvertedFolder, LanguageModel, convert_folder, convert_language_model
-    from converter.preprocessing.description import Postprocess, Preprocess
-    from converter.round_trips import RoundTrip, round_trip
-    from converter.states.stateless import make_stateless
+    from converter.options.conversion import ConversionOptions, SavingOptions
+    from converter.options.editing import EditOptions
+    from converter.options.export import ExportOptions
+    from converter.options.optimization import OptimizationOptions
+    from converter.options.verification import VerificationOptions
+    from converter.passes.compression.weight_compression import WeightCompression
+    from converter.passes.preprocessing.description import Postprocess, Preprocess
+    from converter.passes.states.stateless import make_stateless
     from converter.to_onnx.export import export_model, save_onnx
-    from converter.verification_options import VerificationOptions
+    from converter.workflow.many import convert_many
+    from converter.workflow.round_trips import RoundTrip, round_trip
+    from converter.workflow.rows import Row
 
 __all__ = [
     "__version__",
@@ -94,35 +99,35 @@ __all__ = [
 __getattr__, __dir__ = exports(
     __name__,
     {
-        "converter.batch.many": ("convert_many",),
-        "converter.batch.rows": ("Row",),
-        "converter.conversion": ("convert_model", "save_model"),
+        "converter.workflow.many": ("convert_many",),
+        "converter.workflow.rows": ("Row",),
+        "converter.conversion.convert": ("convert_model", "save_model"),
         "converter.editing.edit": ("Edited", "edit"),
-        "converter.editing_options": ("EditOptions",),
+        "converter.options.editing": ("EditOptions",),
         "converter.equivalence": ("Comparison", "LayerDifference", "Report", "Sample", "Tolerance", "WeightCheck"),
         "converter.errors": (
             *("ConversionError", "InternalError", "InvalidModelError"),
             *("UnsupportedModelError", "VerificationError"),
         ),
-        "converter.export_options": ("ExportOptions",),
+        "converter.options.export": ("ExportOptions",),
         "converter.from_onnx.translation.context": ("Context",),
         "converter.from_onnx.translation.registry": ("onnx_op",),
-        "converter.compression.weight_compression": ("WeightCompression",),
+        "converter.passes.compression.weight_compression": ("WeightCompression",),
         "converter.equivalence.rederivation": ("Rederivation", "derive"),
         "converter.equivalence.steps": ("StepsReport", "verify_steps"),
         "converter.equivalence.verification": ("verify",),
-        "converter.states.stateless": ("make_stateless",),
-        "converter.optimization.optimize": ("Optimization", "optimize"),
-        "converter.optimization_options": ("OptimizationOptions",),
-        "converter.options": ("ConversionOptions", "SavingOptions"),
-        "converter.verification_options": ("VerificationOptions",),
-        "converter.preprocessing.description": ("Postprocess", "Preprocess"),
-        "converter.round_trips": ("RoundTrip", "round_trip"),
+        "converter.passes.states.stateless": ("make_stateless",),
+        "converter.editing.optimize": ("Optimization", "optimize"),
+        "converter.options.optimization": ("OptimizationOptions",),
+        "converter.options.conversion": ("ConversionOptions", "SavingOptions"),
+        "converter.options.verification": ("VerificationOptions",),
+        "converter.passes.preprocessing.description": ("Postprocess", "Preprocess"),
+        "converter.workflow.round_trips": ("RoundTrip", "round_trip"),
         "converter.to_onnx.export": ("export_model", "save_onnx"),
-        "converter.pipelines.convert": (
+        "converter.folders.pipelines.convert": (
             *("ConvertedFolder", "LanguageModel"),
             *("convert_folder", "convert_language_model"),
         ),
-        "converter.language_models.export": ("ExportedLanguageModel", "export_language_model"),
+        "converter.folders.language_models.export": ("ExportedLanguageModel", "export_language_model"),
     },
 )

@@ -25,7 +25,7 @@ import onnxruntime.capi.onnxruntime_pybind11_state as pybind
 import converter
 from converter.from_onnx.support import MEASURED, support_table, supported_operators
 from converter.onnx_file.schema_table import TABLE, of_onnx, table_of
-from converter.options import json_schema
+from converter.options.conversion import json_schema
 from converter.passes.decomposition.registry import CONTRACT as DECOMPOSED
 from converter.passes.registry import passes
 from converter.targets.onnxruntime.kernels import TABLE as KERNELS

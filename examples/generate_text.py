@@ -16,7 +16,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 import converter
-from converter.language_models.source import SourceFolder
+from converter.folders.language_models.source import SourceFolder
 from ir_runtime import Session, compile_model
 
 

@@ -21,10 +21,10 @@ import pytest
 from click.testing import CliRunner
 
 import converter
-from converter.batch import many
-from converter.batch.worker import convert_one
 from converter.command_line import main
 from converter.command_line.branches import BRANCHES
+from converter.workflow import many
+from converter.workflow.worker import convert_one
 from ir_runtime.rewriting.checks import Checks
 from tests.converter.language_models.decoders import Decoder, converted_tokenizers, tokenizers_once, write_folder  # noqa: F401
 from tests.converter.optimization.models import parse

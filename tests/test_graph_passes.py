@@ -19,8 +19,8 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.pipelines.inputs import add_input, give_output_rank, take_input
-from converter.preprocessing.description import Preprocess
+from converter.folders.pipelines.inputs import add_input, give_output_rank, take_input
+from converter.passes.preprocessing.description import Preprocess
 from ir_runtime import InternalError, Model
 from ir_runtime.graph import element_types
 from ir_runtime.graph.node import Edits
@@ -215,10 +215,10 @@ def test_an_edit_outside_of_a_pass_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     """By the guard that tests set: here a module of the converter edits a model that it was handed."""
     model = converter.convert_model(image_model())
     assert Edits.guard is not None
-    space: dict[str, Callable[[Model], None]] = {"__name__": "converter.compression.planted"}  # type: ignore[dict-item]
+    space: dict[str, Callable[[Model], None]] = {"__name__": "converter.passes.compression.planted"}  # type: ignore[dict-item]
     exec("def edit(model):\n    model.results = []", space)
     with pytest.raises(
-        AssertionError, match=r"converter\.compression\.planted changes a graph outside of a pass: edit"
+        AssertionError, match=r"converter\.passes\.compression\.planted changes a graph outside of a pass: edit"
     ):
         space["edit"](model)
     assert model.results

@@ -24,8 +24,8 @@ from converter.command_line.state import OUTPUT_FILE, State, guarded
 from converter.report.commands import print_rows
 
 if TYPE_CHECKING:
-    from converter.batch.jobs import Job
-    from converter.batch.rows import Row
+    from converter.workflow.jobs import Job
+    from converter.workflow.rows import Row
 
 _TIMES = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 _SIZES = {"": 1, "b": 1} | {
@@ -121,10 +121,10 @@ def batch(
       onnx2ir batch models.txt -o ir/ --compress int8
       onnx2ir batch zoo/ --check
     """
-    from converter.batch.jobs import jobs_for
-    from converter.batch.many import settings_for
-    from converter.batch.sources import find_models
     from converter.errors import ConversionError
+    from converter.workflow.jobs import jobs_for
+    from converter.workflow.many import settings_for
+    from converter.workflow.sources import find_models
     from ir_runtime.files.whole_files import check_writable, write_whole
     from ir_runtime.threads import processors
 
@@ -194,9 +194,9 @@ def _run(state: State, jobs: Sequence[Job], count: int, lines: str | None) -> li
 
     Each row is a line of the file ``lines`` as soon as it is there.
     """
-    from converter.batch.many import results
-    from converter.batch.process import Running
     from converter.report.progress import BatchProgress
+    from converter.workflow.many import results
+    from converter.workflow.process import Running
 
     rows: list[Row | None] = [None] * len(jobs)
     running = Running()

@@ -11,9 +11,9 @@ import click
 from click.core import ParameterSource
 
 from converter.command_line.options import CLASSES
-from converter.optimization_options import OptimizationOptions
-from converter.options import FolderOptions, on_command_line, parameter_of
-from converter.verification_options import VerificationOptions
+from converter.options.conversion import FolderOptions, on_command_line, parameter_of
+from converter.options.optimization import OptimizationOptions
+from converter.options.verification import VerificationOptions
 
 
 class Branch(NamedTuple):

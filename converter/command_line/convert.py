@@ -17,14 +17,14 @@ from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each, target_paths
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded, print_json
 from converter.command_line.verify import exit_of, print_report
-from converter.options import FolderOptions
-from converter.verification_options import VerificationOptions
+from converter.options.conversion import FolderOptions
+from converter.options.verification import VerificationOptions
 from ir_runtime.records import record
 from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
-    from converter.options import ConversionOptions, SavingOptions
-    from converter.workflow import Work
+    from converter.options.conversion import ConversionOptions, SavingOptions
+    from converter.workflow.single_model import Work
 
 
 @main.command()
@@ -145,7 +145,7 @@ class _Conversion:
 
     def convert(self, model: Path, output_model: str | None) -> Outcome:
         """Convert ``model``; its JSON, which is not printed here, and the report."""
-        from converter.workflow import Work
+        from converter.workflow.single_model import Work
         from ir_runtime.files.whole_files import check_writable
 
         target = _target(output_model, model)

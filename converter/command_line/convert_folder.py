@@ -9,11 +9,11 @@ import click
 
 from converter.command_line.state import State, print_json
 from converter.command_line.verify import decoder_in, exit_of, print_report
-from converter.options import STEPS
+from converter.options.conversion import STEPS
 from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
-    from converter.options import ConversionOptions, FolderOptions, SavingOptions
+    from converter.options.conversion import ConversionOptions, FolderOptions, SavingOptions
 
 
 def convert_to_stateless(
@@ -24,8 +24,8 @@ def convert_to_stateless(
     saving: SavingOptions,
 ) -> None:
     """Write the stateful IR ``model`` with inputs and outputs in place of its variables."""
-    from converter.conversion import save
-    from converter.states.stateless import make_stateless
+    from converter.conversion.convert import save
+    from converter.passes.states.stateless import make_stateless
     from ir_runtime import read_model
 
     if target is None:
@@ -52,10 +52,10 @@ def convert_folder(
     saving: SavingOptions,
 ) -> None:
     """Convert the models in ``folder``."""
-    from converter.pipelines.convert import convert_recognised
+    from converter.folders.pipelines.convert import convert_recognised
 
     if output is None:
-        from converter.pipelines.recognition import recognise
+        from converter.folders.pipelines.recognition import recognise
 
         recognise(folder, reading.task, reading.variant)  # whose error says more where nothing can be converted
         raise click.UsageError("the folder to write is required: -o FOLDER")

@@ -11,9 +11,9 @@ from converter.command_line.options import check_output, field_options, output_o
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, State, guarded
 from converter.command_line.verify import report_written
-from converter.editing_options import LISTS, EditOptions, SplitData
-from converter.export_options import ExternalData
-from converter.options import on_command_line, parameter_of
+from converter.options.conversion import on_command_line, parameter_of
+from converter.options.editing import LISTS, EditOptions, SplitData
+from converter.options.export import ExternalData
 from converter.stages import stage
 
 

@@ -12,7 +12,7 @@ from converter.command_line.options import check_output, field_options, output_o
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, OUTPUT_FILE, State, guarded, print_json
 from converter.command_line.verify import report_written
-from converter.export_options import ExportOptions, ExternalData
+from converter.options.export import ExportOptions, ExternalData
 from converter.stages import stage
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _export_folder(
     external_data: bool | None,
 ) -> None:
     """Write a folder for onnxruntime-genai."""
-    from converter.language_models.export import export_folder
+    from converter.folders.language_models.export import export_folder
 
     if output is None:
         raise click.UsageError("the folder to write is required: -o FOLDER")

@@ -73,7 +73,7 @@ def inspect(state: State, file: Path, report: Path | None, nodes: bool, as_json:
 
 
 def _print_nodes(file: Path) -> None:
-    from converter.from_ir import is_ir
+    from converter.conversion.from_ir import is_ir
     from converter.report.model_text import model_lines
     from ir_runtime import read_model
 
@@ -93,7 +93,7 @@ def _graph_of_onnx(file: Path) -> Model:
 
 
 def _inspect_folder(state: State, folder: Path, report: Path | None, as_json: bool) -> None:
-    from converter.pipelines.recognition import recognise
+    from converter.folders.pipelines.recognition import recognise
 
     if report is not None:
         raise click.UsageError(f"--report is for a model, and {folder} is a folder")
@@ -120,14 +120,14 @@ def _summary_of_onnx(file: Path) -> dict[str, Any]:
 
 
 def _derivation_of(ir: Path) -> dict[str, Any]:
-    from converter.derivation import Derivation
+    from converter.passes.derivation import Derivation
     from ir_runtime import read_model
 
     return Derivation.of(read_model(ir)).to_dict()
 
 
 def summary_of(ir: Path) -> dict[str, Any]:
-    from converter.preprocessing.recorded import Recorded, as_texts
+    from converter.passes.preprocessing.recorded import Recorded, as_texts
     from ir_runtime import read_model
     from ir_runtime.execution.ports import ports_of
 

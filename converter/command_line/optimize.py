@@ -12,8 +12,8 @@ from converter.command_line.options import check_output, field_options, output_o
 from converter.command_line.program import main
 from converter.command_line.state import INPUT_FILE, MODEL_FILE, State, guarded
 from converter.command_line.verify import report_written
-from converter.export_options import ExternalData
-from converter.optimization_options import OptimizationOptions
+from converter.options.export import ExternalData
+from converter.options.optimization import OptimizationOptions
 from converter.stages import stage
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def optimize_command(
       onnx2ir optimize model.onnx --target onnxruntime --json
       onnx2ir optimize model.onnx --fp16 --fp16-except ReduceMean --verify
     """
-    from converter.optimization.optimize import optimize
+    from converter.editing.optimize import optimize
     from converter.to_onnx.file import check_onnx_path
 
     if not check:

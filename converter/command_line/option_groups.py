@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import click
 
 from converter.command_line.options import CLASSES
-from converter.options import FolderOptions, on_command_line, parameter_of
-from converter.verification_options import VerificationOptions
+from converter.options.conversion import FolderOptions, on_command_line, parameter_of
+from converter.options.verification import VerificationOptions
 
 
 def _fields(group: str, *others: str, classes: Sequence[type] = CLASSES) -> tuple[str, ...]:

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from converter.command_line.preprocessing import PreprocessingOptions
-from converter.options import ConversionOptions, SavingOptions, on_command_line, parameter_of, summary
-from converter.verification_options import VerificationOptions
+from converter.options.conversion import ConversionOptions, SavingOptions, on_command_line, parameter_of, summary
+from converter.options.verification import VerificationOptions
 
 CLASSES = (ConversionOptions, SavingOptions, PreprocessingOptions)
 """The classes of options that ``convert`` and ``batch`` take."""
@@ -109,7 +109,7 @@ def verification_options(values: Mapping[str, Any]) -> VerificationOptions:
 
 def _config(texts: Sequence[str]) -> dict[str, Any]:
     """Return the properties that ``--config`` gives, later ones instead of earlier ones; the name of a file first."""
-    from converter.option_values import read_config
+    from converter.options.values import read_config
 
     properties: dict[str, Any] = {}
     for text in texts:

@@ -7,11 +7,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.options import option
+from converter.options.conversion import option
 from ir_runtime.records import record
 
 if TYPE_CHECKING:
-    from converter.preprocessing.request import Request
+    from converter.passes.preprocessing.request import Request
 
 
 def _words(flags: str, text: str, **click: Any) -> Any:
@@ -64,8 +64,8 @@ class PreprocessingOptions:
         """Return ``--input`` without types that callers give, and the steps; None for none."""
         if self == PreprocessingOptions() and "[" not in input_text:
             return input_text, None
-        from converter.preprocessing import texts
-        from converter.preprocessing.request import Entry, Request
+        from converter.passes.preprocessing import texts
+        from converter.passes.preprocessing.request import Entry, Request
 
         readers: dict[str, Callable[[str, str], Iterator[Entry]]] = {
             **dict.fromkeys(("mean_values", "scale_values"), texts.numbers),

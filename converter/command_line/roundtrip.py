@@ -31,7 +31,7 @@ def roundtrip(
       onnx2ir roundtrip model.onnx
       onnx2ir roundtrip model.xml --opset 17 --json
     """
-    from converter.round_trips import round_trip
+    from converter.workflow.round_trips import round_trip
 
     with state.working(f"Going round with {model.name}"):
         trip = round_trip(model, opset=opset, contrib=contrib, target=runtime, seed=seed)

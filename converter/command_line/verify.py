@@ -13,8 +13,8 @@ from converter.command_line.options import field_options, verification_options
 from converter.command_line.program import main
 from converter.command_line.several import Outcome, finish_several, for_each
 from converter.command_line.state import MODEL_FILE, State, guarded, print_json
+from converter.options.verification import VerificationOptions
 from converter.report.tables import out
-from converter.verification_options import VerificationOptions
 from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _verify_one(
 
 def _verify_steps(state: State, model: Path, ir: Path, as_json: bool, **options: Any) -> Outcome:
     from converter.equivalence.steps import verify_steps
-    from converter.language_models.source import MODEL
+    from converter.folders.language_models.source import MODEL
 
     model = decoder_in(model, "--steps") if model.is_dir() else model
     ir = ir / MODEL if ir.is_dir() else ir
@@ -134,8 +134,8 @@ def _verify_steps(state: State, model: Path, ir: Path, as_json: bool, **options:
 
 def decoder_in(folder: Path, option: str, task: str | None = None, variant: str | None = None) -> Path:
     """The decoder in a folder, for ``option``, which compares it step by step; no other model can be."""
-    from converter.pipelines.language import ENCODER
-    from converter.pipelines.recognition import recognise
+    from converter.folders.pipelines.language import ENCODER
+    from converter.folders.pipelines.recognition import recognise
 
     pipeline = recognise(folder, task, variant)
     if pipeline.is_decoder:

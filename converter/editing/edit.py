@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.editing_options import EditOptions, SplitData
+from converter.conversion.from_ir import is_ir
 from converter.errors import ConversionError
-from converter.from_ir import is_ir
-from converter.from_onnx.input_forms import OptionError
 from converter.onnx_file.reader import ModelSource
-from converter.options import options_from, takes
+from converter.options.conversion import options_from, takes
+from converter.options.editing import EditOptions, SplitData
+from converter.options.input_forms import OptionError
 from converter.stages import about, stage
 from ir_runtime.boundary import boundary
 from ir_runtime.graph import Model
@@ -99,9 +99,9 @@ def edit(model: ModelSource | Model, *, options: EditOptions | None = None, **ke
     chosen = options_from(EditOptions, options, keywords, "edit")
     source = os.fspath(model) if isinstance(model, os.PathLike) else model
     if is_ir(source):
-        from converter.derivation import Derivation, Step
+        from converter.conversion.from_ir import read_ir
         from converter.editing.ir_model import EditedIr
-        from converter.from_ir import read_ir
+        from converter.passes.derivation import Derivation, Step
 
         with stage("read"):
             ir = read_ir(source)

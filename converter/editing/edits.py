@@ -14,9 +14,9 @@ from typing import Any, ClassVar, TypeVar
 
 from converter.editing.operators import OperatorText
 from converter.editing.values import dimension_of, input_of, listed, open_cut, split_dimension, weight_of
-from converter.editing_options import EditOptions
-from converter.from_onnx.input_forms import OptionError
-from converter.from_onnx.options import suggestions
+from converter.options.editing import EditOptions
+from converter.options.input_forms import OptionError
+from converter.options.inputs import suggestions
 from ir_runtime.graph import ElementType, Model, Node, Output, Tensor
 from ir_runtime.graph.invariants import JOINED, NAMES, OPTIONS, PROCESSING, REMOVALS, Stage
 from ir_runtime.rewriting import graph_pass

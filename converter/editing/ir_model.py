@@ -9,15 +9,15 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from converter.conversion import convert_model
-from converter.derivation import TAG
+from converter.conversion.convert import convert_model
+from converter.conversion.from_ir import apply_options, is_ir, read_ir
 from converter.editing.edits import Editable, check_axis
 from converter.editing.operators import OperatorText
-from converter.from_ir import apply_options, is_ir, read_ir
-from converter.from_onnx.input_forms import OptionError
-from converter.from_onnx.options import suggestions
 from converter.onnx_file.types import onnx_number
-from converter.options import ConversionOptions
+from converter.options.conversion import ConversionOptions
+from converter.options.input_forms import OptionError
+from converter.options.inputs import suggestions
+from converter.passes.derivation import TAG
 from ir_runtime.graph import ElementType, Model, Node, Output, PartialShape, RuntimeInfo, Tensor, make_node
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from ir_runtime.rewriting import UniqueNames

@@ -13,8 +13,6 @@ from onnx import helper
 from converter.editing.edits import Editable, check_axis
 from converter.editing.operators import OperatorText
 from converter.errors import ConversionError, InvalidModelError, UnsupportedModelError
-from converter.from_onnx.input_forms import OptionError
-from converter.from_onnx.options import suggestions
 from converter.onnx_file.declared_types import types_of
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.graph import (
@@ -34,6 +32,8 @@ from converter.onnx_file.model import OnnxModel, store
 from converter.onnx_file.reader import ModelSource
 from converter.onnx_file.skeleton import place_of, tensors_in
 from converter.onnx_file.types import element_type_of, onnx_number
+from converter.options.input_forms import OptionError
+from converter.options.inputs import suggestions
 from ir_runtime.graph import ElementType, Node, Output, Tensor
 from ir_runtime.rewriting.edits import dependents, known_tensors
 from ir_runtime.rewriting.unique_names import UniqueNames
@@ -114,8 +114,8 @@ class EditedOnnx(OnnxModel, Editable):
 
     def _type_by_conversion(self, name: str, types: dict[str, onnx.ValueInfoProto]) -> None:
         """Add the type that the IR has for a tensor, as of operators that onnx does not know."""
-        from converter.conversion import convert
-        from converter.options import ConversionOptions
+        from converter.conversion.convert import convert
+        from converter.options.conversion import ConversionOptions
 
         options = ConversionOptions(output=[name], target="any", fuse=False)
         try:

@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from converter.from_onnx.input_forms import OptionError
-from converter.from_onnx.options import suggestions
 from converter.onnx_file import schema_table
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import DATA_TYPES
 from converter.onnx_file.schema_table import Schema
 from converter.onnx_file.types import onnx_number, spelling
+from converter.options.input_forms import OptionError
+from converter.options.inputs import suggestions
 from ir_runtime.errors import ModelError
 from ir_runtime.graph import ElementType, element_types
 from ir_runtime.records import record

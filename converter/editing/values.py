@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from converter.editing_options import plain, split
-from converter.from_onnx.input_forms import OptionError, shown
+from converter.options.editing import plain, split
+from converter.options.input_forms import OptionError, shown
 from ir_runtime.graph import ElementType, Tensor
 
 

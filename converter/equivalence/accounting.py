@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from converter.derivation import Derivation
 from converter.equivalence.known_values import KnownValues
 from converter.equivalence.report import (
     COMPARED,
@@ -23,6 +22,7 @@ from converter.equivalence.report import (
     LayerDifference,
     WeightAccount,
 )
+from converter.passes.derivation import Derivation
 from ir_runtime import Model
 from ir_runtime.graph import Node, Tensor
 

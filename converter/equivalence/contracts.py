@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from converter.derivation import Derivation
 from converter.passes.decomposition.registry import CONTRACT
+from converter.passes.derivation import Derivation
 from converter.passes.registry import passes
 from converter.targets.registry import RULES
 from ir_runtime import Model

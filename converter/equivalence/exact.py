@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.conversion import convert_model
+from converter.conversion.convert import convert_model
 from converter.equivalence.engines import engine_for
 from converter.equivalence.references import run_by_names
 from converter.equivalence.rounding import ROUNDING_TO_STEPS, TIE_SHARE_OF_STEP, moved_by_steps

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from converter.conversion.from_ir import is_ir
 from converter.equivalence.rederivation import derived_like
-from converter.from_ir import is_ir
 from converter.onnx_file.model import OnnxModel
 from converter.onnx_file.model_info import DeclaredInfo
 from ir_runtime.files.xml_reader import read_model

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.conversion import convert
+from converter.conversion.convert import convert
 from converter.equivalence.engines import Engine
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
@@ -19,7 +19,7 @@ from converter.errors import ConversionError, InternalError
 from converter.onnx_file.messages import ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.types import element_type_of
-from converter.options import ConversionOptions
+from converter.options.conversion import ConversionOptions
 from ir_runtime import Model, Port
 from ir_runtime.graph import Array, ElementType, Node, element_types, make_node
 from ir_runtime.operations.inputs_outputs import Parameter1

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from converter.equivalence.input_values import Values, uniform, whole_numbers
-from converter.preprocessing.recorded import Recorded
-from converter.preprocessing.reference import postprocessed, preprocessed
-from converter.preprocessing.removal import without_preprocessing
+from converter.passes.preprocessing.recorded import Recorded
+from converter.passes.preprocessing.reference import postprocessed, preprocessed
+from converter.passes.preprocessing.removal import without_preprocessing
 from ir_runtime import Model, Port
 from ir_runtime.graph import Array
 from ir_runtime.graph.element_types import element_type

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from converter.conversion import compressed, convert, convert_model
-from converter.derivation import TAG, Derivation, Step, digest_of, digest_of_ir
+from converter.conversion.convert import compressed, convert, convert_model
+from converter.conversion.from_ir import is_ir
 from converter.equivalence.report import DERIVED, DIFFERENT, EQUIVALENT, INAPPLICABLE, DerivationCheck
 from converter.errors import VerificationError
-from converter.from_ir import is_ir
 from converter.onnx_file.reader import ModelSource, open_model
-from converter.options import SavingOptions
-from converter.preprocessing.recorded import Recorded
+from converter.options.conversion import SavingOptions
+from converter.passes.derivation import TAG, Derivation, Step, digest_of, digest_of_ir
+from converter.passes.preprocessing.recorded import Recorded
 from converter.stages import silent, stage
 from ir_runtime import Model, ModelError, read_model
 from ir_runtime.boundary import boundary
@@ -248,7 +248,7 @@ def _repeat(
         if step.action == "convert":
             model = convert_model(model, **_options(step, processing, {} if number else conversion_inputs))
         elif step.action == "make_stateless":
-            from converter.states.stateless import make_stateless
+            from converter.passes.states.stateless import make_stateless
 
             make_stateless(model)
         elif step.action == "edit":

@@ -25,7 +25,7 @@ from converter.equivalence.weights import check_weights
 from converter.errors import VerificationError
 from converter.onnx_file.messages import TensorProto
 from converter.onnx_file.reader import ModelSource
-from converter.preprocessing.recorded import METADATA, Recorded
+from converter.passes.preprocessing.recorded import METADATA, Recorded
 from ir_runtime import Model, Port, read_model
 from ir_runtime.graph import Array, Node, PartialShape
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from converter.compression.float16_constants import DECOMPRESSION
-from converter.compression.weight_compression import WEIGHT_COMPRESSION
+from converter.passes.compression.float16_constants import DECOMPRESSION
+from converter.passes.compression.weight_compression import WEIGHT_COMPRESSION
 from ir_runtime import Model, compile_model
 from ir_runtime.graph import Array, Node, RuntimeInfo, Tensor, make_node
 from ir_runtime.graph.invariants import PRECISION

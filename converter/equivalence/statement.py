@@ -17,11 +17,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from converter.derivation import Step
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.report import VERDICTS, Report
 from converter.errors import VerificationError
-from converter.verification_options import VerificationOptions
+from converter.options.verification import VerificationOptions
+from converter.passes.derivation import Step
 from ir_runtime.files.whole_files import write_whole
 
 TYPE = "https://in-toto.io/Statement/v1"

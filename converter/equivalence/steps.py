@@ -34,12 +34,12 @@ from converter.equivalence.rounded_weights import RUNS, RoundedWeights, allowanc
 from converter.equivalence.tolerances import chosen_by
 from converter.equivalence.verification import verify
 from converter.errors import VerificationError
-from converter.from_onnx.input_forms import shown
 from converter.onnx_file.reader import ModelSource
+from converter.options.input_forms import shown
+from converter.options.verification import VerificationOptions
+from converter.passes.states.stateful import make_stateful
+from converter.passes.states.stateless import make_stateless
 from converter.stages import inform, silent, stage, verbosely
-from converter.states.stateful import make_stateful
-from converter.states.stateless import make_stateless
-from converter.verification_options import VerificationOptions
 from ir_runtime import Model, ModelError, read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.displayed import Printed

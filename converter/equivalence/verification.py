@@ -22,11 +22,11 @@ from converter.equivalence.sides import Sides
 from converter.equivalence.statement import Statement, files_of, statement_of, write_statement
 from converter.equivalence.tolerances import chosen_by
 from converter.errors import VerificationError
-from converter.from_onnx.options import make_options
 from converter.onnx_file.reader import ModelSource
-from converter.options import options_from, takes
+from converter.options.conversion import options_from, takes
+from converter.options.inputs import make_options
+from converter.options.verification import VerificationOptions
 from converter.stages import inform, stage, verbosely
-from converter.verification_options import VerificationOptions
 from ir_runtime import FileError, Model, read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.displayed import display
@@ -203,7 +203,7 @@ def _states_of(
 
 def _with_states_as_inputs(model: Model, states: Mapping[str, tuple[str, str]]) -> Model:
     """Return a copy of ``model`` without variables, whose inputs and outputs are those of the reference."""
-    from converter.states.stateless import make_stateless  # few models have states
+    from converter.passes.states.stateless import make_stateless  # few models have states
 
     copy = model.clone()
     make_stateless(copy)

@@ -14,7 +14,6 @@ from itertools import chain
 
 import numpy as np
 
-from converter.derivation import Derivation
 from converter.equivalence.known_values import KnownValues
 from converter.equivalence.layers import anchors, between
 from converter.equivalence.onnx_graph import OnnxGraph
@@ -33,6 +32,7 @@ from converter.equivalence.stored_values import (
     mostly_near,
     value_sum,
 )
+from converter.passes.derivation import Derivation
 from ir_runtime import Model, ModelError
 from ir_runtime.execution.plan import layer_runner
 from ir_runtime.graph import Array, Node, Output, Tensor

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.channel_factors import scaled
+from converter.passes.channel_factors import scaled
 from ir_runtime.graph import Node
 from ir_runtime.operations.elementwise import Divide1, Multiply1
 from ir_runtime.rewriting import Builder, Replacement, fail

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.channel_factors import SCALED, channel_axes, scaled
+from converter.passes.channel_factors import SCALED, channel_axes, scaled
 from ir_runtime.graph import Array, Model, Node, Output, Part, Tensor, make_node
 from ir_runtime.graph.element_types import finfo
 from ir_runtime.operations.convolution import (

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from converter.batch.rows import Row, counts
+from converter.workflow.rows import Row, counts
 from ir_runtime.report import size_text
 
 _MESSAGE = {"%": "%25", "\r": "%0D", "\n": "%0A"}

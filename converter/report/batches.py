@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from converter.batch.rows import Row, counts
 from converter.report.markup import text_of
 from converter.report.page import asset, document
 from converter.version import __version__
+from converter.workflow.rows import Row, counts
 from ir_runtime.files.whole_files import write_whole
 from ir_runtime.records import record
 

@@ -14,10 +14,10 @@ from ir_runtime.report import size_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from converter.batch.rows import Row
     from converter.equivalence.rederivation import Rederivation
+    from converter.folders.pipelines.pipeline import Pipeline
     from converter.from_onnx.support import NeededOperator, SupportedOperator
-    from converter.pipelines.pipeline import Pipeline
+    from converter.workflow.rows import Row
     from ir_runtime.execution.profile import Profile
     from ir_runtime.graph.model_difference import ModelDifference
 
@@ -160,7 +160,7 @@ def print_rows(rows: Sequence[Row], requested_count: int) -> None:
     """The table of all models, the reasons of those that failed, warnings, and how many have which verdict."""
     from rich.markup import escape
 
-    from converter.batch.rows import counts
+    from converter.workflow.rows import counts
 
     console = out()
     table = new_table("model", "verdict", "layers", "size", "convert", "verify", "max abs")

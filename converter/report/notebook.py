@@ -12,7 +12,7 @@ from ir_runtime.report import Cell, cell, table, titled
 if TYPE_CHECKING:
     from converter.equivalence import Comparison, Report
     from converter.equivalence.steps import Step, StepsReport
-    from converter.round_trips import RoundTrip
+    from converter.workflow.round_trips import RoundTrip
 
 _ERROR = "error in parts of the tolerance"
 _HEADINGS = ("output", "type", "shape", "max abs", "max rel", _ERROR, "verdict")

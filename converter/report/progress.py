@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.progress import Progress
 
-    from converter.batch.process import Running
-    from converter.batch.rows import Row
+    from converter.workflow.process import Running
+    from converter.workflow.rows import Row
 
 _MAX_LISTED = 8
 """Maximum number of running models that are listed."""

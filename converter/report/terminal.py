@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from converter.equivalence import Comparison, DerivationCheck, Report
     from converter.equivalence.steps import StepsReport
-    from converter.round_trips import RoundTrip
+    from converter.workflow.round_trips import RoundTrip
 
 _WIDTH = 120
 _SHOWN = 20

@@ -11,16 +11,16 @@ from typing import Any
 import onnx
 from onnx import helper
 
-from converter.compression.float16_graph import compute_in_half, unfold_halves
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
-from converter.export_options import ExportOptions, ExternalData
 from converter.onnx_file.graph import OnnxOperator
 from converter.onnx_file.model import OnnxModel
 from converter.onnx_file.model_info import DeclaredInfo, names_of_each
 from converter.onnx_file.types import onnx_number
-from converter.options import options_from, takes
-from converter.preprocessing.recorded import METADATA, Recorded
-from converter.states.stateless import make_stateless
+from converter.options.conversion import options_from, takes
+from converter.options.export import ExportOptions, ExternalData
+from converter.passes.compression.float16_graph import compute_in_half, unfold_halves
+from converter.passes.preprocessing.recorded import METADATA, Recorded
+from converter.passes.states.stateless import make_stateless
 from ir_runtime import read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.graph import Model, Node, PartialShape, Tensor, TensorType

@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Mapping, MutableMapping, Sequenc
 from typing import Any, TypeVar
 
 from converter.errors import ConversionError, InternalError, Problem, UnsupportedModelError, error_of
-from converter.export_options import ExportOptions
 from converter.onnx_file.graph import OnnxOperator, operator_of
 from converter.onnx_file.types import onnx_number
+from converter.options.export import ExportOptions
 from converter.passes.decomposition.registry import decompose
 from ir_runtime.analysis.symbolic_shapes import SymbolicShapes
 from ir_runtime.graph import Model, Node, Output, Tensor, TensorType

@@ -15,7 +15,7 @@ import converter
 
 
 class Options(griffe.Extension):
-    """What :mod:`converter.options` derives when the package is imported."""
+    """What :mod:`converter.options.conversion` derives when the package is imported."""
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
         """Show the fields of a class of options."""

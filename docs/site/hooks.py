@@ -10,7 +10,7 @@ from typing import Any
 import markdown
 
 import converter
-from converter.options import reference
+from converter.options.conversion import reference
 
 _ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):(?=<code>|<a )")
 """The roles of Sphinx in docstrings, which Markdown does not know: what they name is code all the same."""

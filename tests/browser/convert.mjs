@@ -11,7 +11,7 @@ const manifest = JSON.parse(readFileSync(join(site, "vendor", "manifest.json"), 
 const began = performance.now();
 const python = await loadPyodide({ indexURL: place });
 await python.loadPackage(manifest.packages, { messageCallback() {} });
-const browser = python.pyimport("converter.browser");
+const browser = python.pyimport("converter.command_line.browser");
 browser.open_folder("/models");
 const call = (name, ...values) => JSON.parse(browser.call(name, JSON.stringify(values), () => undefined));
 const started = performance.now() - began;

@@ -20,15 +20,14 @@ import pytest
 from click.testing import CliRunner
 
 import converter
-from converter import browser
-from converter.command_line import main
+from converter.command_line import browser, main
 from converter.command_line.state import State
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
-from converter.export_options import ExportOptions
-from converter.optimization_options import OptimizationOptions
-from converter.options import ConversionOptions, SavingOptions, on_command_line, parameter_of
-from converter.verification_options import VerificationOptions
+from converter.options.conversion import ConversionOptions, SavingOptions, on_command_line, parameter_of
+from converter.options.export import ExportOptions
+from converter.options.optimization import OptimizationOptions
+from converter.options.verification import VerificationOptions
 from tests.browser.assembled import HERE, NODE, exported, mobilenet_v3
 from tests.commands import a_model
 from tests.converter.optimization.models import parse

@@ -22,12 +22,12 @@ import onnx
 import pytest
 
 import converter
-from converter.derivation import Derivation, Step
 from converter.equivalence.contracts import contracts_of, contracts_text
 from converter.equivalence.rounding import ROUNDING_TO_STEPS
 from converter.passes.decomposition.registry import CONTRACT, DECOMPOSITIONS, decompose_layers
+from converter.passes.derivation import Derivation, Step
 from converter.passes.registry import passes
-from converter.states.stateless import make_stateless
+from converter.passes.states.stateless import make_stateless
 from converter.targets.registry import RULES, openvino_cpu
 from ir_runtime import Model, ModelError
 from ir_runtime.graph import Node, Output

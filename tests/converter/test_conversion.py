@@ -17,8 +17,9 @@ from onnx import TensorProto, helper
 import converter
 import ir_runtime
 from benchmarks.growing_graphs import FORMS
-from converter import ConversionError, conversion
+from converter import ConversionError
 from converter.command_line import main
+from converter.conversion import convert as conversion
 from ir_runtime import InferenceError, compile_model, read_model
 from ir_runtime.graph.node import Edits
 from ir_runtime.rewriting.checks import Checks

@@ -157,8 +157,6 @@ def test_what_is_nearly_an_idiom_computes_the_same(block: int) -> None:
         assert each.verdict in ("same", "not in OpenVINO"), each.description
 
 
-# --- passes in other orders ---
-
 PIPELINES = [passes, *RULES]
 
 

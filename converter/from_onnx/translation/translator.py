@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from converter.errors import InvalidModelError, UnsupportedModelError, error_of
-from converter.from_onnx.options import Options
 from converter.onnx_file.functions import model_functions
 from converter.onnx_file.messages import NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape, dimension_names, model_info, model_opsets
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of
+from converter.options.inputs import Options
 from ir_runtime.graph import Dimension, ElementType, Model, Node, Output, PartialShape, TensorType, make_node
 from ir_runtime.graph.shapes import NamedDimension
 from ir_runtime.operations.inputs_outputs import Result1

@@ -30,7 +30,7 @@ async function start(base) {
   });
   if (failures.length) throw new Error(failures.join("\n"));
   send({ task: "Starting onnx2ir" });
-  browser = python.pyimport("converter.browser");
+  browser = python.pyimport("converter.command_line.browser");
   browser.open_folder(FOLDER);
   show = (kind, text) => send({ [kind]: text });
   if (await canWait()) browser.use_onnxruntime(manifest.onnxruntime.version, create, runSession, python.pyimport("pyodide.ffi").run_sync);
@@ -79,7 +79,7 @@ async function zip(paths) {
   return blob;
 }
 
-// onnxruntime-web, for converter.browser.use_onnxruntime.
+// onnxruntime-web, for converter.command_line.browser.use_onnxruntime.
 
 const bytesOf = (proxy) => {
   const buffer = proxy.getBuffer("u8");

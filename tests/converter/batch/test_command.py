@@ -17,10 +17,10 @@ import onnx
 import pytest
 import yaml
 
-from converter.batch import rows
-from converter.batch.rows import CONVERTED, REFUSED, VERIFIED, Row
 from converter.report.annotations import notes_of, summary
 from converter.report.batches import page
+from converter.workflow import rows
+from converter.workflow.rows import CONVERTED, REFUSED, VERIFIED, Row
 from tests.browser.assembled import needs_browser, observed
 from tests.commands import dense, extension, is_running, on_terminal, onnx2ir, own
 from tests.converter.optimization.models import parse

@@ -16,10 +16,10 @@ import onnx
 import pytest
 
 import converter
-from converter.batch import records, rows
-from converter.batch import rows as verdicts
-from converter.batch.process import run_job
-from converter.batch.sources import find_models
+from converter.workflow import records, rows
+from converter.workflow import rows as verdicts
+from converter.workflow.process import run_job
+from converter.workflow.sources import find_models
 from tests.commands import a_model, dense, extension, onnx2ir, own, rows_of, wrong
 from tests.engines import core
 
@@ -374,7 +374,7 @@ def test_what_a_process_writes_and_modules_of_the_current_folder_are_no_matter(
 
 
 def test_a_job_is_plain_data() -> None:
-    assert run_job.__module__ == "converter.batch.process"
+    assert run_job.__module__ == "converter.workflow.process"
     assert rows_of([converter.Row("a", "a", "b", verdicts.LOST)]) == {"a": "lost"}
     row = converter.Row("a", "b", "c", verdicts.DIFFERS, "because", unproven=("y",), max_absolute=0.5)
     assert converter.Row.from_dict(json.loads(json.dumps(row.to_dict()))) == row

@@ -17,9 +17,9 @@ from onnx import numpy_helper
 import converter
 import ir_runtime
 from converter import WeightCompression
-from converter.compression.half_precision import misfits, to_half
-from converter.compression.integer_grid import put_on_grid
-from converter.conversion import compressed
+from converter.conversion.convert import compressed
+from converter.passes.compression.half_precision import misfits, to_half
+from converter.passes.compression.integer_grid import put_on_grid
 from ir_runtime import Model
 from ir_runtime.graph.tensor import Tensor
 from tests.commands import onnx2ir

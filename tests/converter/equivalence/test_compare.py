@@ -16,12 +16,12 @@ import pytest
 import converter
 import ir_runtime
 from benchmarks.injected_faults import faults
-from converter.derivation import Derivation
 from converter.equivalence import ort_values
 from converter.equivalence.compare import Errors, Tolerance, compare, errors_of
 from converter.equivalence.exact import ExactModel
 from converter.equivalence.report import DerivationCheck, LayerDifference, Report, WeightAccount
 from converter.equivalence.scaled_weights import scaled_weights
+from converter.passes.derivation import Derivation
 from ir_runtime.execution.wide_floats import in_float64
 from ir_runtime.graph.model import Model
 from ir_runtime.graph.model_difference import LayerChange, compare_models

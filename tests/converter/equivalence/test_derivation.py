@@ -18,7 +18,7 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.derivation import Derivation, Step
+from converter.passes.derivation import Derivation, Step
 from ir_runtime.graph.model import Model, RuntimeInfo
 from ir_runtime.graph.model_difference import compare_models
 from tests.commands import onnx2ir

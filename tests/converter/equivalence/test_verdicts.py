@@ -15,7 +15,6 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.derivation import Derivation, Step, without_record
 from converter.equivalence import cost
 from converter.equivalence.cost import Cost, types_for_shapes
 from converter.equivalence.dimensions import ShapeCandidates
@@ -23,6 +22,7 @@ from converter.equivalence.engines import engine_for
 from converter.equivalence.input_values import values_of
 from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.required_values import RequiredValues
+from converter.passes.derivation import Derivation, Step, without_record
 from ir_runtime.execution.ports import ports_of
 from ir_runtime.graph.model import Model
 from ir_runtime.graph.operation import Required

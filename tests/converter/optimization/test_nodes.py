@@ -11,8 +11,8 @@ import onnx
 import pytest
 
 import converter
-from converter.export_options import ExportOptions
-from converter.optimization.optimize import _WITHOUT_FLOAT64
+from converter.editing.optimize import _WITHOUT_FLOAT64
+from converter.options.export import ExportOptions
 from converter.targets.onnxruntime.kernels import has_kernel
 from converter.to_onnx.export import export_graph
 from converter.to_onnx.graph import operators_of

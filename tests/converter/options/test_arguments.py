@@ -21,8 +21,8 @@ import converter
 import ir_runtime
 from converter.command_line.preprocessing import PreprocessingOptions
 from converter.equivalence import rederivation
-from converter.export_options import ExternalData
-from converter.options import SWITCH, json_schema, on_command_line, parameter_of, summary
+from converter.options.conversion import SWITCH, json_schema, on_command_line, parameter_of, summary
+from converter.options.export import ExternalData
 from ir_runtime.errors import ModelError
 from ir_runtime.rewriting.checks import Checks
 from tests.commands import onnx2ir, two_inputs
@@ -62,7 +62,7 @@ def test_a_switch_becomes_a_bool(cls: type, entry: Field[Any]) -> None:
     options = cls(**{entry.name: np.bool_(not entry.default), **NEEDED.get(entry.name, {})})
     value = getattr(options, entry.name)
     assert value is (not entry.default), (
-        f"{entry.name} is {value!r}: make it a bool in converter/option_values.py, as "
+        f"{entry.name} is {value!r}: make it a bool in converter/options/values.py, as "
         f'"{entry.name}": bool(options.{entry.name})'
     )
 

@@ -15,11 +15,12 @@ from onnx import helper
 
 import converter
 import ir_runtime
-from converter import ConversionOptions, SavingOptions, VerificationOptions, workflow
-from converter.batch.jobs import Job, Settings
-from converter.batch.worker import convert_one
-from converter.from_onnx.input_forms import OptionError, parse_inputs
-from converter.workflow import Work
+from converter import ConversionOptions, SavingOptions, VerificationOptions
+from converter.options.input_forms import OptionError, parse_inputs
+from converter.workflow import single_model as workflow
+from converter.workflow.jobs import Job, Settings
+from converter.workflow.single_model import Work
+from converter.workflow.worker import convert_one
 from ir_runtime.graph.shapes import Dimension, PartialShape
 from tests.commands import onnx2ir, two_inputs
 from tests.converter.optimization.models import parse

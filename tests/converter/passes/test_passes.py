@@ -13,8 +13,8 @@ import pytest
 import converter
 import ir_runtime
 from converter import ConversionOptions
-from converter.conversion import compressed, convert
-from converter.derivation import without_record
+from converter.conversion.convert import compressed, convert
+from converter.passes.derivation import without_record
 from converter.passes.registry import passes
 from ir_runtime.graph.element_types import i64
 from ir_runtime.graph.model import Model, Node

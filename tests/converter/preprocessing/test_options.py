@@ -18,7 +18,7 @@ import pytest
 import converter
 import ir_runtime
 from converter import Postprocess, Preprocess
-from converter.preprocessing.recorded import Recorded
+from converter.passes.preprocessing.recorded import Recorded
 from tests.commands import onnx2ir
 from tests.converter.optimization.models import parse
 from tests.converter.preprocessing.pictures import MEAN, SCALE, both, compiled, executed, model_of_pictures, picture

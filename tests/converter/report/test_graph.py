@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import converter
-from converter import conversion
+from converter.conversion import convert as conversion
 from converter.report.conversions import write_conversion
 from converter.report.markup import Table
 from converter.report.page import Page

@@ -15,8 +15,7 @@ import pytest
 
 import converter
 import ir_runtime
-from converter import conversion
-from converter.batch.rows import VERIFIED, Row
+from converter.conversion import convert as conversion
 from converter.report.batches import page as batch_page
 from converter.report.blocks import Block, Part, blocks_of, flat_blocks
 from converter.report.conversions import write_conversion
@@ -25,6 +24,7 @@ from converter.report.graph_data import CHANGED, EQUAL, WRONG
 from converter.report.markup import Table, text_of
 from converter.report.page import style
 from converter.report.repeats import Repeat, repeats_in
+from converter.workflow.rows import VERIFIED, Row
 from ir_runtime.graph.model_difference import compare_models
 from tests.browser.assembled import data_of
 from tests.commands import onnx2ir

@@ -19,7 +19,7 @@ from openvino._offline_transformations import paged_attention_transformation
 
 import converter
 import ir_runtime
-from converter.conversion import convert
+from converter.conversion.convert import convert
 from converter.passes.decomposition.registry import DECOMPOSITIONS
 from converter.targets.onnxruntime.kernels import _COMPUTED_BY, TABLE, has_kernel, table_of
 from converter.targets.registry import RULES, Target, openvino_cpu

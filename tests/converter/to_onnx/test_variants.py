@@ -256,9 +256,6 @@ def test_bytes_of_texts_are_refused() -> None:
         export_model(model_of(call)[0])
 
 
-# --- every operation has an exporter, or a reason ---
-
-
 def _written() -> list[Layer]:
     return [call for call in layer_table() if call.op.opset and not isinstance(find_exporter(type(call.op)), str)]
 

@@ -285,7 +285,7 @@ def test_weights_of_any_size_pass_through_little_memory(tmp_path: Path, half: bo
     onnx.save(parse(f"g (float[1,1024] x) => ({outputs}) {{ {products} }}", **weights), tmp_path / "m.onnx")
     script = f"""{PEAK}
 import sys, converter, ir_runtime.files.xml_writer
-from converter.conversion import convert, compressed
+from converter.conversion.convert import convert, compressed
 before = peak()
 converter.save_model(converter.convert_model(sys.argv[1]), sys.argv[2], compress_to_fp16={half})
 print((peak() - before) / 1024)

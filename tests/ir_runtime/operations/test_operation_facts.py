@@ -259,8 +259,6 @@ def test_only_operations_with_bodies_or_a_role_or_chance_are_not_pure() -> None:
     }
 
 
-# --- against the table of what OpenVINO 2026.4.1 reads (tests/data/ops.json) ---
-
 TABLE: dict[str, dict[str, Any]] = {
     (entry.get("xml_type") or name): revisions
     for name, revisions in json.loads((Path(__file__).parents[2] / "data" / "ops.json").read_text()).items()

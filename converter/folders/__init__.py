@@ -1,0 +1,1 @@
+"""Folders of models: what they are, and how they are converted."""

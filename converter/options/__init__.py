@@ -1,0 +1,1 @@
+"""Options: every option class, the forms and checks of their values."""
