@@ -53,7 +53,7 @@ MODEL_TO_MODEL = {"ir_runtime", "converter.errors"}
 _PASSES = ["converter.passes.channel_factors", "converter.passes.compression"]
 CONVERTER = {
     "converter.errors": {"ir_runtime"},
-    **dict.fromkeys(("converter.stages", "converter.version"), set[str]()),
+    **{f"converter.{_room}": set[str]() for _room in ("stages", "version")},
     "converter.passes.channel_factors": {"ir_runtime"},
     "converter.passes.derivation": {"ir_runtime", "converter.version"},
     "converter.passes": {*MODEL_TO_MODEL, "converter.passes.channel_factors"},
