@@ -140,7 +140,19 @@ def _neighbours(sources: Sequence[Output], arrays: Sequence[Array], axis: int, b
             return None
         dimension += array.shape[axis]
     shape = [*first.shape[:axis], dimension, *first.shape[axis + 1 :]]
-    return np.lib.stride_tricks.as_strided(first, shape, first.strides)
+    # Windows of a signal that share their elements, as of a spectrogram, are for reading.
+    return np.lib.stride_tricks.as_strided(first, shape, first.strides, writeable=_is_apart(shape, first.strides))
+
+
+def _is_apart(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """True if no two elements of a view can be the same one."""
+    extent = 0
+    for stride, dimension in sorted((abs(stride), dimension) for stride, dimension in zip(strides, shape)):
+        if dimension > 1:
+            if stride <= extent:
+                return False
+            extent += stride * (dimension - 1)
+    return True
 
 
 def _common_order(arrays: Sequence[Array]) -> tuple[int, ...] | None:

@@ -91,6 +91,14 @@ for _dimensions in ((3, 1), (1, 4), (3, 4)):  # a chain may compute in the memor
     graphs(normal(*_dimensions), label="a_value_that_is_repeated")(
         lambda b, v: b.Add(b.Broadcast(b.Exp(v), [2, 3, 4]), normal(2, 3, 4)))  # fmt: skip
 
+
+@graphs(normal(12))
+def windows_that_share_numbers(b: Layers, v: Output) -> list[Output]:
+    parts = [b.Reshape(b.Slice(b.Abs(v), [at], [at + 6], [1], [0]), [3, 2]) for at in (0, 2, 4)]
+    longer = b.Sqrt(b.Concat(*parts, axis=1))
+    return [longer, b.Multiply(b.Concat(*parts[:2], axis=1), normal(4))]
+
+
 for _dimensions in ((33, 20), (20,), (7, 9, 8)):
     _numbers, _rank = normal(2, 2, 5, *_dimensions), len(_dimensions)
     _numbers[1, 0, 0, 4], _numbers[1, 0, 1, 3] = np.nan, -np.inf
