@@ -85,7 +85,7 @@ CALLS: dict[str, Call] = {
         inverse_model(), target="cpu@2023.3"
     ),
     **dict.fromkeys(
-        ("folded_constants", "returned_constants", "unread_outputs", "unread_nodes", "onnx_names", "names_of_file"),
+        ("folded_constants", "returned_constants", "unread_nodes", "onnx_names", "names_of_file"),
         lambda path: converter.optimize(image_model()),
     ),
     "declared_ends": lambda path: converter.optimize(image_model()),

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from converter.onnx_file import schema_table
 from converter.onnx_file.graph import OnnxGraph, operator_of, value_info
 from ir_runtime.graph import Model, Node
-from ir_runtime.graph.invariants import NAMES, PASSES
+from ir_runtime.graph.invariants import NAMES
 from ir_runtime.rewriting import UniqueNames, graph_pass
 
 from .graph import (
@@ -24,8 +24,7 @@ from .graph import (
 )
 
 
-@graph_pass("unread_outputs", PASSES)
-def drop_unread_outputs(graph: Model, opset: int) -> None:
+def _drop_unread_outputs(graph: Model, opset: int) -> None:
     """Remove trailing optional outputs that nothing reads, in place; those of bodies too."""
     for node in written_operators(graph):
         op = operator_of(node)
@@ -71,7 +70,6 @@ def name_model(
     for value, name in zip(graph.outputs, output_names):
         rename(value, name)
     finished = graph.finished()
-    drop_unread_outputs(finished, opset)
     _name(finished, opset, names, dimensions)
     return finished
 
@@ -79,6 +77,7 @@ def name_model(
 @graph_pass("onnx_names", NAMES)
 def _name(graph: Model, opset: int, names: UniqueNames, dimensions: Mapping[str, Sequence[str]]) -> None:
     """Name what a model computes, and declare its inputs and outputs, which have their names."""
+    _drop_unread_outputs(graph, opset)
     _name_values(graph, opset, names, UniqueNames(), {*graph.inputs, *graph.outputs})
     for node in (*graph.parameters, *graph.results):
         (value,) = node.inputs or node.outputs
