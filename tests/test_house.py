@@ -62,6 +62,7 @@ CONVERTER = {
     "converter.passes.preprocessing": {*MODEL_TO_MODEL, *_PASSES},
     "converter.targets": {*MODEL_TO_MODEL, "converter.passes"},  # decompositions
     "converter.onnx_file": {"ir_runtime", "converter.errors"},
+    "converter.passes.before_export": {*MODEL_TO_MODEL, "converter.onnx_file"},
 }
 CONVERTER["converter.options"] = {"ir_runtime", *CONVERTER}  # those before it
 CONVERTER["converter.from_onnx"] = {*MODEL_TO_MODEL, "converter.stages", "converter.onnx_file", "converter.options"}

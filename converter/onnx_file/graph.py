@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import onnx
+from onnx import helper
 
 from converter.errors import InvalidModelError, UnsupportedModelError
 from converter.onnx_file.attribute_values import attribute_value
@@ -166,6 +168,30 @@ class OnnxOperator(Operation):
         if hasattr(first, "DESCRIPTOR"):
             return "(a message)"
         return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def new_operator(
+    op_type: str, inputs: Sequence[Output | None], attributes: Mapping[str, Any], **fields: Any
+) -> OnnxOperator:
+    """Return the operator of a new node with these inputs, of which None are left out.
+
+    An attribute that is None is the next of the bodies, the field ``graphs``.
+    """
+    entries = [
+        onnx.AttributeProto(name=name, type=onnx.AttributeProto.GRAPH) if value is None else _attribute(name, value)
+        for name, value in sorted(attributes.items())
+    ]
+    bodies = [-1 if attributes[entry.name] is None else 0 for entry in entries]
+    slots = [value is not None for value in inputs]
+    return OnnxOperator(NODE, op_type, entries=entries, bodies=bodies, slots=slots, **fields)
+
+
+def _attribute(name: str, value: Any) -> onnx.AttributeProto:
+    if isinstance(value, (np.ndarray, np.generic)):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)) and not value:
+        return onnx.AttributeProto(name=name, type=onnx.AttributeProto.INTS)
+    return helper.make_attribute(name, value)
 
 
 class OnnxGraph(Model):

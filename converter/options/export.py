@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
-from converter.options.conversion import SWITCH, described, option
+from converter.options.conversion import SWITCH, TEXTS, described, option
 from ir_runtime.records import record
 
 PRECISIONS = ("keep", "model", "unfold")
@@ -66,6 +67,18 @@ class ExportOptions:
         ``onnx2ir``); with this its nodes stand in the graph, for readers that know no functions.
         """,
         "--inline-functions",
+    )
+
+    skip_passes: str | Sequence[str] = option(
+        (),
+        """Fusions into operators of ONNX or onnxruntime to leave out: "attentions,rotary_embeddings".
+
+        The layers are then written one by one. The names are those that ``-v`` prints.
+        """,
+        "--skip-pass",
+        schema=TEXTS,
+        multiple=True,
+        metavar="NAMES",
     )
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
@@ -52,7 +52,7 @@ def check_conversion(options: Any) -> dict[str, Any]:
         "static": bool(options.static),
         "fuse": bool(options.fuse),
         "exact": bool(options.exact),
-        "skip_passes": _pass_names(options.skip_passes),
+        "skip_passes": pass_names(options.skip_passes, _passes),
         "extensions": extension_paths(options.extensions),
         "stateful": stateful,
         "preprocess": request,
@@ -76,18 +76,21 @@ def _processing(input: Any, preprocess: Any, postprocess: Any) -> tuple[Any, Req
     return input, request or None
 
 
-def _pass_names(value: Any) -> tuple[str, ...]:
-    """Return the names of passes; raises :class:`ConversionError` for one that is not a pass of cleanup or fusion."""
+def pass_names(value: Any, optional: Callable[[], Collection[str]]) -> tuple[str, ...]:
+    """Return the names of passes; raises :class:`ConversionError` for one that ``optional`` does not return."""
     parts = value.split(",") if isinstance(value, str) else tuple(value)
     names = tuple(name.strip() if isinstance(name, str) else name for name in parts)
-    if names:
-        from converter.passes.registry import passes  # the command line reads options before it needs passes
-
-        for name in names:
-            if name not in passes.optional:
-                near = suggestions(str(name), passes.optional)
-                raise OptionError(f"skip_passes: {shown(name)} is no pass of cleanup or fusion{near}")
+    for name in names:
+        if name not in optional():
+            near = suggestions(str(name), optional())
+            raise OptionError(f"skip_passes: {shown(name)} is no pass of cleanup or fusion{near}")
     return names
+
+
+def _passes() -> Collection[str]:
+    from converter.passes.registry import passes  # the command line reads options before it needs passes
+
+    return passes.optional
 
 
 def check_saving(options: Any) -> dict[str, Any]:

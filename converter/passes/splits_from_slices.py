@@ -57,7 +57,8 @@ def _split_in(part: Part, trace: PassTrace) -> int:
         else:
             groups[node.inputs[0], bounds[0]].append(bounds[1])
     unique, count = UniqueNames(part), 0
-    for (data, axis), slices in groups.items():
+    for (_, axis), slices in groups.items():
+        data = slices[0].node.inputs[0]  # which an earlier group may have replaced
         size = data.shape[axis]
         lengths = _lengths(slices, size) or _lengths([_from_begin(each, size) for each in slices], size)
         if lengths is None:

@@ -5,6 +5,6 @@ What nearly every exporter needs is imported from here.
 
 from .context import Context
 from .graph import Graph, Value
-from .registry import ir_idiom, ir_op
+from .registry import ir_op
 
-__all__ = ["Context", "Graph", "Value", "ir_idiom", "ir_op"]
+__all__ = ["Context", "Graph", "Value", "ir_op"]

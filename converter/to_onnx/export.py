@@ -18,10 +18,15 @@ from converter.onnx_file.model_info import DeclaredInfo, names_of_each
 from converter.onnx_file.types import onnx_number
 from converter.options.conversion import options_from, takes
 from converter.options.export import ExportOptions, ExternalData
+from converter.options.values import pass_names
+from converter.passes.before_export.operators import written_as
+from converter.passes.before_export.registry import before_export
 from converter.passes.compression.float16_graph import compute_in_half, unfold_halves
 from converter.passes.preprocessing.recorded import METADATA, Recorded
 from converter.passes.states.stateless import make_stateless
+from converter.stages import inform
 from ir_runtime import read_model
+from ir_runtime.analysis.shared_shapes import shared_shapes
 from ir_runtime.boundary import boundary
 from ir_runtime.graph import Model, Node, PartialShape, Tensor, TensorType
 from ir_runtime.graph.invariants import PASSES
@@ -151,6 +156,17 @@ def _header(
 
 def _translate(model: Model, opsets: Opsets, options: ExportOptions, data: list[Tensor]) -> tuple[Translation, Graph]:
     """The graph of a model in the opset that its layers ask for, or in a lower one that the runtime has kernels for."""
+    skip = pass_names(options.skip_passes, lambda: before_export.optional)
+    with shared_shapes():
+        with written_as(options.opset, options.contrib):
+            fused = before_export.run(model, skip=skip)
+        inform("fused before export: %s", fused)
+        return _translate_fused(model, opsets, options, data)
+
+
+def _translate_fused(
+    model: Model, opsets: Opsets, options: ExportOptions, data: list[Tensor]
+) -> tuple[Translation, Graph]:
     translation = Translation(opsets, options, data)
     graph = translation.model(model)
     if opsets.needed > opsets.version:

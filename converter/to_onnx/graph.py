@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import onnx
-from onnx import helper
 
 from converter.onnx_file.graph import (
     CAPTURED,
@@ -22,6 +20,7 @@ from converter.onnx_file.graph import (
     OUTPUT,
     OnnxGraph,
     OnnxOperator,
+    new_operator,
     operator_of,
     value_info,
 )
@@ -75,29 +74,9 @@ def operator(
     closed = {key: value.closed() for key, value in sorted(attributes.items()) if isinstance(value, Graph)}
     captured = list(dict.fromkeys(value for _, values in closed.values() for value in values))
     indices = {value: len(read) + index for index, value in enumerate(captured)}
-    entries = [
-        onnx.AttributeProto(name=key, type=onnx.AttributeProto.GRAPH) if key in closed else _attribute(key, value)
-        for key, value in sorted(attributes.items())
-    ]
-    op = OnnxOperator(
-        NODE,
-        op_type,
-        domain=domain,
-        entries=entries,
-        bodies=[-1 if entry.name in closed else 0 for entry in entries],
-        slots=[value is not None for value in listed],
-        count=count,
-        graphs=tuple(_body(body, [indices[value] for value in values]) for body, values in closed.values()),
-    )
-    return op, [*read, *captured]
-
-
-def _attribute(key: str, value: Any) -> onnx.AttributeProto:
-    if isinstance(value, (np.ndarray, np.generic)):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)) and not value:
-        return onnx.AttributeProto(name=key, type=onnx.AttributeProto.INTS)
-    return helper.make_attribute(key, value)
+    graphs = tuple(_body(body, [indices[value] for value in values]) for body, values in closed.values())
+    values = {**attributes, **dict.fromkeys(closed)}
+    return new_operator(op_type, listed, values, domain=domain, count=count, graphs=graphs), [*read, *captured]
 
 
 def _body(body: OnnxGraph, captured: Sequence[int]) -> SubGraph:

@@ -44,8 +44,6 @@ class Exporter:
 
 
 EXPORTERS = Registry[type[Operation], Exporter]("exporter", PACKAGE)
-IDIOMS = Registry[Export, tuple[type[Operation], ...]]("idiom", PACKAGE)
-"""For each function that writes several layers the operations of the last of them."""
 REFUSALS = Registry[type[Operation], str]("refusal", PACKAGE)
 """Why operations cannot be written as ONNX operators; it ends the sentence of the error."""
 
@@ -63,25 +61,6 @@ def ir_op(*operations: type[Operation], local_function: bool = False) -> Callabl
         return function
 
     return register
-
-
-def ir_idiom(*operations: type[Operation]) -> Callable[[F], F]:
-    """Decorator: the function writes several layers, the last of which is one of these, as what they mean together.
-
-    It takes the context and the operation, as an exporter does, and gives what that gives, or None where the layers in
-    front are others. It comes before the exporter of the layer itself; nodes that nobody reads then are left out.
-    """
-
-    def register(function: F) -> F:
-        IDIOMS.add(function, operations)
-        return function
-
-    return register
-
-
-def find_idioms(operation: type[Operation]) -> Iterator[Export]:
-    """The functions that may write an operation together with layers in front of it."""
-    return (function for function, operations in IDIOMS.entries().items() if operation in operations)
 
 
 def write_inline(*operations: type[Operation]) -> None:

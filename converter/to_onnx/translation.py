@@ -10,15 +10,15 @@ from converter.onnx_file.graph import OnnxOperator, operator_of
 from converter.onnx_file.types import onnx_number
 from converter.options.export import ExportOptions
 from converter.passes.decomposition.registry import decompose
-from ir_runtime.analysis.symbolic_shapes import SymbolicShapes
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Model, Node, Output, Tensor, TensorType
 from ir_runtime.rewriting import Builder, NotMatched
 
 from .context import Context
 from .functions import Functions
-from .graph import Graph, Value, input_value, is_computed
+from .graph import Graph, Value, input_value, is_computed, listed_inputs
 from .opsets import FORMS, Opsets, OpsetTooLow
-from .registry import find_exporter, find_idioms
+from .registry import find_exporter
 
 T = TypeVar("T")
 _SHARED_BYTES = 1 << 10
@@ -40,9 +40,27 @@ def _name_helpers(node: Node, written: Sequence[Node], results: Sequence[Value])
             helper.name = f"{node.name}/{operator_of(helper).op_type}"
 
 
+def _write_fused(ctx: Context, op: OnnxOperator, values: Mapping[Output, Value]) -> list[Value]:
+    """Write the operator of a fusion before export."""
+    sources = [None if source is None else values[source] for source in listed_inputs(ctx.node)]
+    outputs = ctx.node.outputs
+    return ctx.emit_many(
+        op.op_type,
+        *sources,
+        count=op.count,
+        domain=op.domain,
+        types=[output.element_type for output in outputs],
+        shapes=[output.shape for output in outputs],
+        **op.values,
+    )
+
+
 def _is_stored(node: Node) -> bool:
     """Return whether nodes of an ONNX file alone read a constant."""
-    return node.op.data is not None and all(isinstance(user.op, OnnxOperator) for user in node.outputs[0].uses)
+    uses = node.outputs[0].uses
+    return node.op.data is not None and all(
+        isinstance(use.op, OnnxOperator) and use.op.place is not None for use in uses
+    )
 
 
 class Translation:
@@ -53,7 +71,7 @@ class Translation:
         self.options = options
         self.problems: list[Problem] = []
         self.functions = Functions()
-        self.shapes = SymbolicShapes()
+        self.shapes = symbolic_shapes()
         """Symbolic shapes of the IR."""
         self.tensor_data = tensor_data
         """The data of large constants."""
@@ -134,22 +152,14 @@ class Translation:
         return values[source] if data is None else self.initializer(graph, data, next(iter(source.names), ""))
 
     def _write(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
-        if isinstance(node.op, OnnxOperator):
+        if isinstance(node.op, OnnxOperator) and node.op.place is not None:
             return self._keep(node.op, node, graph, values)
         ctx = Context(self, graph, node, values)
+        if isinstance(node.op, OnnxOperator):
+            return _cast_results(ctx, _write_fused(ctx, node.op, values))
         exporter = find_exporter(type(node.op))
         if isinstance(exporter, str):
             raise UnsupportedModelError(exporter)
-        idiom_results = next(
-            (
-                values_or_none
-                for idiom in find_idioms(type(node.op))
-                if (values_or_none := idiom(ctx, node.op)) is not None
-            ),
-            None,
-        )
-        if idiom_results is not None:
-            return _cast_results(ctx, idiom_results)
         inputs = [values[source] for source in node.inputs]
         is_inlined = self.options.inline_functions or self.opsets.version < FORMS  # whose readers know no functions
         if self._is_decomposing or is_inlined or not exporter.is_local_function:

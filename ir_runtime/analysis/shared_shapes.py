@@ -16,6 +16,9 @@ _shared: ContextVar[list[SymbolicShapes] | None] = ContextVar("shared symbolic s
 @contextlib.contextmanager
 def shared_shapes() -> Iterator[None]:
     """A context in which :func:`symbolic_shapes` returns one object: what it knows stays true while layers change."""
+    if _shared.get() is not None:  # one around it
+        yield
+        return
     token = _shared.set([])
     try:
         yield

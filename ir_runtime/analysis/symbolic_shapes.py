@@ -80,6 +80,11 @@ class SymbolicShapes(Symbols):
             self._hold(output, elements)
         return bool(node.outputs)
 
+    def take_over(self, value: Output, replaced: Output) -> None:
+        """Note that a value has the dimensions, with their symbols, of the one that it replaces."""
+        self._noted.add(value.node)
+        self._dims[value] = self.dims_of(replaced)
+
     def place(self, polynomial: Polynomial) -> tuple[Output, int] | None:
         """The first value that has it among its elements, and where in row-major order; None where none has."""
         return self._places.get(polynomial)

@@ -5,8 +5,8 @@ A layer whose inputs are constant is computed at once, one that was emitted befo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..operations.inputs_outputs import Const1
 from .constant_folding import fold
 from .unique_names import UniqueNames
 
+T = TypeVar("T")
 _SHARED_BYTES = 256
 """Constants of at most this size are emitted once for equal values."""
 
@@ -31,7 +32,7 @@ class Builder:
 
     def __init__(self, names: UniqueNames | None = None) -> None:
         self.emitted: list[Node] = []
-        self._emitted_before: dict[Any, list[Output]] = {}
+        self._emitted_before: dict[Any, Any] = {}
         self._names = names
         self._prefix = ""
         self._origin: Origin | None = None
@@ -87,7 +88,7 @@ class Builder:
         key = None
         if op.is_pure:
             key = (type(op), *op.attributes().values(), *inputs)
-            earlier = self._emitted_before.get(key)
+            earlier: list[Output] | None = self._emitted_before.get(key)
             if earlier is not None:
                 return earlier
         node = make_node(op, inputs)
@@ -96,6 +97,13 @@ class Builder:
         if key is not None:
             self._emitted_before[key] = outputs
         return outputs
+
+    def once(self, key: tuple[object, ...], emit: Callable[[], T]) -> T:
+        """Return what ``emit`` returned when it was called first for the key: layers that several others share."""
+        if key not in self._emitted_before:
+            self._emitted_before[key] = emit()
+        result: T = self._emitted_before[key]
+        return result
 
     def emit_unfolded(self, op: Operation, *inputs: Output) -> Output:
         """Add a layer of one output even if it is constant, for a runtime that looks for the layer."""
@@ -120,7 +128,8 @@ class Builder:
         key = (target, array.shape, array.tobytes())
         if key not in self._emitted_before:
             self._emitted_before[key] = [self.tensor(Tensor.from_array(array, target))]
-        return self._emitted_before[key][0]
+        constant: Output = self._emitted_before[key][0]
+        return constant
 
     def computed(self, step: str, value: Array, target_type: ElementType, sources: Iterable[Output]) -> Output:
         """A constant of the given element type that ``step`` computed from the constants ``sources``."""

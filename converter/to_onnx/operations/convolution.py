@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Union
 
-from converter.onnx_file.graph import operator_of
-from converter.to_onnx import Context, Value, ir_idiom, ir_op
+from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.integer_operands import IntegerOperand, integer_operand
 from converter.to_onnx.layers import concat, dimension, int64_list, known_list, rank_of, reshape, shape_of
 from converter.to_onnx.windows import dilations_of, padding, spatial
 from ir_runtime.analysis.polynomials import Polynomial
-from ir_runtime.graph import Dimension, Operation, PartialShape, element_types
+from ir_runtime.graph import Dimension, PartialShape, element_types
 from ir_runtime.operations import convolution as ir
-from ir_runtime.operations.elementwise import Add1
 from ir_runtime.operations.movement import Reshape1
 
-_CONVOLUTIONS = (ir.Convolution1, ir.GroupConvolution1, ir.ConvolutionBackpropData1, ir.GroupConvolutionBackpropData1)
 _Backprop = Union[ir.ConvolutionBackpropData1, ir.GroupConvolutionBackpropData1]
 
 
@@ -49,25 +46,6 @@ def _integer_filters(ctx: Context, is_grouped: bool) -> IntegerOperand | None:
             source = joined
     operand = integer_operand(ctx, source)
     return operand if operand is not None and operand.codes.shape.has_rank else None
-
-
-@ir_idiom(Add1)
-def biased_convolution(ctx: Context, op: Operation) -> Value | None:
-    """Conv or ConvTranspose with a bias for each output channel"""
-    for product, bias in ctx.node.orders:
-        if not isinstance(product.node.op, _CONVOLUTIONS) or len(product.uses) != 1 or bias.type.constant is None:
-            continue
-        node = ctx.value(product).node
-        if node.op.type not in ("Conv", "ConvTranspose") or len(node.inputs) != 2:
-            continue
-        channels = product.shape[1] if product.shape.has_rank else None
-        sizes = [1] * (product.shape.rank - bias.shape.rank) + list(bias.shape.static()) if channels else []
-        if channels is None or not channels.is_static or len(sizes) != product.shape.rank:
-            continue
-        if sizes == [channels.value if axis == 1 else 1 for axis in range(len(sizes))]:
-            vector = reshape(ctx, ctx.value(bias), [channels.value])
-            return ctx.emit(node.op.type, *node.inputs, vector, **operator_of(node).values)
-    return None
 
 
 def _join(ctx: Context, weights: Value, axis: int) -> Value:

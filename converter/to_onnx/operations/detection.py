@@ -6,9 +6,14 @@ import numpy as np
 
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_number, reshape
-from converter.to_onnx.undone import before_next_number
-from ir_runtime.graph import ElementType, element_types
+from ir_runtime.graph import ElementType, Output, element_types
 from ir_runtime.operations import detection as ir
+from ir_runtime.operations.elementwise import Add1, Maximum1, Multiply1
+from ir_runtime.rewriting import Match, anything, layer, number
+
+_NUMBER = anything("number")
+_GAP = layer(Multiply1, _NUMBER, number(float(np.float32(0.7 * 2.0**-23))))
+_NEXT_NUMBER = layer(Maximum1, layer(Add1, _NUMBER, _GAP), anything())
 
 
 @ir_op(
@@ -71,10 +76,16 @@ def _limit(ctx: Context, most: Value, overlap: Value | None) -> Value:
     threshold = 0.0 if overlap is None else known_number(ctx, overlap)
     if threshold is not None:
         return most if threshold > 0 else ctx.emit("Min", most, ctx.constant([1]))
-    if overlap is None or before_next_number(ctx.node.inputs[3]) is not None:
+    if overlap is None or _before_next_number(ctx.node.inputs[3]) is not None:
         return most
     is_zero = ctx.emit("LessOrEqual", reshape(ctx, overlap, [1]), ctx.like(0, overlap))
     return ctx.emit("Where", is_zero, ctx.emit("Min", most, ctx.constant([1])), most)
+
+
+def _before_next_number(value: Output) -> Output | None:
+    """The number above which ``value`` is the next float32: max(x + 0.7 * 2^-23 x, least number)."""
+    match = _NEXT_NUMBER.match(value)
+    return match["number"] if isinstance(match, Match) else None
 
 
 def _threshold(ctx: Context, overlap: Value | None) -> Value:
@@ -84,7 +95,7 @@ def _threshold(ctx: Context, overlap: Value | None) -> Value:
     number = known_number(ctx, overlap)
     if number is not None:
         return ctx.constant(np.array([max(np.nextafter(np.float32(number), np.float32(-1)), 0)], np.float32))
-    before = before_next_number(ctx.node.inputs[3])
+    before = _before_next_number(ctx.node.inputs[3])
     if before is not None:
         return reshape(ctx, ctx.cast(ctx.value(before), element_types.f32), [1])
     value = reshape(ctx, ctx.cast(overlap, element_types.f32), [1])

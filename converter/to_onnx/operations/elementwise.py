@@ -15,7 +15,6 @@ from ir_runtime.operations import elementwise as ir
 
 for _operation in (ir.Equal1, ir.Greater1, ir.Less1, ir.Abs1, ir.Sign1, ir.IsNaN10):
     writes(_operation.type, _operation)
-writes("Add", ir.Add1)
 writes("Sub", ir.Subtract1)
 writes("Mul", ir.Multiply1)
 writes("Neg", ir.Negative1)

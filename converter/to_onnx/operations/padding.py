@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import concat, int64_list, known_list, rank_of, scalar
-from converter.to_onnx.undone import halves_of
+from converter.to_onnx.split_lists import halves_of
 from ir_runtime.operations.padding import Pad1, Pad12
 
 

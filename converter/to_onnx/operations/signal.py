@@ -18,9 +18,19 @@ from converter.to_onnx.sizes import (
     size_of,
     subtract,
 )
-from converter.to_onnx.undone import is_padded_to, is_replaced
-from ir_runtime.graph import element_types
+from converter.to_onnx.split_lists import halves_of
+from ir_runtime.graph import Output, element_types
+from ir_runtime.operations.elementwise import Divide1, Equal1, Select1, Subtract1
+from ir_runtime.operations.generation import ShapeOf3
+from ir_runtime.operations.movement import Concat1, Reshape1, Squeeze1, Unsqueeze1
+from ir_runtime.operations.padding import Pad
 from ir_runtime.operations.signal import DFT7, IDFT7, IRDFT9, RDFT9, STFT15
+from ir_runtime.rewriting import Match, anything, layer, number
+
+_MISSING = layer(Subtract1, anything("size"), layer(ShapeOf3, anything("data")))
+_BEFORE = layer(Divide1, _MISSING, number(2))
+_PADS_ON_BOTH_SIDES = layer(Concat1, _BEFORE, layer(Subtract1, _MISSING, _BEFORE))
+_OTHER_LENGTH = layer(Select1, layer(Equal1, anything("compared"), number(-1)), anything(), anything("length"))
 
 _Fourier = Union[DFT7, IDFT7, RDFT9, IRDFT9]
 
@@ -61,10 +71,39 @@ def _length(ctx: Context, length: Size, natural: Size) -> Size:
     if isinstance(length, int):
         return natural if length == -1 else length
     lengths = ctx.node.inputs[2]
-    if is_replaced(lengths, -1) or ctx.is_never(lengths, -1):
+    if _is_replaced(lengths) or ctx.is_never(lengths, -1):
         return length
     is_natural = ctx.emit("Equal", length, ctx.constant([-1]))
     return ctx.emit("Where", is_natural, as_list(ctx, natural), length)
+
+
+def _only_number(value: Output) -> Output:
+    """The tensor that holds the one number of ``value`` before it was reshaped."""
+    while isinstance(value.node.op, (Reshape1, Squeeze1, Unsqueeze1)) and _is_single(value.node.inputs[0]):
+        value = value.node.inputs[0]
+    return value
+
+
+def _is_single(value: Output) -> bool:
+    return value.shape.is_static and value.shape.static() in ((), (1,))
+
+
+def _is_replaced(length: Output) -> bool:
+    """True if ``length`` has another number in the place of -1: Select(x == -1, other, x)."""
+    match = _OTHER_LENGTH.match(_only_number(length))
+    return isinstance(match, Match) and _only_number(match["compared"]) is _only_number(match["length"])
+
+
+def _is_padded_to(padded: Output, size: Output) -> bool:
+    """True if a list was padded to ``size`` elements, on both sides by half of what was missing."""
+    node = padded.node
+    if not isinstance(node.op, Pad):
+        return False
+    whole = halves_of(node.inputs[1], node.inputs[2], 1)
+    match = None if whole is None else _PADS_ON_BOTH_SIDES.match(whole)
+    if not isinstance(match, Match) or match["data"] is not node.inputs[0]:
+        return False
+    return _only_number(match["size"]) is _only_number(size)
 
 
 def _each(ctx: Context, x: Value, signal: Value, axes: Sequence[int], lengths: Sequence[Size], inverse: bool) -> Value:
@@ -102,7 +141,7 @@ write_inline(IRDFT9)
 def _window(ctx: Context, window: Value, size: Size) -> Value:
     """A window in the middle of a frame."""
     length = size_of(ctx, window, 0)
-    if length is size or (isinstance(length, int) and length == size) or is_padded_to(*ctx.node.inputs[1:3]):
+    if length is size or (isinstance(length, int) and length == size) or _is_padded_to(*ctx.node.inputs[1:3]):
         return window
     missing = subtract(ctx, size, length)
     before = divide(ctx, missing, 2)

@@ -18,8 +18,16 @@ from converter.to_onnx.layers import (
     split_equally,
     unsqueeze,
 )
-from converter.to_onnx.undone import is_without_rest
+from converter.to_onnx.parts_of_shapes import part_of_shape
+from ir_runtime.graph import Output
+from ir_runtime.operations.elementwise import Less1, Maximum1, Select1, Subtract1
+from ir_runtime.operations.reduction import ReduceSum1
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
+from ir_runtime.rewriting import Match, anything, layer, number
+
+_LENGTHS = anything("lengths")
+_COUNTED = layer(ReduceSum1, layer(Maximum1, _LENGTHS, number(0)))
+_WITHOUT_REST = layer(Select1, layer(Less1, _LENGTHS, number(0)), layer(Subtract1, anything(), _COUNTED), _LENGTHS)
 
 _MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
@@ -28,7 +36,10 @@ _MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 def slice_(
     ctx: Context, op: Slice8, x: Value, start: Value, stop: Value, step: Value, axes: Value | None = None
 ) -> Value:
-    """Slice"""
+    """Slice; Shape of neighbouring dimensions (opset 15)"""
+    sizes = part_of_shape(ctx)
+    if sizes is not None:
+        return sizes
     ends = [int64_list(ctx, position) for position in (start, stop)]
     steps: Value | None = int64_list(ctx, step)
     if all(number == 1 for number in known_list(ctx, step) or [0]):
@@ -120,9 +131,14 @@ def variadic_split(ctx: Context, op: VariadicSplit1, x: Value, axis: Value, leng
                 "Split", x, _list(ctx, split_at), count=count, types=[x.element_type] * count, axis=place
             )
     sizes = ctx.constant(numbers) if numbers is not None else int64_list(ctx, lengths)
-    if numbers is None and not is_without_rest(ctx.node.inputs[2]):
+    if numbers is None and not _is_without_rest(ctx.node.inputs[2]):
         is_rest = ctx.emit("Less", sizes, ctx.constant([0]))
         whole = ctx.emit("Gather", shape_of(ctx, x), ctx.constant([place]), axis=0)
         others = ctx.emit("ReduceSum", ctx.emit("Max", sizes, ctx.constant([0])), keepdims=1)
         sizes = ctx.emit("Where", is_rest, ctx.emit("Sub", whole, others), sizes)
     return ctx.emit_many("Split", x, sizes, count=count, types=[x.element_type] * count, axis=place)
+
+
+def _is_without_rest(lengths: Output) -> bool:
+    """True if lengths have no -1 any more, as it was replaced by what the others leave."""
+    return isinstance(_WITHOUT_REST.match(lengths), Match)

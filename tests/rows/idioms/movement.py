@@ -39,6 +39,13 @@ def rolled(g: Graph) -> Value:
     return joined(g, (place, g.chance.choice([END, LAST])), (0, place))
 
 
+def halved_part(g: Graph) -> Value:
+    """What a rotary embedding of the first numbers of each head takes."""
+    value = g.x @ g.weights(8, 8)
+    part, rest = sliced(g, value, 0, 4, 2), sliced(g, value, 4, 8, 2)
+    return g.Concat(part, rest, sliced(g, part, 2, 4, 2), sliced(g, part, 0, 2, 2), axis=2)
+
+
 def dimensions(g: Graph, value: Value, dims: Dims) -> Any:
     """A target shape: numbers, and "2" or "2*2" for a dimension of the value and its double, as torch computes them."""
     if not any(isinstance(dim, str) for dim in dims):
@@ -123,6 +130,7 @@ IDIOMS = {
     "slices of which one is there twice": Idiom(lambda g: joined(g, (0, 4), (4, END), (0, 4)), SPLIT),
     "slices counted from the end up to the last column": Idiom(lambda g: joined(g, (0, -6), (-6, -3), (-3, 8)), SPLIT),
     "a roll": Idiom(rolled, SPLIT),
+    "halves of a part": Idiom(halved_part, "MatMul VariadicSplit VariadicSplit Concat"),
     "shuffled channels": Idiom(shuffled, "Convolution ShuffleChannels", IMAGE),
     "blocks from channels": Idiom(from_depth, "Convolution DepthToSpace", IMAGE),
 }

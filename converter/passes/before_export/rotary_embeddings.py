@@ -1,7 +1,11 @@
-"""RotaryEmbedding: heads whose numbers are rotated in pairs, by angles that depend on their position.
+"""Fuse rotations of the numbers of heads, in pairs, by angles that depend on their position.
 
-Letters in shapes: b batches, n heads, s positions, d numbers a head; half of the rotated numbers are the angles.
-https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html
+    x cos + [-second half, first half] sin
+    [first cos - second sin, second cos + first sin], with numbers of the same heads behind it that stay
+    the same with pairs of neighbours, which are interleaved by Unsqueeze, Concat and Reshape
+
+become RotaryEmbedding. Letters in shapes: b batches, n heads, s positions, d numbers a head; half of the rotated
+numbers are the angles. https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html
 """
 
 from __future__ import annotations
@@ -11,21 +15,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-from converter.to_onnx import Context, Value, ir_idiom
-from converter.to_onnx.layers import concat, dimension, reshape, slice_along, squeeze, unsqueeze
-from converter.to_onnx.undone import numbers
 from ir_runtime.analysis.polynomials import Polynomial
-from ir_runtime.graph import Array, Dimension, Node, Operation, Output, element_types
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
+from ir_runtime.graph import Array, Dimension, Node, Output, element_types
 from ir_runtime.operations.elementwise import Add1, Binary, Multiply1, Negative1, Subtract1
 from ir_runtime.operations.indexing import Gather
-from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1
+from ir_runtime.operations.movement import Broadcast3, Concat1, Reshape1, Unsqueeze1
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
-from ir_runtime.rewriting import Match, NotMatched, Pattern, anything, constant, either, layer, number
+from ir_runtime.rewriting import (
+    Builder,
+    Match,
+    NotMatched,
+    Pattern,
+    Replacement,
+    anything,
+    constant,
+    either,
+    fail,
+    layer,
+    number,
+)
+from ir_runtime.rewriting.layers import concat, cut, reshape, squeeze, unsqueeze
+from ir_runtime.rewriting.shape_layers import dimension_list
+
+from .operators import emit_operator, may_use
+from .registry import before_export
 
 _TYPES = (element_types.f32, element_types.f16)
 _RANK = 4
 _SELECTIONS = (Slice8, Split1, StridedSlice1, VariadicSplit1)
-
 
 _X, _FIRST, _SECOND, _COS, _SIN = (anything(name) for name in ("x", "first", "second", "cos", "sin"))
 
@@ -73,39 +91,43 @@ class _Rotation(NamedTuple):
     interleaved: bool = False
 
 
-@ir_idiom(Add1)
-def of_halves(ctx: Context, op: Operation) -> Value | None:
-    """RotaryEmbedding of x cos + [-second half, first half] sin (opset 23)"""
-    return _write(ctx, _of_halves(ctx.node.outputs[0]))
-
-
-@ir_idiom(Concat1)
-def of_parts(ctx: Context, op: Operation) -> Value | None:
-    """RotaryEmbedding of [first cos - second sin, second cos + first sin], and of numbers that stay (opset 23)"""
-    return _write(ctx, _of_parts(ctx.node.outputs[0]) or _with_rest(ctx, ctx.node.outputs[0]))
-
-
-@ir_idiom(Reshape1)
-def of_neighbours(ctx: Context, op: Operation) -> Value | None:
-    """RotaryEmbedding of pairs of neighbours (opset 23)"""
-    return _write(ctx, _of_neighbours(ctx, ctx.node.outputs[0]))
-
-
-@ir_idiom(Reshape1)
-def of_merged_heads(ctx: Context, op: Operation) -> Value | None:
-    """RotaryEmbedding of ``[b, s, n d]``, where heads are split for it and merged behind it (opset 23)"""
-    value, merged = ctx.node.inputs[0], ctx.node.outputs[0]
-    rotation = _of_parts(value) or _of_halves(value) or _of_pairs(value) or _of_neighbours(ctx, value)
-    rotation = rotation or _with_rest(ctx, value)
+@before_export.replaces("rotary_embeddings_of_merged_heads")
+def of_merged_heads(builder: Builder, node: Node) -> Replacement:
+    """Replace the Reshape by RotaryEmbedding of ``[b, s, n d]``, where heads are split for it and merged behind it."""
+    value, merged = node.inputs[0], node.outputs[0]
+    rotation = _of_parts(value) or _of_halves(value) or _of_pairs(value) or _of_neighbours(value) or _with_rest(value)
     if rotation is None or _axis_of_heads(rotation) != 2:
-        return None
+        return fail("it merges no heads that are rotated")
     heads = rotation.source.shape[2]
+    before, after = _dims(rotation.source), _dims(merged)
     if not heads.is_static or _width(merged) != heads.value * (rotation.stop - rotation.start):
-        return None
-    before, after = ctx.dims(rotation.source), ctx.dims(merged)
+        return fail("it does not merge the heads with their numbers")
     if before is None or after is None or len(after) != _RANK - 1 or before[:2] != after[:2]:
-        return None
-    return _write(ctx, rotation, are_heads_merged=True)
+        return fail("the batches and positions are not those of the heads")
+    return _fuse(builder, node, rotation, are_heads_merged=True)
+
+
+@before_export.replaces("rotary_embeddings")
+def of_split_heads(builder: Builder, node: Node) -> Replacement:
+    """Replace the layer that gives the rotated heads by RotaryEmbedding."""
+    value = node.outputs[0]
+    if isinstance(node.op, Add1):
+        rotation = _of_halves(value)
+    elif isinstance(node.op, Concat1):
+        rotation = _of_parts(value) or _with_rest(value)
+    else:
+        rotation = _of_neighbours(value)
+    return fail("no pairs of numbers are rotated") if rotation is None else _fuse(builder, node, rotation)
+
+
+def _dims(value: Output) -> list[Polynomial] | None:
+    return symbolic_shapes().dims(value)
+
+
+def numbers(value: Output) -> list[float] | None:
+    """Return the values of a constant, flat."""
+    constant = value.type.constant
+    return None if constant is None else constant.reshape(-1).tolist()
 
 
 # --- what is rotated ---
@@ -136,11 +158,11 @@ def _of_parts(value: Output, pattern: Pattern = _PARTS, *, interleaved: bool = F
     return None
 
 
-def _of_neighbours(ctx: Context, value: Output) -> _Rotation | None:
+def _of_neighbours(value: Output) -> _Rotation | None:
     joined = _of_pairs(value.node.inputs[0]) if isinstance(value.node.op, Reshape1) else None
     if joined is None or _width(value) != joined.stop - joined.start:
         return None
-    before, after = ctx.dims(joined.source), ctx.dims(value)
+    before, after = _dims(joined.source), _dims(value)
     return joined if before is not None and after is not None and before[:-1] == after[:-1] else None
 
 
@@ -150,10 +172,10 @@ def _of_pairs(value: Output) -> _Rotation | None:
     return _of_parts(value, _PAIRS, interleaved=True) if has_pairs else None
 
 
-def _with_rest(ctx: Context, value: Output) -> _Rotation | None:
+def _with_rest(value: Output) -> _Rotation | None:
     """Match values that are rotated as a whole, and behind them values of the same heads that stay."""
     match = _WITH_REST.match(value)
-    inner = None if isinstance(match, NotMatched) else _of_halves(match["x"]) or _of_neighbours(ctx, match["x"])
+    inner = None if isinstance(match, NotMatched) else _of_halves(match["x"]) or _of_neighbours(match["x"])
     if inner is None:
         return None
     around, behind = dict(_sources(inner.source)), dict(_sources(value.node.inputs[1]))
@@ -280,12 +302,12 @@ def _axis_of_heads(rotation: _Rotation) -> int | None:
     return None
 
 
-def _angles(ctx: Context, angles: Output, rotation: _Rotation, heads_at: int) -> Callable[[], Value] | None:
+def _angles(builder: Builder, angles: Output, rotation: _Rotation, heads_at: int) -> Callable[[], Output] | None:
     """Return a function that emits the angles ``[b, s, half]``, once for all tensors of this batch and length.
 
     None where they may have another batch or length than the tensor that is rotated.
     """
-    dims, angle_dims = ctx.dims(rotation.source), ctx.dims(angles)
+    dims, angle_dims = _dims(rotation.source), _dims(angles)
     if dims is None or angle_dims is None:
         return None
     ones = [Polynomial.constant(1)] * (_RANK - len(angle_dims))
@@ -294,75 +316,76 @@ def _angles(ctx: Context, angles: Output, rotation: _Rotation, heads_at: int) ->
         return None
 
     is_double = rotation.are_whole and isinstance(_TWICE.match(angles), Match)
-    once = angles.node.inputs[0] if is_double else angles
 
-    def make() -> Value:
-        node, angle_values, rank = once.node, ctx.value(once), len(angle_dims)
+    def emit() -> Output:
+        values, rank = angles.node.inputs[0] if is_double else angles, len(angle_dims)
+        node = values.node
         if isinstance(node.op, Unsqueeze1) and rank == _RANK and numbers(node.inputs[1]) == [heads_at]:
-            angle_values, rank = ctx.value(node.inputs[0]), rank - 1
+            values, rank = node.inputs[0], rank - 1
         elif rank == _RANK or (rank, heads_at) == (3, 2):
-            angle_values, rank = squeeze(ctx, angle_values, [heads_at - _RANK + rank]), rank - 1
-        angle_values = unsqueeze(ctx, angle_values, list(range(3 - rank)))
+            values, rank = squeeze(builder, values, builder.constant([heads_at - _RANK + rank])), rank - 1
+        if rank < 3:
+            values = unsqueeze(builder, values, *range(3 - rank))
         if rotation.are_whole and not is_double:
-            angle_values = slice_along(ctx, angle_values, -1, 0, rotation.half)
+            values = cut(builder, values, 0, rotation.half, -1)
         if all(own == data_dimension for data_dimension, own in pairs):
-            return angle_values
-        like = ctx.value(rotation.source)
-        return ctx.emit(
-            "Expand",
-            angle_values,
-            concat(ctx, [*(dimension(ctx, like, axis) for axis in (0, 3 - heads_at)), ctx.constant([1])], 0),
-        )
+            return values
+        sizes = dimension_list(builder, rotation.source, 0, 3 - heads_at)
+        target = concat(builder, 0, sizes, builder.constant([1]))
+        return builder.emit(Broadcast3(mode="bidirectional"), values, target)
 
     key = angles, heads_at, rotation.are_whole, *(data_dimension for data_dimension, _ in pairs)
-    return lambda: ctx.once(key, make)
+    return lambda: builder.once(key, emit)
 
 
 # --- the operator ---
 
 
-def _write(ctx: Context, rotation: _Rotation | None, are_heads_merged: bool = False) -> Value | None:
-    if rotation is None or rotation.source.shape.rank != _RANK or rotation.source.element_type not in _TYPES:
-        return None
+def _fuse(builder: Builder, node: Node, rotation: _Rotation, are_heads_merged: bool = False) -> Replacement:
+    if not may_use(23):
+        return fail("RotaryEmbedding needs opset 23")
+    if rotation.source.shape.rank != _RANK or rotation.source.element_type not in _TYPES:
+        return fail("the data is not of four dimensions, or not of float32 or float16")
     heads_at, width = _axis_of_heads(rotation), rotation.stop - rotation.start
     if heads_at is None or (rotation.are_whole and not all(map(_has_equal_halves, (rotation.cos, rotation.sin)))):
-        return None
+        return fail("the angles differ between heads, or between the halves")
     heads = rotation.source.shape[heads_at]
-    makers = [_angles(ctx, angle_source, rotation, heads_at) for angle_source in (rotation.cos, rotation.sin)]
-    if None in makers or (heads_at == 2 and not heads.is_static) or not ctx.at_least(23):
-        return None
-    cos, sin = (make() for make in makers if make is not None)
-    source = _before_idle_reshape(ctx, rotation.source)
-    x = ctx.value(source)
+    emitters = [_angles(builder, angles, rotation, heads_at) for angles in (rotation.cos, rotation.sin)]
+    if None in emitters or (heads_at == 2 and not heads.is_static):
+        return fail("the batch or length of the angles, or the number of heads, is not known to fit")
+    cos, sin = (emit() for emit in emitters if emit is not None)
+    source = _before_idle_reshape(rotation.source)
+    x = source
     if width != _width(source):
-        x = slice_along(ctx, x, -1, rotation.start, rotation.stop)
+        x = cut(builder, x, rotation.start, rotation.stop, -1)
     elif heads_at == 2:
-        x = _with_merged_heads(ctx, source) or x
-    if heads_at == 2 and not (x.shape.has_rank and x.shape.rank == _RANK - 1):
-        x = reshape(ctx, x, [0, 0, heads.value * width])
-    rotated = ctx.emit(
+        x = _with_merged_heads(source) or x
+    if heads_at == 2 and x.shape.rank != _RANK - 1:
+        x = reshape(builder, x, [0, 0, heads.value * width])
+    is_split_again = heads_at == 2 and not are_heads_merged
+    rotated = emit_operator(
+        builder,
         "RotaryEmbedding",
-        x,
-        cos,
-        sin,
+        [x, cos, sin],
+        [x] if is_split_again else node.outputs,
         interleaved=int(rotation.interleaved),
         rotary_embedding_dim=None if width == 2 * rotation.half else 2 * rotation.half,
         num_heads=heads.value if heads_at == 2 else None,
     )
-    return reshape(ctx, rotated, [0, 0, heads.value, width]) if heads_at == 2 and not are_heads_merged else rotated
+    return reshape(builder, rotated[0], [0, 0, heads.value, width]) if is_split_again else rotated
 
 
-def _before_idle_reshape(ctx: Context, value: Output) -> Output:
-    """The tensor in front of reshapes that change no dimension: heads that were merged and are split again."""
-    while isinstance(value.node.op, Reshape1) and ctx.dims(value.node.inputs[0]) == ctx.dims(value) is not None:
+def _before_idle_reshape(value: Output) -> Output:
+    """Return the tensor in front of reshapes that change no dimension: heads that were merged and are split again."""
+    while isinstance(value.node.op, Reshape1) and _dims(value.node.inputs[0]) == _dims(value) is not None:
         value = value.node.inputs[0]
     return value
 
 
-def _with_merged_heads(ctx: Context, value: Output) -> Value | None:
-    """The tensor ``[b, s, n d]`` whose numbers a layer in front has split into heads."""
+def _with_merged_heads(value: Output) -> Output | None:
+    """Return the tensor ``[b, s, n d]`` whose numbers a layer in front has split into heads."""
     merged = value.node.inputs[0] if isinstance(value.node.op, Reshape1) else None
     if merged is None or not merged.shape.has_rank or merged.shape.rank != _RANK - 1:
         return None
-    before, after = ctx.dims(merged), ctx.dims(value)
-    return ctx.value(merged) if before is not None and after is not None and before[:2] == after[:2] else None
+    before, after = _dims(merged), _dims(value)
+    return merged if before is not None and after is not None and before[:2] == after[:2] else None

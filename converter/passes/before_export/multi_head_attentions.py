@@ -1,4 +1,6 @@
-"""Attention of heads that are divided before and joined behind as onnxruntime's MultiHeadAttention.
+"""Fuse attention of heads that are split before it, and merged after it, into onnxruntime's MultiHeadAttention.
+
+    [-> Add(bias)] -> Reshape -> Transpose -> ScaledDotProductAttention -> Transpose -> Reshape
 
 Letters in shapes: b batches, s and t positions, h heads, d elements of a head.
 https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
@@ -11,12 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from converter.onnx_file.domains import MICROSOFT
-from converter.to_onnx import Context, Value, ir_idiom
-from converter.to_onnx.layers import known_number
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Array, Node, Output, element_types
 from ir_runtime.operations.attention import ScaledDotProductAttention13, is_no_mask
 from ir_runtime.operations.elementwise import Add1
 from ir_runtime.operations.movement import Reshape1, Transpose1
+from ir_runtime.rewriting import Builder, Replacement, fail
+
+from .attentions import known_number
+from .operators import emit_operator, may_use_contrib
+from .registry import before_export
 
 _HEADS_FIRST = [0, 2, 1, 3]
 
@@ -29,47 +35,44 @@ class _Projection(NamedTuple):
     bias: Array | None
 
 
-@ir_idiom(Reshape1)
-def multi_head_attention(ctx: Context, op: Reshape1) -> Value | None:
-    """MultiHeadAttention without a mask, where contrib operators may be used"""
-    joined = ctx.node.outputs[0]
-    attended = _transposed(ctx.node.inputs[0])
-    if not ctx.contrib or attended is None or joined.element_type is not element_types.f32:
-        return None
-    node = attended.node
-    if not isinstance(node.op, ScaledDotProductAttention13) or attended.only_user is None or _has_mask(node):
-        return None
-    projections = [_projection(ctx, source) for source in node.inputs[:3]]
-    query_dims, joined_dims = ctx.dims(node.inputs[0]), ctx.dims(joined)
-    sizes = node.inputs[0].shape
+@before_export.replaces("multi_head_attentions")
+def multi_head_attention(builder: Builder, node: Node) -> Replacement:
+    """Replace the Reshape that merges the heads by MultiHeadAttention without a mask."""
+    joined = node.outputs[0]
+    attended = _transposed(node.inputs[0])
+    if not may_use_contrib():
+        return fail("operators of com.microsoft may not be used")
+    if attended is None or joined.element_type is not element_types.f32:
+        return fail("it merges no heads of float32")
+    attention = attended.node
+    is_attention = isinstance(attention.op, ScaledDotProductAttention13) and attended.only_user is not None
+    if not is_attention or _has_mask(attention):
+        return fail("the heads are not those of an attention without a mask")
+    projections = [_projection(source) for source in attention.inputs[:3]]
+    query_dims, joined_dims = (symbolic_shapes().dims(value) for value in (attention.inputs[0], joined))
+    sizes = attention.inputs[0].shape
     if query_dims is None or joined_dims is None or not (sizes[1].is_static and sizes[3].is_static):
-        return None
+        return fail("the number of heads or their size is not known")
     heads, size = sizes[1].value, sizes[3].value
     if [dimension.value for dimension in joined_dims[2:]] != [heads * size]:
-        return None
-    if joined_dims[:2] != [query_dims[0], query_dims[2]] or not _are_alike(ctx, node, heads, size):
-        return None
+        return fail("the last dimension is not that of all heads")
+    if joined_dims[:2] != [query_dims[0], query_dims[2]] or not _are_alike(attention, heads, size):
+        return fail("batches, positions or heads differ")
     query, key, value = projections
     if query is None or key is None or value is None:
-        return None
-    scale = known_number(ctx, ctx.value(node.inputs[4])) if len(node.inputs) > 4 else None
-    if len(node.inputs) > 4 and not scale:  # 0 means the default one
-        return None
-    biases = [projection.bias for projection in (query, key, value)]
-    bias = None
-    sources = [projection.source for projection in (query, key, value)]
-    if all(part is not None for part in biases):
-        bias = ctx.constant(np.concatenate([part for part in biases if part is not None]), element_types.f32)
-        sources = [projection.unbiased for projection in (query, key, value)]
-    return ctx.emit(
-        "MultiHeadAttention",
-        *map(ctx.value, sources),
-        bias,
-        domain=MICROSOFT,
-        type=element_types.f32,
-        shape=joined.shape,
-        num_heads=heads,
-        scale=scale,
+        return fail("a query, keys or values are not split into heads")
+    scale = known_number(attention.inputs[4]) if len(attention.inputs) > 4 else None
+    if len(attention.inputs) > 4 and not scale:  # 0 means the default one
+        return fail("the scale is computed, or 0")
+    chosen, bias = (query, key, value), None
+    sources = [projection.source for projection in chosen]
+    biases = [projection.bias for projection in chosen if projection.bias is not None]
+    if len(biases) == len(chosen):
+        bias = builder.constant(np.concatenate(biases), element_types.f32)
+        sources = [projection.unbiased for projection in chosen]
+    inputs = [*sources, bias]
+    return emit_operator(
+        builder, "MultiHeadAttention", inputs, node.outputs, domain=MICROSOFT, num_heads=heads, scale=scale
     )
 
 
@@ -91,13 +94,13 @@ def _transposed(source: Output) -> Output | None:
     return node.inputs[0] if order is not None and order.reshape(-1).tolist() == _HEADS_FIRST else None
 
 
-def _projection(ctx: Context, heads: Output) -> _Projection | None:
+def _projection(heads: Output) -> _Projection | None:
     """What ``[b, h, s, d]`` is divided from; None where it is made in another way."""
     divided = _transposed(heads)
     if divided is None or not isinstance(divided.node.op, Reshape1) or divided.only_user is None:
         return None
     source = divided.node.inputs[0]
-    dims, before = ctx.dims(divided), ctx.dims(source)
+    dims, before = symbolic_shapes().dims(divided), symbolic_shapes().dims(source)
     if dims is None or before is None or len(before) != 3 or before[:2] != dims[:2]:
         return None
     node = source.node
@@ -109,12 +112,12 @@ def _projection(ctx: Context, heads: Output) -> _Projection | None:
     return _Projection(source, source, None)
 
 
-def _are_alike(ctx: Context, node: Node, heads: int, size: int) -> bool:
+def _are_alike(node: Node, heads: int, size: int) -> bool:
     """True if keys and values have the heads of the query, of its size, and the same positions."""
-    query, key, value = (ctx.dims(source) for source in node.inputs[:3])
+    query, key, value = (symbolic_shapes().dims(source) for source in node.inputs[:3])
     if query is None or key is None or value is None or not all(len(dims) == 4 for dims in (query, key, value)):
         return False
     own = [[dims[axis].value for axis in (1, 3)] for dims in (query, key, value)]
     if own != [[heads, size]] * 3 or key[2] != value[2] or not query[0] == key[0] == value[0]:
         return False
-    return key[2] == query[2] or ctx.is_never_zero(key[2])
+    return key[2] == query[2] or symbolic_shapes().is_never(key[2], 0)

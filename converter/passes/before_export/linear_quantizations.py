@@ -1,4 +1,4 @@
-"""Fuse the layers that the IR has for QuantizeLinear and DequantizeLinear.
+"""Fuse the layers that the IR has for QuantizeLinear and DequantizeLinear, of all elements or along an axis.
 
 x -> Divide(scale) -> Round -> Add(zero point) -> Clamp to the limits of the type -> Convert
 codes -> Convert -> Subtract(zero point) -> Multiply(scale)
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.to_onnx import Context, Value, ir_idiom
-from ir_runtime.graph import Array, ElementType, Operation, Output, PartialShape, element_types
+from ir_runtime.graph import Array, ElementType, Node, Output, PartialShape, element_types
 from ir_runtime.operations.activation import Clamp1
-from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Multiply1, Round5, Subtract1
+from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Round5, Subtract1
+from ir_runtime.rewriting import Builder, Replacement, fail
+
+from .operators import emit_operator, may_use
+from .registry import before_export
 
 _CODES = {"u8": 10, "i8": 10, "u16": 21, "i16": 21, "u4": 21, "i4": 21}
 """Types of codes, and the first opset that quantizes to them."""
@@ -19,13 +22,16 @@ _HALF = 19
 """The first opset that quantizes float16."""
 
 
-@ir_idiom(Convert1)
-def quantize_linear(ctx: Context, op: Operation) -> Value | None:
-    """QuantizeLinear, of all elements or along an axis"""
-    codes = ctx.node.outputs[0].element_type
-    clamp = ctx.node.inputs[0].node
-    if not isinstance(clamp.op, Clamp1) or not _is_written(ctx, codes, clamp.outputs[0].element_type):
-        return None
+_OTHER = fail("its layers are not those of a quantization to codes that the opset has")
+
+
+@before_export.replaces("quantize_linear")
+def quantize_linear(builder: Builder, node: Node) -> Replacement:
+    """Replace the Convert to codes by QuantizeLinear."""
+    codes = node.outputs[0].element_type
+    clamp = node.inputs[0].node
+    if not isinstance(clamp.op, Clamp1) or not _has_opset(codes, clamp.outputs[0].element_type):
+        return _OTHER
     low, high = codes.limits
     rounded, zero = clamp.inputs[0], None
     if isinstance(rounded.node.op, Add1):
@@ -33,57 +39,57 @@ def quantize_linear(ctx: Context, op: Operation) -> Value | None:
         zero, rounded = (rounded, zero) if isinstance(zero.node.op, Round5) else (zero, rounded)
     steps = rounded.node
     if (clamp.op.min, clamp.op.max) != (low, high) or not isinstance(steps.op, Round5):
-        return None
+        return _OTHER
     quotient = steps.inputs[0].node
     if steps.op.mode != "half_to_even" or not isinstance(quotient.op, Divide1):
-        return None
+        return _OTHER
     x, scale = quotient.inputs
-    return _write(ctx, "QuantizeLinear", x, scale, zero, codes, codes)
+    return _fuse(builder, node, "QuantizeLinear", x, scale, zero, codes)
 
 
-@ir_idiom(Multiply1)
-def dequantize_linear(ctx: Context, op: Operation) -> Value | None:
-    """DequantizeLinear, of all elements or along an axis"""
-    for difference, scale in ctx.node.orders:
+@before_export.replaces("dequantize_linear")
+def dequantize_linear(builder: Builder, node: Node) -> Replacement:
+    """Replace the product with the scale by DequantizeLinear."""
+    for difference, scale in node.orders:
         zero = None
         if isinstance(difference.node.op, Subtract1):
             difference, zero = difference.node.inputs
         if not isinstance(difference.node.op, Convert1) or _constant(scale) is None:
             continue
         codes = difference.node.inputs[0]
-        if codes.node.op.role == "parameter" or not _is_written(ctx, codes.element_type, difference.element_type):
+        if codes.node.op.role == "parameter" or not _has_opset(codes.element_type, difference.element_type):
             continue  # what an image is multiplied by is no step of codes
-        return _write(ctx, "DequantizeLinear", codes, scale, zero, codes.element_type, scale.element_type)
-    return None
+        return _fuse(builder, node, "DequantizeLinear", codes, scale, zero, codes.element_type)
+    return _OTHER
 
 
-def _is_written(ctx: Context, codes: ElementType, numbers: ElementType) -> bool:
-    """True if ONNX's operators quantize between these types in the opset."""
+def _has_opset(codes: ElementType, numbers: ElementType) -> bool:
+    """Return whether ONNX's operators quantize between these types in the opset."""
     least = _CODES.get(codes.name)
     if least is None or numbers not in (element_types.f32, element_types.f16):
         return False
-    return ctx.at_least(max(least, _HALF if numbers is element_types.f16 else 0))
+    return may_use(max(least, _HALF if numbers is element_types.f16 else 0))
 
 
-def _write(
-    ctx: Context, operator: str, x: Output, scale: Output, zero: Output | None, codes: ElementType, type: ElementType
-) -> Value | None:
-    """The operator of a constant scale and zero point; None where these are others than one for all, or of an axis."""
-    factors, shape = _constant(scale), ctx.node.outputs[0].shape
+def _fuse(
+    builder: Builder, node: Node, op_type: str, x: Output, scale: Output, zero: Output | None, codes: ElementType
+) -> Replacement:
+    """Replace the layer by the operator of a constant scale and zero point, one for all elements or of an axis."""
+    factors, shape = _constant(scale), node.outputs[0].shape
     points = np.zeros((), np.int64) if zero is None else _constant(zero)
     if factors is None or points is None or str(shape) != str(x.shape) or not codes.holds(points):
-        return None
+        return fail("the scale or the zero point is computed, or of another shape or type")
     axis = _axis(shape, factors, points)
-    if axis is None or (axis >= 0 and not ctx.at_least(13)):
-        return None
+    if axis is None or (axis >= 0 and not may_use(13)):
+        return fail("the scale or the zero point differs along several axes, or along one before opset 13")
     count = max(factors.size, points.size)
     size = () if axis < 0 else (count,)
     step, offset = (np.broadcast_to(parameter.reshape(-1), (count,)).reshape(size) for parameter in (factors, points))
-    zeros = (
-        None if operator == "DequantizeLinear" and not offset.any() else ctx.constant(offset.astype(codes.dtype), codes)
-    )
-    along = axis if axis >= 0 else None
-    return ctx.emit(operator, ctx.value(x), ctx.constant(step, scale.element_type), zeros, type=type, axis=along)
+    zeros = None
+    if op_type == "QuantizeLinear" or offset.any():
+        zeros = builder.constant(offset.astype(codes.dtype), codes)
+    inputs = [x, builder.constant(step, scale.element_type), zeros]
+    return emit_operator(builder, op_type, inputs, node.outputs, axis=axis if axis >= 0 else None)
 
 
 def _constant(value: Output) -> Array | None:

@@ -14,15 +14,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.analysis.value_ranges import value_range
 from ir_runtime.graph import Array, Dimension, ElementType, Output, element_types
 from ir_runtime.operations import elementwise as ir
 from ir_runtime.operations.reduction import ReduceLogicalOr1, ReduceMax1
-from ir_runtime.rewriting import Match, NotMatched, Pattern, anything, constant, either, layer
-
-from .context import Context
-from .graph import Value
-from .layers import reduce, with_shape
+from ir_runtime.rewriting import Builder, Match, NotMatched, Pattern, anything, constant, either, layer
+from ir_runtime.rewriting.layers import add, equal, maximum, select, subtract
 
 _LOWEST = float(np.finfo(np.float32).min)
 """The number that hides a key in onnxruntime as minus infinity does."""
@@ -63,7 +61,7 @@ _GUARDED = either(
 """A mask that shows all keys to the rows that have none."""
 
 
-def is_broadcast_to_scores(ctx: Context, mask: Output, query: Output, key: Output) -> bool:
+def is_broadcast_to_scores(mask: Output, query: Output, key: Output) -> bool:
     """True if the scores of ``query`` and ``key`` keep their shape when the mask is added to them.
 
     The mask has two or four dimensions, the others have four. A dimension that is unknown on both sides counts as
@@ -73,7 +71,7 @@ def is_broadcast_to_scores(ctx: Context, mask: Output, query: Output, key: Outpu
         return False
     places = range(4 - mask.shape.rank, 4)
     scores = [query.shape[0], query.shape[1], query.shape[2], key.shape[2]]
-    symbols = [ctx.dims(source) for source in (mask, query, key)]
+    symbols = [symbolic_shapes().dims(source) for source in (mask, query, key)]
     if None in symbols:
         return all(_fits(mask.shape[place - 4], scores[place]) for place in places)
     sizes, (batch, heads, rows, _), (_, _, columns, _) = (dims for dims in symbols if dims is not None)
@@ -91,64 +89,63 @@ def _fits(size: Dimension, scores: Dimension) -> bool:
     return not scores.contains(1) or (not size.is_static and not scores.is_static)
 
 
-def exact_mask(ctx: Context, mask: Output, *, hidden_rows_are_zero: bool = False) -> Value:
-    """Return the mask, with other numbers in the rows that Attention computes differently.
+def exact_mask(
+    builder: Builder, mask: Output, element_type: ElementType, *, hidden_rows_are_zero: bool = False
+) -> Output:
+    """Return the mask of scores of this type, with other numbers in the rows that Attention computes differently.
 
     ``hidden_rows_are_zero`` is for layers of the IR that make rows without keys zero, as ONNX's operator does.
     """
-    value, element_type = ctx.value(mask), ctx.node.outputs[0].element_type
     may_hide_rows = not hidden_rows_are_zero and not _sees_some_key(mask)
     if mask.element_type is element_types.boolean:
         if not may_hide_rows:
-            return value
-        return ctx.once(("numbers of a mask", value, element_type), lambda: _of_booleans(ctx, value, element_type))
+            return mask
+        return _with_other_rows(builder, additive(builder, mask, element_type), False, True)
     least = value_range(mask).low
     if element_type is element_types.f16:
         if least >= -_LARGE or _is_constant_above(mask, -_LARGE) or _is_exact(mask):
-            return value
-        return ctx.once(("relative mask", value, may_hide_rows), lambda: _relative(ctx, value, may_hide_rows))
+            return mask
+        return _relative(builder, mask, may_hide_rows)
     # Numbers of bfloat16 are computed as float32; none of them is the lowest one there.
     has_lowest = element_type is element_types.f32 and least <= _LOWEST and _may_be_lowest(mask)
     if not has_lowest and (least > -math.inf or not may_hide_rows):
-        return value
+        return mask
     if _is_constant_above(mask, _LOWEST) or _is_exact(mask):
-        return value
-    if least > -math.inf:
-        return ctx.once(("mask above the lowest number", value), lambda: _above_lowest(ctx, value))
-    return ctx.once(
-        ("exact mask", value, may_hide_rows), lambda: _with_other_rows(ctx, value, has_lowest, may_hide_rows)
-    )
+        return mask
+    if least > -math.inf:  # the last number but one in place of the lowest number
+        return maximum(builder, mask, builder.like(np.nextafter(np.float32(_LOWEST), np.float32(0)), mask))
+    return _with_other_rows(builder, mask, has_lowest, may_hide_rows)
 
 
-def _of_booleans(ctx: Context, mask: Value, element_type: ElementType) -> Value:
-    """Zeros and minus infinities; NaN in rows that see no key."""
-    numbers = ctx.emit("Where", mask, ctx.constant(0, element_type), ctx.constant(-math.inf, element_type))
-    return _with_other_rows(ctx, with_shape(numbers, mask.shape), False, True)
+def additive(builder: Builder, mask: Output, element_type: ElementType) -> Output:
+    """Return the zeros and minus infinities that a boolean mask stands for; any other mask as it is."""
+    if mask.element_type is not element_types.boolean:
+        return mask
+    return select(builder, mask, builder.constant(0.0, element_type), builder.constant(-math.inf, element_type))
 
 
-def _relative(ctx: Context, mask: Value, may_hide_rows: bool) -> Value:
-    """The mask less the greatest number of each row, which Softmax does not see; NaN in rows of minus infinity."""
-    greatest = reduce(ctx, "ReduceMax", mask, [-1])
+def _greatest(builder: Builder, mask: Output) -> Output:
+    return builder.emit(ReduceMax1(keep_dims=True), mask, builder.constant([-1]))
+
+
+def _relative(builder: Builder, mask: Output, may_hide_rows: bool) -> Output:
+    """Return the mask less the greatest number of each row, which Softmax does not see; NaN in rows of -inf."""
+    greatest = _greatest(builder, mask)
     if not may_hide_rows:
-        greatest = ctx.emit("Max", greatest, ctx.like(np.finfo(np.float16).min, mask))
-    return ctx.emit("Sub", mask, greatest, shape=mask.shape)
+        greatest = maximum(builder, greatest, builder.like(np.finfo(np.float16).min, mask))
+    return subtract(builder, mask, greatest)
 
 
-def _above_lowest(ctx: Context, mask: Value) -> Value:
-    """The last number but one in place of the lowest number."""
-    return ctx.emit("Max", mask, ctx.like(np.nextafter(np.float32(_LOWEST), np.float32(0)), mask), shape=mask.shape)
-
-
-def _with_other_rows(ctx: Context, mask: Value, has_lowest: bool, may_hide_rows: bool) -> Value:
-    """The mask; NaN in rows of minus infinity, and the last number but one in rows of the lowest number."""
-    greatest = reduce(ctx, "ReduceMax", mask, [-1])
+def _with_other_rows(builder: Builder, mask: Output, has_lowest: bool, may_hide_rows: bool) -> Output:
+    """Return the mask; NaN in rows of minus infinity, and the last number but one in rows of the lowest number."""
+    greatest = _greatest(builder, mask)
     # The difference of infinities is NaN.
-    change = ctx.emit("Sub", greatest, greatest) if may_hide_rows else ctx.like(0, mask)
+    change = subtract(builder, greatest, greatest) if may_hide_rows else builder.like(0, mask)
     if has_lowest:
         lowest = np.float32(_LOWEST)
-        step = ctx.like(np.nextafter(lowest, np.float32(0)) - lowest, mask)
-        change = ctx.emit("Where", ctx.emit("Equal", greatest, ctx.like(_LOWEST, mask)), step, change)
-    return ctx.emit("Add", mask, change, shape=mask.shape)
+        step = builder.like(np.nextafter(lowest, np.float32(0)) - lowest, mask)
+        change = select(builder, equal(builder, greatest, builder.like(_LOWEST, mask)), step, change)
+    return add(builder, mask, change)
 
 
 def _is_exact(mask: Output) -> bool:
