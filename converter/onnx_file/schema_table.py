@@ -83,6 +83,10 @@ def all_schemas() -> Iterator[Schema]:
             yield from versions(name, domain)
 
 
+_NEWEST = 2**31 - 1
+"""A version that none of an operator exceeds."""
+
+
 @functools.cache
 def _table() -> dict[str, Any]:
     table: dict[str, Any] = json.loads(TABLE.read_text())
@@ -117,8 +121,14 @@ def _registered_schemas(name: str, domain: str) -> tuple[Schema, ...]:
     onnx = sys.modules.get("onnx")
     if onnx is None:
         return ()
-    schemas = (s for s in onnx.defs.get_all_schemas_with_history() if s.name == name and s.domain == domain)
-    return tuple(sorted((of_onnx(s) for s in schemas), key=lambda s: s.since_version))
+    schemas: list[Schema] = []
+    while not schemas or schemas[0].since_version > 1:
+        before = schemas[0].since_version - 1 if schemas else _NEWEST
+        try:
+            schemas.insert(0, of_onnx(onnx.defs.get_schema(name, before, domain)))
+        except onnx.defs.SchemaError:
+            break
+    return tuple(schemas)
 
 
 def of_onnx(schema: Any) -> Schema:
