@@ -38,12 +38,12 @@ def excepted_nodes(source: Source, names: Collection[str]) -> tuple[dict[int, st
     A node matches as well where a node of a function that it calls does.
     """
     reasons, matched = dict[int, str](), set[str]()
-    for place in range(len(source.nodes) if names else 0):
-        nodes = source.expanded(place, source.functions)
+    for index in range(len(source.nodes) if names else 0):
+        nodes = source.expanded(index, source.functions)
         inner = {name for node in nodes for name in (node_name(node), node.op_type)}
         if not inner.isdisjoint(names):
             matched |= inner.intersection(names)
-            reasons[place] = ASKED_FOR
+            reasons[index] = ASKED_FOR
     return reasons, matched
 
 
@@ -69,13 +69,13 @@ def ends_of_codes(source: Source) -> tuple[set[str], set[str]]:
     return dequantized, quantized.difference(*others)
 
 
-def why_float32(source: Source, place: int, opset: int, ends: tuple[set[str], set[str]]) -> str:
+def why_float32(source: Source, index: int, opset: int, ends: tuple[set[str], set[str]]) -> str:
     """Return why a node that stays computes in float32; an empty text for one that can compute in float16.
 
     It is empty as well where the node reads and computes no float32, and where it has bodies, whose nodes have reasons
     of their own. ``ends`` is the result of :func:`ends_of_codes`.
     """
-    node = source.nodes[place]
+    node = source.nodes[index]
     schema = schema_table.find(node.op_type, "", opset)
     outputs = [name for name in node.output if is_float32(source, name)]
     inputs = [name for name in node.input if is_float32(source, name)]

@@ -41,13 +41,13 @@ def as_in_file(source: Source, exported: OnnxModel, opset: int, taken: set[str])
     New names are none of those ``taken``, to which they are added.
     """
     graph, before = exported.graph, source.model
-    places = {place for node in written_operators(graph) if (place := operator_of(node).place) is not None}
-    places -= {-1}
+    indices = {index for node in written_operators(graph) if (index := operator_of(node).place) is not None}
+    indices -= {-1}
     _use_names_of_file(graph, _Naming(source, graph, taken))
     _declare_ends(graph, source)
-    header, functions = copied(before.header), _functions(source, places)
+    header, functions = copied(before.header), _functions(source, indices)
     header.ClearField("opset_import")
-    header.opset_import.extend(_opset_imports(source, graph, opset, places))
+    header.opset_import.extend(_opset_imports(source, graph, opset, indices))
     ir_version = helper.find_min_ir_version_for(list(header.opset_import), ignore_unknown=True)
     if opset >= source.opsets.get("", 0):
         ir_version = max(ir_version, before.header.ir_version)
@@ -63,14 +63,14 @@ def as_in_file(source: Source, exported: OnnxModel, opset: int, taken: set[str])
     return OnnxModel.of_parts(header, graph, functions, exported.tensor_data)
 
 
-def _functions(source: Source, places: Collection[int]) -> list[OnnxGraph]:
-    called = source.called(places)
+def _functions(source: Source, indices: Collection[int]) -> list[OnnxGraph]:
+    called = source.called(indices)
     return [graph for key, graph in zip(source.functions, source.model.functions) if key in called]
 
 
-def _opset_imports(source: Source, graph: Model, opset: int, places: Collection[int]) -> list[onnx.OperatorSetIdProto]:
+def _opset_imports(source: Source, graph: Model, opset: int, indices: Collection[int]) -> list[onnx.OperatorSetIdProto]:
     imports = {"": opset}
-    for domain in sorted(source.domains(places)):
+    for domain in sorted(source.domains(indices)):
         if domain in source.opsets and domain:
             imports[domain] = source.opsets[domain]
     for part in graph.parts():
@@ -133,7 +133,7 @@ class _Naming:
         self._names = UniqueNames(taken)
         self._free = source.names() - fixed
         """Names of the file that nothing has yet: they belong to the tensors of the same name."""
-        nodes = (node for place in range(len(source.nodes)) for node in source.expanded(place, source.functions))
+        nodes = (node for index in range(len(source.nodes)) for node in source.expanded(index, source.functions))
         self._order = {name: number for number, name in enumerate(dict.fromkeys(map(node_name, nodes)))}
         self._constants = _small_constants(source.model.graph)
         self._done = {*graph.inputs, *graph.outputs}
@@ -181,13 +181,13 @@ class _Naming:
 
     def sort(self, graph: Model) -> None:
         """Sort the nodes as in the file, those of bodies too, and the constants as they are read."""
-        nodes, places, latest = operators_of(graph), list[int](), len(self._order)
+        nodes, indices, latest = operators_of(graph), list[int](), len(self._order)
         for node in reversed(nodes):  # one without origin stands before its reader
             latest = self._order.get(origin_of(node), latest)
-            places.append(latest)
+            indices.append(latest)
             for sub in node.op.subgraphs if operator_of(node).place is None else ():
                 self.sort(sub.body)
-        edges = [(place, node.inputs, node.outputs) for place, node in zip(places[::-1], nodes)]
+        edges = [(place, node.inputs, node.outputs) for place, node in zip(indices[::-1], nodes)]
         ordered = [nodes[index] for index in stable_order(edges)]
         first = {value: index for index, node in reversed([*enumerate(ordered)]) for value in node.inputs}
         constants = sorted(constants_of(graph), key=lambda node: first.get(node.outputs[0], len(first)))
@@ -225,10 +225,10 @@ def _key(node: Node) -> tuple[Any, ...] | None:
     tensor = node.op.data
     if tensor is None or tensor.element_type is element_types.string or tensor.byte_size <= _SMALL_BYTES:
         return None
-    place: tuple[Any, ...] | None = tensor.place()
-    if place is None:
+    index: tuple[Any, ...] | None = tensor.place()
+    if index is None:
         digest = hashlib.blake2b()
         for chunk in tensor.chunks():
             digest.update(chunk)
-        place = (digest.digest(),)
-    return operator_of(node).proto.data_type, tensor.shape, *place
+        index = (digest.digest(),)
+    return operator_of(node).proto.data_type, tensor.shape, *index

@@ -84,7 +84,7 @@ class OperatorText:
             )
         if schema.least_outputs > 1 or not schema.output_types:
             raise OptionError(f"insert_after: {self.op_type} has {schema.least_outputs} outputs, and must have one")
-        variables = [schema.inputs[min(place, len(schema.inputs) - 1)].type_str for place in range(count)]
+        variables = [schema.inputs[min(index, len(schema.inputs) - 1)].type_str for index in range(count)]
         spelled = None if element_type is None else spelling(element_type)
         allowed = schema.allowed.get(variables[0], (variables[0],))
         if spelled is not None and spelled not in allowed:

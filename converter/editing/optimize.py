@@ -256,7 +256,7 @@ class _Search:
         self.fused = fused
         """Passes of fusion that run although the opset has no operator for them: onnxruntime has one of its own."""
         self.all_places = frozenset(range(len(source.nodes))) - source.constants
-        self.main_places = frozenset(place for place in self.all_places if source.holders[place] is None)
+        self.main_places = frozenset(index for index in self.all_places if source.holders[index] is None)
         self.imported = source.opsets.get("", FORMS)
         self.opset = options.opset or self.imported
         contrib = options.target == "onnxruntime" or MICROSOFT in source.domains(self.all_places)
@@ -283,14 +283,14 @@ class _Search:
         if not is_written or (self._size(best.model.graph) > nodes_before and opset == self.imported):
             best = self._try(self.main_places, opset)
         kept = [
-            place for place in sorted(best.kept & self.all_places) if best.kept.isdisjoint(self.source.around(place))
+            index for index in sorted(best.kept & self.all_places) if best.kept.isdisjoint(self.source.around(index))
         ]
         self._check_opset(kept, opset)
         exported, float32 = self._half(best, opset) if self.in_half else (best.model, dict)
         nodes = self._size(exported.graph)
         reason = _SMALLER if is_written else f"opsets from {OLDEST} to {NEWEST} are written, and it is of {opset}"
-        reasons = {node_name(self.source.nodes[place]): self.reasons.get(place, reason) for place in kept}
-        of_bodies = [dict(body.float32) for place in kept for body in self._bodies.get(place, ())]
+        reasons = {node_name(self.source.nodes[index]): self.reasons.get(index, reason) for index in kept}
+        of_bodies = [dict(body.float32) for index in kept for body in self._bodies.get(index, ())]
         model = as_in_file(self.source, exported, opset, self.taken)
         return Optimization(model, nodes_before, nodes, reasons, best.passes, dict(ChainMap(float32(), *of_bodies)))
 
@@ -303,14 +303,14 @@ class _Search:
         ends = ends_of_codes(self.source)
         refused: dict[str, str] = {}
         reasons_of_kept: dict[str, str] = {}
-        for place in best.kept & self.all_places:
+        for index in best.kept & self.all_places:
             reason = (
-                self.reasons[place]
-                if self.reasons.get(place) == ASKED_FOR
-                else why_float32(self.source, place, opset, ends)
+                self.reasons[index]
+                if self.reasons.get(index) == ASKED_FOR
+                else why_float32(self.source, index, opset, ends)
             )
             if reason:
-                name = node_name(self.source.nodes[place])
+                name = node_name(self.source.nodes[index])
                 refused[name] = reasons_of_kept[name] = reason
         while True:
             model = conversion.model.clone()
@@ -334,11 +334,11 @@ class _Search:
 
     def _size(self, graph: Model) -> int:
         """Count the nodes of a graph, with those of the bodies and functions of kept nodes, without constants."""
-        places = [operator_of(node).place for node in written_operators(graph)]
-        kept = [place for place in places if place is not None and place >= 0]
-        bodies = [body for place in kept for body in self._bodies.get(place, ())]
+        indices = [operator_of(node).place for node in written_operators(graph)]
+        kept = [index for index in indices if index is not None and index >= 0]
+        bodies = [body for index in kept for body in self._bodies.get(index, ())]
         saved = sum(body.nodes_before - body.nodes for body in bodies)
-        return len(places) + sum(self.source.total(place) - 1 for place in kept) - saved
+        return len(indices) + sum(self.source.total(index) - 1 for index in kept) - saved
 
     def _find_fewest_nodes(self, opset: int) -> _Result:
         """Return the result with the fewest nodes.
@@ -350,14 +350,14 @@ class _Search:
         for _ in range(_MAX_ROUNDS):
             size_before, growth = self._size(best.model.graph), self._growth(best.model.graph)
             by_operator: dict[str, set[int]] = {}
-            for place in filter(partial(self._may_stay, opset=opset), growth):
-                by_operator.setdefault(self.source.nodes[place].op_type, set()).add(place)
-            grown = sorted(by_operator.values(), key=lambda places: -sum(growth[place] for place in places))
+            for index in filter(partial(self._may_stay, opset=opset), growth):
+                by_operator.setdefault(self.source.nodes[index].op_type, set()).add(index)
+            grown = sorted(by_operator.values(), key=lambda indices: -sum(growth[index] for index in indices))
             base, all_grown = best.kept, set[int]().union(*grown)
-            for places in ([all_grown] if len(grown) > 1 else []) + grown[:_MAX_TRIES]:
+            for indices in ([all_grown] if len(grown) > 1 else []) + grown[:_MAX_TRIES]:
                 # After keeping all that grew, one operator at a time is released on trial.
-                is_release = len(grown) > 1 and places is not all_grown and all_grown <= best.kept
-                tried = self._try(best.kept - (places - base) if is_release else best.kept.union(places), opset)
+                is_release = len(grown) > 1 and indices is not all_grown and all_grown <= best.kept
+                tried = self._try(best.kept - (indices - base) if is_release else best.kept.union(indices), opset)
                 size, best_size = self._size(tried.model.graph), self._size(best.model.graph)
                 if size < best_size or (is_release and size == best_size):
                     best = tried
@@ -370,31 +370,31 @@ class _Search:
         sizes: Counter[str] = Counter(_origins_of_written(graph, ""))
         growth = {}
         for origin, size in sizes.items():
-            places = self.source.places.get(origin, ())
-            if len(places) == 1 and size > self.source.size(places[0]):
-                growth[places[0]] = size - self.source.size(places[0])
+            indices = self.source.places.get(origin, ())
+            if len(indices) == 1 and size > self.source.size(indices[0]):
+                growth[indices[0]] = size - self.source.size(indices[0])
         return growth
 
     def _check_opset(self, kept_nodes: Collection[int], opset: int) -> None:
         """Raise :class:`UnsupportedModelError` for kept nodes that have another meaning, or none, in that opset."""
         lines = []
-        for place in sorted(kept_nodes):
-            if not self._may_stay(place, opset):
-                node = self.source.nodes[place]
-                function = "the function " if self.source.called([place]) else ""
-                why = self.reasons.get(place, f"{function}{node.op_type} of opset {self.imported} is another one")
+        for index in sorted(kept_nodes):
+            if not self._may_stay(index, opset):
+                node = self.source.nodes[index]
+                function = "the function " if self.source.called([index]) else ""
+                why = self.reasons.get(index, f"{function}{node.op_type} of opset {self.imported} is another one")
                 lines.append(f"  node '{node_name(node)}' ({node.op_type}): {why}")
         if lines:
             raise UnsupportedModelError(
                 f"nodes that cannot be expressed in opset {opset}: {len(lines)}\n" + "\n".join(lines)
             )
 
-    def _may_stay(self, place: int, opset: int) -> bool:
+    def _may_stay(self, index: int, opset: int) -> bool:
         """True if a node means the same in that opset as in the file's; its bodies are searches of their own."""
-        node = self.source.nodes[place]
+        node = self.source.nodes[index]
         if opset == self.imported:
             return True
-        called = self.source.called([place])
+        called = self.source.called([index])
         if (normalize_domain(node.domain), node.op_type) in called:
             return all(self.source.is_compatible(function, opset) for function in called)
         if normalize_domain(node.domain):
@@ -429,10 +429,10 @@ class _Search:
         options = replace(self.exporting, opset=opset)
         return export_graph(model, options, tensor_data=self.source.model.tensor_data)
 
-    def _is_convertible(self, place: int) -> bool:
+    def _is_convertible(self, index: int) -> bool:
         """Return whether a node alone can be converted."""
         try:
-            self._conversion(self.all_places.difference(self.source.inside(place), self.source.around(place)))
+            self._conversion(self.all_places.difference(self.source.inside(index), self.source.around(index)))
         except InternalError:
             raise
         except ConversionError:
@@ -441,7 +441,7 @@ class _Search:
 
     def _conversion(self, kept: frozenset[int]) -> Conversion:
         if kept not in self._converted:
-            operators = {id(self.source.nodes[place]): self._operator(place) for place in kept}
+            operators = {id(self.source.nodes[index]): self._operator(index) for index in kept}
             nodes = KeptNodes(operators, self.source.constant_operators.get, _INPUT_OF_NO_TENSOR)
             file = self.source.file
             conversion, narrowed = convert(file, self._conversion_options(self.opset), kept=nodes), set[str]()
@@ -498,15 +498,15 @@ class _Search:
         conversion = self._converted.get(kept)
         layers = {} if conversion is None else _origins(conversion.model)
         reasons: dict[int, str] = {}
-        staying = {inner for place in kept for inner in self.source.inside(place)}
+        staying = {inner for index in kept for inner in self.source.inside(index)}
         for problem in error.problems:
             named = self.source.places.get(layers.get(problem.node, problem.node), ())
             # Where a node stays already, the node that has it in a body is at fault.
-            around = [next((e for e in self.source.around(place) if e not in staying), None) for place in named]
-            named = [place for place in named if place not in staying] or [e for e in around if e is not None]
+            around = [next((e for e in self.source.around(index) if e not in staying), None) for index in named]
+            named = [index for index in named if index not in staying] or [e for e in around if e is not None]
             if len(named) > 1:  # a name of several nodes, such as those of functions
-                named = [place for place in named if not self._is_convertible(place)] or named
-            reasons |= {place: problem.reason for place in named if place not in reasons}
+                named = [index for index in named if not self._is_convertible(index)] or named
+            reasons |= {index: problem.reason for index in named if index not in reasons}
         if not reasons and kept >= self.main_places:
             raise error
         return reasons or dict.fromkeys(self.main_places - kept, str(error))

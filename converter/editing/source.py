@@ -55,49 +55,49 @@ class Source:
         """The place of the node that has each node in a body."""
         self._graph_nodes: list[Node] = []
         self._add(self.file.proto.graph.node, model.graph, None)
-        self.constants = {place for place, node in enumerate(self._graph_nodes) if operator_of(node).type == "Constant"}
+        self.constants = {index for index, node in enumerate(self._graph_nodes) if operator_of(node).type == "Constant"}
         """The places of Constant nodes, which count as no nodes."""
 
     def _add(self, nodes: Sequence[NodeProto], graph: Model, holder: int | None) -> None:
         for node, operator in zip(nodes, ordered_operators(graph)):
-            place = len(self.nodes)
+            index = len(self.nodes)
             self.nodes.append(node)
             self._graph_nodes.append(operator)
             self.holders.append(holder)
             for inner, sub in zip(subgraphs(node), operator.op.subgraphs):
-                self._add(inner.node, sub.body, place)
+                self._add(inner.node, sub.body, index)
 
-    def around(self, place: int) -> Iterator[int]:
+    def around(self, index: int) -> Iterator[int]:
         """Yield the nodes that have a node in their bodies, and in the bodies of these."""
-        holder = self.holders[place]
+        holder = self.holders[index]
         while holder is not None:
             yield holder
             holder = self.holders[holder]
 
-    def inside(self, place: int) -> list[int]:
+    def inside(self, index: int) -> list[int]:
         """Return the places of a node and of the nodes of its bodies."""
-        end = next((n for n in range(place + 1, len(self.nodes)) if place not in self.around(n)), len(self.nodes))
-        return list(range(place, end))
+        end = next((n for n in range(index + 1, len(self.nodes)) if index not in self.around(n)), len(self.nodes))
+        return list(range(index, end))
 
     @cached_property
     def places(self) -> Mapping[str, Sequence[int]]:
         """The nodes that a name in an error or an origin may mean: their own, and those that call its node."""
         places_by_name: dict[str, list[int]] = {}
-        for place in range(len(self.nodes)):
-            for inner in dict.fromkeys(map(node_name, self.expanded(place, self.functions))):
-                places_by_name.setdefault(inner, []).append(place)
+        for index in range(len(self.nodes)):
+            for inner in dict.fromkeys(map(node_name, self.expanded(index, self.functions))):
+                places_by_name.setdefault(inner, []).append(index)
         return places_by_name
 
-    def expanded(self, place: int, functions: Mapping[tuple[str, str], FunctionProto]) -> Iterator[NodeProto]:
+    def expanded(self, index: int, functions: Mapping[tuple[str, str], FunctionProto]) -> Iterator[NodeProto]:
         """Yield a node and the nodes of the functions that it calls."""
-        node = self.nodes[place]
+        node = self.nodes[index]
         yield node
         yield from _called_nodes(node, functions)
 
-    def called(self, places: Iterable[int]) -> set[tuple[str, str]]:
+    def called(self, indices: Iterable[int]) -> set[tuple[str, str]]:
         """The functions that these nodes and those of their bodies call, and those that these call."""
-        every = {inner for place in places for inner in self.inside(place)}
-        nodes = (node for place in every for node in self.expanded(place, self.functions))
+        every = {inner for index in indices for inner in self.inside(index)}
+        nodes = (node for index in every for node in self.expanded(index, self.functions))
         return {key for node in nodes if (key := _key(node)) in self.functions}
 
     def is_compatible(self, function: tuple[str, str], opset: int) -> bool:
@@ -110,17 +110,17 @@ class Source:
         schemas = [[schema_table.find(name, "", version) for version in (before, opset)] for name in own]
         return all(old is None or (new is not None and old.since_version == new.since_version) for old, new in schemas)
 
-    def size(self, place: int) -> int:
+    def size(self, index: int) -> int:
         """Count the nodes that a node stands for: itself, or those of the function that runtimes expand.
 
         A call that onnxruntime runs by a kernel, whatever the function says, is one node. Constants count as none.
         """
-        nodes = self.expanded(place, self._expanded)
+        nodes = self.expanded(index, self._expanded)
         return sum(_key(node) not in self._expanded and node.op_type != "Constant" for node in nodes)
 
-    def total(self, place: int) -> int:
+    def total(self, index: int) -> int:
         """Count the nodes that a node stands for with those of its bodies."""
-        return sum(map(self.size, self.inside(place)))
+        return sum(map(self.size, self.inside(index)))
 
     @cached_property
     def _expanded(self) -> Mapping[tuple[str, str], FunctionProto]:
@@ -136,9 +136,9 @@ class Source:
         values = (value for part in self.model.graph.parts() for node in part.nodes for value in node.outputs)
         return {name for value in values for name in value.names}
 
-    def domains(self, places: Iterable[int]) -> set[str]:
+    def domains(self, indices: Iterable[int]) -> set[str]:
         """The domains of these nodes and of those of their bodies."""
-        return {normalize_domain(self.nodes[inner].domain) for place in places for inner in self.inside(place)}
+        return {normalize_domain(self.nodes[inner].domain) for index in indices for inner in self.inside(index)}
 
     @cached_property
     def types(self) -> Mapping[str, onnx.ValueInfoProto]:

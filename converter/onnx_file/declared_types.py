@@ -78,7 +78,7 @@ def _infer_once(
     schema = schema_table.find(node.op_type, domain, opsets.get(domain, 0))
     if schema is None or not schema.inputs or any(subgraphs(node)):
         return  # the inputs of bodies have types of their own
-    variables = [schema.inputs[min(place, len(schema.inputs) - 1)].type_str for place in range(len(node.input))]
+    variables = [schema.inputs[min(index, len(schema.inputs) - 1)].type_str for index in range(len(node.input))]
     ends = [*zip(variables, node.input), *zip(schema.output_types, node.output)]
     bound = {variable: numbers[name] for variable, name in ends if name in numbers}
     for variable, name in ends:

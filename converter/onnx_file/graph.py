@@ -299,7 +299,7 @@ class GraphReader:
         inputs = [scope.find(name, where) for name in proto.input if name]
         graphs = [self.graph(graph, scope) for graph in subgraphs(proto)]
         around = list(dict.fromkeys(name for graph in graphs for name in captured_names(graph)))
-        places = {name: len(inputs) + index for index, name in enumerate(around)}
+        indices = {name: len(inputs) + index for index, name in enumerate(around)}
         inputs += [scope.find(name, where) for name in around]
         entries, bodies = [], []
         for attribute in proto.attribute:
@@ -328,7 +328,7 @@ class GraphReader:
             proto=value,
             read=self._read,
             rest=rest.SerializeToString(deterministic=True),
-            graphs=(*(body_of(graph, places) for graph in graphs), *called),
+            graphs=(*(body_of(graph, indices) for graph in graphs), *called),
         )
         is_constant = operator.role == "constant" and any(proto.output)
         scope.add(operator, inputs, proto.output, proto.output[0] if is_constant else node_name(proto))
@@ -393,10 +393,10 @@ def operator_of(node: Node) -> OnnxOperator:
     return node.op
 
 
-def body_of(graph: OnnxGraph, places: Mapping[str, int]) -> SubGraph:
+def body_of(graph: OnnxGraph, indices: Mapping[str, int]) -> SubGraph:
     """Return a graph as a body, whose captured values are the inputs of these places by name."""
     inputs = [
-        InputMap(places[node.outputs[0].names[0]], index)
+        InputMap(indices[node.outputs[0].names[0]], index)
         for index, node in enumerate(graph.parameters)
         if operator_of(node).kind == CAPTURED
     ]

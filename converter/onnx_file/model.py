@@ -104,9 +104,9 @@ class OnnxModel:
             for tensor in (dense.values, dense.indices):
                 self._restore(tensor)
             return _IN_MEMORY.dense(messages.from_onnx(dense, messages.SparseTensorProto))
-        place = place_of(proto)
-        if place is not None:
-            return self.tensor_data[place]
+        index = place_of(proto)
+        if index is not None:
+            return self.tensor_data[index]
         if proto.data_location == onnx.TensorProto.EXTERNAL:
             return None
         message = messages.from_onnx(proto, messages.TensorProto)
@@ -117,21 +117,21 @@ class OnnxModel:
 
     def _restore(self, proto: onnx.TensorProto) -> None:
         """Put the data of a tensor back into its message."""
-        place = place_of(proto)
-        if place is not None:
+        index = place_of(proto)
+        if index is not None:
             proto.ClearField("external_data")
-            proto.raw_data = b"".join(self.tensor_data[place].chunks())
+            proto.raw_data = b"".join(self.tensor_data[index].chunks())
 
     def as_file(self) -> OnnxFile:
         """Return the model for a conversion: its weights are views."""
         message, tensors = self.message(), dict[str, Tensor]()
         weights = {entry.name for entry in message.graph.initializer}
         for proto in tensors_in(message):
-            place = place_of(proto)
-            if place is not None:
+            index = place_of(proto)
+            if index is not None:
                 proto.data_location = onnx.TensorProto.EXTERNAL
-                proto.name = proto.name if proto.name in weights else f"\0{place}"
-                tensors[proto.name] = self.tensor_data[place]
+                proto.name = proto.name if proto.name in weights else f"\0{index}"
+                tensors[proto.name] = self.tensor_data[index]
         return OnnxFile.of_parts(message, tensors)
 
     @classmethod

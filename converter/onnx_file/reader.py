@@ -99,7 +99,7 @@ class OnnxFile:
         name = proto.values.name or "(unnamed)"
         if len(proto.dims) > MOST_DIMENSIONS:
             raise UnsupportedModelError(f"the sparse tensor '{name}' has {len(proto.dims)} dimensions")
-        values, places = self.tensor(proto.values), self.tensor(proto.indices)
+        values, indices = self.tensor(proto.values), self.tensor(proto.indices)
         shape, count = tuple(proto.dims), proto.values.dims[0] if proto.values.dims else 0
         if len(values.shape) != 1:
             raise InvalidModelError(f"the values of the sparse tensor '{name}' must be a list, but are {values.shape}")
@@ -109,9 +109,9 @@ class OnnxFile:
             raise InvalidModelError(f"the sparse tensor '{name}' has the shape {list(shape)}")
         if math.prod(shape) * values.element_type.bits // 8 > _LARGEST_DENSE:
             raise UnsupportedModelError(f"the sparse tensor '{name}' is too large with its zeros: {list(shape)}")
-        if places.element_type is not element_types.i64 or places.shape not in ((count,), (count, len(shape))):
-            raise InvalidModelError(f"the sparse tensor '{name}' has {count} values, but places {places.shape}")
-        at = places.array()
+        if indices.element_type is not element_types.i64 or indices.shape not in ((count,), (count, len(shape))):
+            raise InvalidModelError(f"the sparse tensor '{name}' has {count} values, but places {indices.shape}")
+        at = indices.array()
         limits = np.array(shape if at.ndim == 2 else [math.prod(shape)], np.int64)
         if at.size and (at.min() < 0 or (at.reshape(count, -1) >= limits).any()):
             raise InvalidModelError(f"the sparse tensor '{name}' has places outside its shape {list(shape)}")

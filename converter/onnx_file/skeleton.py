@@ -89,11 +89,11 @@ def _reference(offset: int, length: int) -> bytes:
     )
 
 
-def refer(tensor: onnx.TensorProto, place: int) -> None:
-    """Let the data of a tensor be at ``place`` of the list that :func:`restored` is given."""
+def refer(tensor: onnx.TensorProto, index: int) -> None:
+    """Let the data of a tensor be at ``index`` of the list that :func:`restored` is given."""
     for name in ("raw_data", "external_data", "data_location"):
         tensor.ClearField(name)
-    for key, value in (("location", EMBEDDED), ("offset", str(place))):
+    for key, value in (("location", EMBEDDED), ("offset", str(index))):
         tensor.external_data.add(key=key, value=value)
 
 

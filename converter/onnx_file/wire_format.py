@@ -100,31 +100,31 @@ class _Parser:
 
     def _at(self, position: int, end: int, least: int = _LEAST_AHEAD) -> int:
         """The place of ``position`` in the window; reads another one if fewer than ``least`` bytes follow."""
-        place = position - self._base
-        if not (place >= 0 and place + min(least, end - position) <= len(self._window)):
+        index = position - self._base
+        if not (index >= 0 and index + min(least, end - position) <= len(self._window)):
             count = min(max(_WINDOW, least), end - position)
-            self._window, self._base, place = self._read(position, count), position, 0
+            self._window, self._base, index = self._read(position, count), position, 0
             if len(self._window) < count:
                 raise InvalidModelError(f"the file is truncated: it ends before byte {position + count}")
-        return place
+        return index
 
     def walk(self, message: Message, position: int, end: int, depth: int) -> None:
         """Read the fields between two places of the file into ``message``, window by window."""
         while position < end:
-            place = self._at(position, end)
+            index = self._at(position, end)
             base, limit = self._base, min(len(self._window), end - self._base)
             last = base + limit == end
-            done = self.fields(message.fields, message.__dict__, self._window, place, limit, depth, last)
+            done = self.fields(message.fields, message.__dict__, self._window, index, limit, depth, last)
             position = base + done
-            if done > place or position >= end:
+            if done > index or position >= end:
                 continue
             position = self._larger(message, position, end, depth)
 
     def _larger(self, message: Message, position: int, end: int, depth: int) -> int:
         """Read one field that is larger than the window; returns where the next one begins."""
-        place = self._at(position, end)
+        index = self._at(position, end)
         try:
-            tag, after = _varint(self._window, place)
+            tag, after = _varint(self._window, index)
             length, after = _varint(self._window, after)
         except _Cut:
             raise InvalidModelError(_UNENDING.format(position)) from None
@@ -143,8 +143,8 @@ class _Parser:
             message.__dict__[field.name] = b""
             message.__dict__["raw_span"] = (payload, length)
             return following
-        place = self._at(position, following, following - position)
-        self.fields(message.fields, message.__dict__, self._window, place, place + following - position, depth, True)
+        index = self._at(position, following, following - position)
+        self.fields(message.fields, message.__dict__, self._window, index, index + following - position, depth, True)
         return following
 
     def fields(
@@ -330,7 +330,7 @@ def _varints(data: Buffer) -> np.ndarray[Any, np.dtype[np.uint64]]:
     if not ends.size or ends[-1] != octets.size - 1 or lengths.max() > 10:
         raise InvalidModelError("the file is corrupt: a row of numbers does not end with the last of them")
     values = np.zeros(ends.size, np.uint64)
-    for place in range(int(lengths.max())):
-        longer = lengths > place
-        values[longer] |= (octets[starts[longer] + place] & np.uint8(127)).astype(np.uint64) << np.uint64(7 * place)
+    for index in range(int(lengths.max())):
+        longer = lengths > index
+        values[longer] |= (octets[starts[longer] + index] & np.uint8(127)).astype(np.uint64) << np.uint64(7 * index)
     return values

@@ -140,21 +140,21 @@ class Context:
                 inputs = tuple(
                     None
                     if value is None
-                    else self.cast(value, replaced.get(_variable(schema, place), value.element_type))
-                    for place, value in enumerate(inputs)
+                    else self.cast(value, replaced.get(_variable(schema, index), value.element_type))
+                    for index, value in enumerate(inputs)
                 )
         else:
             replaced = {}
         values = {key: value for key, value in attributes.items() if value is not None}
         op, read = operator(op_type, domain, inputs, values, count)
         computed_types, requested_types = list[TensorType](), list[ElementType]()
-        for place in range(count):
-            declared_type = types[place] if types is not None else None
-            shape = shapes[place] if shapes is not None else None
-            variable = "" if schema is None else schema.output_types[min(place, len(schema.output_types) - 1)]
+        for index in range(count):
+            declared_type = types[index] if types is not None else None
+            shape = shapes[index] if shapes is not None else None
+            variable = "" if schema is None else schema.output_types[min(index, len(schema.output_types) - 1)]
             requested = declared_type or bound.get(variable) or _literal(schema, variable)
             if requested is None:
-                raise InternalError(f"the type of output {place} of {op_type} must be given")
+                raise InternalError(f"the type of output {index} of {op_type} must be given")
             computed = replaced.get(variable, requested)
             computed_types.append(TensorType(computed, PartialShape.dynamic() if shape is None else shape))
             requested_types.append(requested)
@@ -323,15 +323,15 @@ class Context:
         return self._translation.translate(model, self.graph, inputs)
 
 
-def _variable(schema: schema_table.Schema, place: int) -> str:
-    return schema.inputs[min(place, len(schema.inputs) - 1)].type_str
+def _variable(schema: schema_table.Schema, index: int) -> str:
+    return schema.inputs[min(index, len(schema.inputs) - 1)].type_str
 
 
 def _bound(schema: schema_table.Schema, inputs: Sequence[Value | None]) -> dict[str, ElementType]:
     """The element type of each type variable."""
     bound_types: dict[str, ElementType] = {}
-    for place, value in enumerate(inputs):
-        variable = _variable(schema, place)
+    for index, value in enumerate(inputs):
+        variable = _variable(schema, index)
         if value is not None and variable in schema.allowed:
             bound_types.setdefault(variable, value.element_type)
     return bound_types

@@ -36,7 +36,7 @@ def write_onnx(model: OnnxModel, path: Path, external: bool | None, most: int | 
     """
     check_onnx_path(path)
     message, tensors = model.message(), model.tensor_data
-    total = sum(tensors[place].byte_size for tensor in tensors_in(message) if (place := place_of(tensor)) is not None)
+    total = sum(tensors[index].byte_size for tensor in tensors_in(message) if (index := place_of(tensor)) is not None)
     if external is None:
         external = total > _MOST_BYTES
     files: dict[Path, list[Tensor]] = {}
@@ -45,10 +45,10 @@ def write_onnx(model: OnnxModel, path: Path, external: bool | None, most: int | 
         check_target(data)
         files[data] = []
     for proto in message.graph.initializer if external else ():
-        place = place_of(proto)
-        if place is None:
+        index = place_of(proto)
+        if index is None:
             continue
-        tensor = tensors[place]
+        tensor = tensors[index]
         end += -end % _ALIGNMENT
         if most is not None and end and end + tensor.byte_size > most:
             data, end = path.with_name(f"{path.name}.data_{len(files)}"), 0

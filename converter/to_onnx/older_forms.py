@@ -129,7 +129,7 @@ def _replace(ctx: Context, op_type: str, inputs: list[Value | None], values: dic
             order = list(range(rank))
             order[axis], order[-1] = order[-1], order[axis]
             moved = ctx.emit("Transpose", x, perm=order)
-            moved.type = type(x.type)(x.element_type, type(x.shape)([x.shape[place] for place in order]))
+            moved.type = type(x.type)(x.element_type, type(x.shape)([x.shape[index] for index in order]))
             raise Replaced(ctx.emit("Transpose", ctx.emit(op_type, moved, axis=rank - 1), perm=order))
 
 
@@ -173,8 +173,8 @@ def _scales(ctx: Context, x: Value | None, sizes: Value | None) -> Value | None:
 
 def _inputs_as_attributes(ctx: Context, op_type: str, inputs: list[Value | None], values: dict[str, Any]) -> None:
     since, names = _AS_ATTRIBUTES[op_type]
-    for place in range(len(inputs) - 1, 0, -1):
-        value, name = inputs.pop(), names[place]
+    for index in range(len(inputs) - 1, 0, -1):
+        value, name = inputs.pop(), names[index]
         if value is None:
             continue
         constant = ctx.constant_values(value)

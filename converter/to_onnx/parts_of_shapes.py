@@ -42,14 +42,14 @@ def _interval(node: Node) -> tuple[int, int] | None:
     if not isinstance(node.op, (Gather, Slice8)) or not isinstance(node.inputs[0].node.op, ShapeOf):
         return None
     shape, bounds = node.inputs[0].node.inputs[0].shape, [source.type.constant for source in node.inputs[1:4]]
-    places = bounds[0]
-    if not shape.has_rank or places is None or places.ndim > 1 or not places.size:
+    indices = bounds[0]
+    if not shape.has_rank or indices is None or indices.ndim > 1 or not indices.size:
         return None
     if isinstance(node.op, Slice8):
         if any(bound is None for bound in bounds):
             return None
-        places = np.arange(shape.rank)[slice(*(bound.item() for bound in bounds if bound is not None))]
-    taken = (places.reshape(-1) + (places.reshape(-1) < 0) * shape.rank).tolist()
+        indices = np.arange(shape.rank)[slice(*(bound.item() for bound in bounds if bound is not None))]
+    taken = (indices.reshape(-1) + (indices.reshape(-1) < 0) * shape.rank).tolist()
     if not taken or taken != list(range(taken[0], taken[0] + len(taken))) or taken[0] < 0 or taken[-1] >= shape.rank:
         return None
     return taken[0], taken[-1] + 1

@@ -37,7 +37,7 @@ class Exporter:
         names: list[str] = []
         for parameter in parameters[[entry.name for entry in parameters].index("op") + 1 :]:
             if parameter.kind is parameter.VAR_POSITIONAL:
-                names += [f"{parameter.name}_{place}" for place in range(count - len(names))]
+                names += [f"{parameter.name}_{index}" for index in range(count - len(names))]
             else:
                 names.append(parameter.name)
         return names[:count]

@@ -69,14 +69,14 @@ def is_broadcast_to_scores(mask: Output, query: Output, key: Output) -> bool:
     """
     if not mask.shape.has_rank or mask.shape.rank not in (2, 4):
         return False
-    places = range(4 - mask.shape.rank, 4)
+    indices = range(4 - mask.shape.rank, 4)
     scores = [query.shape[0], query.shape[1], query.shape[2], key.shape[2]]
     symbols = [symbolic_shapes().dims(source) for source in (mask, query, key)]
     if None in symbols:
-        return all(_fits(mask.shape[place - 4], scores[place]) for place in places)
+        return all(_fits(mask.shape[index - 4], scores[index]) for index in indices)
     sizes, (batch, heads, rows, _), (_, _, columns, _) = (dims for dims in symbols if dims is not None)
     equal = (batch, heads, rows, columns)
-    return all(sizes[place - 4] == equal[place] or _fits(mask.shape[place - 4], scores[place]) for place in places)
+    return all(sizes[index - 4] == equal[index] or _fits(mask.shape[index - 4], scores[index]) for index in indices)
 
 
 def _fits(size: Dimension, scores: Dimension) -> bool:

@@ -179,9 +179,9 @@ def _with_rest(value: Output) -> _Rotation | None:
     if inner is None:
         return None
     around, behind = dict(_sources(inner.source)), dict(_sources(value.node.inputs[1]))
-    for source, places in around.items():
+    for source, indices in around.items():
         if source in behind:
-            start, rest = int(places[inner.start]), behind[source]
+            start, rest = int(indices[inner.start]), behind[source]
             stop = start + inner.stop - inner.start
             if np.array_equal(rest, np.arange(stop, stop + rest.size)):
                 return inner._replace(source=source, start=start, stop=stop + rest.size)
@@ -196,9 +196,9 @@ def _sources(value: Output) -> Iterator[tuple[Output, Array]]:
     width = _width(value)
     if width is None:
         return
-    places = np.arange(width)
+    indices = np.arange(width)
     while True:
-        yield value, places
+        yield value, indices
         node = value.node
         width = _width(node.inputs[0]) if isinstance(node.op, _SELECTIONS) else None
         if width is None or not _is_along_the_last(node):
@@ -208,7 +208,7 @@ def _sources(value: Output) -> Iterator[tuple[Output, Array]]:
         constants = [source.type.constant for source in node.inputs[1:]]
         evaluated = node.op.evaluate(probe, *(stored for stored in constants if stored is not None))
         outputs = evaluated if isinstance(evaluated, (list, tuple)) else [evaluated]
-        places = np.asarray(outputs[node.outputs.index(value)]).reshape(-1)[places]
+        indices = np.asarray(outputs[node.outputs.index(value)]).reshape(-1)[indices]
         value = node.inputs[0]
 
 
@@ -219,10 +219,10 @@ def _is_along_the_last(node: Node) -> bool:
     if len(lists) < len(node.inputs) - 1:
         return False
     if isinstance(op, StridedSlice1):
-        for part_type, axis, place in op.plan(rank, len(lists[0])):
-            is_open = op.is_set(op.begin_mask, place) and op.is_set(op.end_mask, place)
+        for part_type, axis, index in op.plan(rank, len(lists[0])):
+            is_open = op.is_set(op.begin_mask, index) and op.is_set(op.end_mask, index)
             is_whole = part_type == "whole" or (
-                part_type == "part" and is_open and (len(lists) < 3 or lists[2][place] == 1)
+                part_type == "part" and is_open and (len(lists) < 3 or lists[2][index] == 1)
             )
             if part_type in ("new", "one") or (axis < rank - 1 and not is_whole):
                 return False
@@ -236,10 +236,10 @@ def _find_joined(parts: Sequence[Output], interleaved: bool = False) -> tuple[Ou
     places_by_source = [dict(_sources(part)) for part in parts]
     for source in places_by_source[0]:
         if all(source in entry for entry in places_by_source):
-            places = [entry[source] for entry in places_by_source]
-            if interleaved and len({place.size for place in places}) > 1:
+            indices = [entry[source] for entry in places_by_source]
+            if interleaved and len({index.size for index in indices}) > 1:
                 return None
-            joined = np.stack(places, -1).reshape(-1) if interleaved else np.concatenate(places)
+            joined = np.stack(indices, -1).reshape(-1) if interleaved else np.concatenate(indices)
             if joined.size and np.array_equal(joined, np.arange(joined[0], joined[0] + joined.size)):
                 return source, int(joined[0]), int(joined[0]) + joined.size
             return None
@@ -249,9 +249,9 @@ def _find_joined(parts: Sequence[Output], interleaved: bool = False) -> tuple[Ou
 def _is_joined(value: Output, parts: Sequence[Output]) -> bool:
     """True if a value has the numbers of the parts, one behind the other."""
     places_by_source = [dict(_sources(part)) for part in (value, *parts)]
-    for source, places in places_by_source[0].items():
+    for source, indices in places_by_source[0].items():
         if all(source in entry for entry in places_by_source):
-            return np.array_equal(places, np.concatenate([entry[source] for entry in places_by_source[1:]]))
+            return np.array_equal(indices, np.concatenate([entry[source] for entry in places_by_source[1:]]))
     return False
 
 

@@ -17,8 +17,8 @@ def group_query_attention_of_the_importer(ctx: Context, op: GroupQueryAttention,
     if not ctx.contrib:
         ctx.fail("only the operator of com.microsoft computes it, which needs --contrib")
     flat = [
-        reshape(ctx, transpose(ctx, value, [0, 2, 1, 3]), [0, 0, -1]) if place < 3 else value
-        for place, value in enumerate(inputs)
+        reshape(ctx, transpose(ctx, value, [0, 2, 1, 3]), [0, 0, -1]) if index < 3 else value
+        for index, value in enumerate(inputs)
     ]
     return ctx.emit_many(
         "GroupQueryAttention",

@@ -44,10 +44,10 @@ def if_(ctx: Context, op: If8, condition: Value, *inputs: Value) -> list[Value]:
         }
         translated = inner.translate(sub.body, {**_unfed(inner, sub.body.parameters, values), **values})
         results = [translated[node.inputs[0]] for node in sub.body.results]
-        places = {entry.external: entry.result for entry in sub.outputs if entry.external is not None}
+        indices = {entry.external: entry.result for entry in sub.outputs if entry.external is not None}
         result_types = [output.element_type for output in ctx.node.outputs]
         graph.outputs = [
-            inner.cast(results[places[place]], element_type) for place, element_type in enumerate(result_types)
+            inner.cast(results[indices[index]], element_type) for index, element_type in enumerate(result_types)
         ]
         branches.append(graph)
     return ctx.emit_many(
@@ -192,11 +192,11 @@ def _loop(
         types=[sources[result].element_type for result in returned],
         body=body.graph,
     )
-    places = {state.result: place for place, state in enumerate(body.states)}
-    outputs = {entry.external: outputs_of_loop[places[entry.result]] for entry in last}
+    indices = {state.result: index for index, state in enumerate(body.states)}
+    outputs = {entry.external: outputs_of_loop[indices[entry.result]] for entry in last}
     for part, value in zip(joined, outputs_of_loop[len(body.states) :]):
         outputs[part.external] = _join(ctx, value, part, sources[part.result].shape)
-    return [outputs[place] for place in range(len(ctx.node.outputs))]
+    return [outputs[index] for index in range(len(ctx.node.outputs))]
 
 
 def _ends(ctx: Context, source: Value, entry: InputMap) -> tuple[Value, Value]:
@@ -206,8 +206,8 @@ def _ends(ctx: Context, source: Value, entry: InputMap) -> tuple[Value, Value]:
     return (_border(ctx, size, entry.start), _border(ctx, size, entry.end))
 
 
-def _border(ctx: Context, size: Value, place: int) -> Value:
-    return ctx.constant([place]) if place >= 0 else ctx.emit("Add", size, ctx.constant([place + 1]))
+def _border(ctx: Context, size: Value, index: int) -> Value:
+    return ctx.constant([index]) if index >= 0 else ctx.emit("Add", size, ctx.constant([index + 1]))
 
 
 def _slice_count(ctx: Context, source: Value, entry: InputMap) -> Value:
@@ -234,7 +234,7 @@ def _cut(ctx: Context, source: Value, entry: InputMap, iteration: Value) -> Valu
 
 def _is_begin(ctx: Context, inputs: Sequence[Value], external: int) -> bool:
     """True if a loop's input is the condition with which the loop begins, as a Loop of ONNX gives it to its body."""
-    first, value = (ctx.constant_values(inputs[place]) for place in (1, external))
+    first, value = (ctx.constant_values(inputs[index]) for index in (1, external))
     if first is None or value is None:
         return inputs[1] is inputs[external]
     return bool(np.all(first)) and bool(np.all(value))
@@ -292,12 +292,12 @@ def _join(ctx: Context, stacked: Value, entry: OutputMap, shape: PartialShape) -
     # known of the body tells the others.
     before = ctx.emit("Shape", moved)
     parts = [
-        ctx.constant([extent.value]) if extent.is_static else _entry(ctx, before, place if place < axis else place + 1)
-        for place, extent in enumerate(shape.dims)
+        ctx.constant([extent.value]) if extent.is_static else _entry(ctx, before, index if index < axis else index + 1)
+        for index, extent in enumerate(shape.dims)
     ]
     parts[axis] = ctx.emit("Mul", _entry(ctx, before, axis), _entry(ctx, before, axis + 1))
     return reshape_exactly(ctx, moved, concat(ctx, parts, 0), rank)
 
 
-def _entry(ctx: Context, numbers: Value, place: int) -> Value:
-    return ctx.emit("Gather", numbers, ctx.constant([place]), axis=0)
+def _entry(ctx: Context, numbers: Value, index: int) -> Value:
+    return ctx.emit("Gather", numbers, ctx.constant([index]), axis=0)

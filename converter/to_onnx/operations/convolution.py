@@ -54,8 +54,8 @@ def _join(ctx: Context, weights: Value, axis: int) -> Value:
     merged = [*dims[:axis], dims[axis] * dims[axis + 1], *dims[axis + 2 :]]
     if all(extent.is_static for extent in merged):
         return reshape(ctx, weights, [extent.value for extent in merged])
-    rest = [dimension(ctx, weights, place) for place in range(axis + 2, len(dims))]
-    front = [dimension(ctx, weights, place) for place in range(axis)]
+    rest = [dimension(ctx, weights, index) for index in range(axis + 2, len(dims))]
+    front = [dimension(ctx, weights, index) for index in range(axis)]
     shape = concat(ctx, [*front, ctx.constant([-1], element_types.i64), *rest], 0)
     return ctx.emit("Reshape", weights, shape)
 

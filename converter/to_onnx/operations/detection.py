@@ -65,8 +65,8 @@ def _write(ctx: Context, op: ir.NonMaxSuppression9, rows: Value, best: Value, of
     if len(ctx.node.outputs) == 1:
         return [ctx.cast(rows, element_type)]
     ends = ctx.constant([0]), ctx.constant([2]), ctx.constant([1])
-    places = ctx.cast(ctx.emit("Slice", rows, *ends), element_types.f32)
-    scored = ctx.emit("Concat", places, ctx.emit("Unsqueeze", best, ctx.constant([1])), axis=1)
+    indices = ctx.cast(ctx.emit("Slice", rows, *ends), element_types.f32)
+    scored = ctx.emit("Concat", indices, ctx.emit("Unsqueeze", best, ctx.constant([1])), axis=1)
     count = ctx.emit("Shape", best)
     return [ctx.cast(rows, element_type), ctx.cast(scored, of_scores), ctx.cast(count, element_type)]
 

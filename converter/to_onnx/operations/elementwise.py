@@ -111,8 +111,8 @@ _WORD = 32
 def _bits(ctx: Context, x: Value) -> Value:
     """The bits of whole numbers as booleans, in a new last dimension, the lowest first."""
     wide = ctx.cast(ctx.cast(x, element_types.i64), element_types.u64)
-    places = ctx.constant(np.arange(x.element_type.bits, dtype=np.uint64))
-    shifted = ctx.emit("BitShift", unsqueeze(ctx, wide, [-1]), places, direction="RIGHT")
+    indices = ctx.constant(np.arange(x.element_type.bits, dtype=np.uint64))
+    shifted = ctx.emit("BitShift", unsqueeze(ctx, wide, [-1]), indices, direction="RIGHT")
     return ctx.cast(ctx.emit("Mod", shifted, ctx.constant(2, element_types.u64)), element_types.boolean)
 
 

@@ -33,16 +33,16 @@ def gather(ctx: Context, op: _Gather, x: Value, indices: Value, axis: Value) -> 
     if not batch:
         return ctx.emit("Gather", x, indices, axis=at[0])
     rank, count = rank_of(ctx, x, "the data"), rank_of(ctx, indices, "the indices")
-    place = at[0] % rank
+    index = at[0] % rank
     # The axis comes directly behind the shared dimensions, and what stood between them behind the indices.
-    moved = transpose(ctx, x, [*range(batch), place, *[i for i in range(batch, rank) if i != place]])
+    moved = transpose(ctx, x, [*range(batch), index, *[i for i in range(batch, rank) if i != index]])
     places = unsqueeze(ctx, ctx.cast(indices, element_types.i64), [-1])
     gathered = ctx.emit("GatherND", moved, places, batch_dims=batch)
-    between = list(range(count, count + place - batch))
+    between = list(range(count, count + index - batch))
     return transpose(
         ctx,
         gathered,
-        [*range(batch), *between, *range(batch, count), *range(count + place - batch, rank + count - 1 - batch)],
+        [*range(batch), *between, *range(batch, count), *range(count + index - batch, rank + count - 1 - batch)],
     )
 
 

@@ -69,10 +69,10 @@ def _simple(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, target: Va
     numbers = constant.reshape(-1)
     shrinks = [bool(number < (size.low if in_sizes else 1)) for number, size in zip(numbers, sizes)]
     for rounding, is_smaller in (("ceil", True), ("floor", False)):
-        chosen = [place for place, shrink in enumerate(shrinks) if shrink is is_smaller]
+        chosen = [index for index, shrink in enumerate(shrinks) if shrink is is_smaller]
         if not chosen:
             continue
-        part, part_axes = numbers[chosen], [axes[place] for place in chosen]
+        part, part_axes = numbers[chosen], [axes[index] for index in chosen]
         part_resized = _resize(ctx, op, x, ctx.constant(part, target.element_type), part_axes, rounding)
         dims = list(x.shape.dims)
         for axis, number in zip(part_axes, part):

@@ -53,7 +53,7 @@ def _keeps_zeros(ctx: Context) -> bool:
     if dims is None or elements is None:
         return False
     return all(
-        ctx.is_never_zero(size) or (place < len(dims) and size == dims[place]) for place, size in enumerate(elements)
+        ctx.is_never_zero(size) or (index < len(dims) and size == dims[index]) for index, size in enumerate(elements)
     )
 
 

@@ -114,12 +114,12 @@ def max_pool(ctx: Context, op: ir.MaxPool1, x: Value) -> Value:
 @ir_op(ir.MaxPool8, ir.MaxPool14)
 def max_pool_with_indices(ctx: Context, op: ir.IndexedMaxPool, x: Value) -> list[Value]:
     """MaxPool with Indices, which count through the whole tensor: Mod by the size of the dimensions from ``axis`` on"""
-    best, places = _maxima(ctx, op, x, 2)
+    best, indices = _maxima(ctx, op, x, 2)
     axis = op.axis % rank_of(ctx, x, "the data") if op.axis < 0 else op.axis
     if axis:
         sizes = ctx.emit("Slice", shape_of(ctx, x), ctx.constant([axis]), ctx.constant([np.iinfo(np.int64).max]))
-        places = ctx.emit("Mod", places, reduce(ctx, "ReduceProd", sizes, [0], keepdims=False))
-    return [best, ctx.cast(places, op.index_element_type)]
+        indices = ctx.emit("Mod", indices, reduce(ctx, "ReduceProd", sizes, [0], keepdims=False))
+    return [best, ctx.cast(indices, op.index_element_type)]
 
 
 @ir_op(ir.AdaptiveAvgPool8, local_function=True)
@@ -137,8 +137,8 @@ def adaptive_average_pool(ctx: Context, op: ir.AdaptiveAvgPool8, x: Value, shape
     rank = rank_of(ctx, x)
     for axis, (size, count) in enumerate(zip(sizes, counts), 2):
         shares = np.zeros((size.value, count), np.float64)
-        for place, (start, stop) in enumerate(op.regions(size.value, count)):
-            shares[start:stop, place] = 1 / (stop - start)
+        for index, (start, stop) in enumerate(op.regions(size.value, count)):
+            shares[start:stop, index] = 1 / (stop - start)
         order = [*[i for i in range(rank) if i != axis], axis]
         moved = ctx.emit("Transpose", x, perm=order) if axis != rank - 1 else x
         averaged = ctx.emit("MatMul", moved, ctx.like(shares, x))
@@ -162,11 +162,11 @@ def adaptive_max_pool(ctx: Context, op: ir.AdaptiveMaxPool8, x: Value, shape: Va
     total = ctx.constant(int(np.prod(lengths)))
     if all(length % count == 0 for length, count in zip(lengths, counts)):
         kernel = [length // count for length, count in zip(lengths, counts)]
-        best, places = ctx.emit_many("MaxPool", x, count=2, types=result_types, kernel_shape=kernel, strides=kernel)
-        return [best, ctx.cast(ctx.emit("Mod", places, total), op.index_element_type)]
+        best, indices = ctx.emit_many("MaxPool", x, count=2, types=result_types, kernel_shape=kernel, strides=kernel)
+        return [best, ctx.cast(ctx.emit("Mod", indices, total), op.index_element_type)]
     numbers = ctx.constant(np.arange(int(np.prod(lengths))).reshape(lengths))
-    best, places = _regions(ctx, op, x, numbers, lengths, counts, 0)
-    return [best, ctx.cast(places, op.index_element_type)]
+    best, indices = _regions(ctx, op, x, numbers, lengths, counts, 0)
+    return [best, ctx.cast(indices, op.index_element_type)]
 
 
 def _regions(

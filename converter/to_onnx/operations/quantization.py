@@ -39,9 +39,9 @@ def fake_quantize(
     if element_type.bits < 32:
         x, low, high, out_low, out_high = (ctx.cast(operand, element_types.f32) for operand in (x, *limits))
     steps = ctx.like(op.levels - 1, x)
-    place = ctx.emit("Div", ctx.emit("Sub", x, low), ctx.emit("Sub", high, low))
-    place = ctx.emit("Round", ctx.emit("Mul", place, steps))
-    quantized = ctx.emit("Mul", ctx.emit("Div", place, steps), ctx.emit("Sub", out_high, out_low))
+    index = ctx.emit("Div", ctx.emit("Sub", x, low), ctx.emit("Sub", high, low))
+    index = ctx.emit("Round", ctx.emit("Mul", index, steps))
+    quantized = ctx.emit("Mul", ctx.emit("Div", index, steps), ctx.emit("Sub", out_high, out_low))
     quantized = ctx.emit("Add", quantized, out_low)
     # Each limit is compared by itself: low may be above high.
     quantized = ctx.emit("Where", ctx.emit("LessOrEqual", x, ctx.emit("Min", low, high)), out_low, quantized)

@@ -63,7 +63,7 @@ def _lengths(ctx: Context, count: int, lengths: Value | None) -> list[Size]:
     if numbers is not None:
         return list(numbers)
     length_list = reshape(ctx, ctx.cast(lengths, element_types.i64), [-1])
-    return [ctx.emit("Gather", length_list, ctx.constant([place]), axis=0) for place in range(count)]
+    return [ctx.emit("Gather", length_list, ctx.constant([index]), axis=0) for index in range(count)]
 
 
 def _length(ctx: Context, length: Size, natural: Size) -> Size:

@@ -116,27 +116,27 @@ def split(ctx: Context, op: Split1, x: Value, axis: Value) -> list[Value]:
 def variadic_split(ctx: Context, op: VariadicSplit1, x: Value, axis: Value, lengths: Value) -> list[Value]:
     """Split; the length -1 is what the others leave"""
     at = list_of(ctx, axis, "the axis")
-    place = at[0] % rank_of(ctx, x, "the data")
+    index = at[0] % rank_of(ctx, x, "the data")
     numbers = known_list(ctx, lengths)
     count = len(ctx.node.outputs)
     if numbers is not None and -1 in numbers:
-        size, rest = x.shape[place], sum(length for length in numbers if length != -1)
+        size, rest = x.shape[index], sum(length for length in numbers if length != -1)
         if size.is_static:
             numbers[numbers.index(-1)] = size.value - rest
         else:
-            whole = ctx.emit("Gather", ctx.emit("Shape", x), ctx.constant([place]), axis=0)
+            whole = ctx.emit("Gather", ctx.emit("Shape", x), ctx.constant([index]), axis=0)
             left = ctx.emit("Sub", whole, ctx.constant([rest]))
             split_at: list[int | Value] = [left if length == -1 else length for length in numbers]
             return ctx.emit_many(
-                "Split", x, _list(ctx, split_at), count=count, types=[x.element_type] * count, axis=place
+                "Split", x, _list(ctx, split_at), count=count, types=[x.element_type] * count, axis=index
             )
     sizes = ctx.constant(numbers) if numbers is not None else int64_list(ctx, lengths)
     if numbers is None and not _is_without_rest(ctx.node.inputs[2]):
         is_rest = ctx.emit("Less", sizes, ctx.constant([0]))
-        whole = ctx.emit("Gather", shape_of(ctx, x), ctx.constant([place]), axis=0)
+        whole = ctx.emit("Gather", shape_of(ctx, x), ctx.constant([index]), axis=0)
         others = ctx.emit("ReduceSum", ctx.emit("Max", sizes, ctx.constant([0])), keepdims=1)
         sizes = ctx.emit("Where", is_rest, ctx.emit("Sub", whole, others), sizes)
-    return ctx.emit_many("Split", x, sizes, count=count, types=[x.element_type] * count, axis=place)
+    return ctx.emit_many("Split", x, sizes, count=count, types=[x.element_type] * count, axis=index)
 
 
 def _is_without_rest(lengths: Output) -> bool:

@@ -17,14 +17,14 @@ def top_k(ctx: Context, op: TopK11, x: Value, k: Value) -> list[Value]:
         return [x, ctx.cast(first, op.index_element_type)]
     count = reshape(ctx, int64_list(ctx, k), [1])
     result_types = [x.element_type, element_types.i64]
-    best, places = ctx.emit_many(
+    best, indices = ctx.emit_many(
         "TopK", x, count, count=2, types=result_types, axis=op.axis, largest=int(op.mode == "max"), sorted=1
     )
     if op.sort == "index":
         both = [element_types.i64, element_types.i64]
-        places = ctx.emit_many("TopK", places, count, count=2, types=both, axis=op.axis, largest=0, sorted=1)[0]
-        best = ctx.emit("GatherElements", x, places, axis=op.axis)
-    return [best, ctx.cast(places, op.index_element_type)]
+        indices = ctx.emit_many("TopK", indices, count, count=2, types=both, axis=op.axis, largest=0, sorted=1)[0]
+        best = ctx.emit("GatherElements", x, indices, axis=op.axis)
+    return [best, ctx.cast(indices, op.index_element_type)]
 
 
 @ir_op(Unique10)
