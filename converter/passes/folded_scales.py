@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from converter.passes.channel_factors import SCALED, channel_axes, scaled
-from ir_runtime.graph import Array, Model, Node, Output, Part, Tensor, make_node
+from ir_runtime.graph import Array, Node, Output, Tensor, make_node
 from ir_runtime.graph.element_types import finfo
 from ir_runtime.operations.convolution import (
     Convolution1,
@@ -31,7 +31,7 @@ from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Transpose1
 from ir_runtime.operations.normalization import BatchNormInference5
 from ir_runtime.records import record
-from ir_runtime.rewriting import NotMatched, PassTrace, UniqueNames, fail
+from ir_runtime.rewriting import NotMatched, UniqueNames, fail
 
 from .registry import passes
 
@@ -40,28 +40,14 @@ _SCALES = (Multiply1, Divide1, Negative1, BatchNormInference5)
 _STEPS = (*_SCALES, Add1, Subtract1, Transpose1)
 
 
-@passes.register("folded_scales")
-def folded_scales(model: Model, trace: PassTrace) -> int:
+@passes.edits("folded_scales")
+def folded_scales(node: Node, unique: UniqueNames) -> int | NotMatched:
     """Scale the weights of layers in front of constant factors."""
-    return sum(_fold_in(part, trace) for part in model.parts())
-
-
-def _fold_in(part: Part, trace: PassTrace) -> int:
-    nodes = part.nodes_of(_SCALES)
-    if not nodes or not part.nodes_of(_WEIGHTED):
-        return 0
-    unique, count = UniqueNames(part), 0
-    for node in nodes:
-        if not node.is_in_graph:
-            continue
-        layers = _fold(node, unique)
-        if isinstance(layers, NotMatched):
-            trace.not_matched(node, layers)
-            continue
-        node.outputs[0].replace_by(layers[-1].outputs[0])
-        trace.matched(node)
-        count += 1
-    return count
+    layers = _fold(node, unique)
+    if isinstance(layers, NotMatched):
+        return layers
+    node.outputs[0].replace_by(layers[-1].outputs[0])
+    return 1
 
 
 @record

@@ -24,7 +24,7 @@ from .builder import Builder
 from .checks import Checks
 from .contracts import Contract
 from .matching import Match, NotMatched, Pattern
-from .replace_layers import Replace, Replacement, replace_layers
+from .replace_layers import Edit, Replace, Replacement, edit_layers, replace_layers
 from .trace import PassTrace, Trace
 
 Run = Callable[[Model, PassTrace], int]
@@ -174,13 +174,31 @@ class Pipeline:
 
         def register(replace: Replace) -> Replace:
             def run(model: Model, trace: PassTrace) -> int:
-                classes = _classes_in(model)
-                operations = tuple(classes[name] for name in entry.operations or () if name in classes)
-                return replace_layers(model, operations, replace, trace, fuses=entry.fuses)
+                return replace_layers(model, _operations_in(model, entry), replace, trace, fuses=entry.fuses)
 
             run.__module__, run.__doc__ = replace.__module__, replace.__doc__
             register_run(run)
             return replace
+
+        return register
+
+    def edits(
+        self, name: str, *, since: str | None = None, until: str | None = None, seen_in: Sequence[str] = ()
+    ) -> Callable[[Edit], Edit]:
+        """Decorator: registers a pass that changes the graph around single layers of the operations in its entry.
+
+        The function gets a layer and names for new ones. It returns how many changes it made, or
+        :func:`~ir_runtime.rewriting.matching.fail` with the reason for none.
+        """
+        register_run = self.register(name, since=since, until=until, seen_in=seen_in)
+
+        def register(edit: Edit) -> Edit:
+            def run(model: Model, trace: PassTrace) -> int:
+                return edit_layers(model, _operations_in(model, self._entries[name]), edit, trace)
+
+            run.__module__, run.__doc__ = edit.__module__, edit.__doc__
+            register_run(run)
+            return edit
 
         return register
 
@@ -274,6 +292,12 @@ class Pipeline:
         if entry.name not in self.registered:
             raise InternalError(f"the order lists the pass '{entry.name}', but {module} registers none of this name")
         return self.registered[entry.name]
+
+
+def _operations_in(model: Model, entry: Entry) -> tuple[type[Operation], ...]:
+    """The operations of an entry of which the model has layers."""
+    classes = _classes_in(model)
+    return tuple(classes[name] for name in entry.operations or () if name in classes)
 
 
 def _classes_in(model: Model) -> Mapping[str, type[Operation]]:

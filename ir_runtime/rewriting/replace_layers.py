@@ -1,4 +1,4 @@
-"""Replacing single layers by other layers: most rules of a target, and many passes, are no more than that."""
+"""Visiting the layers of some operations, to replace each by others or to edit the graph around it."""
 
 from __future__ import annotations
 
@@ -30,6 +30,28 @@ Replacement = Union[Output, Sequence[Output], Substitute, NotMatched]
 """Replacement of a layer's only output, or of each of several; or :func:`fail` with the reason why the layer stays."""
 Replace = Callable[[Builder, Node], Replacement]
 """Emits the replacement of a layer."""
+Edit = Callable[[Node, UniqueNames], Union[int, NotMatched]]
+"""Changes the graph around a layer, and returns how many changes it made; the names are for new layers."""
+
+
+def edit_layers(model: Model, operations: tuple[type[Operation], ...], edit: Edit, trace: PassTrace) -> int:
+    """Visit the layers of these operations, bodies included, in the graph's order; returns the sum of the changes.
+
+    For what is no replacement of a layer's outputs: ``edit`` changes the graph itself.
+    """
+    count = 0
+    for part in model.parts():
+        unique = UniqueNames(part)
+        for node in part.nodes_of(operations):
+            if not node.is_in_graph:
+                continue
+            changes = edit(node, unique)
+            if isinstance(changes, NotMatched):
+                trace.not_matched(node, changes)
+            else:
+                trace.matched(node)
+                count += changes
+    return count
 
 
 def replace_layers(

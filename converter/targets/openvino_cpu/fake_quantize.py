@@ -19,41 +19,28 @@ from collections.abc import Iterator
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Array, ElementType, Model, Node, Origin, Output, Tensor, element_types, make_node
+from ir_runtime.graph import Array, ElementType, Node, Origin, Output, Tensor, element_types, make_node
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Multiply1, Round5, Subtract1
 from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.operations.pooling import MaxPool
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.records import record
-from ir_runtime.rewriting import PassTrace, UniqueNames, fail
+from ir_runtime.rewriting import NotMatched, UniqueNames, fail
 
 _TYPES = (element_types.u8, element_types.i8, element_types.u4, element_types.i4)
 
 
-@openvino_cpu.register("fake_quantize", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def fake_quantize(model: Model, trace: PassTrace) -> int:
+@openvino_cpu.edits("fake_quantize", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def fake_quantize(node: Node, unique: UniqueNames) -> int | NotMatched:
     """Replace a quantisation by FakeQuantize where every reader dequantises it."""
-    count = 0
-    for part in model.parts():
-        converts = part.nodes_of((Convert1,))
-        unique = UniqueNames(part)
-        for node in converts:
-            quantized = _match_quantization(node)
-            if quantized is None:
-                trace.not_matched(node, fail("it does not end a quantisation with constant scale and zero point"))
-            elif _replace(node, quantized, unique):
-                trace.matched(node)
-                count += 1
-            else:
-                trace.not_matched(
-                    node,
-                    fail(
-                        "a reader does not dequantise the integers, does so to infinite numbers, "
-                        "or they are moved with a scale for each channel"
-                    ),
-                )
-    return count
+    quantized = _match_quantization(node)
+    if quantized is None:
+        return fail("it does not end a quantisation with constant scale and zero point")
+    return int(_replace(node, quantized, unique)) or fail(
+        "a reader does not dequantise the integers, does so to infinite numbers, or they are moved with a scale for "
+        "each channel"
+    )
 
 
 @record

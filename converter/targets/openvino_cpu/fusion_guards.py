@@ -25,7 +25,7 @@ import numpy as np
 
 from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Model, Node, PartialShape, element_types
+from ir_runtime.graph import Node, PartialShape, element_types
 from ir_runtime.operations.activation import Clamp1, PReLU1
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
 from ir_runtime.operations.elementwise import Binary, Bitwise, Divide1, Maximum1, Minimum1, Unary
@@ -37,7 +37,7 @@ from ir_runtime.operations.padding import Pad
 from ir_runtime.operations.pooling import AvgPool
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.operations.reduction import Reduction
-from ir_runtime.rewriting import PassTrace, UniqueNames, fail
+from ir_runtime.rewriting import NotMatched, UniqueNames, fail
 
 from .intervals import is_small
 
@@ -50,31 +50,18 @@ _FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 
 _LIMITS = (Maximum1, Minimum1)
 _PADDED = (Convolution1, GroupConvolution1, AvgPool)
-_GUARDED = (Reduction, MatMul1, Interpolate11, Reshape1, *_LIMITS, Pad)
 
 
-@openvino_cpu.register("fusion_guards", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def fusion_guards(model: Model, trace: PassTrace) -> int:
+@openvino_cpu.edits("fusion_guards", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def fusion_guards(node: Node, unique: UniqueNames) -> int | NotMatched:
     """Prevent wrong fusions; names and values stay."""
-    count = 0
-    for part in model.parts():
-        guarded = part.nodes_of(_GUARDED)
-        if not guarded:
-            continue
-        unique = UniqueNames(part)
-        for node in guarded:
-            wrong = [reader for reader in node.outputs[0].uses if _goes_wrong(node, reader)]
-            if wrong:
-                prevent_fusion(node.outputs[0], wrong, unique)
-            pulled = _is_pulled_through(node)
-            if pulled:
-                prevent_fusion(node.inputs[0], [node], unique)
-            if wrong or pulled:
-                trace.matched(node)
-            else:
-                trace.not_matched(node, fail("no layer before or after it is fused wrongly"))
-            count += bool(wrong) + pulled
-    return count
+    wrong = [reader for reader in node.outputs[0].uses if _goes_wrong(node, reader)]
+    if wrong:
+        prevent_fusion(node.outputs[0], wrong, unique)
+    pulled = _is_pulled_through(node)
+    if pulled:
+        prevent_fusion(node.inputs[0], [node], unique)
+    return bool(wrong) + pulled or fail("no layer before or after it is fused wrongly")
 
 
 def _is_pulled_through(node: Node) -> bool:

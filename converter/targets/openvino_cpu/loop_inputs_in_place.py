@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Model, SubGraph
+from ir_runtime.graph import Node, SubGraph
 from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.normalization import MVN2, MVN6
-from ir_runtime.rewriting import PassTrace, UniqueNames
+from ir_runtime.rewriting import NotMatched, UniqueNames, fail
 
-from .loop_states_in_shared_memory import ELEMENTWISE, change_bodies, source_of_views
+from .loop_states_in_shared_memory import ELEMENTWISE, source_of_views
 
 _IN_PLACE = (SoftMax1, SoftMax8, MVN2, MVN6)
 """Layers that the plug-in computes in the memory of their input."""
@@ -26,11 +26,11 @@ _HIDDEN_BY = 2
 """The number of views in a row behind which the plug-in writes elementwise results into a parameter."""
 
 
-@openvino_cpu.register("loop_inputs_in_place", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def loop_inputs_in_place(model: Model, trace: PassTrace) -> int:
+@openvino_cpu.edits("loop_inputs_in_place", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def loop_inputs_in_place(node: Node, unique: UniqueNames) -> int | NotMatched:
     """Let each layer that computes in place read memory of its own."""
-    reason = "no Softmax or normalization reads what stays the same in all iterations"
-    return change_bodies(model, trace, _protect_inputs, reason)
+    count = sum(map(_protect_inputs, node.op.subgraphs))
+    return count or fail("no Softmax or normalization reads what stays the same in all iterations")
 
 
 def _protect_inputs(sub: SubGraph) -> int:

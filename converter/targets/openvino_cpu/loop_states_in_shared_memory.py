@@ -12,17 +12,14 @@ Maximum changes nothing. It reads its input twice, and so is not computed in pla
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from converter.targets.openvino_cpu.opaque_identity import prevent_fusion
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Model, Node, Output, SubGraph, element_types
+from ir_runtime.graph import Node, Output, SubGraph, element_types
 from ir_runtime.operations.activation import PReLU1
-from ir_runtime.operations.control_flow import Loop5, TensorIterator1
 from ir_runtime.operations.elementwise import Binary, Convert1, Unary
 from ir_runtime.operations.movement import Concat1, Reshape1, Squeeze1, Transpose1, Unsqueeze1
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
-from ir_runtime.rewriting import PassTrace, UniqueNames, fail
+from ir_runtime.rewriting import NotMatched, UniqueNames, fail
 
 _VIEWS = (Concat1, Convert1, Reshape1, Slice8, Split1, Squeeze1, StridedSlice1, Transpose1, Unsqueeze1, VariadicSplit1)
 """Layers whose output may lie in the memory of their input: a Transpose where it moves only dimensions of 1."""
@@ -30,24 +27,11 @@ ELEMENTWISE = (Binary, PReLU1, Unary)
 """Layers that may write their output into the memory of their first input."""
 
 
-@openvino_cpu.register("loop_states_in_shared_memory", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def loop_states_in_shared_memory(model: Model, trace: PassTrace) -> int:
+@openvino_cpu.edits("loop_states_in_shared_memory", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def loop_states_in_shared_memory(node: Node, unique: UniqueNames) -> int | NotMatched:
     """Give the next values of states memory of their own."""
-    return change_bodies(model, trace, _give_own_memory, "no next state lies in the memory of another parameter")
-
-
-def change_bodies(model: Model, trace: PassTrace, change: Callable[[SubGraph], int], reason: str) -> int:
-    """Apply ``change`` to the bodies of all loops, and return the sum; ``reason`` is that of loops without changes."""
-    total = 0
-    for part in model.parts():
-        for node in part.nodes_of((Loop5, TensorIterator1)):
-            count = sum(map(change, node.op.subgraphs))
-            if count:
-                trace.matched(node)
-            else:
-                trace.not_matched(node, fail(reason))
-            total += count
-    return total
+    count = sum(map(_give_own_memory, node.op.subgraphs))
+    return count or fail("no next state lies in the memory of another parameter")
 
 
 def _give_own_memory(sub: SubGraph) -> int:

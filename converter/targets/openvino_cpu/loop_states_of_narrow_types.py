@@ -10,10 +10,9 @@ f8e5m2 that it adds around a loop.
 from __future__ import annotations
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import ElementType, Model, Node, Output, SubGraph, TensorType, element_types, make_node
-from ir_runtime.operations.control_flow import Loop5, TensorIterator1
+from ir_runtime.graph import ElementType, Node, Output, SubGraph, TensorType, element_types, make_node
 from ir_runtime.operations.elementwise import Convert1
-from ir_runtime.rewriting import PassTrace, UniqueNames, fail
+from ir_runtime.rewriting import NotMatched, UniqueNames, fail
 
 _WIDER = {
     element_types.bf16: element_types.f32,
@@ -27,23 +26,11 @@ _WIDER = {
 }
 
 
-@openvino_cpu.register("loop_states_of_narrow_types", seen_in=("2025.4", "2026.4"))
-def loop_states_of_narrow_types(model: Model, trace: PassTrace) -> int:
+@openvino_cpu.edits("loop_states_of_narrow_types", seen_in=("2025.4", "2026.4"))
+def loop_states_of_narrow_types(node: Node, unique: UniqueNames) -> int | NotMatched:
     """Convert to wider types around loops, and back inside."""
-    total = 0
-    for part in model.parts():
-        loops = part.nodes_of((Loop5, TensorIterator1))
-        if not loops:
-            continue
-        unique = UniqueNames(part.model)
-        for node in loops:
-            count = sum(_widen(node, sub, unique) for sub in node.op.subgraphs)
-            if count:
-                trace.matched(node)
-            else:
-                trace.not_matched(node, fail("no state, slice or joined output has a type that the plug-in refuses"))
-            total += count
-    return total
+    count = sum(_widen(node, sub, unique) for sub in node.op.subgraphs)
+    return count or fail("no state, slice or joined output has a type that the plug-in refuses")
 
 
 def _widen(node: Node, sub: SubGraph, unique: UniqueNames) -> bool:

@@ -14,10 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Model, Node, Output, OutputMap, element_types
-from ir_runtime.operations.control_flow import Loop5
+from ir_runtime.graph import Node, Output, OutputMap, element_types
 from ir_runtime.operations.slicing import Slice8
-from ir_runtime.rewriting import Builder, PassTrace, UniqueNames, fail, layers
+from ir_runtime.rewriting import Builder, NotMatched, UniqueNames, fail, layers
 
 from .intervals import interval_of
 
@@ -26,23 +25,15 @@ _LAYERS = 6
 """The number of layers, at most, that compute the end of a Slice."""
 
 
-@openvino_cpu.register("loops_of_no_iterations", seen_in=("2026.4",))
-def loops_of_no_iterations(model: Model, trace: PassTrace) -> int:
+@openvino_cpu.edits("loops_of_no_iterations", seen_in=("2026.4",))
+def loops_of_no_iterations(node: Node, unique: UniqueNames) -> int | NotMatched:
     """Let layers read slices of the outputs; names and values stay."""
-    count = 0
-    for part in model.parts():
-        builder = Builder(UniqueNames(part.model))
-        for node in part.nodes_of((Loop5,)):
-            joined = {} if _always_runs(node) else _joined_outputs(node)
-            builder.begin(node)
-            for output, entry in joined.items():
-                _slice(builder, node, output, entry)
-            if joined:
-                trace.matched(node)
-            else:
-                trace.not_matched(node, fail("it always has an iteration, or nothing reads a joined output"))
-            count += len(joined)
-    return count
+    joined = {} if _always_runs(node) else _joined_outputs(node)
+    builder = Builder(unique)
+    builder.begin(node)
+    for output, entry in joined.items():
+        _slice(builder, node, output, entry)
+    return len(joined) or fail("it always has an iteration, or nothing reads a joined output")
 
 
 def _always_runs(node: Node) -> bool:

@@ -159,7 +159,7 @@ ORDER = [
           after=["loop_states_of_narrow_types", "loop_states_in_shared_memory"],
           reason="a Loop in the place of the TensorIterator has states of its own, which the rules have seen",
           contract=EXACT),
-    Entry("loops_of_no_iterations", ["Loop5", "TensorIterator1"], ["target"],
+    Entry("loops_of_no_iterations", ["Loop5"], ["target"],
           after=["gated_delta_net_loops", "iterator_over_unread_slices"],
           reason="other rules look for the layers behind loops", contract=EXACT),
 ]

@@ -18,39 +18,22 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from converter.targets.registry import openvino_cpu
-from ir_runtime.graph import Model, Node, Output
+from ir_runtime.graph import Node, Output
 from ir_runtime.operations.activation import ReLU1, Sigmoid1
-from ir_runtime.operations.convolution import (
-    Convolution1,
-    ConvolutionBackpropData1,
-    GroupConvolution1,
-    GroupConvolutionBackpropData1,
-)
 from ir_runtime.operations.elementwise import Divide1, Multiply1, Negative1
 from ir_runtime.operations.matmul import MatMul1
-from ir_runtime.rewriting import PassTrace, UniqueNames, fail
+from ir_runtime.rewriting import NotMatched, UniqueNames, fail
 
 from .opaque_identity import prevent_fusion
 
-_CONVOLUTIONS = (Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1)
 
-
-@openvino_cpu.register("widening_factors", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
-def widening_factors(model: Model, trace: PassTrace) -> int:
+@openvino_cpu.edits("widening_factors", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
+def widening_factors(node: Node, unique: UniqueNames) -> int | NotMatched:
     """Prevent fusions with factors that widen the data; names and values stay."""
-    count = 0
-    for part in model.parts():
-        unique = UniqueNames(part)
-        for node in part.nodes_of((*_CONVOLUTIONS, Sigmoid1, MatMul1, ReLU1)):
-            reads = list(_fused_wrongly(node))
-            for source, readers in reads:
-                prevent_fusion(source, readers, unique)
-            if reads:
-                trace.matched(node)
-            else:
-                trace.not_matched(node, fail("no factor before or behind it changes the shape"))
-            count += len(reads)
-    return count
+    reads = list(_fused_wrongly(node))
+    for source, readers in reads:
+        prevent_fusion(source, readers, unique)
+    return len(reads) or fail("no factor before or behind it changes the shape")
 
 
 def _fused_wrongly(node: Node) -> Iterator[tuple[Output, Sequence[Node]]]:
