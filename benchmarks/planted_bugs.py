@@ -139,7 +139,7 @@ BUGS = [
     ),
     Bug(
         "a rule",
-        "converter/targets/openvino_cpu/layers_of_narrow_types.py",
+        "converter/targets/openvino_cpu/narrow_types.py",
         "return [in_type(builder, value, element_type) for value in builder.emit_all(node.op, *widened)]",
         "return builder.emit_all(node.op, *widened)",
         "--full tests/converter/targets -k narrow",
