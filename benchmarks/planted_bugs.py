@@ -55,21 +55,21 @@ _REQUESTS = "compressed weights, preprocessing, states"
 BUGS = [
     Bug(
         "a pass",
-        "converter/passes/negated_conditions.py",
+        "converter/passes/selects.py",
         'match["condition"], match["b"], match["a"])',
         'match["condition"], match["a"], match["b"])',
         _IDIOMS,
     ),
     Bug(
         "a pass",
-        "converter/passes/l2_normalizations.py",
+        "converter/passes/normalizations.py",
         "if x.element_type not in (element_types.f32, element_types.f64):",
         "if x.element_type not in (element_types.f32, element_types.f64, element_types.f16):",
         _IDIOMS,
     ),
     Bug(
         "a pass",
-        "converter/passes/attention_inputs.py",
+        "converter/passes/attentions.py",
         "if not has_one_element(other) or not _is_of_higher_rank(x, other) or not may_be_scale(other):",
         "if not has_one_element(other) or not _is_of_higher_rank(x, other):",
         _IDIOMS,

@@ -1,17 +1,4 @@
-"""Layers that change nothing are left out.
-
-    x -> Concat                                            becomes      x
-    x -> Negative -> Negative                              becomes      x
-    x -> Slice(everything, or 0 to ShapeOf(x))             becomes      x
-    x -> Reshape(its own shape)                            becomes      x
-    x -> Unsqueeze(axes) -> Squeeze(axes)                  becomes      x
-    x -> Tile(1, 1, 1)                                     becomes      x
-    x -> Broadcast(1, 1, 1, or its own shape)              becomes      x
-    x -> Pad(0, 0, 0)                                      becomes      x
-    x [2, 4] -> Gather([0, 1, 2, 3], axis 1)               becomes      x
-
-Shapes are those of ``x`` for whatever shapes of the inputs.
-"""
+"""Leave out layers that change nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +8,16 @@ import numpy as np
 
 from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node, Output
-from ir_runtime.operations.elementwise import Negative1
+from ir_runtime.operations.elementwise import (
+    Add1,
+    Divide1,
+    LogicalAnd1,
+    LogicalOr1,
+    Multiply1,
+    Negative1,
+    Power1,
+    Subtract1,
+)
 from ir_runtime.operations.indexing import Gather
 from ir_runtime.operations.movement import Broadcast, Concat1, Reshape1, Squeeze1, Tile1, Unsqueeze1
 from ir_runtime.operations.padding import Pad
@@ -127,6 +123,73 @@ _IDLE: dict[type, Callable[[Node], Output | None]] = {
 
 @passes.replaces("idle_layers", *_IDLE)
 def idle_layer(builder: Builder, node: Node) -> Replacement:
-    """Let what reads the result read what it is made from."""
+    """Let what reads the result of a layer that changes nothing read what it is made from.
+
+        x -> Concat                                            becomes      x
+        x -> Negative -> Negative                              becomes      x
+        x -> Slice(everything, or 0 to ShapeOf(x))             becomes      x
+        x -> Reshape(its own shape)                            becomes      x
+        x -> Unsqueeze(axes) -> Squeeze(axes)                  becomes      x
+        x -> Tile(1, 1, 1)                                     becomes      x
+        x -> Broadcast(1, 1, 1, or its own shape)              becomes      x
+        x -> Pad(0, 0, 0)                                      becomes      x
+        x [2, 4] -> Gather([0, 1, 2, 3], axis 1)               becomes      x
+
+    Shapes are those of ``x`` for whatever shapes of the inputs.
+    """
     look = next(function for operation, function in _IDLE.items() if isinstance(node.op, operation))
     return look(node) or fail("it changes its input, or may do so")
+
+
+_NEUTRAL = {
+    Add1: 0,
+    Subtract1: 0,
+    Multiply1: 1,
+    Divide1: 1,
+    Power1: 1,
+    LogicalAnd1: True,
+    LogicalOr1: False,
+}
+_MAX_BYTES = 1 << 16
+"""Larger constants are not read: they are weights."""
+
+
+@passes.replaces("neutral_elements", *_NEUTRAL)
+def neutral_element(builder: Builder, node: Node) -> Replacement:
+    """Leave out additions of 0, multiplications by 1, powers of 1, and conditions that decide nothing.
+
+        x -> Add(0)                becomes      x
+        x -> Multiply(1)           becomes      x
+        x -> LogicalAnd(true)      becomes      x
+        x -> LogicalOr(false)      becomes      x
+
+    tf2onnx adds biases of zeros to convolutions, and others scale by 1; attention masks begin with true.
+    A constant that widens ``x`` stays.
+    """
+    neutral = _NEUTRAL[type(node.op)]
+    for x, other in node.orders:
+        if _is_everywhere(other, neutral):
+            if not keeps_shape(x, other, node.outputs[0]):
+                return fail("the constant may change the shape")
+            return x
+    return fail(f"no operand is {neutral} everywhere")
+
+
+def _is_everywhere(value: Output, neutral: int) -> bool:
+    tensor = value.tensor
+    if tensor is None or tensor.byte_size > _MAX_BYTES or value.element_type.dtype.hasobject:
+        return False
+    values = tensor.array()
+    return values.size > 0 and values.reshape(-1)[0] == neutral and bool((values == neutral).all())
+
+
+def keeps_shape(x: Output, constant: Output, result: Output) -> bool:
+    """True if broadcasting with the constant leaves every shape that ``x`` may have as it is."""
+    if x.element_type is not result.element_type:
+        return False
+    if constant.shape.rank == 0:
+        return True
+    if not x.shape.has_rank or x.shape.rank < constant.shape.rank:
+        return False
+    behind = x.shape.dims[x.shape.rank - constant.shape.rank :]
+    return all(wide.value == 1 or wide == own for wide, own in zip(constant.shape.dims, behind))

@@ -1,14 +1,4 @@
-"""Products with a matrix of weights, in front of which all dimensions but the last are made one.
-
-    x [b, s, k] -> Reshape [-1, k] -> MatMul [k, n] -> Add bias -> Reshape [b, s, n]
-
-becomes
-
-    x -> MatMul -> Add bias
-
-PyTorch's addmm takes matrices alone, so that GPT-2 and others are exported in this form. Between the Reshapes there may
-be layers that treat every number, or every column, by itself. Dimensions are those of ``x`` for whatever shapes.
-"""
+"""Change what stands in front of products and behind them."""
 
 from __future__ import annotations
 
@@ -18,7 +8,7 @@ from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node, Output
 from ir_runtime.operations.elementwise import Binary
 from ir_runtime.operations.matmul import MatMul1
-from ir_runtime.operations.movement import Reshape1
+from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.operations.quantization import FakeQuantize1
 from ir_runtime.rewriting import Builder, NotMatched, Replacement, fail
 
@@ -30,7 +20,18 @@ _Steps = list[tuple[Node, int]]
 
 @passes.replaces("flattened_products")
 def flattened_product(builder: Builder, node: Node) -> Replacement:
-    """Let the product keep the dimensions in front of the last one."""
+    """Let a product with weights keep the dimensions that are made one in front of it.
+
+        x [b, s, k] -> Reshape [-1, k] -> MatMul [k, n] -> Add bias -> Reshape [b, s, n]
+
+    becomes
+
+        x -> MatMul -> Add bias
+
+    PyTorch's addmm takes matrices alone, so that GPT-2 and others are exported in this form. Between the Reshapes there
+    may be layers that treat every number, or every column, by itself. Dimensions are those of ``x`` for whatever
+    shapes.
+    """
     between = _between(node.inputs[0])
     if isinstance(between, NotMatched):
         return between
@@ -92,3 +93,35 @@ def _is_row(value: Output) -> bool:
     """True if a tensor has at most one row."""
     shape = value.shape
     return shape.is_static and len(shape.static()) < 3 and all(size == 1 for size in shape.static()[:-1])
+
+
+@passes.replaces("transposes_in_products")
+def transpose_in_product(builder: Builder, node: Node) -> Replacement:
+    """Make a Transpose of the last two dimensions in front of a product its attribute.
+
+        a, b -> Transpose(0, 1, 3, 2) -> MatMul      becomes      a, b -> MatMul(transpose_b)
+
+    A Transpose that anything else reads stays.
+    """
+    assert isinstance(node.op, MatMul1)
+    inputs, flags = list(node.inputs), [node.op.transpose_a, node.op.transpose_b]
+    for index, value in enumerate(node.inputs):
+        if _swaps_the_last_two(value) and value.only_user is node:
+            inputs[index], flags[index] = value.node.inputs[0], not flags[index]
+    if tuple(inputs) == node.inputs:
+        return fail("no input is a Transpose of the last two dimensions that nothing else reads")
+    return builder.emit(MatMul1(transpose_a=flags[0], transpose_b=flags[1]), *inputs)
+
+
+def _swaps_the_last_two(value: Output) -> bool:
+    if not isinstance(value.node.op, Transpose1):
+        return False
+    x, order = value.node.inputs
+    constant = order.type.constant
+    if constant is None:
+        return False
+    axes = constant.reshape(-1).tolist()
+    if not axes:
+        return x.shape.has_rank and x.shape.rank == 2
+    rank = len(axes)
+    return rank > 1 and axes == [*range(rank - 2), rank - 1, rank - 2]

@@ -1,23 +1,47 @@
-"""Two choices by one condition are one choice.
-
-    Select(c, a, Select(c, b, d))      becomes      Select(c, a, d)
-    Select(c, Select(c, a, b), d)      becomes      Select(c, a, d)
-
-What is never chosen has one element, so that the shape of the result stays.
-"""
+"""Simplify choices by conditions."""
 
 from __future__ import annotations
 
 from ir_runtime.graph import Node, Output
-from ir_runtime.operations.elementwise import Select1
-from ir_runtime.rewriting import Builder, Replacement, fail
+from ir_runtime.operations.elementwise import LogicalNot1, Select1
+from ir_runtime.rewriting import Builder, Match, Replacement, anything, fail, layer
 
 from .registry import passes
 
 
+def _broadcasts_as_numpy(value: Output) -> str | None:
+    return None if value.node.op.auto_broadcast == "numpy" else "broadcasts otherwise"  # type: ignore[attr-defined]
+
+
+_NEGATED = layer(
+    Select1,
+    layer(LogicalNot1, anything("condition")),
+    anything("a"),
+    anything("b"),
+    check=_broadcasts_as_numpy,
+)
+
+
+@passes.fuses("negated_conditions", _NEGATED)
+def negated_condition(builder: Builder, node: Node, match: Match) -> Replacement:
+    """Choose the other way round by a condition that is negated.
+
+        c -> LogicalNot -> Select(a, b)      becomes      c -> Select(b, a)
+
+    So torch's ``masked_fill`` keeps what a mask lets through.
+    """
+    return builder.emit(Select1(), match["condition"], match["b"], match["a"])
+
+
 @passes.replaces("selects_in_a_row")
 def selects_in_a_row(builder: Builder, node: Node) -> Replacement:
-    """Leave out an inner Select by the same condition."""
+    """Join two choices by one condition.
+
+        Select(c, a, Select(c, b, d))      becomes      Select(c, a, d)
+        Select(c, Select(c, a, b), d)      becomes      Select(c, a, d)
+
+    What is never chosen has one element, so that the shape of the result stays.
+    """
     condition, *choices = node.inputs
     for place, inner in enumerate(choices):
         chooses = inner.node
