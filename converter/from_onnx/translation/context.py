@@ -9,7 +9,7 @@ from converter.errors import InvalidModelError, Problem, UnsupportedModelError
 from converter.from_onnx.translation.values import Value
 from converter.onnx_file.messages import GraphProto, NodeProto, SparseTensorProto, TensorProto
 from converter.onnx_file.reader import OnnxFile
-from ir_runtime.graph import Array, Model, Node, Output, TensorType
+from ir_runtime.graph import Array, Model, Node, Operation, Output, TensorType
 from ir_runtime.records import record
 from ir_runtime.rewriting import Builder
 
@@ -28,6 +28,15 @@ class Body:
 
 Boundary = Callable[["Context", int, Output], Output]
 """Emits, inside a body, the layers between the graph and its parameter or result of a number; returns the end."""
+
+
+def unary(cls: type[Operation]) -> Callable[[Context, Output], Output]:
+    """Return the translation of an operator of one input that a layer without attributes computes."""
+
+    def translate(ctx: Context, x: Output) -> Output:
+        return ctx.emit(cls(), x)
+
+    return translate
 
 
 def unchanged(ctx: Context, index: int, value: Output) -> Output:

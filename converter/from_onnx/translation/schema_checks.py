@@ -17,6 +17,9 @@ from .context import Context
 from .registry import Translator
 from .values import Value
 
+_IN_PLACE = "consumed_inputs"
+"""An attribute of first versions that no result depends on: inputs whose memory the outputs may take."""
+
 
 def check_counts(node: NodeProto, schema: Schema | None, translator: Translator) -> list[str]:
     """Check the number of inputs and outputs; raises :class:`InvalidModelError`.
@@ -56,9 +59,11 @@ def checked_attributes(
         if name in translator.ignored and translator.ignored[name] in (None, value):
             remarks.append(f"has no attribute '{name}', which means nothing here")
             continue
-        if name not in translator.attributes:
-            raise InvalidModelError(f"has no attribute '{name}'")
         expected = schema.attribute_types.get(name) if schema is not None else None
+        if name not in translator.attributes:
+            if name == _IN_PLACE and expected is not None:
+                continue
+            raise InvalidModelError(f"has no attribute '{name}'")
         actual = ATTRIBUTE_TYPES.get(attribute.type) or str(attribute.type)
         if expected is not None and actual != expected and not attribute.ref_attr_name:
             remark = f"attribute '{name}' must be of type {expected}, but is {actual}"

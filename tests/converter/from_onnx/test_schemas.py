@@ -284,6 +284,8 @@ def options_of_all_versions(translator: Translator) -> list[list[str]]:
 @each_claim
 def test_attributes_are_those_of_the_schema_with_its_defaults(translator: Translator, version: int) -> None:
     wanted = claimed_schema(translator, version).attributes
+    if IN_PLACE not in translator.attributes:
+        assert wanted.pop(IN_PLACE, None) is None, "no result depends on it, unless it is required"
     assert set(translator.attributes) == set(wanted), "attributes are keyword-only parameters"
     for name, default in wanted.items():
         given = translator.attributes[name]
@@ -300,7 +302,8 @@ def test_attributes_are_those_of_the_schema_with_its_defaults(translator: Transl
 
 MISSPELT: dict[tuple[str, int, str], Any] = {("GRU", 1, "direction"): "forward"}
 """Defaults that no reader of the schema can mean."""
-MAY_BE_MISSING = {("BatchNormalization", 1, "consumed_inputs")}
+IN_PLACE = "consumed_inputs"
+MAY_BE_MISSING = {("BatchNormalization", 1, IN_PLACE)}
 """What a schema requires although no value depends on it: its absence is only remarked on."""
 
 

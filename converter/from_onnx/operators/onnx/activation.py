@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-from converter.from_onnx.translation import Context, onnx_op
-from ir_runtime.graph import Dimension, Operation, Output, element_types, normalize_axis
+from converter.from_onnx.translation import Context, onnx_op, unary
+from ir_runtime.graph import Dimension, Output, element_types, normalize_axis
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations import indexing, movement, sorting
 from ir_runtime.rewriting import layers
@@ -21,52 +21,33 @@ _ONE = Dimension(1, 1)
 # --- one input and no attributes ---
 
 
-def _plain(
-    op_type: str, body: Callable[[Context, Output], Output], versions: Sequence[int], inplace: Sequence[int] = ()
-) -> None:
-    """``inplace`` are the versions with the attribute ``consumed_inputs``, which does not change the result."""
-
-    def translate(ctx: Context, x: Output, *, consumed_inputs: Sequence[int] | None = None) -> Output:
-        return body(ctx, x)
-
-    onnx_op(op_type, versions=versions, without=("consumed_inputs",))(translate)
-    if inplace:
-        onnx_op(op_type, versions=inplace)(translate)
-
-
-def _layer(op: Operation) -> Callable[[Context, Output], Output]:
-    return lambda ctx, x: ctx.emit(op, x)
-
-
 def _relu(ctx: Context, x: Output) -> Output:
     if x.element_type.is_integral:
         return layers.maximum(ctx, x, ctx.like(0, x))
     return ctx.emit(ir.ReLU1(), x)
 
 
-_plain("Relu", _relu, (6, 13, 14), inplace=(1,))
-_plain("Sigmoid", _layer(ir.Sigmoid1()), (6, 13), inplace=(1,))
-_plain("HardSwish", _layer(ir.HSwish4()), (14, 22))
-_plain("Softplus", _layer(ir.SoftPlus4()), (1, 22))
-_plain("Softsign", _layer(ir.SoftSign9()), (1, 22))
-_plain("Mish", _layer(ir.Mish4()), (18, 22))
+onnx_op("Relu", versions=(1, 6, 13, 14))(_relu)
+onnx_op("Sigmoid", versions=(1, 6, 13))(unary(ir.Sigmoid1))
+onnx_op("HardSwish", versions=(14, 22))(unary(ir.HSwish4))
+onnx_op("Softplus", versions=(1, 22))(unary(ir.SoftPlus4))
+onnx_op("Softsign", versions=(1, 22))(unary(ir.SoftSign9))
+onnx_op("Mish", versions=(18, 22))(unary(ir.Mish4))
 
 
 # --- one input and coefficients ---
 
 
-@onnx_op("LeakyRelu", versions=(1,))
-@onnx_op("LeakyRelu", versions=(6, 16), without=("consumed_inputs",))
-def leaky_relu(ctx: Context, x: Output, *, alpha: float = 0.01, consumed_inputs: Sequence[int] | None = None) -> Output:
+@onnx_op("LeakyRelu", versions=(1, 6, 16))
+def leaky_relu(ctx: Context, x: Output, *, alpha: float = 0.01) -> Output:
     """alpha x where x is negative."""
     if x.shape.has_rank and x.shape.rank:
         return ctx.emit(ir.PReLU1(), x, ctx.constant([alpha], x.element_type))
     return _by_formula(ctx, x, ctx.like(alpha, x))
 
 
-@onnx_op("Elu", versions=(1,))
-@onnx_op("Elu", versions=(6, 22), without=("consumed_inputs",))
-def elu(ctx: Context, x: Output, *, alpha: float = 1.0, consumed_inputs: Sequence[int] | None = None) -> Output:
+@onnx_op("Elu", versions=(1, 6, 22))
+def elu(ctx: Context, x: Output, *, alpha: float = 1.0) -> Output:
     """alpha (e^x - 1) where x is negative."""
     return ctx.emit(ir.Elu1(alpha=alpha), x)
 
@@ -92,14 +73,7 @@ def celu(ctx: Context, x: Output, *, alpha: float = 1.0) -> Output:
 
 
 @onnx_op("Selu", versions=(1,))
-def selu_1(
-    ctx: Context,
-    x: Output,
-    *,
-    alpha: float = 1.673200011253357,
-    gamma: float = 1.0506999492645264,
-    consumed_inputs: Sequence[int] | None = None,
-) -> Output:
+def selu_1(ctx: Context, x: Output, *, alpha: float = 1.673200011253357, gamma: float = 1.0506999492645264) -> Output:
     """The Elu, scaled by gamma; the coefficients have four digits by default."""
     return selu(ctx, x, alpha=alpha, gamma=gamma)
 
@@ -117,11 +91,8 @@ def thresholded_relu(ctx: Context, x: Output, *, alpha: float = 1.0) -> Output:
     return layers.select(ctx, above, x, ctx.like(0, x))
 
 
-@onnx_op("HardSigmoid", versions=(1,))
-@onnx_op("HardSigmoid", versions=(6, 22), without=("consumed_inputs",))
-def hard_sigmoid(
-    ctx: Context, x: Output, *, alpha: float = 0.2, beta: float = 0.5, consumed_inputs: Sequence[int] | None = None
-) -> Output:
+@onnx_op("HardSigmoid", versions=(1, 6, 22))
+def hard_sigmoid(ctx: Context, x: Output, *, alpha: float = 0.2, beta: float = 0.5) -> Output:
     """alpha x + beta, limited to [0, 1]."""
     return ctx.emit(ir.HardSigmoid1(), x, ctx.like(alpha, x), ctx.like(beta, x))
 
@@ -173,7 +144,8 @@ def _by_formula(ctx: Context, x: Output, slope: Output) -> Output:
     return layers.select(ctx, negative, layers.multiply(ctx, x, slope), x)
 
 
-def _prelu(ctx: Context, x: Output, slope: Output) -> Output:
+@onnx_op("PRelu", versions=(7, 9, 16))
+def prelu(ctx: Context, x: Output, slope: Output) -> Output:
     """The slope broadcasts to x as NumPy has it; one slope, or one for each channel, is a layer of the IR."""
     if x.shape.has_rank and slope.shape.has_rank and slope.shape.rank > x.shape.rank:
         raise ctx.invalid(f"the slope, which is {slope.shape}, cannot be broadcast to x, which is {x.shape}")
@@ -191,26 +163,14 @@ def _prelu(ctx: Context, x: Output, slope: Output) -> Output:
     return _by_formula(ctx, x, slope)
 
 
-def _prelu_of_channels(ctx: Context, x: Output, slope: Output) -> Output:
-    """A list of slopes belongs to the channels."""
+@onnx_op("PRelu", versions=(1, 6))
+def prelu_1(ctx: Context, x: Output, slope: Output) -> Output:
+    """One slope, or one for each channel: a list of slopes belongs to the channels."""
     rank = ctx.rank(x, "x")
     if slope.shape.has_rank and slope.shape.rank == 1 and rank > 1 and slope.shape[0] != _ONE:
         behind = ctx.constant(np.arange(1, rank - 1))
         slope = ctx.emit(movement.Unsqueeze1(), slope, behind) if rank > 2 else slope
-    return _prelu(ctx, x, slope)
-
-
-@onnx_op("PRelu", versions=(1,))
-@onnx_op("PRelu", versions=(6,), without=("consumed_inputs",))
-def prelu_1(ctx: Context, x: Output, slope: Output, *, consumed_inputs: Sequence[int] | None = None) -> Output:
-    """One slope, or one for each channel."""
-    return _prelu_of_channels(ctx, x, slope)
-
-
-@onnx_op("PRelu", versions=(7, 9, 16))
-def prelu(ctx: Context, x: Output, slope: Output) -> Output:
-    """The slope broadcasts to x."""
-    return _prelu(ctx, x, slope)
+    return prelu(ctx, x, slope)
 
 
 # --- Softmax and its relatives ---

@@ -5,8 +5,6 @@ https://onnx.ai/onnx/operators/onnx__Dropout.html
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.operators.onnx.randomness import unit
 from converter.from_onnx.translation import Context, onnx_op
@@ -25,16 +23,8 @@ def _undropped(ctx: Context, x: Output, mask_type: ElementType) -> tuple[Output,
     return x, ctx.emit(movement.Broadcast3(mode="numpy"), ctx.constant(1, mask_type), shape)
 
 
-@onnx_op("Dropout", versions=(1,))
-@onnx_op("Dropout", versions=(6,), without=("consumed_inputs",))
-def dropout_1(
-    ctx: Context,
-    x: Output,
-    *,
-    consumed_inputs: Sequence[int] | None = None,
-    is_test: int = 0,
-    ratio: float = 0.5,
-) -> tuple[Output, Output | None]:
+@onnx_op("Dropout", versions=(1, 6))
+def dropout_1(ctx: Context, x: Output, *, is_test: int = 0, ratio: float = 0.5) -> tuple[Output, Output | None]:
     """Inference, with ``is_test`` set; training is refused."""
     if not is_test and ratio != 0:
         raise ctx.unsupported("is_test=0 asks for training, whose result is random")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from converter.from_onnx.translation import Context, onnx_form, onnx_op
+from converter.from_onnx.translation import Context, onnx_form, onnx_op, unary
 from ir_runtime.graph import Dimension, Operation, Output, element_types
 from ir_runtime.operations import elementwise as ir
 from ir_runtime.operations import movement
@@ -22,41 +22,18 @@ _INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "ui
 # --- registration of operators with one input, two inputs, any number of inputs ---
 
 
-def _one_input(op_type: str, body: Unary, versions: Sequence[int], inplace: Sequence[int] = ()) -> None:
-    """``inplace`` are the versions with the attribute ``consumed_inputs``, which does not change the result."""
-
-    def translate(ctx: Context, x: Output, *, consumed_inputs: Sequence[int] | None = None) -> Output:
-        return body(ctx, x)
-
-    onnx_op(op_type, versions=versions, without=("consumed_inputs",))(translate)
-    if inplace:
-        onnx_op(op_type, versions=inplace)(translate)
-
-
-def _two_inputs(
-    op_type: str, body: Binary, versions: Sequence[int], limited: Sequence[int] = (), inplace: Sequence[int] = ()
-) -> None:
-    """``limited`` and ``inplace`` versions broadcast only if asked to; the latter have ``consumed_inputs`` too."""
+def _two_inputs(op_type: str, body: Binary, versions: Sequence[int], limited: Sequence[int] = ()) -> None:
+    """``limited`` versions broadcast only if asked to."""
 
     def translate(ctx: Context, a: Output, b: Output) -> Output:
         return body(ctx, a, b)
 
-    def translate_limited(
-        ctx: Context,
-        a: Output,
-        b: Output,
-        *,
-        axis: int | None = None,
-        broadcast: int = 0,
-        consumed_inputs: Sequence[int] | None = None,
-    ) -> Output:
+    def translate_limited(ctx: Context, a: Output, b: Output, *, axis: int | None = None, broadcast: int = 0) -> Output:
         return body(ctx, a, aligned(ctx, a, b, axis, bool(broadcast)))
 
     onnx_op(op_type, versions=versions)(translate)
     if limited:
-        onnx_op(op_type, versions=limited, without=("consumed_inputs",))(translate_limited)
-    if inplace:
-        onnx_op(op_type, versions=inplace)(translate_limited)
+        onnx_op(op_type, versions=limited)(translate_limited)
 
 
 def _fit(dimension: Dimension, right: Dimension) -> bool:
@@ -115,21 +92,17 @@ def _any_number(
     def translate(ctx: Context, *values: Output) -> Output:
         return reduce(ctx, values)
 
-    def translate_equal(ctx: Context, *values: Output, consumed_inputs: Sequence[int] | None = None) -> Output:
+    def translate_equal(ctx: Context, *values: Output) -> Output:
         for value in values[1:]:
             aligned(ctx, values[0], value, None, broadcast=False)
         return reduce(ctx, values)
 
     onnx_op(op_type, versions=versions, also=also)(translate)
-    onnx_op(op_type, versions=(6,), also=also, without=("consumed_inputs",))(translate_equal)
-    onnx_op(op_type, versions=(1,), also=also)(translate_equal)
+    onnx_op(op_type, versions=(1, 6), also=also)(translate_equal)
 
 
-def _layer(cls: type[Operation]) -> Callable[..., Output]:
-    def body(ctx: Context, *inputs: Output) -> Output:
-        return ctx.emit(cls(), *inputs)
-
-    return body
+def _layer(cls: type[Operation]) -> Binary:
+    return lambda ctx, a, b: ctx.emit(cls(), a, b)
 
 
 # --- arithmetic ---
@@ -144,10 +117,10 @@ def _mean(ctx: Context, total: Output, count: int) -> Output:
     return total if count == 1 else layers.divide(ctx, total, ctx.like(count, total))
 
 
-_two_inputs("Add", _layer(ir.Add1), (7, 13, 14), (6,), (1,))
-_two_inputs("Sub", _layer(ir.Subtract1), (7, 13, 14), (6,), (1,))
-_two_inputs("Mul", _layer(ir.Multiply1), (7, 13, 14), (6,), (1,))
-_two_inputs("Div", _divide, (7, 13, 14), (6,), (1,))
+_two_inputs("Add", _layer(ir.Add1), (7, 13, 14), (1, 6))
+_two_inputs("Sub", _layer(ir.Subtract1), (7, 13, 14), (1, 6))
+_two_inputs("Mul", _layer(ir.Multiply1), (7, 13, 14), (1, 6))
+_two_inputs("Div", _divide, (7, 13, 14), (1, 6))
 _any_number("Sum", _layer(ir.Add1), (8, 13), also=_INTEGERS)
 _any_number("Mean", _layer(ir.Add1), (8, 13), finish=_mean)
 _any_number("Max", _layer(ir.Maximum1), (8, 12, 13))
@@ -206,14 +179,14 @@ _two_inputs("GreaterOrEqual", _layer(ir.GreaterEqual1), (12, 16))
 _two_inputs("And", _layer(ir.LogicalAnd1), (7,), (1,))
 _two_inputs("Or", _layer(ir.LogicalOr1), (7,), (1,))
 _two_inputs("Xor", _layer(ir.LogicalXor2), (7,), (1,))
-_one_input("Not", _layer(ir.LogicalNot1), (1,))
+onnx_op("Not", versions=(1,))(unary(ir.LogicalNot1))
 
 
 def _is_nan(ctx: Context, x: Output) -> Output:
     return ctx.emit(ir.IsNaN10(), in_type(ctx, x, element_types.f32) if x.element_type.bits < 16 else x)
 
 
-_one_input("IsNaN", _is_nan, (9, 13, 20))
+onnx_op("IsNaN", versions=(9, 13, 20))(_is_nan)
 
 
 @onnx_op("IsInf", versions=(10, 20))
@@ -299,14 +272,14 @@ def _is_number(value: Output, number: int) -> bool:
 _two_inputs("BitwiseAnd", _layer(ir.BitwiseAnd13), (18,))
 _two_inputs("BitwiseOr", _layer(ir.BitwiseOr13), (18,))
 _two_inputs("BitwiseXor", _layer(ir.BitwiseXor13), (18,))
-_one_input("BitwiseNot", _layer(ir.BitwiseNot13), (18,))
+onnx_op("BitwiseNot", versions=(18,))(unary(ir.BitwiseNot13))
 
 
 # --- one input ---
 
 
 def _absolute(ctx: Context, x: Output) -> Output:
-    return _layer(ir.Abs1)(ctx, x) if x.element_type.is_signed else x
+    return ctx.emit(ir.Abs1(), x) if x.element_type.is_signed else x
 
 
 def _sign(ctx: Context, x: Output) -> Output:
@@ -326,19 +299,19 @@ def _round(ctx: Context, x: Output) -> Output:
     return ctx.emit(ir.Round5(mode="half_to_even"), x)
 
 
-_one_input("Neg", _layer(ir.Negative1), (6, 13), inplace=(1,))
-_one_input("Abs", _absolute, (6, 13), inplace=(1,))
-_one_input("Sign", _sign, (9, 13))
-_one_input("Ceil", _layer(ir.Ceiling1), (6, 13), inplace=(1,))
-_one_input("Floor", _layer(ir.Floor1), (6, 13), inplace=(1,))
-_one_input("Round", _round, (11, 22))
-_one_input("Sqrt", _layer(ir.Sqrt1), (6, 13), inplace=(1,))
-_one_input("Reciprocal", lambda ctx, x: layers.divide(ctx, ctx.like(1, x), x), (6, 13), inplace=(1,))
-_one_input("Exp", _layer(ir.Exp1), (6, 13), inplace=(1,))
-_one_input("Log", _layer(ir.Log1), (6, 13), inplace=(1,))
-_one_input("Tanh", _layer(ir.Tanh1), (6, 13), inplace=(1,))
-_one_input("Erf", _erf, (9, 13))
+onnx_op("Neg", versions=(1, 6, 13))(unary(ir.Negative1))
+onnx_op("Abs", versions=(1, 6, 13))(_absolute)
+onnx_op("Sign", versions=(9, 13))(_sign)
+onnx_op("Ceil", versions=(1, 6, 13))(unary(ir.Ceiling1))
+onnx_op("Floor", versions=(1, 6, 13))(unary(ir.Floor1))
+onnx_op("Round", versions=(11, 22))(_round)
+onnx_op("Sqrt", versions=(1, 6, 13))(unary(ir.Sqrt1))
+onnx_op("Reciprocal", versions=(1, 6, 13))(lambda ctx, x: layers.divide(ctx, ctx.like(1, x), x))
+onnx_op("Exp", versions=(1, 6, 13))(unary(ir.Exp1))
+onnx_op("Log", versions=(1, 6, 13))(unary(ir.Log1))
+onnx_op("Tanh", versions=(1, 6, 13))(unary(ir.Tanh1))
+onnx_op("Erf", versions=(9, 13))(_erf)
 for _cls in (ir.Sin1, ir.Cos1, ir.Tan1, ir.Asin1, ir.Acos1, ir.Atan1):
-    _one_input(_cls.type, _layer(_cls), (7, 22))
+    onnx_op(_cls.type, versions=(7, 22))(unary(_cls))
 for _cls in (ir.Sinh1, ir.Cosh1, ir.Asinh4, ir.Acosh4, ir.Atanh4):
-    _one_input(_cls.type, _layer(_cls), (9, 22))
+    onnx_op(_cls.type, versions=(9, 22))(unary(_cls))

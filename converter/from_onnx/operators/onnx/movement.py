@@ -33,9 +33,7 @@ _LATEST = (21, 23, 24, 25)
 
 
 @onnx_op("Reshape", versions=(1,))
-def reshape_1(
-    ctx: Context, data: Output, *, shape: Sequence[int] | None = None, consumed_inputs: Sequence[int] | None = None
-) -> Output:
+def reshape_1(ctx: Context, data: Output, *, shape: Sequence[int] | None = None) -> Output:
     """The same values under the shape of an attribute; 0 keeps a dimension, one -1 takes the rest."""
     if shape is None:
         raise ctx.invalid("attribute 'shape' is missing")

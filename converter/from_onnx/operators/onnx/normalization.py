@@ -175,17 +175,8 @@ def batch_normalization(
 # --- InstanceNormalization, GroupNormalization ---
 
 
-@onnx_op("InstanceNormalization", versions=(1,))
-@onnx_op("InstanceNormalization", versions=(6, 22), without=("consumed_inputs",))
-def instance_normalization(
-    ctx: Context,
-    x: Output,
-    scale: Output,
-    bias: Output,
-    *,
-    consumed_inputs: Sequence[int] | None = None,
-    epsilon: float = 1e-5,
-) -> Output:
+@onnx_op("InstanceNormalization", versions=(1, 6, 22))
+def instance_normalization(ctx: Context, x: Output, scale: Output, bias: Output, *, epsilon: float = 1e-5) -> Output:
     """Normalises each channel of each image over its spatial dimensions."""
     if not x.shape.has_rank:
         return _unflatten(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import Output
 from ir_runtime.graph.element_types import finfo
@@ -48,14 +46,7 @@ def _scalar(ctx: Context, bound: Output) -> Output:
 
 
 @onnx_op("Clip", versions=(1,))
-def clip_1(
-    ctx: Context,
-    x: Output,
-    *,
-    consumed_inputs: Sequence[int] | None = None,
-    max: float | None = None,
-    min: float | None = None,
-) -> Output:
+def clip_1(ctx: Context, x: Output, *, max: float | None = None, min: float | None = None) -> Output:
     """A bound that is not given does not limit."""
     if min is not None and max is not None:
         return ctx.emit(activation.Clamp1(min=min if min < max else max, max=max), x)
