@@ -11,7 +11,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, fields
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -101,14 +101,15 @@ class Translator:
         return tuple(name for name, default in self.attributes.items() if default is REQUIRED)
 
 
-_SHARED_ATTRIBUTES: dict[Translate, tuple[Translate, frozenset[str]]] = {}
+_SHARED_ATTRIBUTES: dict[Translate, tuple[Translate | type, frozenset[str]]] = {}
 
 
-def attributes_of(source: Translate, *, without: Sequence[str] = ()) -> Callable[[F], F]:
+def attributes_of(source: Translate | type, *, without: Sequence[str] = ()) -> Callable[[F], F]:
     """Decorator: ``**attributes`` of a translator stand for the keyword-only parameters of ``source``.
 
-    The translator passes them on to ``source``, so that names and defaults are written there alone. ``without`` lists
-    those that the operator does not have; a parameter of the translator itself replaces that of ``source``.
+    The translator passes them on to ``source``, so that names and defaults are written there alone. ``source`` may be a
+    record, whose fields are attributes. ``without`` lists those that the operator does not have; a parameter of the
+    translator itself replaces that of ``source``.
     """
 
     def register(function: F) -> F:
@@ -118,8 +119,13 @@ def attributes_of(source: Translate, *, without: Sequence[str] = ()) -> Callable
     return register
 
 
-def _parameters(function: Translate) -> list[inspect.Parameter]:
-    """The function's parameters, with those that ``**attributes`` stand for."""
+def _parameters(function: Translate | type) -> list[inspect.Parameter]:
+    """The function's parameters, with those that ``**attributes`` stand for; those of a record are its fields."""
+    if isinstance(function, type):
+        return [
+            inspect.Parameter(entry.name, inspect.Parameter.KEYWORD_ONLY, default=entry.default, annotation=entry.type)
+            for entry in fields(function)
+        ]
     parameters = list(inspect.signature(function).parameters.values())
     if function in _SHARED_ATTRIBUTES:
         source, without = _SHARED_ATTRIBUTES[function]

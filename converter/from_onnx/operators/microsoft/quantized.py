@@ -18,8 +18,7 @@ from converter.from_onnx.operators.microsoft.fused import embed_layer_normalizat
 from converter.from_onnx.operators.onnx.activation import leaky_relu
 from converter.from_onnx.operators.onnx.pooling import average_pool
 from converter.from_onnx.operators.onnx.quantization import dequantize, dynamic_quantize, quantize
-from converter.from_onnx.operators.onnx.recurrent import options_of
-from converter.from_onnx.operators.onnx.recurrent_layers import LSTM, Inputs, run
+from converter.from_onnx.operators.onnx.recurrent_layers import LSTM, Inputs, Options, run
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Operation, Output, element_types, normalize_axis
@@ -271,7 +270,7 @@ def qattention(
 
 
 @onnx_op("DynamicQuantizeLSTM", domain=MICROSOFT, versions=(1,))
-@attributes_of(options_of, without=("layout", "output_sequence"))
+@attributes_of(Options, without=("layout", "linear_before_reset", "output_sequence", "quantizes_data"))
 def dynamic_quantize_lstm(
     ctx: Context,
     x: Output,
@@ -286,8 +285,6 @@ def dynamic_quantize_lstm(
     w_zero_point: Output | None = None,
     r_scale: Output | None = None,
     r_zero_point: Output | None = None,
-    *,
-    input_forget: int = 0,
     **attributes: Any,
 ) -> tuple[Output, ...]:
     """An LSTM with quantized weights ``[d, i, 4 h]``, which are the transposed ones of ONNX's LSTM.
@@ -307,7 +304,7 @@ def dynamic_quantize_lstm(
 
     w = weights(w, ctx.required(w_scale, "W_scale"), ctx.required(w_zero_point, "W_zero_point"))
     r = weights(r, ctx.required(r_scale, "R_scale"), ctx.required(r_zero_point, "R_zero_point"))
-    options = options_of(input_forget=input_forget, quantizes_data=True, **attributes)
+    options = Options(quantizes_data=True, **attributes)
     return run(ctx, LSTM, Inputs(x, w, r, b, sequence_lens, [initial_h, initial_c], p), options)
 
 

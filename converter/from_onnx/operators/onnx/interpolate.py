@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from converter.from_onnx.operators.onnx.interpolate_request import MODES, NATIVE_COORDINATES, Request
-from converter.from_onnx.translation import Context, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from ir_runtime.graph import Array, Dimension, Output, element_types, normalize_axes
 from ir_runtime.operations import elementwise, generation, interpolate, movement
 from ir_runtime.records import record
@@ -130,8 +131,8 @@ def _plan(ctx: Context, x: Output, request: Request) -> list[_Along] | None:
         if min(counts, default=0) < 0:
             raise ctx.invalid(f"sizes must not be negative, but are {counts}")
         scales = (np.array(counts, np.float32) / np.maximum(np.array(sizes, np.float32), 1)).astype(np.float32)
-        if request.policy != "stretch":
-            scale = scales.min() if request.policy == "not_larger" else scales.max()
+        if request.keep_aspect_ratio_policy != "stretch":
+            scale = scales.min() if request.keep_aspect_ratio_policy == "not_larger" else scales.max()
             scales = np.full(len(sizes), scale, np.float32)
             counts = [int(np.floor(np.float32(size) * scale + np.float32(0.5))) for size in sizes]
     if any(size == 0 and count > 0 for size, count in zip(sizes, counts)):
@@ -141,16 +142,16 @@ def _plan(ctx: Context, x: Output, request: Request) -> list[_Along] | None:
 
 
 def _is_native(x: Output, request: Request, plan: list[_Along] | None) -> bool:
-    if request.coordinate_mode == "half_pixel_symmetric" and request.sizes is None:
+    if request.coordinate_transformation_mode == "half_pixel_symmetric" and request.sizes is None:
         # Only scales that leave no fraction of an element make no difference to half_pixel.
         constant = None if request.scales is None else request.scales.type.constant
         if constant is None or (constant != np.floor(constant)).any():
             return False
-    elif request.coordinate_mode not in (*NATIVE_COORDINATES, "half_pixel_symmetric"):
+    elif request.coordinate_transformation_mode not in (*NATIVE_COORDINATES, "half_pixel_symmetric"):
         return False
     if request.antialias and request.mode != "nearest":
         return False
-    if request.policy != "stretch" and request.sizes is not None:
+    if request.keep_aspect_ratio_policy != "stretch" and request.sizes is not None:
         return False
     if request.mode == "cubic" and request.exclude_outside:
         return False
@@ -254,16 +255,16 @@ def _dimensions_or_scales(
 
 
 def _layer(x: Output, request: Request, by_scales: bool) -> interpolate.Interpolate11:
-    symmetric = request.coordinate_mode == "half_pixel_symmetric"
+    symmetric = request.coordinate_transformation_mode == "half_pixel_symmetric"
     return interpolate.Interpolate11(
         mode=MODES[request.mode],
         shape_calculation_mode="scales" if by_scales else "sizes",
-        coordinate_transformation_mode="half_pixel" if symmetric else request.coordinate_mode,
+        coordinate_transformation_mode="half_pixel" if symmetric else request.coordinate_transformation_mode,
         nearest_mode=request.nearest_mode,
         antialias=False,
         pads_begin=[0] * x.shape.rank,
         pads_end=[0] * x.shape.rank,
-        cube_coeff=request.cubic_coeff,
+        cube_coeff=request.cubic_coeff_a,
     )
 
 
@@ -320,7 +321,7 @@ def _separately(ctx: Context, x: Output, request: Request, plan: list[_Along]) -
     for axis, beyond in outside:
         column = beyond.reshape([-1 if i == axis else 1 for i in range(y.shape.rank)])
         mask = ctx.constant(column, element_types.boolean)
-        y = layers.select(ctx, mask, ctx.like(request.extrapolation, y), y)
+        y = layers.select(ctx, mask, ctx.like(request.extrapolation_value, y), y)
     return _back(ctx, y, x, request)
 
 
@@ -334,12 +335,12 @@ def _places(request: Request, along: _Along) -> Array:
             return np.full(1, f(0.5) * (f(along.start) + f(along.end)) * last, np.float32)
         step = (f(along.end) - f(along.start)) * last / f(along.count - 1)
         return f(along.start) * last + steps * step
-    if request.coordinate_mode == "half_pixel_symmetric":
+    if request.coordinate_transformation_mode == "half_pixel_symmetric":
         exact = f(along.size) * f(along.scale)
         adjustment = f(along.count) / exact if request.scales is not None else f(1)
         offset = f(along.size / 2) * (f(1) - adjustment)
         return offset + (steps + f(0.5)) / f(along.scale) - f(0.5)
-    return interpolate.coordinates(request.coordinate_mode, along.size, along.count, f(along.scale))
+    return interpolate.coordinates(request.coordinate_transformation_mode, along.size, along.count, f(along.scale))
 
 
 def _matrix(request: Request, along: _Along, places: Array) -> Array:
@@ -354,7 +355,7 @@ def _matrix(request: Request, along: _Along, places: Array) -> Array:
     if request.mode == "linear":
         weights = np.maximum(0, 1 - distance)
     else:
-        weights = interpolate.cubic_kernel(distance, request.cubic_coeff)
+        weights = interpolate.cubic_kernel(distance, request.cubic_coeff_a)
     if request.exclude_outside:
         weights = np.where((around >= 0) & (around < along.size), weights, 0)
     total = weights.sum(1, keepdims=True)
@@ -371,6 +372,7 @@ def _matrix(request: Request, along: _Along, places: Array) -> Array:
 
 @onnx_op("Resize", versions=(11, 13), without=("antialias", "axes", "keep_aspect_ratio_policy"))
 @onnx_op("Resize", versions=(18, 19))
+@attributes_of(Request, without=("scales", "sizes", "roi"))
 def resize(
     ctx: Context,
     x: Output,
@@ -378,34 +380,14 @@ def resize(
     scales: Output | None = None,
     sizes: Output | None = None,
     *,
-    antialias: int = 0,
     axes: Sequence[int] | None = None,
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
-    extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch",
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
+    **attributes: Any,
 ) -> Output:
     """``x`` resized along ``axes`` (by default all), by ``scales`` or to ``sizes``."""
     rank = ctx.rank(x, "the data")
     chosen = tuple(range(rank)) if axes is None else normalize_axes(axes, rank)
-    request = Request(
-        mode,
-        coordinate_transformation_mode,
-        nearest_mode,
-        cubic_coeff_a,
-        bool(exclude_outside),
-        bool(antialias),
-        extrapolation_value,
-        keep_aspect_ratio_policy,
-        chosen,
-        _non_empty(scales),
-        _non_empty(sizes),
-        _non_empty(roi),
-    )
-    return _resize(ctx, x, request)
+    scales, sizes, roi = (_non_empty(value) for value in (scales, sizes, roi))
+    return _resize(ctx, x, Request(axes=chosen, scales=scales, sizes=sizes, roi=roi, **attributes))
 
 
 def _scale(ctx: Context, x: Output, scales: Output, mode: str) -> Output:

@@ -45,7 +45,7 @@ def resize_dynamic(
     y = Expression(ctx, x)
     masks: list[Expression] = []
     for axis in sorted(_axes(ctx, x, request, resized), key=lambda axis: -axis.axis):
-        places = _places(axis, request.coordinate_mode)
+        places = _places(axis, request.coordinate_transformation_mode)
         if request.is_cropped:
             outside = (places < 0) | ((axis.dimension - 1) < places)
             masks.append(outside.reshape(*(-1 if i == axis.axis else 1 for i in range(y.rank))))
@@ -56,7 +56,7 @@ def resize_dynamic(
         if request.rounds_each_dimension(element_type):
             y = Expression(ctx, request.round_off(ctx, y.value, element_type))
     for mask in masks:
-        y = where(mask, y.of(request.extrapolation), y)
+        y = where(mask, y.of(request.extrapolation_value), y)
     return y.value
 
 
@@ -78,8 +78,8 @@ def _axes(ctx: Context, x: Output, request: Request, resized: Sequence[int]) -> 
         assert request.sizes is not None
         counts, exact = Expression(ctx, request.sizes).as_type("i64"), real(request.sizes)
         scales = exact / dimensions
-        if request.policy != "stretch":
-            reduce = scales.min if request.policy == "not_larger" else scales.max
+        if request.keep_aspect_ratio_policy != "stretch":
+            reduce = scales.min if request.keep_aspect_ratio_policy == "not_larger" else scales.max
             scales = scales.of(np.ones(count)) * reduce(0, keep_dims=True)
             counts = (dimensions * scales + 0.5).floor().as_type("i64")
     lists = (dimensions, counts, scales, starts, ends, exact)
@@ -148,7 +148,7 @@ def _apply_weights(y: Expression, axis: _Axis, places: Expression, request: Requ
 def _kernel(distance: Expression, request: Request) -> Expression:
     if request.mode == "linear":
         return (1 - distance).relu()
-    a = request.cubic_coeff
+    a = request.cubic_coeff_a
     square = distance * distance
     near = (distance * (a + 2) - (a + 3)) * square + 1
     far = ((distance * a - 5 * a) * distance + 8 * a) * distance - 4 * a

@@ -21,17 +21,18 @@ _COORDINATES = (*NATIVE_COORDINATES, "tf_crop_and_resize", "half_pixel_symmetric
 class Request:
     """The attributes and inputs; ``scales`` or ``sizes`` (the other is None) and ``roi`` have entries for all ``axes``.
 
-    A region of interest holds the starts of all axes, and then their ends. ``policy`` goes with ``sizes`` alone.
+    A region of interest holds the starts of all axes, and then their ends. ``keep_aspect_ratio_policy`` goes with
+    ``sizes`` alone.
     """
 
-    mode: str
-    coordinate_mode: str
+    mode: str = "nearest"
+    coordinate_transformation_mode: str = "half_pixel"
     nearest_mode: str = "round_prefer_floor"
-    cubic_coeff: float = -0.75
-    exclude_outside: bool = False
-    antialias: bool = False
-    extrapolation: float = 0.0
-    policy: str = "stretch"
+    cubic_coeff_a: float = -0.75
+    exclude_outside: int = 0
+    antialias: int = 0
+    extrapolation_value: float = 0.0
+    keep_aspect_ratio_policy: str = "stretch"
     axes: tuple[int, ...] = ()
     scales: Output | None = None
     sizes: Output | None = None
@@ -40,14 +41,14 @@ class Request:
     @property
     def is_cropped(self) -> bool:
         """True if a region of interest is resized, and not all of the data."""
-        return self.coordinate_mode == "tf_crop_and_resize"
+        return self.coordinate_transformation_mode == "tf_crop_and_resize"
 
     def rounds_each_dimension(self, element_type: ElementType) -> bool:
         """Return whether integers of this type are rounded after each dimension, from the last to the first.
 
         ONNX says nothing on it. onnxruntime's antialiasing does so; its int8 is left out, which it clips like uint8.
         """
-        return self.antialias and element_type in (element_types.u8, element_types.i32)
+        return bool(self.antialias) and element_type in (element_types.u8, element_types.i32)
 
     def rounds(self, element_type: ElementType) -> bool:
         """Return whether integers of this type are rounded, as onnx's evaluator does.
@@ -70,9 +71,9 @@ class Request:
         """Raises what ``ctx.invalid`` returns where a mode is none of ONNX's."""
         for name, value, allowed in (
             ("mode", self.mode, tuple(MODES)),
-            ("coordinate_transformation_mode", self.coordinate_mode, _COORDINATES),
+            ("coordinate_transformation_mode", self.coordinate_transformation_mode, _COORDINATES),
             ("nearest_mode", self.nearest_mode, _NEAREST_MODES),
-            ("keep_aspect_ratio_policy", self.policy, _POLICIES),
+            ("keep_aspect_ratio_policy", self.keep_aspect_ratio_policy, _POLICIES),
         ):
             if value not in allowed:
                 raise ctx.invalid(f"{name} must be one of {', '.join(allowed)}, but is '{value}'")

@@ -15,42 +15,10 @@ from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from ir_runtime.graph import Output
 
 
-def options_of(
-    linear_before_reset: int = 0,
-    input_forget: int = 0,
-    quantizes_data: bool = False,
-    *,
-    activation_alpha: Sequence[float] | None = None,
-    activation_beta: Sequence[float] | None = None,
-    activations: Sequence[str] | None = None,
-    clip: float | None = None,
-    direction: str = "forward",
-    hidden_size: int | None = None,
-    layout: int = 0,
-    output_sequence: int = 0,
-) -> Options:
-    """The attributes that all recurrent operators share; the others stand in front.
-
-    ``output_sequence`` means that all hidden states are wanted; it is not read, since the node's outputs show that.
-    """
-    return Options(
-        direction,
-        hidden_size,
-        activations,
-        activation_alpha,
-        activation_beta,
-        clip,
-        layout,
-        bool(linear_before_reset),
-        bool(input_forget),
-        quantizes_data,
-    )
-
-
 @onnx_op("RNN", versions=(1,), without=("layout",))
 @onnx_op("RNN", versions=(7,), without=("layout", "output_sequence"))
 @onnx_op("RNN", versions=(14, 22), without=("output_sequence",))
-@attributes_of(options_of)
+@attributes_of(Options, without=("input_forget", "linear_before_reset", "quantizes_data"))
 def rnn(
     ctx: Context,
     x: Output,
@@ -64,7 +32,7 @@ def rnn(
     **attributes: Any,
 ) -> tuple[Output, ...]:
     """A plain recurrent network: all hidden states, and the last."""
-    options = options_of(activations=activations, **attributes)
+    options = Options(activations=activations, **attributes)
     return run(ctx, RNN, Inputs(x, w, r, b, sequence_lens, [initial_h]), options)
 
 
@@ -72,7 +40,7 @@ def rnn(
 @onnx_op("GRU", versions=(3,), without=("layout",))
 @onnx_op("GRU", versions=(7,), without=("layout", "output_sequence"))
 @onnx_op("GRU", versions=(14, 22), without=("output_sequence",))
-@attributes_of(options_of)
+@attributes_of(Options, without=("input_forget", "quantizes_data"))
 def gru(
     ctx: Context,
     x: Output,
@@ -81,8 +49,6 @@ def gru(
     b: Output | None = None,
     sequence_lens: Output | None = None,
     initial_h: Output | None = None,
-    *,
-    linear_before_reset: int = 0,
     **attributes: Any,
 ) -> tuple[Output, ...]:
     """Gated recurrent units: all hidden states, and the last.
@@ -90,14 +56,13 @@ def gru(
     In version 1 the reset gate always comes before the recurrent product, and the schema misspells the default of
     ``direction``.
     """
-    options = options_of(linear_before_reset, **attributes)
-    return run(ctx, GRU, Inputs(x, w, r, b, sequence_lens, [initial_h]), options)
+    return run(ctx, GRU, Inputs(x, w, r, b, sequence_lens, [initial_h]), Options(**attributes))
 
 
 @onnx_op("LSTM", versions=(1,), without=("layout",))
 @onnx_op("LSTM", versions=(7,), without=("layout", "output_sequence"))
 @onnx_op("LSTM", versions=(14, 22), without=("output_sequence",))
-@attributes_of(options_of)
+@attributes_of(Options, without=("linear_before_reset", "quantizes_data"))
 def lstm(
     ctx: Context,
     x: Output,
@@ -108,10 +73,7 @@ def lstm(
     initial_h: Output | None = None,
     initial_c: Output | None = None,
     p: Output | None = None,
-    *,
-    input_forget: int = 0,
     **attributes: Any,
 ) -> tuple[Output, ...]:
     """Long short-term memory: all hidden states, the last, and the last cell states."""
-    options = options_of(input_forget=input_forget, **attributes)
-    return run(ctx, LSTM, Inputs(x, w, r, b, sequence_lens, [initial_h, initial_c], p), options)
+    return run(ctx, LSTM, Inputs(x, w, r, b, sequence_lens, [initial_h, initial_c], p), Options(**attributes))

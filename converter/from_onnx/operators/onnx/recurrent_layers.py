@@ -46,17 +46,19 @@ _DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 @record
 class Options:
-    """The attributes that the three share."""
+    """The attributes of the three."""
 
-    direction: str
-    hidden_size: int | None
-    activations: Sequence[str] | None
-    alphas: Sequence[float] | None
-    betas: Sequence[float] | None
-    clip: float | None
+    activation_alpha: Sequence[float] | None = None
+    activation_beta: Sequence[float] | None = None
+    activations: Sequence[str] | None = None
+    clip: float | None = None
+    direction: str = "forward"
+    hidden_size: int | None = None
     layout: int = 0
-    linear_before_reset: bool = False
-    input_forget: bool = False
+    output_sequence: int = 0
+    """Set if all hidden states are wanted; not read, since the node's outputs show that."""
+    linear_before_reset: int = 0
+    input_forget: int = 0
     quantizes_data: bool = False
     """Round data and hidden states to 8 bits by their range before each product, as DynamicQuantizeLSTM does."""
 
@@ -256,7 +258,7 @@ def _network(ctx: Context, family: _Family, inputs: Inputs, options: Options) ->
         names = names[:1]  # ONNX's default has the activations of two directions
     if len(names) != per_direction_count * count:
         raise ctx.invalid(f"{per_direction_count * count} activations are needed, but got {len(names)}")
-    functions = activations_of(ctx, names, options.alphas, options.betas)
+    functions = activations_of(ctx, names, options.activation_alpha, options.activation_beta)
     per_direction = tuple(
         tuple(functions[i * per_direction_count : (i + 1) * per_direction_count]) for i in range(count)
     )
@@ -320,7 +322,7 @@ def _native(ctx: Context, network: _Network) -> list[Output]:
         "clip": network.clip,
     }
     if family is GRU:
-        attributes["linear_before_reset"] = options.linear_before_reset
+        attributes["linear_before_reset"] = bool(options.linear_before_reset)
     lengths = network.lengths
     if lengths is None:
         dimensions = shape_of(ctx, network.x)
@@ -345,7 +347,7 @@ def _reorder(ctx: Context, network: _Network, weights: Output) -> Output:
 def _native_biases(ctx: Context, network: _Network) -> Output:
     """One bias a gate; a GRU with ``linear_before_reset`` keeps both of its last one."""
     gates, size = network.family.gates, network.hidden
-    two_biases = network.family is GRU and network.options.linear_before_reset
+    two_biases = network.family is GRU and bool(network.options.linear_before_reset)
     if network.b is None:
         return ctx.constant(np.zeros((network.directions, (gates + two_biases) * size)), network.x.element_type)
     of_inputs, of_states = _split(ctx, network.b, 2, 1)
