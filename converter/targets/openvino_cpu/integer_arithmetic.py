@@ -18,13 +18,14 @@ from ir_runtime.operations.elementwise import (
 )
 from ir_runtime.operations.movement import Unsqueeze1
 from ir_runtime.rewriting import Builder, Replacement, fail, layers
+from ir_runtime.rewriting.expressions import Expression
 from ir_runtime.rewriting.layers import in_type
 
 from .intervals import EXACT, interval_of, is_small
 
 _IN_FLOAT32 = "float32 holds every number exactly"
 _IsExact = Callable[[Output, Output], bool]
-_Meaning = Callable[[Builder, Output, Output], Output]
+_Meaning = Callable[[Expression, Expression], Expression]
 
 
 def _are_small(a: Output, b: Output) -> bool:
@@ -44,26 +45,18 @@ def _are_of_one_order(a: Output, b: Output) -> bool:
     return a.element_type is not element_types.u32 or _are_small(a, b)
 
 
-def _of(cls: type[Operation], meaning: Callable[..., Output]) -> _Meaning:
-    return lambda builder, a, b: meaning(builder, cls, a, b)
-
-
-def _reverse(compare: _Meaning) -> _Meaning:
-    return lambda builder, a, b: compare(builder, b, a)
-
-
 _MEANINGS: dict[type[Operation], tuple[_IsExact, _Meaning]] = {
     ir.Mod1: (lambda a, b: is_small(a), exact.remainder),
     ir.FloorMod1: (lambda a, b: is_small(a, EXACT // 2) and is_small(b, EXACT // 2), exact.floor_remainder),
     ir.Power1: (lambda a, b: False, exact.power),
-    ir.Maximum1: (_are_of_one_order, _of(ir.Maximum1, exact.extreme)),
-    ir.Minimum1: (_are_of_one_order, _of(ir.Minimum1, exact.extreme)),
-    ir.Equal1: (_is_one_small, _of(ir.Equal1, exact.alike)),
-    ir.NotEqual1: (_is_one_small, _of(ir.NotEqual1, exact.alike)),
+    ir.Maximum1: (_are_of_one_order, exact.maximum),
+    ir.Minimum1: (_are_of_one_order, exact.minimum),
+    ir.Equal1: (_is_one_small, exact.equal),
+    ir.NotEqual1: (_is_one_small, exact.not_equal),
     ir.Less1: (_are_in_order, exact.less),
     ir.LessEqual1: (_are_in_order, exact.less_equal),
-    ir.Greater1: (_are_in_order, _reverse(exact.less)),
-    ir.GreaterEqual1: (_are_in_order, _reverse(exact.less_equal)),
+    ir.Greater1: (_are_in_order, lambda a, b: exact.less(b, a)),
+    ir.GreaterEqual1: (_are_in_order, lambda a, b: exact.less_equal(b, a)),
 }
 """For each operation when the plug-in computes it exactly, and what replaces it otherwise."""
 
@@ -88,14 +81,15 @@ def integer_arithmetic(builder: Builder, node: Node) -> Replacement:
     a = node.inputs[0]
     if not a.element_type.is_integral or (a.element_type.bits < 32 and not isinstance(node.op, ir.Power1)):
         return fail("it does not compute integers of 32 bits or more")
+    x = Expression(builder, a)
     if isinstance(node.op, (Clamp1, ReLU1)):
-        return fail(_IN_FLOAT32) if _are_small(a, node.outputs[0]) else exact.limit(builder, node.op, a)
+        return fail(_IN_FLOAT32) if _are_small(a, node.outputs[0]) else exact.limit(node.op, x).value
     b = node.inputs[1]
     if isinstance(node.op, ir.Divide1):
         divide = exact.floor_divide if node.op.m_pythondiv else exact.divide
-        return fail(_IN_FLOAT32) if is_small(a) else divide(builder, a, b)
+        return fail(_IN_FLOAT32) if is_small(a) else divide(x, Expression(builder, b)).value
     is_exact, meaning = _MEANINGS[type(node.op)]
-    return fail(_IN_FLOAT32) if is_exact(a, b) else meaning(builder, a, b)
+    return fail(_IN_FLOAT32) if is_exact(a, b) else meaning(x, Expression(builder, b)).value
 
 
 _TOPMOST = 1 << 31
