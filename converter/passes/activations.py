@@ -70,18 +70,6 @@ def _hswish(x: Pattern) -> Pattern:
     return either(times(x, hard), divided_by(times(x, _clamp(x)), 6), times(divided_by(x, 6), _clamp(x)))
 
 
-def _softplus(x: Pattern) -> Pattern:
-    return layer(Log1, plus(layer(Exp1, x), number(1)))
-
-
-def _mish(x: Pattern) -> Pattern:
-    return times(x, layer(Tanh1, layer(ir.SoftPlus4, x)))
-
-
-def _softsign(x: Pattern) -> Pattern:
-    return layer(Divide1, x, plus(layer(Abs1, x), number(1)))
-
-
 def _of(write: Callable[[Pattern], Pattern]) -> Pattern:
     return write(anything("x", is_real))
 
@@ -106,9 +94,9 @@ def _register(name: str, pattern: Pattern, op: type[Operation]) -> None:
 _register("swishes", _of(_swish), ir.Swish4)
 _register("hswishes", _of(_hswish), ir.HSwish4)
 _register("hsigmoids", _of(_hsigmoid), ir.HSigmoid5)
-_register("softpluses", _of(_softplus), ir.SoftPlus4)
-_register("mishes", _of(_mish), ir.Mish4)
-_register("softsigns", _of(_softsign), ir.SoftSign9)
+_register("softpluses", _of(lambda x: layer(Log1, plus(layer(Exp1, x), number(1)))), ir.SoftPlus4)
+_register("mishes", _of(lambda x: times(x, layer(Tanh1, layer(ir.SoftPlus4, x)))), ir.Mish4)
+_register("softsigns", _of(lambda x: layer(Divide1, x, plus(layer(Abs1, x), number(1)))), ir.SoftSign9)
 
 
 @passes.replaces("clamps")

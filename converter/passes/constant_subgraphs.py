@@ -35,7 +35,7 @@ _PARTS_OF_GROWTH = 3
 @passes.register("constant_integers")
 def constant_integers(model: Model, trace: PassTrace) -> int:
     """Replace layers that compute integers or booleans from constants by constants."""
-    return _fold(model, trace, _is_of_integers, min_layers=1)
+    return _fold(model, trace, lambda value: value.element_type in _INTEGERS and _is_of_known_size(value), min_layers=1)
 
 
 @passes.register("constant_subgraphs")
@@ -54,10 +54,6 @@ def fold_constants(model: Model) -> int:
     For models that become ONNX: each layer less is a node less, which is worth more than a few bytes.
     """
     return _fold(model, PassTrace(), _is_of_known_size, min_layers=1, growth_of_each=_MAX_GROWTH_OF_EACH)
-
-
-def _is_of_integers(value: Output) -> bool:
-    return value.element_type in _INTEGERS and _is_of_known_size(value)
 
 
 def _is_of_known_size(value: Output) -> bool:

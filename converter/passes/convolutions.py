@@ -54,7 +54,7 @@ def folded_pad(builder: Builder, node: Node) -> Replacement:
     if len(added[0]) != rank:
         return fail("the rank of the pads is not that of the window")
     own = (op.pads_begin, op.pads_end) if op.auto_pad == "explicit" else ((0,) * rank, (0,) * rank)
-    fill = _fill(pad)
+    fill = np.zeros(1) if len(pad.inputs) < 4 else pad.inputs[3].type.constant
     why = _pools(op, own, added, fill, node) if isinstance(op, Pooling) else _convolves(fill)
     if why is not None:
         return fail(why)
@@ -76,11 +76,6 @@ def _added_pads(pad: Node) -> tuple[list[int], list[int]] | NotMatched:
     if any(begins[:2] + ends[:2]):
         return fail("pads are not of spatial dimensions alone")
     return begins[2:], ends[2:]
-
-
-def _fill(pad: Node) -> Array | None:
-    """The value that is filled in; None where it is not constant."""
-    return np.zeros(1) if len(pad.inputs) < 4 else pad.inputs[3].type.constant
 
 
 def _convolves(fill: Array | None) -> str | None:

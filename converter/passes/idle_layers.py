@@ -30,10 +30,6 @@ _END = 2**31 - 1
 """Exporters write this number, or a larger one, for the end."""
 
 
-def _concat(node: Node) -> Output | None:
-    return node.inputs[0] if len(node.inputs) == 1 else None
-
-
 def _negative(node: Node) -> Output | None:
     before = node.inputs[0].node
     return before.inputs[0] if isinstance(before.op, Negative1) else None
@@ -109,7 +105,7 @@ def _if_same_shape(node: Node) -> Output | None:
 
 
 _IDLE: dict[type, Callable[[Node], Output | None]] = {
-    Concat1: _concat,
+    Concat1: lambda node: node.inputs[0] if len(node.inputs) == 1 else None,
     Gather: _gather,
     Negative1: _negative,
     Slice8: _slice,

@@ -147,10 +147,6 @@ def _integer(value: Any, attribute: Attribute) -> int:
     return int(value)
 
 
-def _integers(value: Any, attribute: Attribute) -> tuple[int, ...]:
-    return tuple(_integer(item, attribute) for item in value)
-
-
 def _boolean(value: Any, attribute: Attribute) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError("not a boolean")
@@ -173,7 +169,7 @@ def _enum(value: Any, attribute: Attribute) -> str:
 
 _CHECKS: Mapping[str, Callable[[Any, Attribute], Any]] = {
     "integer": _integer,
-    "integers": _integers,
+    "integers": lambda value, attribute: tuple(_integer(item, attribute) for item in value),
     "real": lambda value, attribute: float(value),
     "reals": lambda value, attribute: tuple(float(item) for item in value),
     "boolean": _boolean,

@@ -61,8 +61,8 @@ def fold(
 
 def _is_worth_storing(op: Operation, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
     if not all(out.shape.is_static and out.element_type.bits for out in outputs):
-        return _is_small(inputs)
-    produced = sum(out.element_type.byte_size(_count(out)) for out in outputs)
+        return all(type.tensor is None or type.tensor.size * 8 <= FOLD_LIMIT for type in inputs)
+    produced = sum(out.element_type.byte_size(out.shape.element_count().value) for out in outputs)
     consumed = sum(type.tensor.byte_size for type in inputs if type.tensor is not None)
     if produced > max(FOLD_LIMIT, consumed):
         return False
@@ -72,20 +72,12 @@ def _is_worth_storing(op: Operation, inputs: Sequence[TensorType], outputs: Sequ
     return outputs[0].shape.rank == 0 if inputs[0].element_type.is_integral else produced <= FOLD_LIMIT
 
 
-def _is_small(inputs: Sequence[TensorType]) -> bool:
-    return all(type.tensor is None or type.tensor.size * 8 <= FOLD_LIMIT for type in inputs)
-
-
 def _from_bounds(outputs: Sequence[TensorType]) -> list[Tensor] | None:
     """A value that follows from dimensions, such as a known shape."""
     if len(outputs) != 1 or outputs[0].tensor is not None:
         return None
     constant = outputs[0].constant
     return None if constant is None else [Tensor.from_array(constant, outputs[0].element_type)]
-
-
-def _count(type: TensorType) -> int:
-    return type.shape.element_count().value
 
 
 def _run(op: Operation, values: Sequence[Array], outputs: Sequence[TensorType]) -> list[Tensor]:

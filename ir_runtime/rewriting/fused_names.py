@@ -7,7 +7,7 @@ It is the attribute in which OpenVINO's own transformations keep the names of wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from ir_runtime.graph import Node, RuntimeInfo
 
@@ -28,9 +28,5 @@ def note_fused(node: Node, replaced: Sequence[Node]) -> None:
     names: dict[str, None] = {}
     for fused_node in replaced:
         names.update(dict.fromkeys(fused_names(fused_node) or [fused_node.name]))
-    others = _without(node.runtime_info)
+    others = [info for info in node.runtime_info if _NAME not in info.attributes]
     node.runtime_info = (*others, RuntimeInfo("attribute", (_NAME, ("version", "0"), ("value", ",".join(names)))))
-
-
-def _without(infos: Iterable[RuntimeInfo]) -> list[RuntimeInfo]:
-    return [info for info in infos if _NAME not in info.attributes]

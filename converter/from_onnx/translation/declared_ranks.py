@@ -30,7 +30,7 @@ def take_declared_ranks(
     for node in [node for node in model.nodes() if isinstance(node.op, Squeeze1) and len(node.inputs) == 1]:
         types = _types(model, parameters)
         ranks = {output: shape.rank for _, shape, output in declared if shape.has_rank}
-        if types is None or not _squeezes_any_number(node, types):
+        if types is None or not (types[node.inputs[0]].shape.has_rank and not types[node.outputs[0]].shape.has_rank):
             continue
         open_ranks = {output: rank for output, rank in ranks.items() if not types[output].shape.has_rank}
         (data,) = node.inputs
@@ -40,10 +40,6 @@ def take_declared_ranks(
             if _are_of_ranks(open_ranks, _types(model, parameters)):
                 break
             node.replace_inputs([data])
-
-
-def _squeezes_any_number(node: Node, types: Types) -> bool:
-    return types[node.inputs[0]].shape.has_rank and not types[node.outputs[0]].shape.has_rank
 
 
 def _candidates(shape: PartialShape) -> list[list[int]]:

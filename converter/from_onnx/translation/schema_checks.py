@@ -78,13 +78,9 @@ def checked_attributes(
     return checked, remarks
 
 
-def _floats(values: Sequence[int]) -> list[float]:
-    return [float(value) for value in values]
-
-
 _CONVERTED: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("INT", "FLOAT"): float,
-    ("INTS", "FLOATS"): _floats,
+    ("INTS", "FLOATS"): lambda values: [float(value) for value in values],
     ("INT", "INTS"): lambda value: [value],
     ("FLOAT", "FLOATS"): lambda value: [value],
     ("STRING", "STRINGS"): lambda value: [value],

@@ -179,14 +179,6 @@ Along = Callable[[Context, Output, int], Output]
 """Computes something along the given dimension."""
 
 
-def _softmax(ctx: Context, x: Output, axis: int) -> Output:
-    return ctx.emit(ir.SoftMax8(axis=axis), x)
-
-
-def _log_softmax(ctx: Context, x: Output, axis: int) -> Output:
-    return ctx.emit(ir.LogSoftmax5(axis=axis), x)
-
-
 def _hardmax(ctx: Context, x: Output, axis: int) -> Output:
     """1 at the first greatest element, 0 elsewhere."""
     op = sorting.TopK11(axis=axis, mode="max", sort="value", index_element_type=element_types.i64, stable=True)
@@ -223,6 +215,6 @@ def _register(op_type: str, along: Along) -> None:
     onnx_op(op_type, versions=(13,))(along_axis)
 
 
-_register("Softmax", _softmax)
-_register("LogSoftmax", _log_softmax)
+_register("Softmax", lambda ctx, x, axis: ctx.emit(ir.SoftMax8(axis=axis), x))
+_register("LogSoftmax", lambda ctx, x, axis: ctx.emit(ir.LogSoftmax5(axis=axis), x))
 _register("Hardmax", _hardmax)

@@ -278,10 +278,6 @@ onnx_op("BitwiseNot", versions=(18,))(unary(ir.BitwiseNot13))
 # --- one input ---
 
 
-def _absolute(ctx: Context, x: Output) -> Output:
-    return ctx.emit(ir.Abs1(), x) if x.element_type.is_signed else x
-
-
 def _sign(ctx: Context, x: Output) -> Output:
     if x.element_type.is_signed:
         return ctx.emit(ir.Sign1(), x)
@@ -295,16 +291,12 @@ def _erf(ctx: Context, x: Output) -> Output:
     return in_type(ctx, ctx.emit(ir.Erf1(), in_type(ctx, x, element_types.f32)), x.element_type)
 
 
-def _round(ctx: Context, x: Output) -> Output:
-    return ctx.emit(ir.Round5(mode="half_to_even"), x)
-
-
 onnx_op("Neg", versions=(1, 6, 13))(unary(ir.Negative1))
-onnx_op("Abs", versions=(1, 6, 13))(_absolute)
+onnx_op("Abs", versions=(1, 6, 13))(lambda ctx, x: ctx.emit(ir.Abs1(), x) if x.element_type.is_signed else x)
 onnx_op("Sign", versions=(9, 13))(_sign)
 onnx_op("Ceil", versions=(1, 6, 13))(unary(ir.Ceiling1))
 onnx_op("Floor", versions=(1, 6, 13))(unary(ir.Floor1))
-onnx_op("Round", versions=(11, 22))(_round)
+onnx_op("Round", versions=(11, 22))(lambda ctx, x: ctx.emit(ir.Round5(mode="half_to_even"), x))
 onnx_op("Sqrt", versions=(1, 6, 13))(unary(ir.Sqrt1))
 onnx_op("Reciprocal", versions=(1, 6, 13))(lambda ctx, x: layers.divide(ctx, ctx.like(1, x), x))
 onnx_op("Exp", versions=(1, 6, 13))(unary(ir.Exp1))

@@ -109,14 +109,6 @@ def _extreme(cls: type[reduction.Reduction], logical: type[reduction.Reduction])
 # --- what an operator does to each element where there are no axes (noop_with_empty_axes) ---
 
 
-def _same(ctx: Context, data: Output) -> Output:
-    return data
-
-
-def _square(ctx: Context, data: Output) -> Output:
-    return layers.multiply(ctx, data, data)
-
-
 def _log(ctx: Context, data: Output) -> Output:
     values = in_type(ctx, data, _wide(data.element_type))
     return in_type(ctx, ctx.emit(elementwise.Log1(), values), data.element_type)
@@ -155,7 +147,7 @@ class _Member:
 
     name: str
     body: Body
-    unreduced: Callable[[Context, Output], Output] = _same
+    unreduced: Callable[[Context, Output], Output] = lambda ctx, data: data
 
     def reduce(self, ctx: Context, data: Output, axes: Output | None, keep: bool, noop: bool) -> Output:
         if axes is None or axes.shape.element_count().high == 0:
@@ -254,7 +246,7 @@ _register(_Member("ReduceSum", _reduced_by(reduction.ReduceSum1)), (1, 11), (13,
 _register(_Member("ReduceProd", _reduced_by(reduction.ReduceProd1)), _FIRST, (18,))
 _register(_Member("ReduceL1", _reduced_by(reduction.ReduceL1_4), _absolute), _FIRST, (18,))
 _register(_Member("ReduceL2", _l2, _absolute), _FIRST, (18,))
-_register(_Member("ReduceSumSquare", _sum_square, _square), _FIRST, (18,))
+_register(_Member("ReduceSumSquare", _sum_square, lambda ctx, data: layers.multiply(ctx, data, data)), _FIRST, (18,))
 _register(_Member("ReduceLogSum", _log_sum, _log), _FIRST, (18, 28))
 _register(_Member("ReduceLogSumExp", _log_sum_exp), _FIRST, (18, 28))
 _register(_Member("ReduceMax", _extreme(reduction.ReduceMax1, reduction.ReduceLogicalOr1)), (1, 11, 12, 13), (18, 20))
