@@ -10,8 +10,6 @@ import numpy as np
 from ir_runtime.graph import (
     ElementType,
     InputMap,
-    Model,
-    Node,
     Operation,
     Output,
     OutputMap,
@@ -35,9 +33,10 @@ from ir_runtime.operations import (
     sorting,
 )
 from ir_runtime.operations.control_flow import Loop5
-from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
+from ir_runtime.operations.inputs_outputs import Const1
 
 from . import layers, shape_layers
+from .bodies import body_of, parameters_of
 from .builder import Builder
 
 Method = Callable[["Expression", "Operand"], "Expression"]
@@ -329,7 +328,7 @@ def loop(
     """
     body = _Body(1 + max(_depth(state.builder) for state in (count, *states)))
     types = [TensorType(element_types.i64, PartialShape(())), *(_type_of_slice(value, axis) for value in sliced)]
-    parameters = [_parameter(type) for type in (*types, *(state.value.type for state in states))]
+    parameters = parameters_of((*types, *(state.value.type for state in states)))
     number, *inner = (Expression(body, node.outputs[0]) for node in parameters)
     results = step(number, *inner)
     more = range(len(states), len(results))
@@ -340,14 +339,12 @@ def loop(
     outside.update(dict.fromkeys(end for end in ends if end.node not in own))
     # Constants are repeated in the body, where layers that need them find them.
     copies = {source: make_node(Const1(value=source.tensor), ()) for source in outside if source.tensor is not None}
-    captures = {source: _parameter(source.type) for source in outside if source not in copies}
+    captured = [source for source in outside if source not in copies]
+    captures = dict(zip(captured, parameters_of(source.type for source in captured)))
     within = {source: node.outputs[0] for source, node in (*copies.items(), *captures.items())}
     for node in body.emitted:
         node.replace_inputs([within.get(source, source) for source in node.inputs])
-    ends_of_body = [make_node(Result1(), [within.get(end, end)]) for end in ends]
-    model = Model("body", [*parameters, *captures.values()], ends_of_body)
-    for place, node in enumerate(model.nodes()):
-        node.name = f"{node.op.type}_{place}"
+    model = body_of([*parameters, *captures.values()], (within.get(end, end) for end in ends))
     first_state = 1 + len(sliced)
     inputs = [InputMap(None, 0), *(InputMap(place + 1, place, axis=axis) for place in range(1, first_state))]
     inputs += [InputMap(place + 1, place) for place in range(first_state, len(model.parameters))]
@@ -363,7 +360,3 @@ def loop(
 def _type_of_slice(value: Expression, axis: int) -> TensorType:
     dims = value.value.shape.dims
     return TensorType(value.element_type, PartialShape((*dims[:axis], 1, *dims[axis + 1 :])))
-
-
-def _parameter(type: TensorType) -> Node:
-    return make_node(Parameter1(shape=type.shape, element_type=type.element_type), ())

@@ -5,26 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import (
-    ElementType,
-    InputMap,
-    Model,
-    Node,
-    Output,
-    OutputMap,
-    PartialShape,
-    SubGraph,
-    element_types,
-    make_node,
-)
-from ir_runtime.operations import control_flow, inputs_outputs
+from ir_runtime.graph import InputMap, Node, Output, OutputMap, PartialShape, SubGraph, element_types
+from ir_runtime.operations import control_flow
+from ir_runtime.rewriting.bodies import body_of, parameter
 from ir_runtime.rewriting.shape_layers import dim_of
-
-
-def name_layers(body: Model) -> None:
-    """Name the layers by type and number, since no node of the ONNX graph gives them a name."""
-    for number, node in enumerate(body.nodes()):
-        node.name = f"{node.op.type}_{number}"
 
 
 def for_each_slice(
@@ -35,23 +19,19 @@ def for_each_slice(
     The layers that ``emit`` adds may read values from outside; every iteration gets them.
     """
     inner = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
-    parameters = [_parameter(value, sliced=True) for value in values]
+    parameters = [parameter(value.element_type, value.shape.replace(0, 1)) for value in values]
     results = emit(inner, [node.outputs[0] for node in parameters])
     own = {*parameters, *inner.emitted}
     captures: dict[Output, Node] = {}
     for node in inner.emitted:
         for source in node.inputs:
             if source.node not in own and source not in captures:
-                captures[source] = _parameter(source, sliced=False)
+                captures[source] = parameter(source.element_type, source.shape)
         node.replace_inputs([captures[source].outputs[0] if source in captures else source for source in node.inputs])
     # A Loop, since OpenVINO has no TensorIterator inside another one, and ``emit`` may add one.
-    number, going = (
-        _new_parameter(element_type, PartialShape(())) for element_type in (element_types.i64, element_types.boolean)
-    )
+    control = [parameter(element_type, PartialShape(())) for element_type in (element_types.i64, element_types.boolean)]
     ends = [inner.constant(True, "boolean"), *results]
-    body = Model("body", [number, going, *parameters, *captures.values()])
-    body.results = [make_node(inputs_outputs.Result1(), [value]) for value in ends]
-    name_layers(body)
+    body = body_of([*control, *parameters, *captures.values()], ends)
     count = len(values)
     inputs = [InputMap(None, 0), InputMap(1, 1)]
     inputs += [InputMap(2 + i, 2 + i, axis=0, part_size=1, start=0, end=-1, stride=1) for i in range(count)]
@@ -60,11 +40,3 @@ def for_each_slice(
     outputs += [OutputMap(i, 1 + i, axis=0, part_size=1, start=0, end=-1, stride=1) for i in range(len(results))]
     op = control_flow.Loop5(bodies=(SubGraph(body, tuple(inputs), tuple(outputs), ((0, 1),)),))
     return ctx.emit_all(op, dim_of(ctx, values[0], 0), ctx.constant(True, "boolean"), *values, *captures)
-
-
-def _parameter(value: Output, *, sliced: bool) -> Node:
-    return _new_parameter(value.element_type, value.shape.replace(0, 1) if sliced else value.shape)
-
-
-def _new_parameter(element_type: ElementType, shape: PartialShape) -> Node:
-    return make_node(inputs_outputs.Parameter1(shape=shape, element_type=element_type), ())

@@ -20,20 +20,18 @@ from collections.abc import Callable, Sequence
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import (
     InputMap,
-    Model,
     Node,
     Output,
     OutputMap,
     SubGraph,
     element_types,
-    make_node,
     normalize_axis,
 )
 from ir_runtime.operations.control_flow import If8
 from ir_runtime.operations.elementwise import NotEqual1
-from ir_runtime.operations.inputs_outputs import Parameter1, Result1
 from ir_runtime.operations.sorting import TopK11
 from ir_runtime.rewriting import Builder, Replacement, fail
+from ir_runtime.rewriting.bodies import body_of, parameters_of
 from ir_runtime.rewriting.expressions import Expression, concat, positions
 
 _FEWEST = 16
@@ -110,12 +108,9 @@ def _either(
 
 
 def _body(inputs: Sequence[Expression], branch: Callable[..., Sequence[Expression]]) -> SubGraph:
-    types = [value.value.type for value in inputs]
-    parameters = [make_node(Parameter1(shape=type.shape, element_type=type.element_type), ()) for type in types]
+    parameters = parameters_of(value.value.type for value in inputs)
     body = Builder()
     results = branch(*(Expression(body, node.outputs[0]) for node in parameters))
-    model = Model("body", parameters, [make_node(Result1(), [result.value]) for result in results])
-    for place, node in enumerate(model.nodes()):
-        node.name = f"{node.op.type}_{place}"
+    model = body_of(parameters, (result.value for result in results))
     inputs_of_body = tuple(InputMap(1 + place, place) for place in range(len(parameters)))
     return SubGraph(model, inputs_of_body, tuple(OutputMap(place, place) for place in range(len(results))))

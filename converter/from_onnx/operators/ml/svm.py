@@ -15,10 +15,11 @@ import numpy as np
 from converter.from_onnx.lowering.label_scores import greatest, no_strings, refuse_probit_of_two_labels, transformed
 from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import ML
-from ir_runtime.graph import Array, InputMap, Model, OutputMap, SubGraph, make_node
-from ir_runtime.operations import control_flow, elementwise, inputs_outputs, reduction
+from ir_runtime.graph import Array, InputMap, OutputMap, SubGraph
+from ir_runtime.operations import control_flow, elementwise, reduction
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.records import record
+from ir_runtime.rewriting.bodies import body_of, parameter
 from ir_runtime.rewriting.expressions import Expression, concat, where
 
 _KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
@@ -245,10 +246,7 @@ def _couple(ctx: Context, first: Expression, pairs: Sequence[tuple[int, int]], c
 def _round(ctx: Context, start: Expression, q: Expression, count: int) -> SubGraph:
     """Compute one round through all labels; return if another is needed."""
     body = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
-    nodes = [
-        make_node(inputs_outputs.Parameter1(shape=state.value.shape, element_type=state.element_type), ())
-        for state in (start, q)
-    ]
+    nodes = [parameter(state.element_type, state.value.shape) for state in (start, q)]
     before, matrix = (Expression(body, node.outputs[0]) for node in nodes)
 
     def at(values: Expression, place: int | list[int]) -> Expression:
@@ -270,8 +268,5 @@ def _round(ctx: Context, start: Expression, q: Expression, count: int) -> SubGra
     again = far.emit(reduction.ReduceLogicalOr1(), far.of([0, 1], "i64"))
     ends = again, where(far, after, before)
 
-    results = [make_node(inputs_outputs.Result1(), [end.value]) for end in ends]
-    model = Model("body", nodes, results)
-    for number, node in enumerate(model.nodes()):
-        node.name = f"{node.op.type}_{number}"
+    model = body_of(nodes, (end.value for end in ends))
     return SubGraph(model, (InputMap(2, 0), InputMap(3, 1)), (OutputMap(None, 0), OutputMap(0, 1)), ((1, 0),))

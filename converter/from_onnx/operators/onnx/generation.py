@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from converter.from_onnx.lowering.bodies import name_layers
 from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation import Context, onnx_form, onnx_op
 from converter.onnx_file.types import element_type_of
-from ir_runtime.graph import InputMap, Model, Output, OutputMap, SubGraph, element_types, make_node, normalize_axis
+from ir_runtime.graph import InputMap, Output, OutputMap, SubGraph, element_types, normalize_axis
 from ir_runtime.operations import (
     control_flow,
     elementwise,
     generation,
-    inputs_outputs,
     movement,
     reordering,
     scatter,
 )
+from ir_runtime.rewriting.bodies import body_of, parameter
 from ir_runtime.rewriting.expressions import Expression, where
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import as_i64, dim_of, normalized_positions, shape_of
@@ -105,20 +104,14 @@ def _running_product(ctx: Context, x: Output, at: int, exclusive: bool, reverse:
     )
     ones = ctx.emit(movement.Broadcast3(mode="numpy"), unit, single)
     body = Context(ctx.file, ctx.graphs, ctx.opset, ctx.version)
-    shape = x.shape.replace(at, 1)
-    parameters = [
-        make_node(inputs_outputs.Parameter1(shape=shape, element_type=x.element_type), ()) for _ in ("slice", "product")
-    ]
+    parameters = [parameter(x.element_type, x.shape.replace(at, 1)) for _ in ("slice", "product")]
     current, before = (node.outputs[0] for node in parameters)
     after = body.emit(elementwise.Multiply1(), before, current)
     returned = before if exclusive else after
-    results = [make_node(inputs_outputs.Result1(), [value]) for value in (returned, after)]
     span = {"start": -1, "end": 0, "stride": -1} if reverse else {"start": 0, "end": -1, "stride": 1}
     inputs = (InputMap(0, 0, axis=at, part_size=1, **span), InputMap(1, 1))
     outputs = (OutputMap(0, 0, axis=at, part_size=1, **span),)
-    model = Model("body", parameters, results)
-    name_layers(model)
-    sub = SubGraph(model, inputs, outputs, ((1, 1),))
+    sub = SubGraph(body_of(parameters, (returned, after)), inputs, outputs, ((1, 1),))
     return ctx.emit(control_flow.TensorIterator1(bodies=(sub,)), x, ones)
 
 

@@ -14,17 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from converter.from_onnx.lowering.bodies import name_layers
 from converter.from_onnx.operators.onnx.quantization import dequantize, dynamic_quantize
 from converter.from_onnx.operators.onnx.recurrent_activations import Activation, activations_of
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, SubGraph, element_types, make_node
+from ir_runtime.graph import InputMap, Node, Output, OutputMap, SubGraph, element_types
 from ir_runtime.operations import (
     activation,
     control_flow,
     elementwise,
     generation,
-    inputs_outputs,
     matmul,
     movement,
     recurrent,
@@ -34,6 +32,8 @@ from ir_runtime.operations import (
 )
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.bodies import body_of
+from ir_runtime.rewriting.bodies import parameter as new_parameter
 from ir_runtime.rewriting.layers import add, multiply, reshape
 from ir_runtime.rewriting.shape_layers import shape_of
 
@@ -453,7 +453,7 @@ def _iterator(
 
     def parameter(source: Output, external: int, sliced: bool) -> Output:
         shape = source.shape.replace(1, 1) if sliced else source.shape
-        node = make_node(inputs_outputs.Parameter1(shape=shape, element_type=source.element_type), ())
+        node = new_parameter(source.element_type, shape)
         cut = {"axis": 1, "part_size": 1, **span} if sliced else {}
         entries.append(InputMap(external, len(parameters), **cut))
         parameters.append(node)
@@ -490,11 +490,8 @@ def _iterator(
         hidden_state = body.emit(elementwise.Select1(), running, hidden_state, body.like(0, hidden_state))
         new_states = [body.emit(elementwise.Select1(), running, new, old) for new, old in zip(new_states, states)]
     hidden_state = body.emit(movement.Unsqueeze1(), hidden_state, body.constant([1]))
-    results = [make_node(inputs_outputs.Result1(), [value]) for value in (hidden_state, *new_states)]
-    model = Model("body", parameters, results)
-    name_layers(model)
     outputs = [OutputMap(0, 0, axis=1, part_size=1, **span)]
     outputs += [OutputMap(1 + i, 1 + i) for i in range(count)]
     back = tuple((1 + i, 1 + i) for i in range(count))
-    sub = SubGraph(model, tuple(entries), tuple(outputs), back)
+    sub = SubGraph(body_of(parameters, (hidden_state, *new_states)), tuple(entries), tuple(outputs), back)
     return control_flow.TensorIterator1(bodies=(sub,)), inputs
