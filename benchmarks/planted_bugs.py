@@ -221,8 +221,8 @@ BUGS = [
     Bug(
         "an option",
         "converter/options/values.py",
-        '"record": bool(options.record)',
-        '"record": True',
+        "return None if value is None else bool(value)",
+        "return True",
         '--full tests/test_branches.py -k "words or -record"',
         "tests/converter/equivalence/test_derivation.py",
     ),

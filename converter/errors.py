@@ -22,6 +22,10 @@ class VerificationError(ConversionError):
     """The two sides could not be run, or could not be compared."""
 
 
+class OptionError(ConversionError):
+    """An option does not fit the model, or cannot be read."""
+
+
 EXHAUSTED = (MemoryError, RecursionError)
 """Errors that any model may cause by its size."""
 

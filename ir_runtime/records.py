@@ -7,12 +7,12 @@ thousands of instances are made has a constructor of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, FrozenInstanceError, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform
+    from typing_extensions import dataclass_transform as dataclass_transform
 else:
 
     def dataclass_transform(**_):
@@ -25,8 +25,11 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def record(cls: type[T]) -> type[T]:
-    """Class decorator: as ``dataclass(frozen=True)``, with the functions that the class does not define itself."""
-    own = vars(cls)
+    """Class decorator: as ``dataclass(frozen=True)``, with the functions that the class does not define itself.
+
+    A base class that is no record may define them, too.
+    """
+    own = {name for base in cls.__mro__[:-1] for name in vars(base)}
     record_class = dataclass(init=False, repr=False, eq=False)(cls)
     untyped: Any = record_class
     untyped._names = tuple(entry.name for entry in fields(untyped))
@@ -42,7 +45,13 @@ def record(cls: type[T]) -> type[T]:
 
 
 def _init(self: Any, *values: Any, **named: Any) -> None:
-    stored = self.__dict__
+    bind(self, self.__dict__, values, named)
+    if hasattr(self, "__post_init__"):
+        self.__post_init__()
+
+
+def bind(self: Any, stored: dict[str, Any], values: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+    """Store the arguments of a constructor, and the defaults of others, by the names of the fields."""
     if len(values) > len(self._names):
         raise TypeError(f"{type(self).__name__} takes {len(self._names)} values, but got {len(values)}")
     stored.update(zip(self._names, values))
@@ -60,8 +69,6 @@ def _init(self: Any, *values: Any, **named: Any) -> None:
                 stored[name] = self._factories[name]()
             else:
                 raise TypeError(f"{type(self).__name__} needs a value for '{name}'")
-    if hasattr(self, "__post_init__"):
-        self.__post_init__()
 
 
 def _values(self: Any) -> tuple[Any, ...]:

@@ -62,8 +62,7 @@ def optimize_command(
     target = output_model if output_model is not None else model.with_suffix(".optimized.onnx")
     check_onnx_path(target)
     check_output(target, model)
-    text = ",".join(text for text in values["input_texts"] if text.strip())
-    options = OptimizationOptions(**{**read_fields(OptimizationOptions, values), "input": text or None})
+    options = OptimizationOptions(**read_fields(OptimizationOptions, values))
     State.keep_objects()
     with state.working(f"Optimizing {model.name}"):
         result = optimize(model, options=options)

@@ -85,8 +85,7 @@ def conversion_options(values: Mapping[str, Any]) -> ConversionOptions:
     """Return the options of a conversion; raises :class:`ConversionError`."""
     read = read_fields(ConversionOptions, values)
     processing = PreprocessingOptions(**read_fields(PreprocessingOptions, values))
-    text, request = processing.request(",".join(text for text in values["input_texts"] if text.strip()))
-    return ConversionOptions(**{**read, "input": text or None, "preprocess": request})
+    return ConversionOptions(**{**read, "preprocess": processing.request()})
 
 
 def saving_options(values: Mapping[str, Any]) -> SavingOptions:
@@ -102,9 +101,8 @@ def saving_options(values: Mapping[str, Any]) -> SavingOptions:
 def verification_options(values: Mapping[str, Any]) -> VerificationOptions:
     """Return the options of a comparison; raises :class:`ConversionError` and :class:`click.UsageError`."""
     read = read_fields(VerificationOptions, values)
-    text = ",".join(text for text in values["input_texts"] if text.strip())
-    own_options = {"input": text or None, "values": dict(map(_named, values["ranges"]))}
-    return VerificationOptions(**{**read, **own_options, "config": _config(values["configuration"])})
+    ranges, config = dict(map(_named, values["ranges"])), _config(values["configuration"])
+    return VerificationOptions(**{**read, "values": ranges, "config": config})
 
 
 def _config(texts: Sequence[str]) -> dict[str, Any]:
@@ -136,6 +134,6 @@ def read_fields(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     for entry in on_command_line(cls):
         value = values[parameter_of(entry)]
         if entry.metadata["click"].get("multiple"):
-            value = ",".join(value) if value else entry.default
+            value = ",".join(text for text in value if text.strip()) or entry.default
         read[entry.name] = value
     return read

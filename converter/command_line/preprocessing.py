@@ -60,10 +60,10 @@ class PreprocessingOptions:
         "Make mean and scale part of the first convolutions; a mean stays a layer in front of those that pad.",
     )
 
-    def request(self, input_text: str) -> tuple[str, Request | None]:
-        """Return ``--input`` without types that callers give, and the steps; None for none."""
-        if self == PreprocessingOptions() and "[" not in input_text:
-            return input_text, None
+    def request(self) -> Request | None:
+        """Return the steps; None for none."""
+        if self == PreprocessingOptions():
+            return None
         from converter.passes.preprocessing import texts
         from converter.passes.preprocessing.request import Entry, Request
 
@@ -72,10 +72,10 @@ class PreprocessingOptions:
             **dict.fromkeys(("layout", "source_layout", "target_layout"), texts.layouts),
             **dict.fromkeys(("resize", "color"), texts.choices),
         }
-        rest, entries = texts.element_types(input_text)
+        entries: tuple[Entry, ...] = ()
         for entry in fields(self):
             if entry.name in readers and (text := getattr(self, entry.name)) is not None:
                 entries += tuple(readers[entry.name](entry.metadata["flags"], text))
         request = Request() if self.preprocess is None else texts.read_file(self.preprocess)
         reverse, fold = self.reverse_input_channels, self.fold_preprocessing
-        return rest, replace(request, entries=entries, scale=self.scale, reverse_channels=reverse, fold=fold) or None
+        return replace(request, entries=entries, scale=self.scale, reverse_channels=reverse, fold=fold) or None

@@ -9,7 +9,7 @@ from typing import Any
 
 from converter.errors import ConversionError
 from converter.options.input_forms import OptionError
-from converter.options.inputs import Options, suggestions
+from converter.options.inputs import Bindings, suggestions
 from ir_runtime.errors import ContradictionError, InferenceError
 from ir_runtime.files.file_kinds import IR, kind_of_path
 from ir_runtime.graph import ElementType, Model, Node, PartialShape, TensorType, make_node
@@ -31,7 +31,7 @@ def is_ir(source: Any) -> bool:
 
 
 def read_ir(source: Any) -> Model:
-    """A model of one's own, whose layers may be changed."""
+    """Return a private copy of the model, safe to edit."""
     if isinstance(source, Model):
         return source.clone()
     from ir_runtime.files.xml_reader import read_model
@@ -39,15 +39,15 @@ def read_ir(source: Any) -> Model:
     return read_model(Path(source))
 
 
-def apply_options(model: Model, options: Options, *, static: bool) -> Mapping[str, PartialShape]:
-    """Give ``model`` the shapes, types, values and outputs of ``options``, in place; the shapes of its inputs.
+def apply_options(model: Model, bindings: Bindings, *, static: bool) -> Mapping[str, PartialShape]:
+    """Give ``model`` the shapes, types, values and outputs of ``bindings``, in place; the shapes of its inputs.
 
     An input may be called by any of its tensors' names, or by its layer's. With ``static`` what depends on the shapes
     of the inputs becomes constant. Raises :class:`ConversionError` where an option does not fit the model.
     """
     inputs = {(node.end_names or [node.name])[0]: node for node in model.parameters}
     names = {name: first for first, node in inputs.items() for name in (*node.end_names, node.name)}
-    bound = _with_first_names(options, names).bound(list(inputs))
+    bound = bindings.renamed(names).bound(list(inputs))
     _reshape(model, inputs, bound)
     for name in bound.frozen:
         _freeze(model, inputs.pop(name), bound, name)
@@ -60,31 +60,13 @@ def apply_options(model: Model, options: Options, *, static: bool) -> Mapping[st
     return {name: node.outputs[0].shape for name, node in inputs.items()}
 
 
-def _with_first_names(options: Options, names: Mapping[str, str]) -> Options:
-    """The options with each input by its first name."""
-
-    def renamed(values_by_name: Mapping[str, Any]) -> dict[str, Any]:
-        return {names.get(name, name): value for name, value in values_by_name.items()}
-
-    return Options(
-        renamed(options.shapes),
-        renamed(options.frozen),
-        options.outputs,
-        options.batch,
-        renamed(options.element_types),
-        tuple(names.get(name, name) for name in options.named),
-        options.unnamed,
-        options.stateful,
-    )
-
-
 @graph_pass("reshape", OPTIONS)
-def _reshape(model: Model, inputs: Mapping[str, Node], options: Options) -> None:
+def _reshape(model: Model, inputs: Mapping[str, Node], bindings: Bindings) -> None:
     shapes = {}
     for name, node in inputs.items():
-        if name not in options.frozen:
+        if name not in bindings.frozen:
             declared = node.outputs[0].shape
-            requested = options.shape_of(name, declared)
+            requested = bindings.shape_of(name, declared)
             if requested != declared:
                 shapes[node] = TensorType(node.outputs[0].element_type, requested)
     try:
@@ -94,9 +76,9 @@ def _reshape(model: Model, inputs: Mapping[str, Node], options: Options) -> None
 
 
 @graph_pass("freeze_input", OPTIONS)
-def _freeze(model: Model, node: Node, options: Options, name: str) -> None:
+def _freeze(model: Model, node: Node, bindings: Bindings, name: str) -> None:
     (output,) = node.outputs
-    tensor = options.frozen_tensor(name, output.element_type, output.shape)
+    tensor = bindings.frozen_tensor(name, output.element_type, output.shape)
     constant = make_node(Const1(value=tensor), (), node.name)
     output.replace_by(constant.outputs[0])
     replace_parameter(model, node)

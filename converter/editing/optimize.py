@@ -48,8 +48,9 @@ from converter.onnx_file.model import OnnxModel
 from converter.onnx_file.node_order import node_name
 from converter.onnx_file.reader import ModelSource
 from converter.options.conversion import ConversionOptions, options_from, takes
-from converter.options.export import NEWEST, OLDEST, ExportOptions
+from converter.options.export import ExportOptions
 from converter.options.optimization import OptimizationOptions
+from converter.options.values import NEWEST, OLDEST
 from converter.passes.compression.float16_graph import compute_in_half
 from converter.passes.constant_subgraphs import fold_constants
 from converter.stages import about, stage
@@ -193,7 +194,7 @@ def optimize(model: ModelSource, *, options: OptimizationOptions | None = None, 
         onnx_model = OnnxModel(source)
     with about(onnx_model.name), stage("optimize"):
         excepted = chosen.excepted()
-        first = _Search(Source(onnx_model, chosen.bindings().bindings), chosen)
+        first = _Search(Source(onnx_model, chosen.bindings), chosen)
         best = _with_operators_of_onnxruntime(first)
         again = replace(chosen, input=None, freeze=None, batch=None, opset=None)
         best = _repeat(best, again)

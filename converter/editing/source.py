@@ -20,7 +20,7 @@ from converter.onnx_file.model import OnnxModel, store
 from converter.onnx_file.model_info import declared_shape, model_opsets
 from converter.onnx_file.node_order import node_name, subgraphs
 from converter.onnx_file.types import element_type_of, onnx_number
-from converter.options.inputs import Options
+from converter.options.inputs import Bindings
 from ir_runtime.graph import Model, Node, PartialShape, Tensor, TensorType, element_types
 from ir_runtime.graph.invariants import OPTIONS, REMOVALS
 from ir_runtime.rewriting import graph_pass
@@ -37,7 +37,7 @@ class Source:
     bodies.
     """
 
-    def __init__(self, model: OnnxModel, options: Options | None = None) -> None:
+    def __init__(self, model: OnnxModel, options: Bindings | None = None) -> None:
         self.model = model
         is_changed = _drop_unread(model.graph)
         bound = _bound(model.graph, options)
@@ -204,14 +204,14 @@ def _drop_unread(graph: Model) -> bool:
     return has_unread
 
 
-def _bound(graph: Model, options: Options | None) -> Options | None:
+def _bound(graph: Model, options: Bindings | None) -> Bindings | None:
     """Return the options for the inputs of a graph; None where they change none."""
-    bound = (options or Options()).bound([node.outputs[0].names[0] for node in graph.parameters])
+    bound = (options or Bindings()).bound([node.outputs[0].names[0] for node in graph.parameters])
     return bound if bound.shapes or bound.element_types or bound.frozen or bound.batch is not None else None
 
 
 @graph_pass("bound_inputs", OPTIONS)
-def _bind_inputs(graph: Model, bound: Options, model: OnnxModel) -> None:
+def _bind_inputs(graph: Model, bound: Bindings, model: OnnxModel) -> None:
     """Give inputs the shapes, types and values of the options; the shapes that the file declares follow from others."""
     parameters = []
     for node in graph.parameters:

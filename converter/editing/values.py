@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from converter.options.editing import plain, split
 from converter.options.input_forms import OptionError, shown
+from converter.options.values import plain, split
 from ir_runtime.graph import ElementType, Tensor
 
 

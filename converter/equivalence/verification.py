@@ -24,7 +24,6 @@ from converter.equivalence.tolerances import chosen_by
 from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
 from converter.options.conversion import options_from, takes
-from converter.options.inputs import make_options
 from converter.options.verification import VerificationOptions
 from converter.stages import inform, stage, verbosely
 from ir_runtime import FileError, Model, read_model
@@ -91,8 +90,7 @@ def verify(
         elif hasattr(onnx_model, "read"):
             onnx_model = onnx_model.read()  # it may be needed more than once
         reference = reference_for(onnx_model)
-        model_options = make_options(chosen.input, chosen.freeze, chosen.output, chosen.batch)
-        bound = model_options.bound(list(reference.input_names))
+        bound = chosen.bindings.bound(list(reference.input_names))
         second = onnx_engine(ir, bound.frozen, reference.float32_outputs) if is_onnx(ir) else None
         model = second.model if second is not None else ir if isinstance(ir, Model) else read_model(ir)
     if second is None:

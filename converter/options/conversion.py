@@ -2,23 +2,27 @@
 
 The signatures and docstrings of the Python API, the options of the command line, their groups in ``--help``, the
 branches that refuse them, and the JSON schema are derived from the fields and their metadata. Nothing heavy is imported
-at the top, since ``--help`` reads the fields: values are checked by modules that are imported when an object is built.
+at the top, since ``--help`` reads the fields: values are read by :mod:`converter.options.values`, which is imported
+when an object is built.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, field, fields
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from ir_runtime.records import record
+from converter.errors import ConversionError, OptionError
+from ir_runtime.boundary import boundary
+from ir_runtime.records import bind, dataclass_transform, record
 
 if TYPE_CHECKING:
     from converter.options.input_forms import InputShapes
-    from converter.options.inputs import Options
+    from converter.options.inputs import Bindings
     from converter.passes.compression.weight_compression import WeightCompression
     from converter.passes.preprocessing.description import Postprocess, Preprocess
     from converter.passes.preprocessing.request import Request
@@ -41,6 +45,7 @@ def option(
     unused_in: Sequence[str] = (),
     requires: str = "",
     schema: Mapping[str, Any] | None = None,
+    read: str = "",
     **click: Any,
 ) -> Any:
     """Return the field of an option.
@@ -50,8 +55,11 @@ def option(
     parameter there, by default the field's. ``unused_in`` names branches of commands that refuse the option,
     ``requires`` another field without which it has no meaning. ``schema`` describes the value as JSON, from which the
     type on the command line follows; it is None for a value that has no JSON, and follows from a default that is a
-    boolean. The other keywords are those of ``click.Option``; ``path`` says what a path is to be.
+    boolean. ``read`` names the function of :mod:`converter.options.values` that checks a value and returns it in the
+    form in which it is kept: by default switches become booleans, other values stay as they are. The other keywords
+    are those of ``click.Option``; ``path`` says what a path is to be.
     """
+    schema = SWITCH if schema is None and isinstance(default, bool) else schema
     metadata = {
         "text": inspect.cleandoc(text),
         "flags": flags,
@@ -59,16 +67,21 @@ def option(
         "group": group,
         "unused_in": tuple(unused_in),
         "requires": requires,
-        "schema": SWITCH if schema is None and isinstance(default, bool) else schema,
+        "schema": schema,
+        "read": read or ("switch" if schema is SWITCH else ""),
         "click": click,
     }
     return field(default=default, metadata=metadata)
 
 
-def same_option(cls: type, name: str, text: str, *, group: str, unused_in: Sequence[str]) -> Any:
-    """Return the field of an option that ``cls`` has, too, where it has another text and other branches."""
+def same_option(cls: type, name: str, text: str = "", *, group: str = "", unused_in: Sequence[str] = ()) -> Any:
+    """Return the field of an option that ``cls`` has, too, with other branches, and another text where one is given.
+
+    Its value is read when it becomes that of ``cls``.
+    """
     entry: Field[Any] = cls.__dataclass_fields__[name]  # type: ignore[attr-defined]
-    changed = {"text": inspect.cleandoc(text), "group": group, "unused_in": tuple(unused_in)}
+    own_text = inspect.cleandoc(text) or entry.metadata["text"]
+    changed = {"text": own_text, "group": group, "unused_in": tuple(unused_in), "read": ""}
     return field(default=entry.default, metadata={**entry.metadata, **changed})
 
 
@@ -77,11 +90,38 @@ def reference(*classes: type) -> str:
     return "\n\n".join(f"``{entry.name}``: {entry.metadata['text']}" for cls in classes for entry in fields(cls))
 
 
-def described(cls: type[T]) -> type[T]:
-    """Class decorator: the texts of the fields replace ``{options}`` in the docstring."""
-    if cls.__doc__:  # python -OO has none
-        cls.__doc__ = inspect.cleandoc(cls.__doc__).replace("{options}", reference(cls))
-    return cls
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Options:
+    """A record of options, whose values are read and checked once, when the object is built.
+
+    The texts of the fields replace ``{options}`` in the docstring of a class.
+    """
+
+    error: ClassVar[type[ConversionError]] = OptionError
+    """What an object of the caller that fails becomes."""
+
+    def __init_subclass__(cls) -> None:
+        record(cls)
+        if cls.__doc__:  # python -OO has none
+            cls.__doc__ = inspect.cleandoc(cls.__doc__).replace("{options}", reference(cls))
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        given: dict[str, Any] = {}
+        bind(self, given, values, named)
+        with boundary("the arguments", error=self.error, reads=self.error):
+            self.__dict__.update(self._read(given))
+            self._check()
+
+    @classmethod
+    def _read(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values that a caller gives in the form in which they are kept."""
+        readers = importlib.import_module("converter.options.values")
+        entries = cls.__dataclass_fields__  # type: ignore[attr-defined]
+        named = {name: entry.metadata["read"] or "as_given" for name, entry in entries.items() if name in given}
+        return {name: getattr(readers, reader)(given[name], entries[name]) for name, reader in named.items()}
+
+    def _check(self) -> None:
+        """Raise :class:`ConversionError` for values that do not fit each other."""
 
 
 _SHAPES, _LAYERS, _WEIGHTS, _STATES = "Inputs, outputs and shapes", "Layers", "Weights", "Language models"
@@ -93,9 +133,7 @@ SWITCH: Mapping[str, Any] = {"type": "boolean"}
 """Schemas of a string, of several and of a switch."""
 
 
-@described
-@record
-class ConversionOptions:
+class ConversionOptions(Options):
     """How to convert a model. The values are checked once, when the object is built.
 
     Raises :class:`ConversionError` for a value that no model could be converted with.
@@ -119,8 +157,11 @@ class ConversionOptions:
         schema=TEXT,
         multiple=True,
         metavar="TEXT",
+        read="conversion_inputs",
     )
-    freeze: Mapping[str, Any] | None = option(None, "Constant values that replace inputs, by name.", schema=TEXTS)
+    freeze: Mapping[str, Any] | None = option(
+        None, "Constant values that replace inputs, by name.", schema=TEXTS, read="frozen"
+    )
     output: str | Sequence[str] | None = option(
         None,
         """Tensors to return instead of the model's outputs: "a,b".
@@ -134,6 +175,7 @@ class ConversionOptions:
         schema=TEXTS,
         multiple=True,
         metavar="NAMES",
+        read="output_names",
     )
     batch: int | None = option(
         None,
@@ -142,6 +184,7 @@ class ConversionOptions:
         group=_SHAPES,
         unused_in=_TRANSLATION,
         schema={"type": "integer", "minimum": 1},
+        read="batch",
     )
     static: bool = option(
         False,
@@ -190,6 +233,7 @@ class ConversionOptions:
         schema=TEXTS,
         multiple=True,
         metavar="NAMES",
+        read="pass_names",
     )
     exact: bool = option(
         False,
@@ -210,6 +254,7 @@ class ConversionOptions:
         schema=TEXTS,
         multiple=True,
         metavar="FILES",
+        read="extension_paths",
     )
     stateful: bool | Mapping[str, str] = option(
         False,
@@ -224,6 +269,7 @@ class ConversionOptions:
         unused_in=["stateless"],
         schema={"anyOf": [SWITCH, {"type": "object", "additionalProperties": TEXT}]},
         is_flag=True,
+        read="states",
     )
     preprocess: Mapping[str, Preprocess] | str | os.PathLike[str] | None = option(
         None,
@@ -237,39 +283,40 @@ class ConversionOptions:
         None, "Steps that become layers behind the model, by output: :class:`converter.Postprocess`."
     )
 
-    @property
-    def bindings(self) -> Options:
-        """Shapes, types and values by input."""
-        return self.__dict__["_bindings"]
-
-    @property
-    def runtime(self) -> Target:
-        """The runtime that ``target`` names."""
-        return self.__dict__["_runtime"]
-
-    @property
-    def request(self) -> Request | None:
-        """Preprocessing and postprocessing; None for none."""
-        return self.__dict__["preprocess"]
-
     def to_dict(self) -> dict[str, Any]:
         """Return the options that differ from their defaults as JSON, without the folders of files."""
         from converter.options.values import as_json
 
         return as_json(self)
 
-    def __post_init__(self) -> None:
-        from converter.options.input_forms import OptionError
-        from converter.options.values import check_conversion
-        from ir_runtime.boundary import boundary
+    @cached_property
+    def bindings(self) -> Bindings:
+        """Shapes, types and values by input."""
+        from converter.options.inputs import bindings_of
 
-        with boundary("the arguments", error=OptionError, reads=OptionError):
-            self.__dict__.update(check_conversion(self))
+        return bindings_of(self, stateful=bool(self.stateful))
+
+    @cached_property
+    def runtime(self) -> Target:
+        """The runtime that ``target`` names."""
+        from converter.targets.registry import Target
+
+        return Target.parse(self.target)
+
+    @cached_property
+    def request(self) -> Request | None:
+        """Preprocessing and postprocessing; None for none."""
+        from converter.options.values import request_of
+
+        return request_of(self)
+
+    def _check(self) -> None:
+        _ = self.bindings, self.runtime
+        if self.request is not None and self.stateful:
+            raise OptionError("preprocessing is for models without caches: give no stateful with it")
 
 
-@described
-@record
-class SavingOptions:
+class SavingOptions(Options):
     """How to save a model. Raises :class:`ConversionError` for compression that does not exist.
 
     {options}
@@ -322,32 +369,27 @@ class SavingOptions:
         group="Output",
     )
 
-    @property
-    def compression(self) -> WeightCompression | None:
-        """The compression that ``compress``, ``group_size`` and ``symmetric`` describe."""
-        return self.__dict__["_compression"]
-
     def to_dict(self) -> dict[str, Any]:
         """Return the options that differ from their defaults as JSON."""
         from converter.options.values import as_json
 
         return as_json(self)
 
-    def __post_init__(self) -> None:
-        from converter.options.input_forms import OptionError
-        from converter.options.values import check_saving
-        from ir_runtime.boundary import boundary
+    @cached_property
+    def compression(self) -> WeightCompression | None:
+        """The compression that ``compress``, ``group_size`` and ``symmetric`` describe."""
+        from converter.options.values import compression_of
 
-        with boundary("the arguments", error=OptionError, reads=OptionError):
-            self.__dict__.update(check_saving(self))
+        return compression_of(self)
+
+    def _check(self) -> None:
+        _ = self.compression
 
 
 _of_folders = partial(option, group="Folders", unused_in=["stateless", "several", "model"])
 
 
-@described
-@record
-class FolderOptions:
+class FolderOptions(Options):
     """How to read a folder with models.
 
     {options}
@@ -362,6 +404,7 @@ class FolderOptions:
         "--task",
         schema=TEXT,
         metavar="NAME",
+        read="text",
     )
     variant: str | None = _of_folders(
         None,
@@ -372,6 +415,7 @@ class FolderOptions:
         "--variant",
         schema=TEXT,
         metavar="NAMES",
+        read="text",
     )
 
     preprocess_images: bool = _of_folders(
@@ -382,16 +426,8 @@ class FolderOptions:
         crops, rescales and normalizes them. The file is not copied.
         """,
         "--preprocess-images",
+        read="strict_switch",
     )
-
-    def __post_init__(self) -> None:
-        from converter.options.input_forms import OptionError, shown
-
-        if not isinstance(self.preprocess_images, bool):
-            raise OptionError(f"preprocess_images must be True or False, but is {shown(self.preprocess_images)}")
-        for name, value in (("task", self.task), ("variant", self.variant)):
-            if value is not None and not isinstance(value, str):
-                raise OptionError(f"{name} must be a text, but is {shown(value)}")
 
 
 def parameter_of(entry: Field[Any]) -> str:
@@ -414,8 +450,6 @@ def options_from(cls: type[T], options: T | None, keywords: Mapping[str, Any], f
 
     Raises :class:`ConversionError` where both are set, or a keyword is no field.
     """
-    from converter.options.input_forms import OptionError
-
     if options is None:
         return cls(**keywords)
     if not isinstance(options, cls):
@@ -443,8 +477,6 @@ def both_from(
 
 def refuse_unused(options: ConversionOptions, branch: str, situation: str) -> None:
     """Raise :class:`ConversionError` where an option is set that ``branch`` (``situation``) does not use."""
-    from converter.options.input_forms import OptionError
-
     refused = {entry.name for entry in fields(ConversionOptions) if branch in entry.metadata["unused_in"]}
     for name in refused.intersection(options.to_dict()):
         raise OptionError(f"{name} cannot be used with {situation}")

@@ -5,29 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from converter.options.conversion import SWITCH, TEXTS, described, option
-from ir_runtime.records import record
+from converter.options.conversion import SWITCH, TEXTS, Options, option
 
 PRECISIONS = ("keep", "model", "unfold")
-OLDEST = 7
-"""The first opset that can be written: since opset 7 operands broadcast as in NumPy."""
-NEWEST = 28
-"""The last opset that can be written."""
 
 
-def check_opset(opset: object) -> None:
-    """Raise :class:`ConversionError` for an opset that cannot be written; None leaves the choice to the export."""
-    from converter.errors import ConversionError
-
-    if opset is None:
-        return
-    if isinstance(opset, bool) or not isinstance(opset, int) or not OLDEST <= opset <= NEWEST:
-        raise ConversionError(f"the opset must be a number from {OLDEST} to {NEWEST}, but is {opset!r}")
-
-
-@described
-@record
-class ExportOptions:
+class ExportOptions(Options):
     """How to write an IR as an ONNX model.
 
     Raises :class:`ConversionError` for a value that no model could be exported with.
@@ -46,6 +29,7 @@ class ExportOptions:
         schema={"type": "integer", "minimum": 7},
         type=int,
         metavar="N",
+        read="opset",
     )
     contrib: bool = option(False, "Use onnxruntime's own operators (com.microsoft), too.", "--contrib")
     fp16: Literal["keep", "model", "unfold"] = option(
@@ -58,6 +42,7 @@ class ExportOptions:
         """,
         "--fp16",
         schema={"enum": list(PRECISIONS)},
+        read="choice",
     )
     inline_functions: bool = option(
         False,
@@ -68,7 +53,6 @@ class ExportOptions:
         """,
         "--inline-functions",
     )
-
     skip_passes: str | Sequence[str] = option(
         (),
         """Fusions into operators of ONNX or onnxruntime to leave out: "attentions,rotary_embeddings".
@@ -79,18 +63,11 @@ class ExportOptions:
         schema=TEXTS,
         multiple=True,
         metavar="NAMES",
+        read="export_pass_names",
     )
 
-    def __post_init__(self) -> None:
-        from converter.errors import ConversionError
 
-        check_opset(self.opset)
-        if self.fp16 not in PRECISIONS:
-            raise ConversionError(f"fp16 must be one of {', '.join(PRECISIONS)}, but is {self.fp16!r}")
-
-
-@record
-class ExternalData:
+class ExternalData(Options):
     """Where the weights of an ONNX file are: what :func:`converter.save_onnx` takes beside :class:`ExportOptions`."""
 
     external_data: bool | None = option(

@@ -12,17 +12,13 @@ from typing import Any, Union
 
 import numpy as np
 
-from converter.errors import ConversionError
+from converter.errors import OptionError as OptionError
 from ir_runtime import ModelError
 from ir_runtime.graph import INFINITY, Array, Dimension, ElementType, PartialShape
 from ir_runtime.graph.element_types import element_type, from_dtype
 from ir_runtime.records import record
 
 InputShapes = Union[Mapping[Any, Any], Iterable[Any], str, None]
-
-
-class OptionError(ConversionError):
-    """An option does not fit the model, or cannot be read."""
 
 
 @record
@@ -34,6 +30,8 @@ class InputSpec:
     element_type: ElementType | None = None
     value: Array | None = None
     """The constant that takes the input's place."""
+    callers_type: str = ""
+    """The type that callers pass, ``image[u8]``: a layer in front of the model converts it."""
 
 
 _ENTRY = re.compile(
@@ -44,11 +42,15 @@ _ENTRY = re.compile(
 )
 
 
-def parse_inputs(text: str) -> list[InputSpec]:
+_CALLERS_TYPE = re.compile(r"\[\s*((?:[uif]\d+|bf16|boolean)\s*)\]")
+
+
+def parse_inputs(text: str, *, with_callers_types: bool = False) -> list[InputSpec]:
     """The entries of ``--input``: ``a[1,3,224,224]``, ``[1,3]``, ``b[?,16]{f16}``, ``c{i32}``, ``sr=16000``, ``d``.
 
     ``axes=[1,2]`` freezes a list, ``mask=mask.npy`` what the file holds; ``->`` is the same as ``=``. Dimensions are
-    separated by commas or blanks. Raises :class:`OptionError` for anything else.
+    separated by commas or blanks. ``image[u8]`` is an entry ``with_callers_types`` alone. Raises :class:`OptionError`
+    for anything else.
     """
     specs: list[InputSpec] = []
     position = 0
@@ -61,6 +63,11 @@ def parse_inputs(text: str) -> list[InputSpec]:
                 "[1,3] or name=value"
             )
         name, value = entry["name"], entry["value"]
+        caller = _CALLERS_TYPE.fullmatch(entry["shape"] or "") if with_callers_types else None
+        if caller is not None and value is None and entry["kind"] is None:
+            specs.append(InputSpec(name or None, callers_type=caller[1].strip()))
+            position = entry.end()
+            continue
         if value is not None and name.endswith("-") and text[entry.start("value") - 1] == ">":
             name = name[:-1].rstrip()
         if value is not None and not name:
@@ -79,7 +86,7 @@ def parse_inputs(text: str) -> list[InputSpec]:
     return specs
 
 
-def input_specs(requested: Any) -> list[InputSpec]:
+def input_specs(requested: Any, *, with_callers_types: bool = False) -> list[InputSpec]:
     """The entries of the argument ``input`` of ``convert_model``.
 
     A mapping of names to shapes, types or both; a list or tuple of ``(name, shape, type)`` in any combination,
@@ -97,7 +104,7 @@ def input_specs(requested: Any) -> list[InputSpec]:
             specs.append(_spec([name, *parts]))
         return specs
     if isinstance(requested, str):
-        return parse_inputs(requested)
+        return parse_inputs(requested, with_callers_types=with_callers_types)
     if _is_element_type(requested) or _is_shape(requested):
         return [_spec([requested])]
     if isinstance(requested, tuple) and _is_spec(requested):

@@ -1,4 +1,4 @@
-"""The options of a conversion: shapes, types, frozen inputs, outputs, the batch size."""
+"""Bindings of a model's inputs: shapes, types, constant values, the batch size; and the outputs to keep."""
 
 from __future__ import annotations
 
@@ -9,56 +9,62 @@ from typing import Any
 
 import numpy as np
 
-from converter.options.input_forms import InputShapes, InputSpec, OptionError, input_specs, shown
+from converter.options.input_forms import InputSpec, OptionError, input_specs, shown
 from ir_runtime.boundary import boundary
 from ir_runtime.graph import Array, ElementType, PartialShape, Tensor
 from ir_runtime.records import record
 
 
 @record
-class Options:
-    """Shapes, types and values by input name, the outputs to keep (None: the model's own)."""
+class Bindings:
+    """What inputs are bound to, by their names; and the outputs to keep (None: the model's own)."""
 
-    shapes: Mapping[str, PartialShape] = field(default_factory=dict)
-    frozen: Mapping[str, Array] = field(default_factory=dict)
+    inputs: Mapping[str, InputSpec] = field(default_factory=dict)
+    unnamed: tuple[InputSpec, ...] = ()
+    """For the inputs that are not named, in order."""
     outputs: tuple[str, ...] | None = None
     batch: int | None = None
-    element_types: Mapping[str, ElementType] = field(default_factory=dict)
-    named: tuple[str, ...] = ()
-    """Inputs that are listed by name only."""
-    unnamed: tuple[InputSpec, ...] = ()
     stateful: bool = False
     """True if caches become variables."""
 
-    def bound(self, input_names: Sequence[str]) -> Options:
-        """The options for a model with these inputs; entries without a name are for the inputs that are not named.
+    @property
+    def shapes(self) -> dict[str, PartialShape]:
+        """The requested shapes."""
+        return {name: spec.shape for name, spec in self.inputs.items() if spec.shape is not None}
+
+    @property
+    def element_types(self) -> dict[str, ElementType]:
+        """The requested types."""
+        return {name: spec.element_type for name, spec in self.inputs.items() if spec.element_type is not None}
+
+    @property
+    def frozen(self) -> dict[str, Array]:
+        """The values that replace inputs."""
+        return {name: spec.value for name, spec in self.inputs.items() if spec.value is not None}
+
+    def renamed(self, names: Mapping[str, str]) -> Bindings:
+        """Return the bindings with other names of inputs; ``names`` has those that change."""
+        return replace(self, inputs={names.get(name, name): spec for name, spec in self.inputs.items()})
+
+    def bound(self, input_names: Sequence[str]) -> Bindings:
+        """The bindings of a model with these inputs; entries without a name are for the inputs that are not named.
 
         Raises :class:`OptionError` where a name is not known, with suggestions, or inputs are missing.
         """
-        for name in [*self.shapes, *self.element_types, *self.frozen, *self.named]:
+        for name in self.inputs:
             if name not in input_names:
                 raise OptionError(f"the model has no input '{name}'{suggestions(name, input_names)}")
-        both = (set(self.shapes) | set(self.element_types)) & set(self.frozen)
-        if both:
-            raise OptionError(f"input '{min(both)}' is given a shape and a value; one of them is enough")
-        free = [
-            name for name in input_names if name not in {*self.shapes, *self.element_types, *self.frozen, *self.named}
-        ]
+        free = [name for name in input_names if name not in self.inputs]
         if len(self.unnamed) > len(free):
             raise OptionError(
                 f"{len(self.unnamed)} shapes or types are given without a name, but the model has {len(free)} inputs "
                 f"for them: {', '.join(input_names) or 'none'}"
             )
-        taken = list(zip(free, self.unnamed))
-        shapes = {name: spec.shape for name, spec in taken if spec.shape is not None}
-        types_by_input = {name: spec.element_type for name, spec in taken if spec.element_type is not None}
-        return replace(
-            self, shapes={**self.shapes, **shapes}, element_types={**self.element_types, **types_by_input}, unnamed=()
-        )
+        return replace(self, inputs={**self.inputs, **dict(zip(free, self.unnamed))}, unnamed=())
 
     def shape_of(self, name: str, declared: PartialShape) -> PartialShape:
         """The shape that the input is to have."""
-        requested = self.shapes.get(name)
+        requested = self.inputs[name].shape if name in self.inputs else None
         if requested is not None:
             if requested.has_rank and declared.has_rank and requested.rank != declared.rank:
                 raise OptionError(f"input '{name}' has the shape {declared}, which cannot become {requested}")
@@ -92,42 +98,41 @@ class Options:
 
 
 @boundary("the arguments", reads=OptionError)
-def make_options(
-    input: InputShapes = None,
-    freeze: Mapping[str, Any] | None = None,
-    output: str | Sequence[str] | None = None,
-    batch: int | None = None,
-    *,
-    stateful: bool = False,
-) -> Options:
-    """Check the arguments of ``convert_model``; raises :class:`OptionError`."""
-    shapes: dict[str, PartialShape] = {}
-    types_by_input: dict[str, ElementType] = {}
-    named: list[str] = []
+def bindings_of(options: Any, *, stateful: bool = False) -> Bindings:
+    """Return the bindings that ``input``, ``freeze``, ``output`` and ``batch`` of ``options`` describe.
+
+    Raises :class:`OptionError`.
+    """
+    specs: dict[str, InputSpec] = {}
     unnamed: list[InputSpec] = []
-    frozen = _freeze(freeze)
-    for spec in input_specs(input):
+    for spec in input_specs(options.input):
+        if spec.callers_type:
+            continue
         if spec.name is None:
             unnamed.append(spec)
-            continue
-        if spec.name in named:
+        elif spec.name in specs:
             raise OptionError(f"input '{spec.name}' is given two shapes or values: name it once")
-        named.append(spec.name)
-        if spec.shape is not None:
-            shapes[spec.name] = spec.shape
-        if spec.element_type is not None:
-            types_by_input[spec.name] = spec.element_type
+        else:
+            specs[spec.name] = spec
+    for name, value in _freeze(options.freeze).items():
+        spec = specs.get(name, InputSpec(name))
         if spec.value is not None:
-            if spec.name in frozen:
-                raise OptionError(f"input '{spec.name}' is given two values")
-            frozen[spec.name] = spec.value
-    if batch is not None and (not _is_whole(batch) or batch < 1):
-        raise OptionError(f"the batch must be a positive number, but is {shown(batch)}")
-    batch = None if batch is None else int(batch)
-    return Options(shapes, frozen, output_names(output), batch, types_by_input, tuple(named), tuple(unnamed), stateful)
+            raise OptionError(f"input '{name}' is given two values")
+        if spec != InputSpec(name):
+            raise OptionError(f"input '{name}' is given a shape and a value; one of them is enough")
+        specs[name] = InputSpec(name, value=value)
+    outputs = output_names(getattr(options, "output", None))
+    return Bindings(specs, tuple(unnamed), outputs, batch(options.batch), stateful)
 
 
-def output_names(output: str | Sequence[str] | None) -> tuple[str, ...] | None:
+def batch(value: Any, _: object = None) -> int | None:
+    """Return the first dimension of every input; None leaves it as it is."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1):
+        raise OptionError(f"the batch must be a positive number, but is {shown(value)}")
+    return None if value is None else int(value)
+
+
+def output_names(output: Any, _: object = None) -> tuple[str, ...] | None:
     """The tensors to return: a name, several separated by commas, or a list of names; None for the model's own."""
     if output is None:
         return None
@@ -166,7 +171,7 @@ def _freeze(freeze: Mapping[str, Any] | None) -> dict[str, Array]:
 
 
 @boundary("the arguments", reads=OptionError)
-def extension_paths(extensions: Any) -> tuple[str | os.PathLike[str], ...]:
+def extension_paths(extensions: Any, _: object = None) -> tuple[str | os.PathLike[str], ...]:
     """The Python files that ``extension`` names: a path, several separated by commas, or a list of paths."""
     if extensions is None:
         return ()
@@ -191,10 +196,6 @@ def extension_paths(extensions: Any) -> tuple[str | os.PathLike[str], ...]:
                 "operators in Python, with @converter.onnx_op"
             )
     return paths
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
 def suggestions(name: str, input_names: Iterable[str]) -> str:

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from converter.options.conversion import ConversionOptions, described, option, same_option
-from converter.options.export import ExportOptions, check_opset
-from ir_runtime.records import record
+from converter.errors import OptionError
+from converter.options.conversion import ConversionOptions, Options, option, same_option
+from converter.options.export import ExportOptions
 
 if TYPE_CHECKING:
     from converter.options.input_forms import InputShapes
+    from converter.options.inputs import Bindings
 
 TARGETS = ("plain", "onnxruntime")
+_as_for_convert = partial(same_option, ConversionOptions)
 
 
-def _as_for_convert(name: str, text: str = "") -> Any:
-    entry = ConversionOptions.__dataclass_fields__[name]
-    return same_option(ConversionOptions, name, text or entry.metadata["text"], group="", unused_in=())
-
-
-@described
-@record
-class OptimizationOptions:
+class OptimizationOptions(Options):
     """How to optimize an ONNX model. The values are checked once, when the object is built.
 
     Raises :class:`ConversionError` for a value that no model could be optimized with.
@@ -51,6 +47,7 @@ class OptimizationOptions:
         schema=ExportOptions.__dataclass_fields__["opset"].metadata["schema"],
         type=int,
         metavar="N",
+        read="opset",
     )
     target: Literal["plain", "onnxruntime"] = option(
         "plain",
@@ -61,6 +58,7 @@ class OptimizationOptions:
         "--target",
         parameter="runtime",
         schema={"enum": list(TARGETS)},
+        read="choice",
     )
     fuse: bool = _as_for_convert("fuse")
     skip_passes: str | Sequence[str] = _as_for_convert("skip_passes")
@@ -90,6 +88,7 @@ class OptimizationOptions:
         multiple=True,
         metavar="NAMES",
         unused_in=["float32"],
+        read="names_of_nodes",
     )
 
     def excepted(self) -> set[str]:
@@ -103,27 +102,19 @@ class OptimizationOptions:
             target="any", static=True, fuse=self.fuse, skip_passes=self.skip_passes, exact=self.exact
         )
 
-    def bindings(self) -> ConversionOptions:
-        """Return the shapes and values of the inputs as options of a conversion."""
-        return ConversionOptions(input=self.input, freeze=self.freeze, batch=self.batch)
+    @cached_property
+    def bindings(self) -> Bindings:
+        """Shapes, types and values by input."""
+        from converter.options.inputs import bindings_of
+
+        return bindings_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options that differ from their defaults, by name."""
         return {e.name: value for e in fields(self) if (value := getattr(self, e.name)) is not e.default}
 
-    def __post_init__(self) -> None:
-        from converter.options.input_forms import OptionError, shown
-        from ir_runtime.boundary import boundary
-
-        with boundary("the arguments", error=OptionError, reads=OptionError):
-            if not isinstance(self.target, str) or self.target not in TARGETS:
-                raise OptionError(f"target must be one of {', '.join(TARGETS)}, but is {shown(self.target)}")
-            check_opset(self.opset)
-            for name in ("fp16_io", "fp16_except"):
-                if getattr(self, name) and not self.fp16:
-                    raise OptionError(f"{name} needs fp16")
-            if not all(isinstance(name, str) for name in self.fp16_except):
-                raise OptionError(f"fp16_except must be names of nodes or operators, but is {shown(self.fp16_except)}")
-            self.excepted()
-            self.bindings()
-            self.conversion()
+    def _check(self) -> None:
+        for name in ("fp16_io", "fp16_except"):
+            if getattr(self, name) and not self.fp16:
+                raise OptionError(f"{name} needs fp16")
+        _ = self.excepted(), self.bindings, self.conversion()

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Union
 
-from converter.options.conversion import SWITCH, TEXT, ConversionOptions, described, option, same_option
-from ir_runtime.records import record
+from converter.errors import VerificationError
+from converter.options.conversion import SWITCH, TEXT, ConversionOptions, Options, option, same_option
 
 if TYPE_CHECKING:
     from converter.options.input_forms import InputShapes
+    from converter.options.inputs import Bindings
     from ir_runtime.graph import Model
 
 InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
@@ -24,18 +25,19 @@ _of_runs = partial(_of_inputs, unused_in=[*_NOT_GIVEN, *_NOT_IN_STEPS])
 _of_comparison = partial(option, group=_COMPARISON)
 _of_results = partial(_of_comparison, unused_in=_NOT_IN_STEPS, schema=SWITCH)
 _file = partial(option, None, unused_in=["several", *_NOT_IN_STEPS], schema=TEXT)
-_tolerance = partial(_of_comparison, None, schema={"type": "number", "minimum": 0})
+_written = partial(_file, read="path")
+_tolerance = partial(_of_comparison, None, schema={"type": "number", "minimum": 0}, read="tolerance")
 
 
-@described
-@record
-class VerificationOptions:
+class VerificationOptions(Options):
     """How to compare two models. The values are checked once, when the object is built.
 
     Raises :class:`VerificationError` for a value that no models could be compared with.
 
     {options}
     """
+
+    error = VerificationError
 
     input: InputShapes = _as_for_convert(
         "input",
@@ -69,6 +71,7 @@ class VerificationOptions:
         unused_in=_NOT_GIVEN,
         schema={"type": "integer", "minimum": 0},
         type=int,
+        read="whole_number",
     )
     samples: int = _of_runs(
         2,
@@ -78,6 +81,7 @@ class VerificationOptions:
         """,
         "--samples",
         schema={"type": "integer", "minimum": 1},
+        read="whole_number",
     )
     values: Mapping[str, str] | None = _of_runs(
         None,
@@ -126,6 +130,7 @@ class VerificationOptions:
         "--device",
         schema=TEXT,
         metavar="NAME",
+        read="device",
     )
     config: Mapping[str, Any] | str | os.PathLike[str] | None = _of_comparison(
         None,
@@ -139,6 +144,7 @@ class VerificationOptions:
         schema={"type": "object"},
         multiple=True,
         metavar="FILE|KEY=VALUE",
+        read="properties",
     )
     against: Model | str | os.PathLike[str] | None = _file(
         "Another IR (.xml) that must have the same outputs.", "--against", group=_COMPARISON, path="input"
@@ -152,7 +158,7 @@ class VerificationOptions:
         """,
         "--accept-unproven",
     )
-    attest: str | os.PathLike[str] | None = _file(
+    attest: str | os.PathLike[str] | None = _written(
         """Write an in-toto statement about the files and the verdict.
 
         It has the digests of both models, the options, versions, the verdict and the errors of each output. It is not
@@ -162,7 +168,7 @@ class VerificationOptions:
         group=_OUTPUT,
         path="output",
     )
-    attestation: str | os.PathLike[str] | None = _file(
+    attestation: str | os.PathLike[str] | None = _written(
         """Check such a statement: digests, options and the verdict have to be those of now.
 
         Options of the statement hold where they are not given.
@@ -171,24 +177,34 @@ class VerificationOptions:
         group=_COMPARISON,
         path="input",
     )
-    minimise: str | os.PathLike[str] | None = _file(
+    minimise: str | os.PathLike[str] | None = _written(
         "Write the smallest part of both models that shows the first wrong layer.",
         "--minimise",
         group=_OUTPUT,
         path="folder",
         metavar="FOLDER",
     )
-    report: str | os.PathLike[str] | None = _file(
+    report: str | os.PathLike[str] | None = _written(
         "Write an HTML page with the graph and all differences.", "--report", group=_OUTPUT, path="output"
     )
 
-    def __post_init__(self) -> None:
-        from converter.errors import VerificationError
-        from converter.options.values import check_verification
-        from ir_runtime.boundary import boundary
+    @classmethod
+    def _read(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        read = super()._read(given)
+        if read["engine"] == "numpy" and read["device"] is not None:
+            read["engine"] = "openvino-default"
+        return read
 
-        with boundary("the arguments", error=VerificationError, reads=VerificationError):
-            self.__dict__.update(check_verification(self))
+    def _check(self) -> None:
+        if self.config and self.engine == "numpy":
+            raise VerificationError("config has properties of OpenVINO: give a device, or the engine openvino, with it")
+
+    @cached_property
+    def bindings(self) -> Bindings:
+        """Shapes, types and values by input."""
+        from converter.options.inputs import bindings_of
+
+        return bindings_of(self)
 
     @property
     def running(self) -> dict[str, Any]:

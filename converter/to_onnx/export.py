@@ -18,7 +18,6 @@ from converter.onnx_file.model_info import DeclaredInfo, names_of_each
 from converter.onnx_file.types import onnx_number
 from converter.options.conversion import options_from, takes
 from converter.options.export import ExportOptions, ExternalData
-from converter.options.values import pass_names
 from converter.passes.before_export.operators import written_as
 from converter.passes.before_export.registry import before_export
 from converter.passes.compression.float16_graph import compute_in_half, unfold_halves
@@ -156,7 +155,7 @@ def _header(
 
 def _translate(model: Model, opsets: Opsets, options: ExportOptions, data: list[Tensor]) -> tuple[Translation, Graph]:
     """The graph of a model in the opset that its layers ask for, or in a lower one that the runtime has kernels for."""
-    skip = pass_names(options.skip_passes, lambda: before_export.optional)
+    skip = options.skip_passes
     with shared_shapes():
         with written_as(options.opset, options.contrib):
             fused = before_export.run(model, skip=skip)

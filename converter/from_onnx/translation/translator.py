@@ -10,7 +10,7 @@ from converter.onnx_file.messages import NodeProto, ValueInfoProto
 from converter.onnx_file.model_info import declared_shape, dimension_names, model_info, model_opsets
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of
-from converter.options.inputs import Options
+from converter.options.inputs import Bindings
 from ir_runtime.graph import Dimension, ElementType, Model, Node, Output, PartialShape, TensorType, make_node
 from ir_runtime.graph.shapes import NamedDimension
 from ir_runtime.operations.inputs_outputs import Result1
@@ -23,7 +23,7 @@ from .values import tensor_of
 
 
 def translate_model(
-    file: OnnxFile, options: Options, is_dynamic: IsDynamic, reported: set[str], kept: KeptNodes
+    file: OnnxFile, options: Bindings, is_dynamic: IsDynamic, reported: set[str], kept: KeptNodes
 ) -> Translation:
     """Translate a whole ONNX model, or the part of it that ``options`` ask for.
 
@@ -49,7 +49,7 @@ class _ModelGraph:
     """The outermost graph, whose inputs and outputs are those of the model."""
 
     def __init__(
-        self, translator: GraphTranslator, options: Options, is_dynamic: IsDynamic, declared: dict[str, PartialShape]
+        self, translator: GraphTranslator, options: Bindings, is_dynamic: IsDynamic, declared: dict[str, PartialShape]
     ) -> None:
         self._translator = translator
         self._scope = translator.scope

@@ -17,7 +17,6 @@ from ir_runtime.errors import FileError
 
 _NAMED = re.compile(r"(?P<name>[^()\[\]]*?)\s*(?:\((?P<round>.*)\)|\[(?P<square>[^\[\]]*)\])")
 """``name(value)`` and ``name[value]``; the name may be missing."""
-_TYPE = re.compile(r"(?P<name>[^,=\[\]{}]*?)\s*\[\s*(?P<kind>(?:[uif]\d+|bf16|boolean)\s*)\]\s*(?:,|$)")
 
 
 def entries(option: str, text: str) -> Iterator[tuple[str | None, str]]:
@@ -85,18 +84,6 @@ def choices(option: str, text: str) -> Iterator[Entry]:
         yield Entry(name, option.lstrip("-"), before)
         if arrow:
             yield Entry(name, "model_color", after)
-
-
-def element_types(text: str) -> tuple[str, tuple[Entry, ...]]:
-    """``--input`` without its entries of the form ``image[u8]``, and these."""
-    declared = []
-
-    def taken(match: re.Match[str]) -> str:
-        declared.append(Entry(match["name"].strip() or None, "element_type", match["kind"].strip()))
-        return ""
-
-    rest = _TYPE.sub(taken, text)
-    return (rest.strip().rstrip(",") if declared else text), tuple(declared)
 
 
 def read_file(path: str | os.PathLike[str]) -> Request:

@@ -62,8 +62,7 @@ def test_a_switch_becomes_a_bool(cls: type, entry: Field[Any]) -> None:
     options = cls(**{entry.name: np.bool_(not entry.default), **NEEDED.get(entry.name, {})})
     value = getattr(options, entry.name)
     assert value is (not entry.default), (
-        f"{entry.name} is {value!r}: make it a bool in converter/options/values.py, as "
-        f'"{entry.name}": bool(options.{entry.name})'
+        f"{entry.name} is {value!r}: its reader in converter/options/values.py must make it a bool"
     )
 
 
