@@ -10,12 +10,12 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from converter.report.rows import MODEL, model_row
 from converter.workflow.rows import Row, counts
-from ir_runtime.report import size_text
 
 _MESSAGE = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_MESSAGE, ":": "%3A", ",": "%2C"}
-_HEADINGS = ("model", "verdict", "layers", "IR", "convert", "verify", "max abs", "")
+_HEADINGS = (*MODEL, "")
 
 
 def notes_of(rows: Sequence[Row], root: Path) -> list[str]:
@@ -42,17 +42,9 @@ def summary(rows: Sequence[Row], requested_count: int) -> str:
     lines = [f"### onnx2ir: {len(rows)} of {requested_count} models: {verdicts}", ""]
     lines += [_line(_HEADINGS), _line("---" for _ in _HEADINGS)]
     for row in rows:
-        cells = (
-            f"<code>{_cell(row.name)}</code>",
-            row.verdict if row.passed else f"**{row.verdict}**",
-            str(row.layers or "-"),
-            size_text(row.xml_bytes + row.bin_bytes) if row.xml_bytes else "-",
-            f"{row.convert_seconds:.2f} s",
-            f"{row.verify_seconds:.2f} s" if row.verify_seconds else "-",
-            "-" if row.max_absolute is None else f"{row.max_absolute:.3g}",
-            _cell(row.reason),
-        )
-        lines.append(_line(cells))
+        figures = [cell for cell in model_row(row)[2:] if isinstance(cell, str)]
+        verdict = row.verdict if row.passed else f"**{row.verdict}**"
+        lines.append(_line((f"<code>{_cell(row.name)}</code>", verdict, *figures, _cell(row.reason))))
     return "\n".join(lines) + "\n"
 
 

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from converter.report.rows import OUTPUT, RUN, STAGE, output_row, run_rows, stage_rows
+from converter.report.tables import Cell as Styled
 from ir_runtime.report import Cell, cell, table, titled
 
 if TYPE_CHECKING:
     from converter.equivalence import Comparison, Report
-    from converter.equivalence.steps import Step, StepsReport
+    from converter.equivalence.steps import StepsReport
     from converter.workflow.round_trips import RoundTrip
 
 _ERROR = "error in parts of the tolerance"
-_HEADINGS = ("output", "type", "shape", "max abs", "max rel", _ERROR, "verdict")
-_STEPS = ("run", "steps", "max abs", "max rel", _ERROR, "verdict")
-_RIGHT, _WRONG = "#1a7f37", "#cf222e"
+_HEADINGS = (*OUTPUT[:5], _ERROR, OUTPUT[-1])
+_COLOURS = {"green": "#1a7f37", "red": "#cf222e"}
 
 
 def html_of(report: Report) -> str:
     """The report as HTML that needs no style of the page around it."""
-    rows = [_row(comparison, report) for comparison in report.outputs]
+    columns = [index for index, column in enumerate(OUTPUT) if column not in ("ULPs", "cosine")]
+    outputs = [(output_row(comparison, report), comparison) for comparison in report.outputs]
+    rows = [_with_bar([row[index] for index in columns], comparison) for row, comparison in outputs]
     weights = ", ".join(f"{times} {state}" for state, times in report.weight_states.items())
     more = f"<p>weights: {escape(weights)}</p>" if weights else ""
     more += "" if report.account is None else f"<p>{escape(report.account.to_text())}</p>"
@@ -40,22 +44,13 @@ def html_of(report: Report) -> str:
 
 def html_of_steps(report: StepsReport) -> str:
     """The report of steps as HTML: a row for each run."""
-    runs: dict[str, list[Step]] = {}
-    for step in report.steps:
-        runs.setdefault(step.run, []).append(step)
-    rows = []
-    for run, steps in runs.items():
-        wrong = next((step for step in steps if not step.comparison.passed), None)
-        furthest = max(steps, key=lambda step: step.comparison.max_absolute).comparison
-        verdict = "equal" if wrong is None else f"step {wrong.number} of row {wrong.row} differs"
-        rows.append((run, len(steps), *_error(furthest), cell(verdict, f"color:{_colour(wrong is None)}")))
-    return f"{_verdict(report)}{table(_STEPS, rows)}</div>"
+    rows = [_with_bar(row, furthest) for row, furthest in run_rows(report)]
+    return f"{_verdict(report)}{table((*RUN[:-1], _ERROR, RUN[-1]), rows)}</div>"
 
 
 def html_of_round_trip(trip: RoundTrip) -> str:
     """The round trip as HTML: its stages and the verdict."""
-    rows = [(name, "equal" if stage_report.passed else "different") for name, stage_report in trip.reports.items()]
-    return titled(f"Round trip: {trip.verdict}", table(("stage", "numbers"), rows))
+    return titled(f"Round trip: {trip.verdict}", table(STAGE, [_cells(row) for row in stage_rows(trip)]))
 
 
 def _verdict(report: Report | StepsReport) -> str:
@@ -65,29 +60,22 @@ def _verdict(report: Report | StepsReport) -> str:
     )
 
 
-def _row(comparison: Comparison, report: Report) -> tuple[object, ...]:
-    agreed = "equal" if comparison.errors is None else "equal (errors alike)"
-    if comparison.name in report.unproven:
-        agreed = "proves nothing"
-    elif comparison.name in report.shown_by_layers:
-        agreed = "shown by its layers"
-    verdict = cell(agreed if comparison.passed else comparison.reason, f"color:{_colour(comparison.passed)}")
-    return comparison.name, comparison.element_type, list(comparison.shape), *_error(comparison), verdict
+def _cells(row: Iterable[Styled]) -> list[Cell]:
+    """Cells of a terminal as those of a notebook."""
+    return [cell(part) if isinstance(part, str) else cell(part[0], f"color:{_COLOURS[part[1]]}") for part in row]
 
 
-def _error(comparison: Comparison) -> tuple[str, str, Cell]:
-    return (
-        f"{comparison.max_absolute:.3g}",
-        f"{comparison.max_relative:.3g}",
-        (_bar(comparison, _colour(comparison.passed)), ""),
-    )
+def _with_bar(row: Sequence[Styled], comparison: Comparison) -> list[Cell]:
+    """A row with a bar for the error before its verdict."""
+    *figures, verdict = _cells(row)
+    return [*figures, _bar(comparison), verdict]
 
 
 def _colour(passed: bool) -> str:
-    return _RIGHT if passed else _WRONG
+    return _COLOURS["green" if passed else "red"]
 
 
-def _bar(comparison: Comparison, colour: str) -> str:
+def _bar(comparison: Comparison) -> Cell:
     """Return a bar for the used part of the absolute or the relative tolerance, whichever allows more."""
     limits = (
         (comparison.max_absolute, comparison.tolerance.absolute),
@@ -97,6 +85,5 @@ def _bar(comparison: Comparison, colour: str) -> str:
     part = min(parts, default=1.0)
     width = 100 if not math.isfinite(part) else round(100 * min(part, 1.0))
     box = "display:inline-block;width:100px;height:9px;border:1px solid #8c959f"
-    return (
-        f'<span style="{box}"><span style="display:block;width:{width}px;height:9px;background:{colour}"></span></span>'
-    )
+    inner = f"display:block;width:{width}px;height:9px;background:{_colour(comparison.passed)}"
+    return f'<span style="{box}"><span style="{inner}"></span></span>', ""

@@ -21,11 +21,12 @@ from converter.report.graph_data import CHANGED, DRIFTED, WRONG, GraphData
 from converter.report.graph_data import EQUAL as SAME
 from converter.report.markup import Table
 from converter.report.page import Finding, Page, constants_table, size_facts
+from converter.report.rows import OUTPUT, output_row
 from ir_runtime.graph import Model
 from ir_runtime.graph.model_difference import LayerChange
 
 _TONES = {"PASSED": "good", "UNPROVEN": "mark", "FAILED": "bad"}
-_COLUMNS = ("output", "type", "shape", "max abs", "max rel", "cosine", "verdict")
+_COLUMNS = tuple(column for column in OUTPUT if column != "ULPs")
 
 
 def write_verification(report: Report, model: Model, title: str, path: Path, xml: Path | None = None) -> None:
@@ -303,12 +304,5 @@ def _state(check: WeightCheck) -> str:
 
 
 def _row(comparison: Comparison, report: Report | None = None) -> tuple[str, ...]:
-    cosine = "-" if comparison.cosine is None else f"{comparison.cosine:.7f}"
-    agreed = "equal" if comparison.errors is None else "equal (errors alike)"
-    if report is not None and comparison.name in report.unproven:
-        agreed = "proves nothing"
-    elif report is not None and comparison.name in report.shown_by_layers:
-        agreed = "shown by its layers"
-    verdict = comparison.reason or agreed
-    figures = (f"{comparison.max_absolute:.3g}", f"{comparison.max_relative:.3g}", cosine)
-    return (comparison.name, comparison.element_type, str(list(comparison.shape)), *figures, verdict)
+    cells = zip(OUTPUT, output_row(comparison, report))
+    return tuple(cell if isinstance(cell, str) else cell[0] for column, cell in cells if column in _COLUMNS)
