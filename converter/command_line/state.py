@@ -28,6 +28,7 @@ OUTPUT_FILE = click.Path(dir_okay=False, path_type=Path)
 
 _SWITCHES = ("--compress-to-fp16", "--reverse-input-channels")
 """Switches to which ``ovc`` gives a value: ``--compress_to_fp16=False``."""
+_OTHER_NAMES = "What to write for options of ovc and mo: docs/from_ovc.md"
 _ON = ("true", "1", "yes", "on")
 _OFF = ("false", "0", "no", "off")
 
@@ -175,20 +176,13 @@ class Command(click.Command):
             raise
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        own = {
-            option: isinstance(parameter, click.Option) and not parameter.is_flag
-            for parameter in self.params
-            for option in (*parameter.opts, *parameter.secondary_opts)
-        }
-        given = _switched(args) if own.keys() & set(_SWITCHES) else list(args)
+        own = {option for parameter in self.params for option in parameter.opts}
         try:
-            return super().parse_args(ctx, list(given))
+            return super().parse_args(ctx, _switched(args) if own & set(_SWITCHES) else args)
         except click.NoSuchOption as error:
             if self.name != "convert":
                 raise
-            from converter.command_line.unknown_options import answer
-
-            raise click.UsageError(answer(given, own) or error.format_message(), ctx) from error
+            raise click.UsageError(f"{error.format_message()} {_OTHER_NAMES}", ctx) from error
 
 
 def _switched(args: list[str]) -> list[str]:

@@ -16,7 +16,6 @@ import pytest
 
 from converter.command_line import main
 from converter.command_line.option_groups import GROUPS
-from converter.command_line.unknown_options import REMEDIES
 from converter.from_onnx.translation.registry import find_translator
 from tests.commands import onnx2ir
 from tests.engines import core
@@ -107,36 +106,3 @@ def test_pipes_are_not_written_over(words: str, folder: Path) -> None:
         assert pipe.is_fifo()
         assert not list(Path().glob("*.part"))
         pipe.unlink()
-
-
-# --- options that are not there ---
-
-
-@pytest.mark.parametrize(("words", "answers"), [
-    ("m.onnx --data_type FP16", {"--data_type": "--compress-to-fp16"}),
-    ("m.onnx --fp16 --quantize", {"--fp16": "--compress-to-fp16", "--quantize": "--compress int8"}),
-    ("-m m.onnx -n net", {"-m": "the model's path", "-n": "--output-model FOLDER/NAME"}),
-    ("-m=m.onnx -s2", {"-m": "the model's path", "-s": "--scale"}),
-    ("m.onnx --input_shape=[1,3] --INT8", {"--input_shape": '--input "[1,3,224,224]"', "--INT8": "--compress int8"}),
-    ("m.onnx --freeze_placeholder_with_value 'y->2'", {"--freeze_placeholder_with_value": '--input "name=value"'}),
-    ("m.onnx --ouput z --foo bar", {"--ouput": "did you mean --output", "--foo": "--help lists"}),
-    ("m.onnx --transform Pruning --transform LowLatency2", {"--transform": "--stateful"}),
-    ("m.onnx -z", {}),
-    ("--half -- m.onnx --fp16", {"--half": "--compress-to-fp16"}),
-])  # fmt: skip
-def test_what_to_write_for_an_option_that_is_not_there(words: str, answers: dict[str, str], folder: Path) -> None:
-    before = set(folder.rglob("*.xml"))
-    code, printed, messages = onnx2ir("convert", *shlex.split(words))
-    assert (code, printed) == (2, ""), messages
-    assert messages.count("Error:") == 1
-    lines = dict(line.strip().split(": ", 1) for line in messages.partition("not there:\n")[2].splitlines())
-    assert lines.keys() == answers.keys()
-    assert all(answer in lines[name] for name, answer in answers.items()), messages
-    assert set(folder.rglob("*.xml")) == before
-
-
-@pytest.mark.every_row
-@pytest.mark.parametrize("name", REMEDIES)
-def test_what_is_recommended_is_there(name: str) -> None:
-    assert f"--{name}" not in HERE
-    assert set(re.findall(r"--[a-z][\w-]*", REMEDIES[name])) <= HERE
