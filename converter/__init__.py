@@ -4,99 +4,60 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from converter.version import __version__
+from converter.version import __version__ as __version__
 from ir_runtime.lazy import exports
 
 if TYPE_CHECKING:
-    from converter.conversion.convert import convert_model, save_model
-    from converter.editing.edit import Edited, edit
-    from converter.editing.optimize import Optimization, optimize
-    from converter.equivalence import Comparison, LayerDifference, Report, Sample, Tolerance, WeightCheck
-    from converter.equivalence.rederivation import Rederivation, derive
-    from converter.equivalence.steps import StepsReport, verify_steps
-    from converter.equivalence.verification import verify
-    from converter.errors import (
-        ConversionError,
-        InternalError,
-        InvalidModelError,
-        UnsupportedModelError,
-        VerificationError,
-    )
-    from converter.folders.language_models.export import ExportedLanguageModel, export_language_model
-    from converter.folders.pipelines.convert import (
-        ConvertedFolder,
-        LanguageModel,
-        convert_folder,
-        convert_language_model,
-    )
-    from converter.from_onnx.translation.context import Context
-    from converter.from_onnx.translation.registry import onnx_op
-    from converter.options.conversion import ConversionOptions, SavingOptions
-    from converter.options.editing import EditOptions
-    from converter.options.export import ExportOptions
-    from converter.options.optimization import OptimizationOptions
-    from converter.options.verification import VerificationOptions
-    from converter.passes.compression.weight_compression import WeightCompression
-    from converter.passes.preprocessing.description import Postprocess, Preprocess
-    from converter.passes.states.stateless import make_stateless
-    from converter.to_onnx.export import export_model, save_onnx
-    from converter.workflow.many import convert_many
-    from converter.workflow.round_trips import RoundTrip, round_trip
-    from converter.workflow.rows import Row
-
-__all__ = [
-    "__version__",
-    "Comparison",
-    "Context",
-    "LayerDifference",
-    "Report",
-    "RoundTrip",
-    "Row",
-    "Sample",
-    "StepsReport",
-    "Tolerance",
-    "WeightCheck",
-    "ConversionError",
-    "ConversionOptions",
-    "ConvertedFolder",
-    "EditOptions",
-    "Edited",
-    "ExportOptions",
-    "ExportedLanguageModel",
-    "InternalError",
-    "InvalidModelError",
-    "LanguageModel",
-    "Optimization",
-    "OptimizationOptions",
-    "Postprocess",
-    "Preprocess",
-    "Rederivation",
-    "SavingOptions",
-    "VerificationOptions",
-    "UnsupportedModelError",
-    "VerificationError",
-    "WeightCompression",
-    "convert_folder",
-    "convert_language_model",
-    "convert_many",
-    "convert_model",
-    "derive",
-    "edit",
-    "export_language_model",
-    "export_model",
-    "onnx_op",
-    "make_stateless",
-    "optimize",
-    "round_trip",
-    "save_model",
-    "save_onnx",
-    "verify",
-    "verify_steps",
-]
+    from converter.conversion.convert import convert_model as convert_model
+    from converter.conversion.convert import save_model as save_model
+    from converter.editing.edit import Edited as Edited
+    from converter.editing.edit import edit as edit
+    from converter.editing.optimize import Optimization as Optimization
+    from converter.editing.optimize import optimize as optimize
+    from converter.equivalence import Comparison as Comparison
+    from converter.equivalence import LayerDifference as LayerDifference
+    from converter.equivalence import Report as Report
+    from converter.equivalence import Sample as Sample
+    from converter.equivalence import Tolerance as Tolerance
+    from converter.equivalence import WeightCheck as WeightCheck
+    from converter.equivalence.rederivation import Rederivation as Rederivation
+    from converter.equivalence.rederivation import derive as derive
+    from converter.equivalence.steps import StepsReport as StepsReport
+    from converter.equivalence.steps import verify_steps as verify_steps
+    from converter.equivalence.verification import verify as verify
+    from converter.errors import ConversionError as ConversionError
+    from converter.errors import InternalError as InternalError
+    from converter.errors import InvalidModelError as InvalidModelError
+    from converter.errors import UnsupportedModelError as UnsupportedModelError
+    from converter.errors import VerificationError as VerificationError
+    from converter.folders.language_models.export import ExportedLanguageModel as ExportedLanguageModel
+    from converter.folders.language_models.export import export_language_model as export_language_model
+    from converter.folders.pipelines.convert import ConvertedFolder as ConvertedFolder
+    from converter.folders.pipelines.convert import LanguageModel as LanguageModel
+    from converter.folders.pipelines.convert import convert_folder as convert_folder
+    from converter.folders.pipelines.convert import convert_language_model as convert_language_model
+    from converter.from_onnx.translation.context import Context as Context
+    from converter.from_onnx.translation.registry import onnx_op as onnx_op
+    from converter.options.conversion import ConversionOptions as ConversionOptions
+    from converter.options.conversion import SavingOptions as SavingOptions
+    from converter.options.editing import EditOptions as EditOptions
+    from converter.options.export import ExportOptions as ExportOptions
+    from converter.options.optimization import OptimizationOptions as OptimizationOptions
+    from converter.options.verification import VerificationOptions as VerificationOptions
+    from converter.passes.compression.weight_compression import WeightCompression as WeightCompression
+    from converter.passes.preprocessing.description import Postprocess as Postprocess
+    from converter.passes.preprocessing.description import Preprocess as Preprocess
+    from converter.passes.states.stateless import make_stateless as make_stateless
+    from converter.to_onnx.export import export_model as export_model
+    from converter.to_onnx.export import save_onnx as save_onnx
+    from converter.workflow.many import convert_many as convert_many
+    from converter.workflow.round_trips import RoundTrip as RoundTrip
+    from converter.workflow.round_trips import round_trip as round_trip
+    from converter.workflow.rows import Row as Row
 
 # The command asks this package for its help alone: onnx, NumPy and the operators come with the first
 # name that needs them.
-__getattr__, __dir__ = exports(
+__getattr__, __dir__, _names = exports(
     __name__,
     {
         "converter.workflow.many": ("convert_many",),
@@ -131,3 +92,4 @@ __getattr__, __dir__ = exports(
         "converter.folders.language_models.export": ("ExportedLanguageModel", "export_language_model"),
     },
 )
+__all__ = ["__version__", *_names]

@@ -14,8 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
-def exports(package: str, names: Mapping[str, Sequence[str]]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package that imports its public names when they are first used.
+def exports(
+    package: str, names: Mapping[str, Sequence[str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return ``__getattr__``, ``__dir__`` and the names of a package that imports its names when they are first used.
 
     ``names`` has for each module the names that it defines; a module that starts with a dot is one of the package.
     See PEP 562.
@@ -32,7 +34,7 @@ def exports(package: str, names: Mapping[str, Sequence[str]]) -> tuple[Callable[
     def names_of_package() -> list[str]:
         return sorted({*vars(sys.modules[package]), *module_of})
 
-    return get, names_of_package
+    return get, names_of_package, sorted(module_of)
 
 
 FAMILIES: dict[str, str] = {}

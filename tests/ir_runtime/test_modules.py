@@ -136,7 +136,7 @@ assert find_translator("Relu", "", 20)[0].function is own
 
 PACKAGE = """
 from ir_runtime.lazy import exports
-__getattr__, __dir__ = exports(__name__, {".first": ("one", "two"), "textwrap": ("dedent",)})
+__getattr__, __dir__, __all__ = exports(__name__, {".first": ("one", "two"), "textwrap": ("dedent",)})
 """
 
 

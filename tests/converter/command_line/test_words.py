@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path

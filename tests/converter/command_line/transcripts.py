@@ -67,7 +67,7 @@ CONVERT = [
     T("convert saved", 1, "", "saved is not an ONNX model, but a TensorFlow SavedModel"),
     T("convert m.xml", 2, "", "m.xml is an IR itself: -o PATH says where to write the new one"),
     T("convert model.bin -o x", 1, "", "the weights of an IR, it seems: give model.xml"),
-    T("convert pool.onnx --ouput y", 2, "", "No such option: --ouput Did you mean --output?|mo: docs/from_ovc.md"),
+    T("convert pool.onnx --ouput y", 2, "", "No such option|--output|mo: docs/from_ovc.md"),
     T("convert pool.onnx --compress_to_fp16=maybe", 2, "", "True or False, but is 'maybe'"),
     T("convert pool.onnx --extension lib.so", 1, "", "is a library for OpenVINO"),
     T("convert pool.onnx --extension none.py", 1, "", "the extension none.py is not a Python file"),
