@@ -33,7 +33,7 @@ from transformers import AutoTokenizer, WhisperFeatureExtractor
 
 import converter
 import ir_runtime
-from converter.folders.pipelines.recognition import recognise
+from converter.folders.recognition import recognise
 from tests.converter.language_models.encoder_decoders import Listener
 from tests.converter.pipelines.images import Speech
 from tests.converter.pipelines.texts import POOLINGS, TEXTS, encode

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from converter.errors import InvalidModelError as InvalidModelError
     from converter.errors import UnsupportedModelError as UnsupportedModelError
     from converter.errors import VerificationError as VerificationError
-    from converter.folders.language_models.export import ExportedLanguageModel as ExportedLanguageModel
-    from converter.folders.language_models.export import export_language_model as export_language_model
-    from converter.folders.pipelines.convert import ConvertedFolder as ConvertedFolder
-    from converter.folders.pipelines.convert import LanguageModel as LanguageModel
-    from converter.folders.pipelines.convert import convert_folder as convert_folder
-    from converter.folders.pipelines.convert import convert_language_model as convert_language_model
+    from converter.folders.convert import ConvertedFolder as ConvertedFolder
+    from converter.folders.convert import LanguageModel as LanguageModel
+    from converter.folders.convert import convert_folder as convert_folder
+    from converter.folders.convert import convert_language_model as convert_language_model
+    from converter.folders.export import ExportedLanguageModel as ExportedLanguageModel
+    from converter.folders.export import export_language_model as export_language_model
     from converter.from_onnx.translation.context import Context as Context
     from converter.from_onnx.translation.registry import onnx_op as onnx_op
     from converter.options.conversion import ConversionOptions as ConversionOptions
@@ -85,11 +85,11 @@ __getattr__, __dir__, _names = exports(
         "converter.passes.preprocessing.description": ("Postprocess", "Preprocess"),
         "converter.workflow.round_trips": ("RoundTrip", "round_trip"),
         "converter.to_onnx.export": ("export_model", "save_onnx"),
-        "converter.folders.pipelines.convert": (
+        "converter.folders.convert": (
             *("ConvertedFolder", "LanguageModel"),
             *("convert_folder", "convert_language_model"),
         ),
-        "converter.folders.language_models.export": ("ExportedLanguageModel", "export_language_model"),
+        "converter.folders.export": ("ExportedLanguageModel", "export_language_model"),
     },
 )
 __all__ = ["__version__", *_names]

@@ -16,7 +16,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 import converter
-from converter.folders.language_models.source import SourceFolder
+from converter.folders.source import SourceFolder
 from ir_runtime import Session, compile_model
 
 
@@ -36,7 +36,7 @@ def main(folder: str, prompt: str, count: int = 32) -> str:
     """The text that the model finds the likeliest, word by word."""
     source = SourceFolder.open(folder)
     tokenizer = Tokenizer.from_file(str(source.path / "tokenizer.json"))
-    session = compile_model(converter.convert_model(source.model, stateful=True)).session()
+    session = compile_model(converter.convert_model(source.decoder.path, stateful=True)).session()
     step = tokenizer.encode(prompt).ids
     length, found = len(step), list[int]()
     start = time.perf_counter()

@@ -19,7 +19,7 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.folders.pipelines.inputs import add_input, give_output_rank, take_input
+from converter.folders.inputs import add_input, give_output_rank, take_input
 from converter.passes.preprocessing.description import Preprocess
 from ir_runtime import InternalError, Model
 from ir_runtime.graph import element_types

@@ -68,7 +68,7 @@ CONVERTER["converter.options"] = {"ir_runtime", *CONVERTER}  # those before it
 CONVERTER["converter.from_onnx"] = {*MODEL_TO_MODEL, "converter.stages", "converter.onnx_file", "converter.options"}
 CONVERTER["converter.to_onnx"] = {*CONVERTER["converter.options"], "converter.options"}
 for _room in (
-    *("conversion", "editing", "folders.language_models", "folders.pipelines", "folders", "equivalence", "workflow"),
+    *("conversion", "editing", "folders", "equivalence", "workflow"),
     *("report", "command_line"),
 ):
     CONVERTER[f"converter.{_room}"] = {"ir_runtime", *CONVERTER}  # those before it

@@ -196,7 +196,7 @@ def run(
 def models() -> list[str]:
     """Return what commands may be given: folders that are recognised, then models, in the folder of the files."""
     from converter.errors import ConversionError
-    from converter.folders.pipelines.recognition import recognise
+    from converter.folders.recognition import recognise
 
     files = [path for path in _files(Path()) if path.suffix.lower() in (".onnx", ".xml")]
     folders = sorted({parent for path in files for parent in path.parents if RESULTS not in (parent, *parent.parents)})

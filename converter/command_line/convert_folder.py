@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from converter.command_line.state import State, print_json
-from converter.command_line.verify import decoder_in, exit_of, print_report
+from converter.command_line.verify import decoder_of, exit_of, print_report
 from converter.options.conversion import STEPS
 from ir_runtime.report import size_text
 
@@ -52,18 +52,17 @@ def convert_folder(
     saving: SavingOptions,
 ) -> None:
     """Convert the models in ``folder``."""
-    from converter.folders.pipelines.convert import convert_recognised
+    from converter.folders.convert import convert_pipeline
+    from converter.folders.recognition import recognise
 
+    pipeline = recognise(folder, reading.task, reading.variant)  # whose error says more than that of a missing -o
     if output is None:
-        from converter.folders.pipelines.recognition import recognise
-
-        recognise(folder, reading.task, reading.variant)  # whose error says more where nothing can be converted
         raise click.UsageError("the folder to write is required: -o FOLDER")
-    reference = None if check_seed is None else decoder_in(folder, "--verify", reading.task, reading.variant)
+    reference = None if check_seed is None else decoder_of(pipeline, "--verify")
     state.inform(f"Converting {folder}")
     with state.working(f"Converting {folder.name}"):
-        written = convert_recognised(folder, Path(output), reading, options, saving)
-    report, pipeline = None, written.pipeline
+        written = convert_pipeline(pipeline, Path(output), options, saving, prepares_images=reading.preprocess_images)
+    report = None
     if reference is not None and check_seed is not None:
         from converter.equivalence.steps import verify_steps
 

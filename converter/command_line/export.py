@@ -98,7 +98,7 @@ def _export_folder(
     external_data: bool | None,
 ) -> None:
     """Write a folder for onnxruntime-genai."""
-    from converter.folders.language_models.export import export_folder
+    from converter.folders.export import export_folder
 
     if output is None:
         raise click.UsageError("the folder to write is required: -o FOLDER")

@@ -93,7 +93,7 @@ def _graph_of_onnx(file: Path) -> Model:
 
 
 def _inspect_folder(state: State, folder: Path, report: Path | None, as_json: bool) -> None:
-    from converter.folders.pipelines.recognition import recognise
+    from converter.folders.recognition import recognise
 
     if report is not None:
         raise click.UsageError(f"--report is for a model, and {folder} is a folder")

@@ -20,6 +20,7 @@ from ir_runtime.report import size_text
 if TYPE_CHECKING:
     from converter.equivalence import Report
     from converter.equivalence.steps import StepsReport
+    from converter.folders.pipeline import Pipeline
     from ir_runtime.displayed import Printed
 
 
@@ -120,9 +121,10 @@ def _verify_one(
 
 def _verify_steps(state: State, model: Path, ir: Path, as_json: bool, **options: Any) -> Outcome:
     from converter.equivalence.steps import verify_steps
-    from converter.folders.language_models.source import MODEL
+    from converter.folders.recognition import recognise
+    from converter.folders.source import MODEL
 
-    model = decoder_in(model, "--steps") if model.is_dir() else model
+    model = decoder_of(recognise(model), "--steps") if model.is_dir() else model
     ir = ir / MODEL if ir.is_dir() else ir
     state.inform(f"Verifying {ir} against {model}")
     with state.working(f"Verifying {ir.name}"):
@@ -132,12 +134,11 @@ def _verify_steps(state: State, model: Path, ir: Path, as_json: bool, **options:
     return report.to_dict(), report
 
 
-def decoder_in(folder: Path, option: str, task: str | None = None, variant: str | None = None) -> Path:
+def decoder_of(pipeline: Pipeline, option: str) -> Path:
     """The decoder in a folder, for ``option``, which compares it step by step; no other model can be."""
-    from converter.folders.pipelines.language import ENCODER
-    from converter.folders.pipelines.recognition import recognise
+    from converter.folders.language import ENCODER
 
-    pipeline = recognise(folder, task, variant)
+    folder = pipeline.path
     if pipeline.is_decoder:
         return pipeline.parts[0].source
     first = pipeline.parts[0]

@@ -1,1 +1,1 @@
-"""Folders of models: what they are, and how they are converted."""
+"""Folders of models: what they are, and how they become folders that pipelines read."""

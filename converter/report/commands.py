@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from converter.equivalence.rederivation import Rederivation
-    from converter.folders.pipelines.pipeline import Pipeline
+    from converter.folders.pipeline import Pipeline
     from converter.from_onnx.support import NeededOperator, SupportedOperator
     from converter.workflow.rows import Row
     from ir_runtime.execution.profile import Profile

@@ -22,7 +22,7 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.folders.language_models.tokenizers import Tokenizers
+from converter.folders.tokenizers import Tokenizers
 from converter.stages import watched
 from ir_runtime import ModelError, threads
 from ir_runtime.errors import FileError
@@ -388,7 +388,7 @@ def test_the_command_for_tokenizers_names_the_output(
     def write(source: Path, target: Path, *, pads_left: bool) -> Tokenizers:
         return Tokenizers(False, "not installed", f"convert_tokenizer {source} -o {target}")
 
-    monkeypatch.setattr("converter.folders.pipelines.convert.write_tokenizers", write)
+    monkeypatch.setattr("converter.folders.convert.write_tokenizers", write)
     (tokenizers,) = converter.convert_folder(source, tmp_path / "out").tokenizers
     assert tokenizers.command.endswith(f" -o {tmp_path / 'out/tokenizer'}")
 

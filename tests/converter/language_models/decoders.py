@@ -16,9 +16,9 @@ import pytest
 from onnx import TensorProto, helper
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-import converter.folders.pipelines.convert
-from converter.folders.language_models import tokenizers
-from converter.folders.language_models.tokenizers import Tokenizers, write_tokenizers
+import converter.folders.convert
+from converter.folders import tokenizers
+from converter.folders.tokenizers import Tokenizers, write_tokenizers
 from tests.graphs import Graph, Value
 
 # --- decoders of two layers with random weights, written node by node as exporters write them, and their folders ---
@@ -392,4 +392,4 @@ def tokenizers_once(converted_tokenizers: Path, monkeypatch: pytest.MonkeyPatch)
             shutil.copyfile(file, target / file.name)
         return Tokenizers(True)
 
-    monkeypatch.setattr(converter.folders.pipelines.convert, "write_tokenizers", write)
+    monkeypatch.setattr(converter.folders.convert, "write_tokenizers", write)

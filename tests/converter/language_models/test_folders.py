@@ -18,7 +18,7 @@ from transformers import WhisperFeatureExtractor
 
 import converter
 from converter import ConversionError
-from converter.folders.language_models import tokenizers
+from converter.folders import tokenizers
 from converter.targets.paged_attention import obstacles
 from tests.commands import said
 from tests.converter.language_models.encoder_decoders import Listener, OpenVinoDecoder, greedy, prompt_of

@@ -14,7 +14,7 @@ import pytest
 
 import converter
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.folders.pipelines.recognition import recognise
+from converter.folders.recognition import recognise
 from tests.commands import said
 from tests.converter.language_models.decoders import DECODERS, Decoder, write_folder, write_json
 from tests.converter.language_models.encoder_decoders import NAMES, EncoderDecoder

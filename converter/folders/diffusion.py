@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.folders.language_models.files import ModelFiles
-from converter.folders.language_models.parts import convert_part, graph_names
-from converter.folders.language_models.source import CONFIGURATION, MODEL, SourceFolder, read_json
+from converter.folders.inputs import take_input
+from converter.folders.parts import check_inputs, convert_part
+from converter.folders.pipeline import Part, Pipeline, TokenizerFiles
+from converter.folders.source import CONFIGURATION, MODEL, ModelFiles, SourceFolder, read_json
+from converter.onnx_file.reader import OnnxFile
 from converter.options.conversion import ConversionOptions
 from ir_runtime.graph import Model, PartialShape, element_types
 from ir_runtime.records import record
-
-from .inputs import take_input
-from .pipeline import Part, Pipeline, TokenizerFiles
-from .settings import copied
 
 TASK = "text-to-image"
 INDEX = "model_index.json"
@@ -101,9 +98,9 @@ def recognise_diffusion(source: SourceFolder, task: str | None) -> Pipeline | No
     parts = [_part(source, folder, architecture) for folder in folders]
     tokenizers = sorted(folder.name for folder in source.path.glob("tokenizer*") if folder.is_dir())
     others = [folder for folder in ("scheduler", "feature_extractor") if (source.path / folder).is_dir()]
-    copies = [entry for entry in copied(source, *folders, *tokenizers, *others) if entry[1] != INDEX]
+    copies = [entry for entry in source.copied(*folders, *tokenizers, *others) if entry[1] != INDEX]
     return Pipeline(
-        source.path,
+        source,
         TASK,
         "Text2ImagePipeline",
         tuple(parts),
@@ -115,40 +112,36 @@ def recognise_diffusion(source: SourceFolder, task: str | None) -> Pipeline | No
 
 def _part(source: SourceFolder, folder: str, architecture: _Architecture) -> Part:
     files = ModelFiles.of(source.path / folder)
-    path = ModelFiles(files.path, source.files.variants).get("model") if files.path.is_dir() else None
-    if path is None:
+    file = ModelFiles(files.path, source.files.variants).get("model") if files.path.is_dir() else None
+    if file is None:
         raise ConversionError(f"{source.path / INDEX} needs {folder}/model.onnx, but {files.path} has {files.listed()}")
     if not (source.path / folder / CONFIGURATION).is_file():
         raise ConversionError(f"{source.path / folder} has no {CONFIGURATION}, which openvino-genai reads")
     convert = _convert_text_encoder if folder in _ENCODERS else convert_part
     if folder == architecture.denoiser:
-        names = graph_names(path)[0]
-        others = [name for name in names if name not in (*architecture.inputs, *architecture.optional)]
-        missing = [name for name in architecture.inputs if name not in names]
-        if others or missing:
-            problem = f"reads '{others[0]}', too" if others else f"has no input '{missing[0]}'"
-            input_names = ", ".join(architecture.inputs)
-            raise UnsupportedModelError(f"{path} {problem}: openvino-genai gives the denoiser {input_names}")
+        inputs = architecture.inputs
+        gives = f"openvino-genai gives the denoiser {', '.join(inputs)}"
+        check_inputs(file, inputs, (*inputs, *architecture.optional), gives)
         convert = _convert_unet if folder == "unet" else _convert_transformer
-    return Part(_LABELS.get(folder, folder.replace("_", " ")), path, f"{folder}/{MODEL}", convert)
+    return Part(_LABELS.get(folder, folder.replace("_", " ")), file, f"{folder}/{MODEL}", convert)
 
 
-def _convert_text_encoder(path: Path, options: ConversionOptions) -> Model:
-    model = convert_part(path, options)
+def _convert_text_encoder(file: OnnxFile, options: ConversionOptions) -> Model:
+    model = convert_part(file, options)
     take_input(model, "input_ids", element_types.i64, PartialShape([None, None]))
     return model
 
 
-def _convert_unet(path: Path, options: ConversionOptions) -> Model:
+def _convert_unet(file: OnnxFile, options: ConversionOptions) -> Model:
     """The denoiser: exporters trace ``timestep`` as a real number, openvino-genai sets one integer."""
-    model = convert_part(path, options)
+    model = convert_part(file, options)
     take_input(model, "timestep", element_types.i64, PartialShape([None]))
     return model
 
 
-def _convert_transformer(path: Path, options: ConversionOptions) -> Model:
+def _convert_transformer(file: OnnxFile, options: ConversionOptions) -> Model:
     """The denoiser of Stable Diffusion 3 and Flux: openvino-genai sets real numbers alone."""
-    model = convert_part(path, options)
+    model = convert_part(file, options)
     take_input(model, "timestep", element_types.f32, PartialShape([None]))
     for name in ("img_ids", "txt_ids"):  # Flux's positions, which exporters trace as integers
         take_input(model, name, element_types.f32, PartialShape([None, None]))

@@ -14,21 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.folders.language_models.parts import convert_part, graph_names
-from converter.folders.language_models.settings import configuration_of, generation_of
-from converter.folders.language_models.source import CONFIGURATION, GENAI_SETTINGS, GENERATION, SourceFolder
-from converter.onnx_file.reader import open_model
+from converter.folders.deepstack import take_states_of_images
+from converter.folders.inputs import add_input, give_output_rank, without_features
+from converter.folders.language import convert_language_model
+from converter.folders.parts import check_inputs, convert_part, graph_names
+from converter.folders.patches import GRIDS, PATCHES, STATES, Embedded, pass_on, take_embeddings, take_positions
+from converter.folders.pipeline import Part, Pipeline, TokenizerFiles
+from converter.folders.source import CONFIGURATION, GENAI_SETTINGS, GENERATION, PREPROCESSOR, PROCESSOR, SourceFolder
+from converter.onnx_file.reader import OnnxFile
 from converter.options.conversion import ConversionOptions
 from converter.passes.states.stateful import compute_in_float32
 from ir_runtime.graph import Model, PartialShape, element_types
 from ir_runtime.records import record
-
-from .deepstack import take_states_of_images
-from .inputs import add_input, give_output_rank, without_features
-from .language import convert_language_model
-from .patches import GRIDS, PATCHES, STATES, Embedded, pass_on, take_embeddings, take_positions
-from .pipeline import Part, Pipeline, TokenizerFiles
-from .settings import PREPROCESSOR, PROCESSOR, copied, image_settings, missing_settings
 
 TASK = "image-text-to-text"
 _FILES = {"vision_encoder": "vision", "embed_tokens": "embedding", "decoder_model_merged": "decoder"}
@@ -83,7 +80,7 @@ def recognise_vision_language(source: SourceFolder, task: str | None) -> Pipelin
     if task not in (None, TASK) or len(files) < 2:
         return None
     vision, embeddings, decoder = (_file(source, name, files) for name in _FILES)
-    configuration = source.configuration or configuration_of(source.settings)
+    configuration = source.configuration or source.made_configuration()
     architecture = _architecture_of(source, configuration)
     preprocessor = _preprocessor_of(source)
     _check_inputs(vision, [_PIXELS], [_PIXELS, *(GRIDS if architecture.has_patches else ())])
@@ -94,7 +91,7 @@ def recognise_vision_language(source: SourceFolder, task: str | None) -> Pipelin
     settings: Mapping[str, Mapping[str, Any]] = {
         CONFIGURATION: {**configuration, "model_type": architecture.name},
         PREPROCESSOR: _with_shortest_edge(source, preprocessor) if architecture.is_square else preprocessor,
-        **missing_settings(source, {GENERATION: generation_of(source.settings)}),
+        **source.missing_settings(GENERATION),
     }
     vision_parts = [Part("image encoder", vision, f"{_OUTPUT}vision_embeddings_model.xml", _convert_vision, "float16")]
     if architecture.has_patches:
@@ -108,14 +105,14 @@ def recognise_vision_language(source: SourceFolder, task: str | None) -> Pipelin
         ]
         if stacked:
             vision_parts = _embedded_parts(vision, merge_size, table)
-    convert_decoder: Callable[[Path, ConversionOptions], Model] = convert_language_model
+    convert_decoder: Callable[[OnnxFile, ConversionOptions], Model] = convert_language_model
     if segments:
         convert_decoder = _convert_with_segments
     if stacked:
         layers = len(configuration["vision_config"]["deepstack_visual_indexes"])
         convert_decoder = partial(_convert_with_states, layers=layers)
     return Pipeline(
-        source.path,
+        source,
         TASK,
         "VLMPipeline",
         (
@@ -124,31 +121,32 @@ def recognise_vision_language(source: SourceFolder, task: str | None) -> Pipelin
             Part("language model", decoder, f"{_OUTPUT}language_model.xml", convert_decoder, is_decoder=True),
         ),
         (TokenizerFiles(source.path, pads_left=True),),
-        tuple(entry for entry in copied(source) if entry[1] not in settings),
+        tuple(entry for entry in source.copied() if entry[1] not in settings),
         settings,
     )
 
 
-def _files_of_settings(source: SourceFolder) -> Mapping[str, Path | None]:
+def _files_of_settings(source: SourceFolder) -> Mapping[str, OnnxFile | None]:
     """The files that ``genai_config.json`` names; empty where it has no part for images."""
     parts = source.settings.get("model", {})
     parts = parts if isinstance(parts, dict) and "vision" in parts else {}
-    return {
-        name: source.path / str(parts[part]["filename"])
-        for name, part in _FILES.items()
-        if isinstance(parts.get(part), dict) and "filename" in parts[part]
-    }
+    files: dict[str, OnnxFile | None] = {}
+    for name, part in _FILES.items():
+        if isinstance(parts.get(part), dict) and "filename" in parts[part]:
+            path = source.path / str(parts[part]["filename"])
+            if not path.is_file():
+                raise ConversionError(f"{source.path / GENAI_SETTINGS} names '{path.name}', but there is no such file")
+            files[name] = source.files.open(path)
+    return files
 
 
-def _file(source: SourceFolder, name: str, files: Mapping[str, Path | None]) -> Path:
-    path = files.get(name)
-    if path is None:
-        others = " and ".join(other.name for other in files.values() if other is not None)
+def _file(source: SourceFolder, name: str, files: Mapping[str, OnnxFile | None]) -> OnnxFile:
+    file = files.get(name)
+    if file is None:
+        others = " and ".join(Path(other.name).name for other in files.values() if other is not None)
         missing = f"'{_FILES[name]}' in {GENAI_SETTINGS}" if source.settings else f"{name}.onnx"
         raise ConversionError(f"{source.path} has {others}, but no {missing}, which a model of images and texts needs")
-    if not path.is_file():
-        raise ConversionError(f"{source.path / GENAI_SETTINGS} names '{path.name}', but there is no such file")
-    return path
+    return file
 
 
 def _architecture_of(source: SourceFolder, configuration: Mapping[str, Any]) -> _Architecture:
@@ -165,7 +163,7 @@ def _architecture_of(source: SourceFolder, configuration: Mapping[str, Any]) -> 
 
 
 def _preprocessor_of(source: SourceFolder) -> Mapping[str, Any]:
-    settings = image_settings(source.path)
+    settings = source.image_settings
     if settings is None:
         raise ConversionError(
             f"{source.path} has no {PREPROCESSOR}, and no {PROCESSOR} with an 'image_processor', by which VLMPipeline "
@@ -184,19 +182,15 @@ def _with_shortest_edge(source: SourceFolder, preprocessor: Mapping[str, Any]) -
     return {**preprocessor, "size": {"shortest_edge": size.get("height"), **size}}
 
 
-def _check_inputs(path: Path, needed: Sequence[str], expected: Sequence[str]) -> None:
-    names = [name for name in graph_names(path)[0] if not name.startswith("past_key_values.")]
-    others = [name for name in names if name not in expected]
-    missing = [name for name in needed if name not in names]
-    if others or missing:
-        problem = f"reads '{others[0]}', too" if others else f"has no input '{missing[0]}'"
-        raise UnsupportedModelError(f"{path} {problem}: VLMPipeline gives this model {', '.join(expected)}")
+def _check_inputs(file: OnnxFile, needed: Sequence[str], expected: Sequence[str]) -> None:
+    gives = f"VLMPipeline gives this model {', '.join(expected)}"
+    check_inputs(file, needed, expected, gives, ignored="past_key_values.")
 
 
-def _convert_vision(path: Path, options: ConversionOptions) -> Model:
+def _convert_vision(file: OnnxFile, options: ConversionOptions) -> Model:
     """The images' states, ``[images, tokens, width]``: some exporters leave the first dimension out."""
-    features = graph_names(path)[1][0]
-    model = convert_part(path, options, [features], names={features: STATES})
+    features = graph_names(file)[1][0]
+    model = convert_part(file, options, [features], names={features: STATES})
     give_output_rank(model, STATES, 3)
     return model
 
@@ -213,10 +207,10 @@ def _window_of(configuration: Mapping[str, Any], merge_size: int) -> int:
     return window
 
 
-def _convert_patches(path: Path, options: ConversionOptions, merge_size: int, window: int | None) -> Model:
+def _convert_patches(file: OnnxFile, options: ConversionOptions, merge_size: int, window: int | None) -> Model:
     """The states of images as rows, from their patches as rows."""
-    features = graph_names(path)[1][0]
-    model = convert_part(path, options, [features], names={features: STATES, _PIXELS: PATCHES})
+    features = graph_names(file)[1][0]
+    model = convert_part(file, options, [features], names={features: STATES, _PIXELS: PATCHES})
     take_positions(model, merge_size, window)
     return model
 
@@ -233,25 +227,25 @@ def _positions_of(configuration: Mapping[str, Any]) -> int:
     return int(vision["num_position_embeddings"])
 
 
-def _embedded_parts(vision: Path, merge_size: int, positions: int) -> list[Part]:
+def _embedded_parts(vision: OnnxFile, merge_size: int, positions: int) -> list[Part]:
     """An encoder in three parts: embeddings of patches, those of positions, and the layers."""
     divided: dict[ConversionOptions, Embedded] = {}
 
-    def convert_whole(path: Path, options: ConversionOptions) -> Embedded:
+    def convert_whole(file: OnnxFile, options: ConversionOptions) -> Embedded:
         if options not in divided:
-            features, *others = graph_names(path)[1]
+            features, *others = graph_names(file)[1]
             names = {features: STATES, _STACKED_FEATURES: _STACKED_STATES}
             if _STACKED_FEATURES not in others:
-                raise UnsupportedModelError(f"{path} must return '{_STACKED_FEATURES}', which decoder layers add")
-            model = convert_part(path, options, [features, _STACKED_FEATURES], names=names)
+                raise UnsupportedModelError(f"{file.name} must return '{_STACKED_FEATURES}', which decoder layers add")
+            model = convert_part(file, options, [features, _STACKED_FEATURES], names=names)
             embedded = take_embeddings(model, _PIXELS, (STATES, _STACKED_STATES), merge_size, positions)
             take_positions(embedded.encoder, merge_size)
             divided[options] = embedded
         return divided[options]
 
     def part(name: str, file: str, choose: Callable[[Embedded], Model]) -> Part:
-        def convert(path: Path, options: ConversionOptions) -> Model:
-            return choose(convert_whole(path, options))
+        def convert(file: OnnxFile, options: ConversionOptions) -> Model:
+            return choose(convert_whole(file, options))
 
         return Part(name, vision, f"{_OUTPUT}vision_embeddings_{file}model.xml", convert, "float16")
 
@@ -262,28 +256,28 @@ def _embedded_parts(vision: Path, merge_size: int, positions: int) -> list[Part]
     ]
 
 
-def _convert_no_patches(path: Path, options: ConversionOptions) -> Model:
-    graph = open_model(path).proto.graph
-    dims = next(value.type.tensor_type.shape.dim for value in graph.input if value.name == _PIXELS)
+def _convert_no_patches(file: OnnxFile, options: ConversionOptions) -> Model:
+    inputs = file.proto.graph.input
+    dims = next(value.type.tensor_type.shape.dim for value in inputs if value.name == _PIXELS)
     if len(dims) != 2:
         raise UnsupportedModelError(
-            f"{path} must read '{_PIXELS}' as rows, one for each patch, but reads {len(dims)}-D"
+            f"{file.name} must read '{_PIXELS}' as rows, one for each patch, but reads {len(dims)}-D"
         )
     return pass_on(int(dims[1].dim_value) if dims[1].HasField("dim_value") else None)
 
 
-def _convert_embeddings(path: Path, options: ConversionOptions) -> Model:
+def _convert_embeddings(file: OnnxFile, options: ConversionOptions) -> Model:
     """The embeddings of tokens alone."""
-    model = convert_part(path, options)
+    model = convert_part(file, options)
     if len(model.parameters) > 1:
         model = without_features(model, _TOKENS, _EMBEDDED)
         compute_in_float32(model)  # the output is another value now, which may be of float16
     return model
 
 
-def _convert_with_states(path: Path, options: ConversionOptions, layers: int) -> Model:
+def _convert_with_states(file: OnnxFile, options: ConversionOptions, layers: int) -> Model:
     """The decoder with the states of images as VLMPipeline gives them."""
-    model = convert_language_model(path, options)
+    model = convert_language_model(file, options)
     count = take_states_of_images(model, _STACKED, _EMBEDDED)
     if count != layers:
         raise UnsupportedModelError(
@@ -292,8 +286,8 @@ def _convert_with_states(path: Path, options: ConversionOptions, layers: int) ->
     return model
 
 
-def _convert_with_segments(path: Path, options: ConversionOptions) -> Model:
+def _convert_with_segments(file: OnnxFile, options: ConversionOptions) -> Model:
     """The decoder with ``token_type_ids``, which transformers.js leaves out: then nothing reads them."""
-    model = convert_language_model(path, options)
+    model = convert_language_model(file, options)
     add_input(model, _SEGMENTS, element_types.i64, PartialShape([None, None]))
     return model

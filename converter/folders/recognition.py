@@ -7,21 +7,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from converter.errors import ConversionError
-from converter.folders.language_models.files import all_files, listed
-from converter.folders.language_models.source import SourceFolder
+from converter.folders.diffusion import TASK as DIFFUSION_TASK
+from converter.folders.diffusion import recognise_diffusion
+from converter.folders.language import LANGUAGE_TASKS, recognise_decoder, recognise_encoder_decoder
+from converter.folders.pipeline import Pipeline
+from converter.folders.single_models import TASKS as SINGLE_TASKS
+from converter.folders.single_models import recognise_single_model
+from converter.folders.source import SourceFolder, all_files, listed
+from converter.folders.speech import TASK as SPEECH_TASK
+from converter.folders.speech import recognise_speech
+from converter.folders.vision_language import TASK as VISION_TASK
+from converter.folders.vision_language import recognise_vision_language
 from converter.options.inputs import suggestions
 from ir_runtime.files.file_kinds import kind_of_folder
-
-from .diffusion import TASK as DIFFUSION_TASK
-from .diffusion import recognise_diffusion
-from .language import LANGUAGE_TASKS, recognise_decoder, recognise_encoder_decoder
-from .pipeline import Pipeline
-from .single_models import TASKS as SINGLE_TASKS
-from .single_models import recognise_single_model
-from .speech import TASK as SPEECH_TASK
-from .speech import recognise_speech
-from .vision_language import TASK as VISION_TASK
-from .vision_language import recognise_vision_language
 
 Recognition = Callable[[SourceFolder, "str | None"], "Pipeline | None"]
 
@@ -52,7 +50,7 @@ def recognise(folder: str | os.PathLike[str], task: str | None = None, variant: 
     file_kind = kind_of_folder(Path(folder))
     if file_kind is not None and file_kind.description != "a folder":
         raise ConversionError(f"{os.fspath(folder)} is not an ONNX model, but {file_kind}")
-    source = SourceFolder.open(Path(folder), variant)
+    source = SourceFolder.open(folder, variant)
     for recognition in RECOGNITIONS:
         pipeline = recognition(source, task)
         if pipeline is not None:

@@ -13,6 +13,7 @@ from typing import Any
 import onnx
 
 from converter.errors import ConversionError, UnsupportedModelError
+from converter.folders.source import CONFIGURATION, GENERATION, MODEL, SEARCH, TOKENS, read_json
 from converter.options.conversion import options_from, takes
 from converter.options.export import ExportOptions, ExternalData
 from converter.to_onnx.export import export_graph
@@ -20,9 +21,6 @@ from converter.to_onnx.file import write_onnx
 from ir_runtime import read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.records import record
-
-from .settings import SEARCH, TOKENS
-from .source import CONFIGURATION, GENERATION, MODEL, read_json
 
 SETTINGS = "genai_config.json"
 """The file that onnxruntime-genai reads first."""

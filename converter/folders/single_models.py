@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.folders.language_models.parts import convert_part
-from converter.folders.language_models.source import MODEL, SourceFolder, read_json, read_json_list
+from converter.folders.parts import check_inputs, convert_part
+from converter.folders.pipeline import OPENVINO, Part, Pipeline, TokenizerFiles
+from converter.folders.source import MODEL, SourceFolder, read_json, read_json_list
 from converter.onnx_file.messages import GraphProto, ValueInfoProto
-from converter.onnx_file.reader import open_model
+from converter.onnx_file.reader import OnnxFile
 from ir_runtime.records import record
-
-from .pipeline import OPENVINO, Part, Pipeline, TokenizerFiles
-from .settings import copied
 
 EMBEDDING, RANKING = "feature-extraction", "text-ranking"
 _TEXT, _MASK, _SEGMENTS = "input_ids", "attention_mask", "token_type_ids"
@@ -69,12 +67,12 @@ def recognise_single_model(source: SourceFolder, task: str | None) -> Pipeline |
     """A folder with one model, which its inputs and outputs tell the task of."""
     if task not in (None, *TASKS):
         return None
-    path = source.files.get("model")
-    if path is None and len(source.files.all()) == 1:
-        path = source.files.all()[0]
-    if path is None:
+    file = source.files.get("model")
+    if file is None and len(source.files.all) == 1:
+        file = source.files.open(source.files.all[0])
+    if file is None:
         return None
-    graph = open_model(path).proto.graph
+    graph = file.proto.graph
     fitting = [name for name in TASKS if _fits(name, graph, source.configuration)]
     if task is None:
         decided = [name for name in fitting if _is_indicated(name, graph, source.configuration)]
@@ -83,22 +81,23 @@ def recognise_single_model(source: SourceFolder, task: str | None) -> Pipeline |
         own = task
     else:
         raise ConversionError(
-            f"{path} is no model for {task}: its inputs are {_listed(graph.input)}, its outputs {_listed(graph.output)}"
+            f"{file.name} is no model for {task}: its inputs are {_listed(graph.input)}, "
+            f"its outputs {_listed(graph.output)}"
         )
     if own is None:
         return None
     others = tuple(name for name in fitting if name != own)
     if own == EMBEDDING:
-        return replace(_embedding(source, path, graph), other_tasks=others)
+        return replace(_embedding(source, file), other_tasks=others)
     if own == RANKING:
-        _check_inputs(path, graph, (_TEXT, _MASK, _SEGMENTS), "TextRerankPipeline")
+        _check_inputs(file, "TextRerankPipeline")
     runtime = "TextRerankPipeline" if own == RANKING else OPENVINO
-    return replace(_pipeline(source, path, own, runtime, [value.name for value in graph.output]), other_tasks=others)
+    return replace(_pipeline(source, file, own, runtime, [value.name for value in graph.output]), other_tasks=others)
 
 
 def _pipeline(
     source: SourceFolder,
-    path: Path,
+    file: OnnxFile,
     task: str,
     runtime: str,
     outputs: Sequence[str],
@@ -106,14 +105,14 @@ def _pipeline(
     arguments: str = "",
 ) -> Pipeline:
     convert = partial(convert_part, outputs=outputs, names=names)
-    has_text = any(value.name == _TEXT for value in open_model(path).proto.graph.input)
+    has_text = any(value.name == _TEXT for value in file.proto.graph.input)
     return Pipeline(
-        source.path,
+        source,
         task,
         runtime,
-        (Part("model", path, MODEL, convert),),
+        (Part("model", file, MODEL, convert),),
         (TokenizerFiles(source.path),) if has_text else (),
-        copied(source, *_modules(source.path)),
+        source.copied(*_modules(source.path)),
         arguments=arguments,
     )
 
@@ -160,22 +159,18 @@ def _rank(value: ValueInfoProto | None) -> int | None:
     return len(value.type.tensor_type.shape.dim)
 
 
-def _embedding(source: SourceFolder, path: Path, graph: GraphProto) -> Pipeline:
+def _embedding(source: SourceFolder, file: OnnxFile) -> Pipeline:
     """The states of all tokens: ``TextEmbeddingPipeline`` pools and normalizes them as its arguments say."""
-    _check_inputs(path, graph, (_TEXT, _MASK, _SEGMENTS), "TextEmbeddingPipeline")
-    hidden = next(value.name for value in graph.output if value.name in _STATES)
+    _check_inputs(file, "TextEmbeddingPipeline")
+    hidden = next(value.name for value in file.proto.graph.output if value.name in _STATES)
     return _pipeline(
-        source, path, EMBEDDING, "TextEmbeddingPipeline", [hidden], {hidden: _HIDDEN}, _pooling(source.path)
+        source, file, EMBEDDING, "TextEmbeddingPipeline", [hidden], {hidden: _HIDDEN}, _pooling(source.path)
     )
 
 
-def _check_inputs(path: Path, graph: GraphProto, expected: Sequence[str], runtime: str) -> None:
-    names = [value.name for value in graph.input]
-    others = [name for name in names if name not in expected]
-    missing = [name for name in expected[:2] if name not in names]
-    if others or missing:
-        problem = f"reads '{others[0]}', too" if others else f"has no input '{missing[0]}'"
-        raise UnsupportedModelError(f"{path} {problem}: {runtime} gives {', '.join(expected)} alone")
+def _check_inputs(file: OnnxFile, runtime: str) -> None:
+    expected = (_TEXT, _MASK, _SEGMENTS)
+    check_inputs(file, expected[:2], expected, f"{runtime} gives {', '.join(expected)} alone")
 
 
 def _modules(folder: Path) -> list[str]:

@@ -12,7 +12,11 @@ from typing import Any
 
 from converter.conversion.convert import save
 from converter.errors import ConversionError
-from converter.folders.language_models.tokenizers import Tokenizers, write_tokenizers
+from converter.folders.image_processors import prepare_images
+from converter.folders.language import ENCODER, LANGUAGE_TASKS
+from converter.folders.pipeline import Part, Pipeline, TokenizerFiles
+from converter.folders.recognition import recognise
+from converter.folders.tokenizers import Tokenizers, write_tokenizers
 from converter.options.conversion import (
     ConversionOptions,
     FolderOptions,
@@ -27,11 +31,6 @@ from ir_runtime.boundary import boundary
 from ir_runtime.files.whole_files import whole_folder
 from ir_runtime.files.xml_writer import check_destination
 from ir_runtime.records import record
-
-from .image_processors import prepare_images
-from .language import ENCODER, LANGUAGE_TASKS
-from .pipeline import Part, Pipeline, TokenizerFiles
-from .recognition import recognise
 
 
 @record
@@ -93,7 +92,8 @@ def convert_folder(
     reading = FolderOptions(**{name: value for name, value in keywords.items() if name in names})
     rest = {name: value for name, value in keywords.items() if name not in names}
     options, saving = both_from(options, saving, rest, "convert_folder")
-    return convert_recognised(Path(folder), Path(output), reading, options, saving)
+    pipeline = recognise(folder, reading.task, reading.variant)
+    return convert_pipeline(pipeline, Path(output), options, saving, prepares_images=reading.preprocess_images)
 
 
 @boundary(error=OptionError)
@@ -116,7 +116,7 @@ def convert_language_model(
     if options is None:
         keywords = {"stateful": True, **keywords}
     options, saving = both_from(options, saving, keywords, "convert_language_model")
-    written = convert_recognised(Path(folder), Path(output), FolderOptions(), options, saving)
+    written = convert_pipeline(recognise(folder), Path(output), options, saving)
     encoder = Path(output) / ENCODER
     return LanguageModel(
         written.models[-1],
@@ -127,15 +127,15 @@ def convert_language_model(
     )
 
 
-def convert_recognised(
-    folder: Path,
+def convert_pipeline(
+    pipeline: Pipeline,
     target: Path,
-    reading: FolderOptions,
     options: ConversionOptions,
     saving: SavingOptions,
+    *,
+    prepares_images: bool = False,
 ) -> ConvertedFolder:
-    """As :func:`convert_folder`."""
-    pipeline = recognise(folder, reading.task, reading.variant)
+    """As :func:`convert_folder`, for a folder that is recognised as ``pipeline``."""
     if target.exists() and target.resolve() == pipeline.path.resolve():
         raise ConversionError(f"the output must be another folder than {pipeline.path}")
     refuse_unused(options, "folder", "a folder")
@@ -146,9 +146,9 @@ def convert_recognised(
         raise ConversionError(
             f"{pipeline.path} has several models ({parts}): shapes and names of inputs cannot be given for all at once"
         )
-    if reading.preprocess_images:
+    if prepares_images:
         pipeline, options = prepare_images(pipeline, options)
-    models = {part: part.convert(part.source, options) for part in pipeline.parts}
+    models = {part: part.convert(part.file, options) for part in pipeline.parts}
     limits = [reason for part, model in models.items() if part.is_decoder for reason in obstacles(model)]
     paths = [target / part.target for part in pipeline.parts]
     for path, model in zip(paths, models.values(), strict=True):

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.folders.language_models.parts import graph_names
-from converter.onnx_file.reader import open_model
+from converter.folders.parts import graph_names
+from converter.folders.pipeline import OPENVINO, Pipeline
+from converter.folders.source import PREPROCESSOR
+from converter.onnx_file.reader import OnnxFile
 from converter.options.conversion import ConversionOptions
 from converter.passes.preprocessing.description import Preprocess
 from ir_runtime.records import record
-
-from .pipeline import OPENVINO, Pipeline
-from .settings import PREPROCESSOR, image_settings
 
 PIXELS = "pixel_values"
 _ENDINGS = ("ImageProcessorFast", "ImageProcessorPil", "ImageProcessor", "FeatureExtractor")
@@ -79,28 +77,30 @@ def prepare_images(pipeline: Pipeline, options: ConversionOptions) -> tuple[Pipe
     preprocessing already.
     """
     model = pipeline.parts[0]
-    if pipeline.runtime != OPENVINO or len(pipeline.parts) > 1 or PIXELS not in graph_names(model.source)[0]:
+    if pipeline.runtime != OPENVINO or len(pipeline.parts) > 1 or PIXELS not in graph_names(model.file)[0]:
         raise ConversionError(
             f"preprocess_images is for a single model of '{PIXELS}', but {pipeline.path} is for {pipeline.task}, run "
             f"by {pipeline.runtime}"
         )
     if options.request is not None:
         raise ConversionError(f"preprocess_images takes the steps from {PREPROCESSOR}: give no other steps")
-    settings = image_settings(pipeline.path)
+    settings = pipeline.source.image_settings
     if settings is None:
         raise ConversionError(f"{pipeline.path} has no {PREPROCESSOR}, from which preprocess_images takes the steps")
     steps, lengths = steps_of(settings, PREPROCESSOR)
-    shapes = options.input or {PIXELS: _shape(model.source, [-1, _CHANNELS, *(lengths or (-1, -1))])}
+    shapes = options.input or {PIXELS: _shape(model.file, [-1, _CHANNELS, *(lengths or (-1, -1))])}
     copies = tuple(entry for entry in pipeline.copies if entry[1] != PREPROCESSOR)
     return replace(pipeline, copies=copies), replace(options, input=shapes, preprocess={PIXELS: steps})
 
 
-def _shape(path: Path, lengths: Sequence[int]) -> list[int]:
+def _shape(file: OnnxFile, lengths: Sequence[int]) -> list[int]:
     """Return the shape of images that the file declares, with ``lengths`` for its dynamic dimensions."""
-    graph = open_model(path).proto.graph
-    declared = next(value.type.tensor_type.shape.dim for value in graph.input if value.name == PIXELS)
+    inputs = file.proto.graph.input
+    declared = next(value.type.tensor_type.shape.dim for value in inputs if value.name == PIXELS)
     if len(declared) != len(lengths):
-        raise ConversionError(f"{path} must read '{PIXELS}' as {len(lengths)}-D images, but reads {len(declared)}-D")
+        raise ConversionError(
+            f"{file.name} must read '{PIXELS}' as {len(lengths)}-D images, but reads {len(declared)}-D"
+        )
     return [dim.dim_value if dim.HasField("dim_value") else length for dim, length in zip(declared, lengths)]
 
 

@@ -18,6 +18,9 @@ import numpy as np
 
 from converter.conversion.convert import MakeStates
 from converter.errors import ConversionError, UnsupportedModelError
+from converter.folders.parts import convert_part, graph_names
+from converter.folders.source import ModelFiles
+from converter.onnx_file.reader import OnnxFile
 from converter.options.conversion import ConversionOptions
 from converter.passes.states.computed_once import ComputedOnce, keep_computed
 from converter.passes.states.masks_of_new_tokens import add_masks
@@ -25,9 +28,6 @@ from converter.passes.states.stateful import make_stateful
 from ir_runtime.execution.executor import compile_model
 from ir_runtime.graph import Model, Node, PartialShape
 from ir_runtime.records import record
-
-from .files import ModelFiles
-from .parts import convert_part, graph_names
 
 _ENCODER = "encoder_model"
 _MERGED, _FIRST, _OTHERS = "decoder_model_merged", "decoder_model", "decoder_with_past_model"
@@ -47,10 +47,10 @@ by about their own size."""
 class EncoderDecoder:
     """The files of a model with encoder and decoder."""
 
-    encoder: Path
-    first: Path
+    encoder: OnnxFile
+    first: OnnxFile
     """The decoder without caches."""
-    others: Path
+    others: OnnxFile
     """The decoder with caches; the same file where both are in one."""
 
     @classmethod
@@ -62,11 +62,11 @@ class EncoderDecoder:
         here = [name for name in (_MERGED, _FIRST, _OTHERS) if files.has(name)]
         encoder = files.get(_ENCODER)
         if encoder is None:
-            for path in (file for name in sorted(here) if (file := files.get(name)) is not None):
-                read = [value for value in graph_names(path)[0] if value == _STATES or _OF_ENCODER in value]
+            for file in (file for name in sorted(here) if (file := files.get(name)) is not None):
+                read = [value for value in graph_names(file)[0] if value == _STATES or _OF_ENCODER in value]
                 if read:
                     raise ConversionError(
-                        f"{files.path} has {path.name}, which reads '{read[0]}', but no {_ENCODER}.onnx"
+                        f"{files.path} has {Path(file.name).name}, which reads '{read[0]}', but no {_ENCODER}.onnx"
                     )
             return None
         first, others = (files.get(name) for name in (_FIRST, _OTHERS))
@@ -80,11 +80,6 @@ class EncoderDecoder:
             f"{files.path} has {_ENCODER}.onnx and {decoders}, but its decoder must be {_MERGED}.onnx, or "
             f"{_FIRST}.onnx and {_OTHERS}.onnx: Optimum writes them for the tasks that end in '-with-past'"
         )
-
-
-def convert_encoder(parts: EncoderDecoder, options: ConversionOptions) -> Model:
-    """Return the encoder."""
-    return _convert(parts.encoder, options)
 
 
 def convert_decoder(
@@ -111,7 +106,7 @@ def convert_decoder(
     if missing or not present_of_past:
         missing_name = f"'{missing[0]}'" if missing else f"'{_PRESENT}.0{_OF_ENCODER}key'"
         raise ConversionError(
-            f"{parts.first} must return the keys and values of the encoder's states, such as {missing_name}"
+            f"{parts.first.name} must return the keys and values of the encoder's states, such as {missing_name}"
         )
     plain = replace(options, target="any")
     once = ComputedOnce(_part(parts.first, list(present_of_past.values()), plain), present_of_past)
@@ -132,13 +127,13 @@ def convert_decoder(
     return decoder
 
 
-def _part(path: Path, outputs: Sequence[str], options: ConversionOptions) -> Model:
+def _part(file: OnnxFile, outputs: Sequence[str], options: ConversionOptions) -> Model:
     """Compute ``outputs`` of a decoder without a KV cache."""
-    return _convert(path, options, outputs, with_caches=False)
+    return _convert(file, options, outputs, with_caches=False)
 
 
 def _convert(
-    path: Path,
+    file: OnnxFile,
     options: ConversionOptions,
     outputs: Sequence[str] | None = None,
     *,
@@ -146,8 +141,8 @@ def _convert(
     make_states: MakeStates | None = None,
     names: Mapping[str, str] | None = None,
 ) -> Model:
-    freeze = {BRANCH: [with_caches]} if BRANCH in graph_names(path)[0] else None
-    return convert_part(path, options, outputs, freeze=freeze, make_states=make_states, names=names)
+    freeze = {BRANCH: [with_caches]} if BRANCH in graph_names(file)[0] else None
+    return convert_part(file, options, outputs, freeze=freeze, make_states=make_states, names=names)
 
 
 def _check(decoder: Model, first: Model, parts: EncoderDecoder, advice: str) -> None:
@@ -166,9 +161,9 @@ def _check(decoder: Model, first: Model, parts: EncoderDecoder, advice: str) -> 
     difference = float(np.abs(np.asarray(expected, np.float32) - actual).max())
     if not difference <= _TOLERANCE * largest:
         raise UnsupportedModelError(
-            f"{parts.others} is exported for one token a call: given a prompt of {_PROMPT} tokens and no past, its "
-            f"'{logits}' differ from those of {parts.first} by {difference:.3g} (the largest is {largest:.3g}); "
-            f"{advice}"
+            f"{parts.others.name} is exported for one token a call: given a prompt of {_PROMPT} tokens and no past, "
+            f"its '{logits}' differ from those of {parts.first.name} by {difference:.3g} (the largest is "
+            f"{largest:.3g}); {advice}"
         )
 
 

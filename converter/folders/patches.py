@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from converter.errors import UnsupportedModelError
-from converter.folders.pipelines.inputs import new_input
+from converter.folders.inputs import new_input
 from ir_runtime.errors import ExecutionError
 from ir_runtime.execution.executor import compile_model
 from ir_runtime.graph import Array, Model, Node, Operation, Output, PartialShape, Tensor, element_types, make_node

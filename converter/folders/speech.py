@@ -8,22 +8,20 @@ only reshapes the spectrogram, and the vocoder has all layers of the exported mo
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from converter.errors import UnsupportedModelError
-from converter.folders.language_models.encoder_decoders import EncoderDecoder, convert_decoder
-from converter.folders.language_models.parts import convert_part, graph_names
-from converter.folders.language_models.source import CONFIGURATION, SourceFolder
+from converter.folders.encoder_decoders import EncoderDecoder, convert_decoder
+from converter.folders.inputs import give_output_rank
+from converter.folders.parts import convert_part, graph_names
+from converter.folders.pipeline import Part, Pipeline, TokenizerFiles
+from converter.folders.source import CONFIGURATION, SourceFolder
+from converter.onnx_file.reader import OnnxFile
 from converter.options.conversion import ConversionOptions
 from ir_runtime.graph import Model, PartialShape, Tensor, element_types, make_node
 from ir_runtime.operations.inputs_outputs import Const1, Parameter1, Result1
 from ir_runtime.operations.movement import Reshape1
-
-from .inputs import give_output_rank
-from .pipeline import Part, Pipeline, TokenizerFiles
-from .settings import copied
 
 TASK = "text-to-speech"
 VOCODER = "decoder_postnet_and_vocoder"
@@ -47,13 +45,11 @@ def recognise_speech(source: SourceFolder, task: str | None) -> Pipeline | None:
     parts = EncoderDecoder.found_in(source.files)
     assert parts is not None
     _check(source, parts, vocoder)
+    decoder = partial(_convert_decoder, parts)
     bands = int(source.configuration.get("num_mel_bins", _BANDS))
 
-    def decoder(_: Path, options: ConversionOptions) -> Model:
-        return _convert_decoder(parts, options)
-
     return Pipeline(
-        source.path,
+        source,
         TASK,
         "Text2SpeechPipeline",
         (
@@ -63,11 +59,11 @@ def recognise_speech(source: SourceFolder, task: str | None) -> Pipeline | None:
             Part("vocoder", vocoder, "openvino_vocoder.xml", convert_part),
         ),
         (TokenizerFiles(source.path),),
-        copied(source),
+        source.copied(),
     )
 
 
-def _check(source: SourceFolder, parts: EncoderDecoder, vocoder: Path) -> None:
+def _check(source: SourceFolder, parts: EncoderDecoder, vocoder: OnnxFile) -> None:
     """Raise :class:`UnsupportedModelError` for models that ``Text2SpeechPipeline`` does not run."""
     names = source.configuration.get("architectures") or ["none"]
     if names[0] != _CLASS:
@@ -84,12 +80,14 @@ def _check(source: SourceFolder, parts: EncoderDecoder, vocoder: Path) -> None:
     inputs, outputs = graph_names(parts.others)
     missing = [name for name in _INPUTS if name not in inputs] + [name for name in _OUTPUTS if name not in outputs]
     if missing:
-        raise UnsupportedModelError(f"{parts.others} has no '{missing[0]}', which Text2SpeechPipeline sets or reads")
+        raise UnsupportedModelError(
+            f"{parts.others.name} has no '{missing[0]}', which Text2SpeechPipeline sets or reads"
+        )
     if graph_names(vocoder) != ([_SPECTROGRAM], [_WAVE]):
-        raise UnsupportedModelError(f"{vocoder} must read '{_SPECTROGRAM}' alone and return '{_WAVE}'")
+        raise UnsupportedModelError(f"{vocoder.name} must read '{_SPECTROGRAM}' alone and return '{_WAVE}'")
 
 
-def _convert_decoder(parts: EncoderDecoder, options: ConversionOptions) -> Model:
+def _convert_decoder(parts: EncoderDecoder, _: OnnxFile, options: ConversionOptions) -> Model:
     model = convert_decoder(parts, options, names=_DECODER_NAMES, takes_one_token=True)
     give_output_rank(model, _SPECTRUM, 3)
     return model

@@ -7,6 +7,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from converter.folders.source import SourceFolder
+from converter.onnx_file.reader import OnnxFile
 from converter.options.conversion import ConversionOptions
 from ir_runtime.graph import Model
 from ir_runtime.records import record
@@ -21,14 +23,20 @@ class Part:
 
     name: str
     """Its name in messages: ``text encoder``."""
-    source: Path
+    file: OnnxFile
     target: str
     """The IR's path in the output folder."""
-    convert: Callable[[Path, ConversionOptions], Model]
+    convert: Callable[[OnnxFile, ConversionOptions], Model]
     compression: str = "requested"
     """The effect of ``compress``: as ``requested``, always ``int8``, or ``float16`` instead."""
     is_decoder: bool = False
     """True for a decoder with a KV cache alone, which paged attention may run."""
+
+    @property
+    def source(self) -> Path:
+        """The ONNX file."""
+        assert self.file.path is not None
+        return self.file.path
 
 
 @record
@@ -45,7 +53,7 @@ class TokenizerFiles:
 class Pipeline:
     """What a folder is recognised as."""
 
-    path: Path
+    source: SourceFolder
     task: str
     """As Hugging Face names it: ``text-generation``."""
     runtime: str
@@ -60,6 +68,11 @@ class Pipeline:
     """Arguments of the class that the folder tells and openvino-genai does not read."""
     other_tasks: tuple[str, ...] = ()
     """Tasks that the files fit as well, for ``task``."""
+
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return self.source.path
 
     @property
     def is_decoder(self) -> bool:

@@ -1,1 +1,0 @@
-"""Folders of language models: ONNX files and what belongs to them in, what OpenVINO's runtimes read out."""
