@@ -59,17 +59,21 @@ def html_of_model(model: Model) -> str:
         ("", "name", "type", "shape"),
         [(side, (names or [name])[0], value.element_type, value.shape) for side, value, names, name in ends],
     )
-    nodes = [node for part in model.all_models() for node in part.nodes()]
-    counts = Counter(f"{node.op.type}-{node.op.opset}" for node in nodes)
+    counts = layer_counts(model)
     layers = table(("layer", "count"), Counter(dict(sorted(counts.items()))).most_common())
-    constants = [node.op.data for node in nodes if node.op.data is not None]
+    constants = [node.op.data for part in model.parts() for node in part.nodes if node.op.data is not None]
     size = size_text(sum(constant.byte_size for constant in constants))
     return titled(
         f"Model {model.name}",
         ports,
-        folded(f"{len(nodes)} layers of {len(counts)} types", layers),
+        folded(f"{sum(counts.values())} layers of {len(counts)} types", layers),
         f"<p>weights: {size} in {len(constants)} constants</p>",
     )
+
+
+def layer_counts(model: Model) -> Counter[str]:
+    """Count the layers of each operation and opset in the model, bodies included."""
+    return Counter(f"{node.op.type}-{node.op.opset}" for part in model.parts() for node in part.nodes)
 
 
 def html_of_compiled(model: CompiledModel) -> str:

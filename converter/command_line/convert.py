@@ -161,16 +161,15 @@ class _Conversion:
         if self.page is not None and (self.checking is None or self.options.stateful):
             from converter.report.conversions import write_conversion
 
-            conversion = work.conversion
-            write_conversion(
-                *(work.stored.model, model.name, self.options.target, conversion.passes, conversion.rules),
-                *(self.page, target, conversion.trace),
-            )
+            write_conversion(work.conversion, work.stored.model, model.name, self.options.target, self.page, target)
         return result, work.report
 
     def _json(self, work: Work) -> dict[str, Any]:
+        from ir_runtime import read_model
+
         target, report = work.path, work.report
-        result: dict[str, Any] = {"xml": str(target), "bin": str(target.with_suffix(".bin")), **summary_of(target)}
+        result: dict[str, Any] = {"xml": str(target), "bin": str(target.with_suffix(".bin"))}
+        result.update(summary_of(read_model(target)))
         passes, rules = dict(work.conversion.passes), dict(work.conversion.rules)
         result.update(target=self.options.target, passes=passes, rules=rules)
         weights, half = work.stored.weights, work.stored.half

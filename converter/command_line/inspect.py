@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +12,9 @@ from converter.command_line.json_output import shape_list
 from converter.command_line.program import main
 from converter.command_line.state import MODEL_FILE, OUTPUT_FILE, State, guarded, print_json
 from converter.report.commands import print_ir, print_onnx, print_pipeline
+from ir_runtime.report import layer_counts
 
 if TYPE_CHECKING:
-    from ir_runtime import Port
     from ir_runtime.graph import Model
 
 
@@ -42,6 +41,10 @@ def inspect(state: State, file: Path, report: Path | None, nodes: bool, as_json:
       onnx2ir inspect model.onnx --nodes
       onnx2ir inspect llama-onnx/
     """
+    from converter.onnx_file.reader import open_model
+    from converter.onnx_file.summary import summary_of_onnx
+    from converter.passes.derivation import Derivation
+    from ir_runtime import read_model
     from ir_runtime.files.file_kinds import IR, kind_of_path
 
     if nodes:
@@ -54,7 +57,11 @@ def inspect(state: State, file: Path, report: Path | None, nodes: bool, as_json:
     is_ir = file.suffix.lower() == ".xml" or kind_of_path(file) is IR
     if report is not None:
         _check_report(report, file)
-    summary = {**summary_of(file), **_derivation_of(file)} if is_ir else _summary_of_onnx(file)
+    if is_ir:
+        model = read_model(file)
+        summary = {**summary_of(model), **Derivation.of(model).to_dict()}
+    else:
+        summary = summary_of_onnx(open_model(file))
     if as_json:
         print_json(state, summary)
     elif is_ir:
@@ -63,10 +70,9 @@ def inspect(state: State, file: Path, report: Path | None, nodes: bool, as_json:
         print_onnx(summary)
     if report is not None:
         from converter.report.inspections import write_inspection, write_onnx_inspection
-        from ir_runtime import read_model
 
         if is_ir:
-            write_inspection(read_model(file), report, file)
+            write_inspection(model, report, file)
         else:
             write_onnx_inspection(summary, _graph_of_onnx(file), report, file)
         state.inform(f"Wrote {report}")
@@ -112,43 +118,22 @@ def _check_report(report: Path, file: Path) -> None:
     check_writable(report)
 
 
-def _summary_of_onnx(file: Path) -> dict[str, Any]:
-    from converter.onnx_file.reader import open_model
-    from converter.onnx_file.summary import summary_of_onnx
-
-    return summary_of_onnx(open_model(file))
-
-
-def _derivation_of(ir: Path) -> dict[str, Any]:
-    from converter.passes.derivation import Derivation
-    from ir_runtime import read_model
-
-    return Derivation.of(read_model(ir)).to_dict()
-
-
-def summary_of(ir: Path) -> dict[str, Any]:
+def summary_of(model: Model) -> dict[str, Any]:
+    """Return what an IR holds, as JSON."""
     from converter.passes.preprocessing.recorded import Recorded, as_texts
-    from ir_runtime import read_model
     from ir_runtime.execution.ports import ports_of
 
-    model = read_model(ir)
-    inputs, outputs = ports_of(model)
-
-    def described(ports: list[Port]) -> list[dict[str, Any]]:
-        return [
-            {"name": port.name, "type": str(port.element_type), "shape": shape_list(port.partial_shape)}
-            for port in ports
-        ]
-
+    sides = [
+        [{"name": p.name, "type": str(p.element_type), "shape": shape_list(p.partial_shape)} for p in ports]
+        for ports in ports_of(model)
+    ]
     record = Recorded.of(model)
     recorded = {name: as_texts(steps) for name, steps in record.inputs.items()}
-    recorded.update((name, as_texts(steps)) for name, steps in record.outputs.items())
-    nodes = [node for part in model.all_models() for node in part.nodes()]
-    counts = Counter(f"{node.op.type}-{node.op.opset}" for node in nodes)
+    recorded |= {name: as_texts(steps) for name, steps in record.outputs.items()}
+    constants = [node.op.data for part in model.parts() for node in part.nodes if node.op.data is not None]
     return {
-        "inputs": described(inputs),
-        "outputs": described(outputs),
+        **dict(zip(("inputs", "outputs"), sides)),
         **({"preprocessing": recorded} if recorded else {}),
-        "layers": dict(sorted(counts.items())),
-        "weight_bytes": sum(node.op.data.byte_size for node in nodes if node.op.data is not None),
+        "layers": dict(sorted(layer_counts(model).items())),
+        "weight_bytes": sum(data.byte_size for data in constants),
     }

@@ -10,27 +10,13 @@ from urllib.parse import quote
 
 from converter.report.markup import text_of
 from converter.report.page import asset, document
+from converter.report.rows import FIGURES, figure
 from converter.version import __version__
 from converter.workflow.rows import Row, counts
 from ir_runtime.files.whole_files import write_whole
-from ir_runtime.records import record
+from ir_runtime.report import size_text
 
-_GOOD, _BAD = "good", "bad"
-
-
-@record
-class _Cell:
-    """A text, and the number that it is sorted by."""
-
-    text: str
-    value: float | None = None
-
-
-_NONE = _Cell("-")
-_HEADINGS = (
-    *("model", "verdict", "layers", "model size", "IR size", "convert", "verify", "memory"),
-    *("largest absolute difference", "largest relative difference"),
-)
+_HEADINGS = ("model", "verdict", *FIGURES)
 
 
 def write_page(rows: Sequence[Row], requested_count: int, facts: Mapping[str, str], path: Path) -> None:
@@ -51,7 +37,7 @@ def page(rows: Sequence[Row], requested_count: int, facts: Mapping[str, str], fo
         + (", ".join(f"{n} {verdict}" for verdict, n in counted.items()) or "none"),
         **facts,
         "time of all models": f"{sum(row.seconds for row in rows):.1f} s",
-        "size of all IRs": _bytes(sum(row.xml_bytes + row.bin_bytes for row in rows)).text,
+        "size of all IRs": size_text(sum(row.xml_bytes + row.bin_bytes for row in rows)),
         "onnx2ir": __version__,
     }
     reused = sum(row.reused for row in rows)
@@ -100,22 +86,12 @@ def _own_page(row: Row, folder: Path | None) -> str:
 def _line(row: Row, own_page: str) -> str:
     reason = f"<div class='reason'>{html.escape(row.reason)}</div>" if row.reason else ""
     notes = "".join(f"<div class='soft'>{html.escape(message)}</div>" for message in row.messages)
-    colour = _GOOD if row.passed else _BAD
+    colour = "good" if row.passed else "bad"
     earlier = " <span class='soft'>(earlier run)</span>" if row.reused else ""
-    cells = (
-        _Cell(str(row.layers), row.layers) if row.layers else _NONE,
-        _bytes(row.model_bytes),
-        _bytes(row.xml_bytes + row.bin_bytes),
-        _Cell(f"{row.convert_seconds:.2f} s", row.convert_seconds),
-        _Cell(f"{row.verify_seconds:.2f} s", row.verify_seconds) if row.verify_seconds else _NONE,
-        _bytes(row.memory),
-        _difference(row.max_absolute),
-        _difference(row.max_relative),
-    )
     numbers = "".join(
-        f"<td class='number' data-label='{heading}' data-value='{'' if cell.value is None else cell.value}'>"
-        f"{html.escape(cell.text)}</td>"
-        for heading, cell in zip(_HEADINGS[2:], cells)
+        f"<td class='number' data-label='{heading}' data-value='{'' if value is None else value}'>"
+        f"{html.escape(text)}</td>"
+        for heading, (text, value) in ((name, figure(row, name)) for name in FIGURES)
     )
     name = text_of(row.name)
     if own_page:
@@ -124,17 +100,3 @@ def _line(row: Row, own_page: str) -> str:
         f"<tr data-verdict='{row.verdict}'><th scope='row'>{name}{reason}{notes}</th>"
         f"<td data-label='verdict'><span class='{colour}'>{row.verdict}</span>{earlier}</td>{numbers}</tr>"
     )
-
-
-def _difference(value: float | None) -> _Cell:
-    return _NONE if value is None else _Cell(f"{value:.3g}", value)
-
-
-def _bytes(count: int) -> _Cell:
-    amount, text = float(count), ""
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        text = f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
-        if amount < 1024:
-            break
-        amount /= 1024
-    return _Cell(text, count) if count else _NONE

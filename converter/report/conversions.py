@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from converter.conversion.convert import Conversion
 from converter.passes.registry import passes as pass_pipeline
 from converter.report.changes import Applied, changes_drawing, fusions_drawing
 from converter.report.graph_data import GraphData
@@ -13,6 +14,7 @@ from converter.report.markup import Table
 from converter.report.page import Page, constants_table, size_facts
 from converter.targets.registry import RULES
 from ir_runtime.graph import Model
+from ir_runtime.report import layer_counts
 from ir_runtime.rewriting.fused_names import fused_names
 from ir_runtime.rewriting.pipeline import Pipeline
 from ir_runtime.rewriting.trace import Trace
@@ -20,21 +22,13 @@ from ir_runtime.rewriting.trace import Trace
 _LAYERS_LISTED = 5
 
 
-def write_conversion(
-    model: Model,
-    title: str,
-    target: str,
-    passes: Mapping[str, int],
-    rules: Mapping[str, int],
-    path: Path,
-    xml: Path,
-    trace: Trace | None = None,
-) -> None:
-    """Write the page of a converted ``model`` to the HTML file ``path``; ``xml`` is where the IR is stored.
+def write_conversion(conversion: Conversion, model: Model, title: str, target: str, path: Path, xml: Path) -> None:
+    """Write the page of a ``conversion`` for ``target`` to the HTML file ``path``.
 
-    With the ``trace`` of the conversion layers tell which passes and rules made them, and a table has the layers that
-    these left, with the reasons.
+    ``model`` is what was stored in ``xml``. Layers tell which passes and rules made them, and a table has the layers
+    that these left, with the reasons.
     """
+    passes, rules = conversion.passes, conversion.rules
     counts = layer_counts(model)
     facts = [
         ("target", target),
@@ -50,23 +44,11 @@ def write_conversion(
     )
     done = [*_applied(passes, "pass", [pass_pipeline]), *_applied(rules, "rule", RULES)]
     graph = GraphData(model)
-    tables = [became_table(model), *model_tables(model, counts)]
-    if trace is not None:
-        _note_passes(graph, trace)
-        tables.insert(0, _left_table(trace))
-    page = Page(
-        title,
-        "",
-        "none",
-        sentence,
-        facts,
-        tables,
-        (),
-        graph,
-        actions=[f"Compare it with the ONNX file: onnx2ir verify {title} {xml.name} --report verified.html"],
-        drawings=[changes_drawing(done), fusions_drawing(model, graph.place)],
-    )
-    page.write(path)
+    _note_passes(graph, conversion.trace)
+    tables = [_left_table(conversion.trace), became_table(model), *model_tables(model, counts)]
+    advice = f"Compare it with the ONNX file: onnx2ir verify {title} {xml.name} --report verified.html"
+    drawings = [changes_drawing(done), fusions_drawing(model, graph.place)]
+    Page(title, sentence, facts, tables, graph, actions=[advice], drawings=drawings).write(path)
 
 
 def _note_passes(graph: GraphData, trace: Trace) -> None:
@@ -91,11 +73,6 @@ def _left_table(trace: Trace) -> Table:
         for reason, names in statistics.reasons.items()
     ]
     return Table("What passes and rules left, and why", ("pass or rule", "reason", "layers", "the first of them"), rows)
-
-
-def layer_counts(model: Model) -> Counter[str]:
-    """Count the layers of each operation and opset in the model, bodies included."""
-    return Counter(f"{node.op.type}-{node.op.opset}" for part in model.parts() for node in part.nodes)
 
 
 def became_table(model: Model) -> Table:

@@ -63,7 +63,7 @@ def write_difference(difference: ModelDifference, first: Model, first_xml: Path,
     verdict = "THE SAME" if difference.same else "DIFFERENT"
     title = f"{first_xml.name} and {second_xml.name}"
     tone = "good" if difference.same else "mark"
-    Page(title, verdict, tone, sentence, facts, tables, (), graph, findings).write(path)
+    Page(title, sentence, facts, tables, graph, verdict=verdict, tone=tone, findings=findings).write(path)
 
 
 def _other_types(difference: ModelDifference) -> dict[str, tuple[str, str]]:

@@ -38,6 +38,10 @@ class GraphData:
         """The places of the layer ``name``; where that is a constant, of the layers that read it, or hold it."""
         return [place for node, place in self.place.items() if node.name == name] or self._readers.get(name, [])
 
+    def find_tensor(self, name: str) -> list[int]:
+        """The place of the layer that computes the tensor ``name``, or that returns it."""
+        return [place for place, layer in enumerate(self.layers) if any(name in n for n in layer.get("names", ()))]
+
     def set_states(self, states: Mapping[str, str]) -> None:
         """Note what was found about constants, by their names."""
         for constant in self.constants:

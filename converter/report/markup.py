@@ -84,3 +84,8 @@ def list_of(texts: Iterable[str]) -> str:
     """Texts as a list; empty where there are none."""
     items = "".join(f"<li>{text_of(text)}</li>" for text in texts)
     return f"<ul>{items}</ul>" if items else ""
+
+
+def format_count(count: int, noun: str) -> str:
+    """A number of things: ``1 run``, ``2 runs``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -47,13 +47,13 @@ class Page:
     """
 
     title: str
-    verdict: str
-    tone: str
     sentence: str
     facts: Sequence[tuple[str, str]]
-    tables: Sequence[Table] = ()
+    tables: Sequence[Table]
+    graph: GraphData
+    verdict: str = ""
+    tone: str = "none"
     notes: Sequence[str] = ()
-    graph: GraphData | None = None
     findings: Sequence[Finding] = ()
     actions: Sequence[str] = ()
     drawings: Sequence[str] = field(default_factory=list)
@@ -65,9 +65,8 @@ class Page:
 
     def html(self) -> str:
         """The page as text."""
-        values = self.graph.values() if self.graph is not None else {"layers": [], "groups": [], "constants": []}
-        opened = [table.html() for table in self.tables if table.is_open]
-        closed = [table.html() for table in self.tables if not table.is_open]
+        values = self.graph.values()
+        opened, closed = ([t.html() for t in self.tables if t.is_open is is_open] for is_open in (True, False))
         notes = list_of(self.notes)
         body = (
             f"<h1>{text_of(self.title)}</h1>{self._verdict()}"

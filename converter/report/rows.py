@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from converter.report.tables import Cell
 from ir_runtime.report import size_text
@@ -59,12 +59,27 @@ def stage_rows(trip: RoundTrip) -> list[tuple[Cell, ...]]:
     return [(name, judged("equal" if passed else "different", passed)) for name, passed in states]
 
 
+FIGURES: Mapping[str, tuple[Callable[[Row], float | None], Callable[[Any], str]]] = {
+    "layers": (lambda row: row.layers or None, str),
+    "model size": (lambda row: row.model_bytes or None, size_text),
+    "IR size": (lambda row: row.xml_bytes + row.bin_bytes or None, size_text),
+    "convert": (lambda row: row.convert_seconds, "{:.2f} s".format),
+    "verify": (lambda row: row.verify_seconds or None, "{:.2f} s".format),
+    "memory": (lambda row: row.memory or None, size_text),
+    "largest absolute difference": (lambda row: row.max_absolute, "{:.3g}".format),
+    "largest relative difference": (lambda row: row.max_relative, "{:.3g}".format),
+}
+"""The numbers of a model of many, by their names; None where there is none, and how they are written."""
+
+
+def figure(row: Row, name: str) -> tuple[str, float | None]:
+    """One of :data:`FIGURES`: a text, and the number."""
+    value_of, text_of = FIGURES[name]
+    value = value_of(row)
+    return "-" if value is None else text_of(value), value
+
+
 def model_row(row: Row) -> tuple[Cell, ...]:
     """What became of a model of many, below :data:`MODEL`."""
-    return (
-        *(row.name, judged(row.verdict, row.passed), str(row.layers or "-")),
-        size_text(row.xml_bytes + row.bin_bytes) if row.xml_bytes else "-",
-        f"{row.convert_seconds:.2f} s",
-        f"{row.verify_seconds:.2f} s" if row.verify_seconds else "-",
-        "-" if row.max_absolute is None else f"{row.max_absolute:.3g}",
-    )
+    names = ("layers", "IR size", "convert", "verify", "largest absolute difference")
+    return row.name, judged(row.verdict, row.passed), *(figure(row, name)[0] for name in names)

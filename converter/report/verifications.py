@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from converter.equivalence.compare import Comparison, Errors
@@ -19,11 +19,10 @@ from converter.equivalence.report import (
 )
 from converter.report.graph_data import CHANGED, DRIFTED, WRONG, GraphData
 from converter.report.graph_data import EQUAL as SAME
-from converter.report.markup import Table
+from converter.report.markup import Table, format_count
 from converter.report.page import Finding, Page, constants_table, size_facts
 from converter.report.rows import OUTPUT, output_row
 from ir_runtime.graph import Model
-from ir_runtime.graph.model_difference import LayerChange
 
 _TONES = {"PASSED": "good", "UNPROVEN": "mark", "FAILED": "bad"}
 _COLUMNS = tuple(column for column in OUTPUT if column != "ULPs")
@@ -35,23 +34,23 @@ def write_verification(report: Report, model: Model, title: str, path: Path, xml
     for difference in report.layers:
         _note_difference(graph, difference)
     for check in report.weights:
-        if not check.passed:
-            _note_weight(graph, check)
+        for name in () if check.passed else check.layers:
+            _mark(graph, name, f"its weight '{check.name}' is changed: {check.reason}")
     for change in report.derivation.differences:
-        _note_change(graph, change)
+        _mark(graph, change.layer, f"'{change.layer}' is not as derived: {'; '.join(change.what)}")
     states = {name: _state(check) for check in report.weights for name in check.layers}
     graph.set_states(states)
     page = Page(
         title,
-        report.headline,
-        _TONES[report.headline],
         _sentence(report),
         _facts(report, xml),
         [*_tables(report), constants_table(model, states)],
-        [*report.notes, *([report.layers_problem] if report.layers_problem else [])],
         graph,
-        _findings(report, graph),
-        _actions(report),
+        verdict=report.headline,
+        tone=_TONES[report.headline],
+        notes=[*report.notes, *([report.layers_problem] if report.layers_problem else [])],
+        findings=[Finding(text, next(iter(places), None)) for text, places in _faults(report, graph)],
+        actions=_actions(report),
     )
     page.write(path)
 
@@ -79,25 +78,13 @@ def _places(graph: GraphData, difference: LayerDifference) -> list[int]:
     return graph.find(difference.layer) or [place for name in difference.part[-1:] for place in graph.find(name)]
 
 
-def _note_change(graph: GraphData, change: LayerChange) -> None:
-    """Mark a layer that is not as derived, or the layers that read a constant that is not."""
-    for place in graph.find(change.layer):
+def _mark(graph: GraphData, name: str, reason: str) -> None:
+    """Mark a layer that is changed, or the layers that read a constant that is; a wrong one keeps that verdict."""
+    for place in graph.find(name):
         layer = graph.layers[place]
         if layer["v"] != WRONG:
             layer["v"] = CHANGED
-        reason = f"'{change.layer}' is not as derived: {'; '.join(change.what)}"
         layer["r"] = "; ".join(filter(None, (layer.get("r"), reason)))
-
-
-def _note_weight(graph: GraphData, check: WeightCheck) -> None:
-    """Mark the layers that read a changed weight; one that is wrong already keeps that verdict."""
-    for name in check.layers:
-        for place in graph.find(name):
-            layer = graph.layers[place]
-            if layer["v"] != WRONG:
-                layer["v"] = CHANGED
-            reason = f"its weight '{check.name}' is changed: {check.reason}"
-            layer["r"] = "; ".join(filter(None, (layer.get("r"), reason)))
 
 
 def _sentence(report: Report) -> str:
@@ -105,14 +92,10 @@ def _sentence(report: Report) -> str:
         return f"The statement does not hold: {report.attestation[0]}. Now: {report.verdict}, {report.reason}."
     if report.verdict in (UNPROVEN, DIFFERENT):
         return f"{report.verdict.capitalize()}: {report.reason}."
-    runs, outputs = _format_count(len(report.samples), "run"), _format_count(len(report.outputs), "output")
+    runs, outputs = format_count(len(report.samples), "run"), format_count(len(report.outputs), "output")
     agree = "agrees" if len(report.outputs) == 1 else "agree"
     how = f"{outputs} {agree} with {report.oracle} in {runs}; {_largest(report)}"
     return f"{report.verdict.capitalize()}: {how}; {report.derivation.reason}."
-
-
-def _format_count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _largest(report: Report) -> str:
@@ -122,42 +105,29 @@ def _largest(report: Report) -> str:
     return f"the largest difference is {worst.max_absolute:.3g}, in '{worst.name}'"
 
 
-def _findings(report: Report, graph: GraphData) -> list[Finding]:
-    """List the faults, each with its layer: wrong layers first, then weights, then outputs."""
-    findings: list[Finding] = []
+def _faults(report: Report, graph: GraphData) -> Iterator[tuple[str, Sequence[int]]]:
+    """Yield the faults, each with the places of its layers: wrong layers first, then weights, then outputs."""
     for layer in report.layers:
         if not layer.local.passed:
-            places = _places(graph, layer)
             text = f"Layer {layer.layer} ({layer.type}) is wrong although its inputs are right: {layer.local.reason}"
-            findings.append(Finding(text, places[0] if places else None))
+            yield text, _places(graph, layer)
     for check in report.weights:
         if not check.passed:
             places = [place for name in check.layers for place in graph.find(name)]
             read = f", read by layer {graph.layers[places[0]]['n']}," if places else ""
-            findings.append(Finding(f"Weight {check.name}{read} is changed: {check.reason}", _first(places)))
+            yield f"Weight {check.name}{read} is changed: {check.reason}", places
     for change in report.derivation.differences:
         text = f"Layer {change.layer or change.other} ({change.type}) is not as derived: {'; '.join(change.what)}"
-        findings.append(Finding(text, _first(graph.find(change.layer))))
+        yield text, graph.find(change.layer)
     for name in () if report.account is None else report.account.missing:
-        findings.append(Finding(f"Constant {name} is not accounted for", _first(graph.find(name))))
+        yield f"Constant {name} is not accounted for", graph.find(name)
     for name in report.unproven:
-        findings.append(Finding(f"Output {name} proves nothing", _output_place(graph, name)))
-    findings += [Finding(f"The statement does not hold: {mismatch}", None) for mismatch in report.attestation or ()]
+        yield f"Output {name} proves nothing", graph.find_tensor(name)
+    for mismatch in report.attestation or ():
+        yield f"The statement does not hold: {mismatch}", ()
     for output in (*report.outputs, *report.against):
         if not output.passed:
-            findings.append(Finding(f"Output {output.name}: {output.reason}", _output_place(graph, output.name)))
-    return findings
-
-
-def _first(places: Sequence[int]) -> int | None:
-    return places[0] if places else None
-
-
-def _output_place(graph: GraphData, name: str) -> int | None:
-    for place, layer in enumerate(graph.layers):
-        if any(name in names for names in layer.get("names", ())):
-            return place
-    return None
+            yield f"Output {output.name}: {output.reason}", graph.find_tensor(output.name)
 
 
 def _actions(report: Report) -> list[str]:

@@ -11,8 +11,10 @@ import onnx
 import pytest
 
 import converter
+import ir_runtime
 from converter.conversion import convert as conversion
 from converter.report.conversions import write_conversion
+from converter.report.graph_data import GraphData
 from converter.report.markup import Table
 from converter.report.page import Page
 from tests.browser.assembled import data_of, needs_browser, observed
@@ -41,10 +43,9 @@ def encoder(path: Path, count: int, inside: int = 6) -> Path:
 
 def page_of(path: Path) -> Path:
     """The page of a conversion."""
-    model = converter.convert_model(path)
-    xml = path.with_suffix(".xml")
-    converter.save_model(model, xml)
-    write_conversion(model, path.name, "cpu", {}, {}, path.with_suffix(".html"), xml)
+    made, xml = conversion.convert(path), path.with_suffix(".xml")
+    converter.save_model(made.model, xml)
+    write_conversion(made, made.model, path.name, "cpu", path.with_suffix(".html"), xml)
     return path.with_suffix(".html")
 
 
@@ -76,7 +77,7 @@ def swish(folder: Path) -> Path:
     made = conversion.convert(folder / "m.onnx")
     converter.save_model(made.model, folder / "m.xml")
     files = folder / "page.html", folder / "m.xml"
-    write_conversion(made.model, "m", "cpu", made.passes, made.rules, *files, made.trace)
+    write_conversion(made, made.model, "m", "cpu", *files)
     return files[0]
 
 
@@ -84,7 +85,8 @@ def sizes(folder: Path) -> Path:
     kinds = zip("ABCABCAB", ["7", "-", "1,000", "20", "3", "inf", "5", "400"])
     rows = [(f"/net/layer.{place}/MatMul", kind, size) for place, (kind, size) in enumerate(kinds)]
     table = Table("Sizes", ("layer", "kind", "bytes"), rows, is_open=True)
-    Page("sizes", "PASSED", "good", "All is well.", [], [table]).write(folder / "page.html")
+    page = Page("sizes", "All is well.", [], [table], GraphData(ir_runtime.Model()), verdict="PASSED", tone="good")
+    page.write(folder / "page.html")
     return folder / "page.html"
 
 

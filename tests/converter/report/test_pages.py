@@ -184,7 +184,7 @@ def page_of(proto: onnx.ModelProto, folder: Path) -> tuple[ir_runtime.Model, Pat
     made = conversion.convert(models.saved(proto, folder))
     converter.save_model(made.model, folder / "m.xml")
     page = folder / "page.html"
-    write_conversion(made.model, "m", "cpu", made.passes, made.rules, page, folder / "m.xml", made.trace)
+    write_conversion(made, made.model, "m", "cpu", page, folder / "m.xml")
     return made.model, page
 
 
