@@ -24,11 +24,13 @@ _stages: ContextVar[tuple[str, ...]] = ContextVar("stages", default=())
 
 
 class Times:
-    """The seconds of stages since this was made."""
+    """The seconds of stages since this was made, and the warnings."""
 
     def __init__(self) -> None:
         self.stages: dict[str, float] = {}
         """The stages, in the order in which they first ended."""
+        self.warnings: list[tuple[str, str]] = []
+        """The model that each is about, and its text."""
         self._started = time.perf_counter()
 
     def to_dict(self) -> dict[str, float]:
@@ -64,6 +66,9 @@ def warn(message: str, *values: object) -> None:
     """Log a warning, which names the model. Handlers find both parts in ``record.model`` and ``record.told``."""
     if not _is_silent.get():
         name, text = _model.get(), message % values if values else message
+        times = _times.get()
+        if times is not None:
+            times.warnings.append((name, text))
         _logger.warning("%s", f"{name}: {text}" if name else text, extra={"model": name, "told": text})
 
 
@@ -100,7 +105,7 @@ def stage(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def timed() -> Iterator[Times]:
-    """The seconds of each stage of the context, but not of those in another such context within it."""
+    """The seconds of stages of the context, and its warnings, but not those of another such context within it."""
     times = Times()
     token = _times.set(times)
     try:

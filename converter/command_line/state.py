@@ -45,9 +45,7 @@ class State:
         self.quiet = False
         self.verbose = False
         self.times = Times()
-        """The stages of the command, or of one of its models."""
-        self.warnings: list[dict[str, str | None]] = []
-        """Those of the converter, each with its model, also where they are not printed."""
+        """The stages and warnings of the command, or of one of its models."""
 
     @classmethod
     def keep_objects(cls) -> None:
@@ -63,13 +61,12 @@ class State:
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
         """A context with times and warnings of its own."""
-        before = self.times, self.warnings
+        before = self.times
         with timed() as self.times:
-            self.warnings = []
             try:
                 yield
             finally:
-                self.times, self.warnings = before
+                self.times = before
 
     def choose(self, quiet: bool, verbose: bool) -> None:
         """Add the switches of one place. Raises :class:`click.UsageError` where both are set."""
@@ -112,9 +109,6 @@ class _Handler(logging.Handler):
         self._state = state
 
     def emit(self, record: logging.LogRecord) -> None:
-        told = getattr(record, "told", None)
-        if told is not None:
-            self._state.warnings.append({"model": getattr(record, "model", "") or None, "message": told})
         if self._state.quiet and record.levelno < logging.ERROR:
             return
         # rich replaces sys.stderr while it draws; click.echo would write to the stream behind it.
@@ -258,4 +252,5 @@ def work_summary(state: State | None) -> dict[str, Any]:
     """Return the warnings and the times of stages until now."""
     if state is None:
         return {"warnings": [], "seconds": {"total": 0.0}}
-    return {"warnings": list(state.warnings), "seconds": state.times.to_dict()}
+    warnings = [{"model": model or None, "message": text} for model, text in state.times.warnings]
+    return {"warnings": warnings, "seconds": state.times.to_dict()}

@@ -155,10 +155,9 @@ def _header(
 
 def _translate(model: Model, opsets: Opsets, options: ExportOptions, data: list[Tensor]) -> tuple[Translation, Graph]:
     """The graph of a model in the opset that its layers ask for, or in a lower one that the runtime has kernels for."""
-    skip = options.skip_passes
     with shared_shapes():
         with written_as(options.opset, options.contrib):
-            fused = before_export.run(model, skip=skip)
+            fused = before_export.run(model, skip=options.skip_passes)
         inform("fused before export: %s", fused)
         return _translate_fused(model, opsets, options, data)
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
-import logging
 import os
 import pickle
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,16 +48,17 @@ def main() -> None:
 def convert_one(job: Job) -> Row:
     """Convert, save and compare a model in this process. Every error becomes the row's."""
     from converter.errors import VerificationError
+    from converter.stages import timed
     from ir_runtime.boundary import boundary
     from ir_runtime.errors import InternalError, ModelError
 
     row = Row(job.name, job.model, job.xml, REFUSED)
     work = _Work(job, row)
-    with _messages() as messages:
+    with timed() as times:
         try:
             work.convert()
             work.verify()
-            work.write_record(messages)
+            work.write_record(times.warnings)
         except Exception as cause:  # the row is the place where a fault of this package is seen
             lacks_memory = _is_lack_of_memory(cause)
             fault = MemoryError() if lacks_memory and isinstance(cause, ImportError) else cause
@@ -69,7 +69,7 @@ def convert_one(job: Job) -> Row:
             if lacks_memory:
                 verdict = OUT_OF_MEMORY
             work.row = replace(work.row, verdict=verdict, reason=str(error))
-    return replace(work.row, messages=tuple(messages))
+    return replace(work.row, messages=tuple(text for _, text in times.warnings))
 
 
 class _Work:
@@ -136,28 +136,6 @@ class _Work:
 
         self.row = replace(self.row, memory=_most_memory(), messages=tuple(messages))
         write_record(self.job, self.row, self._read)
-
-
-@contextlib.contextmanager
-def _messages() -> Iterator[list[str]]:
-    """The warnings that the converter logs."""
-    messages: list[str] = []
-    logger = logging.getLogger("converter")
-    handler = _Collecting(messages)
-    logger.addHandler(handler)
-    try:
-        yield messages
-    finally:
-        logger.removeHandler(handler)
-
-
-class _Collecting(logging.Handler):
-    def __init__(self, messages: list[str]) -> None:
-        super().__init__(logging.WARNING)
-        self._found = messages
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._found.append(getattr(record, "told", record.getMessage()))
 
 
 def _is_lack_of_memory(error: BaseException | None) -> bool:
