@@ -58,7 +58,7 @@ def convert_one(job: Job) -> Row:
         try:
             work.convert()
             work.verify()
-            work.write_record(times.warnings)
+            work.write_record([text for _, text in times.warnings])
         except Exception as cause:  # the row is the place where a fault of this package is seen
             lacks_memory = _is_lack_of_memory(cause)
             fault = MemoryError() if lacks_memory and isinstance(cause, ImportError) else cause

@@ -41,8 +41,6 @@ from .values import Value, tensor_of
 
 _MAX_NESTING = 60
 
-"""Errors of Python that show a fault in a translator."""
-
 
 class SeveralProblems(ConversionError):
     """Raised by a subgraph or function whose problems are in the list already."""

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from converter.from_onnx.lowering.attention_heads import merge_heads, repeat_heads, split_heads, swap
-from converter.from_onnx.lowering.attention_masks import mask_of
+from converter.from_onnx.lowering.attention import mask_of, merge_heads, repeat_heads, split_heads, swap
 from converter.from_onnx.operators.microsoft import stateful_attention as stateful
 from converter.from_onnx.operators.microsoft.fused import simplified_layer_normalization
 from converter.from_onnx.operators.microsoft.key_value_cache import Cache, Window

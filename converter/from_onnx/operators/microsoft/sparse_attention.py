@@ -10,7 +10,7 @@ import itertools
 
 import numpy as np
 
-from converter.from_onnx.lowering.attention_masks import mask_of
+from converter.from_onnx.lowering.attention import mask_of
 from converter.from_onnx.operators.microsoft.attention import group_query_attention
 from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import MICROSOFT

@@ -10,7 +10,7 @@ Letters in shapes: b batches, s queries, t keys (those of the past included), n 
 
 from __future__ import annotations
 
-from converter.from_onnx.lowering.attention_masks import mask_of
+from converter.from_onnx.lowering.attention import mask_of
 from converter.from_onnx.translation.context import Context
 from ir_runtime.graph import Node, Output, PartialShape, TensorType, element_types
 from ir_runtime.rewriting import layers

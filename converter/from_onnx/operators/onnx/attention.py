@@ -12,8 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from converter.from_onnx.lowering.attention_heads import merge_heads, repeat_heads, split_heads
-from converter.from_onnx.lowering.attention_masks import lowest, mask_of
+from converter.from_onnx.lowering.attention import lowest, mask_of, merge_heads, repeat_heads, split_heads
 from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.types import element_type_of
 from ir_runtime.analysis.value_ranges import value_range

@@ -30,11 +30,11 @@ from ir_runtime.rewriting.shape_layers import rank_of
 # --- AveragePool ---
 
 
-def _average_layer(geometry: Geometry, begin: Sequence[int], end: Sequence[int], exclude: bool) -> pooling.AvgPool:
-    attributes = geometry.layer(begin, end, exclude_pad=exclude)
+def _average_layer(geometry: Geometry, attributes: dict[str, Any], exclude: bool) -> pooling.AvgPool:
     if geometry.is_dilated:
-        return pooling.AvgPool16(**attributes, dilations=geometry.dilations)
-    return pooling.AvgPool1(**attributes)
+        return pooling.AvgPool16(**attributes, exclude_pad=exclude, dilations=geometry.dilations)
+    is_torch = attributes["rounding_type"] == "ceil_torch"
+    return (pooling.AvgPool14 if is_torch else pooling.AvgPool1)(**attributes, exclude_pad=exclude)
 
 
 def _average(ctx: Context, x: Output, geometry: Geometry, include_padding: bool) -> Output:
@@ -46,10 +46,11 @@ def _average(ctx: Context, x: Output, geometry: Geometry, include_padding: bool)
     beyond = [p.beyond for p in placed]
     if include_padding and any(begin + end):
         if not any(beyond):
-            return ctx.emit(_average_layer(geometry, begin, end, exclude=False), x)
+            return ctx.emit(_average_layer(geometry, geometry.layer(begin, end), exclude=False), x)
         # Padding that the divisor counts becomes data; what is behind it stays padding, which is not counted.
         x, begin, end = pad(ctx, x, begin, end), [0] * len(begin), [0] * len(end)
-    return ctx.emit(_average_layer(geometry, begin, [e + b for e, b in zip(end, beyond)], exclude=True), x)
+    attributes = geometry.layer(begin, [e + b for e, b in zip(end, beyond)])
+    return ctx.emit(_average_layer(geometry, attributes, exclude=True), x)
 
 
 def _average_of_unknown(ctx: Context, x: Output, geometry: Geometry, include_padding: bool) -> Output:
@@ -63,10 +64,7 @@ def _average_of_unknown(ctx: Context, x: Output, geometry: Geometry, include_pad
         x = pad(ctx, x, [axis.begin for axis in geometry.axes], [axis.end for axis in geometry.axes])
         none = [0] * len(geometry.axes)
         attributes, include_padding = geometry.layer(none, none, rounding_type="ceil_torch"), False
-    attributes["exclude_pad"] = not include_padding
-    if geometry.is_dilated:
-        return ctx.emit(pooling.AvgPool16(**attributes, dilations=geometry.dilations), x)
-    return ctx.emit((pooling.AvgPool14 if ceil else pooling.AvgPool1)(**attributes), x)
+    return ctx.emit(_average_layer(geometry, attributes, exclude=not include_padding), x)
 
 
 def _dynamic_attributes(geometry: Geometry) -> dict[str, Any] | None:
@@ -89,7 +87,7 @@ def _average_by_ratio(ctx: Context, x: Output, geometry: Geometry, include_paddi
     data = windows.pad(ctx, x, zero)
     counted = windows.pad(ctx, ones, unit if include_padding else zero)
     none = [0] * len(geometry.axes)
-    layer = _average_layer(geometry, none, none, exclude=False)
+    layer = _average_layer(geometry, geometry.layer(none, none), exclude=False)
     means = [ctx.emit(layer, windows.pad_beyond(ctx, value, zero)) for value in (data, counted)]
     return windows.cut(ctx, layers.divide(ctx, means[0], means[1]))
 
@@ -207,16 +205,12 @@ def _lp(ctx: Context, x: Output, geometry: Geometry, p: float) -> Output:
     powers = _raise_to_power(ctx, layers.absolute(ctx, values), p)
     placed = geometry.place(ctx, x)
     none = [0] * len(geometry.axes)
-    layer = _average_layer(geometry, none, none, exclude=False)
+    layer = _average_layer(geometry, geometry.layer(none, none), exclude=False)
     if placed is not None:
         padded = pad(ctx, powers, [q.begin for q in placed], [q.end + q.beyond for q in placed])
         means = ctx.emit(layer, padded)
     elif (attributes := _dynamic_attributes(geometry)) is not None and attributes["rounding_type"] == "floor":
-        if geometry.is_dilated:
-            whole: pooling.AvgPool = pooling.AvgPool16(**attributes, dilations=geometry.dilations, exclude_pad=False)
-        else:
-            whole = pooling.AvgPool1(**attributes, exclude_pad=False)
-        means = ctx.emit(whole, powers)
+        means = ctx.emit(_average_layer(geometry, attributes, exclude=False), powers)
     else:
         windows = windows_dynamic(ctx, x, geometry)
         zero = ctx.like(0, powers)
@@ -277,16 +271,6 @@ _global("GlobalMaxPool", reduction.ReduceMax1, _INTEGERS)
 @onnx_op("GlobalLpPool", versions=(1,))
 def global_lp_pool_1(ctx: Context, x: Output, *, p: float = 2.0) -> Output:
     """(sum of |x|^p)^(1/p) over all spatial dimensions; ``p`` may have a fraction."""
-    return _global_lp_pool(ctx, x, p)
-
-
-@onnx_op("GlobalLpPool", versions=(2, 22))
-def global_lp_pool_2(ctx: Context, x: Output, *, p: int = 2) -> Output:
-    """(sum of |x|^p)^(1/p) over all spatial dimensions."""
-    return _global_lp_pool(ctx, x, p)
-
-
-def _global_lp_pool(ctx: Context, x: Output, p: float) -> Output:
     if p <= 0:
         raise ctx.invalid(f"p must be positive, but is {p}")
     axes = _spatial_axes(ctx, x)
@@ -297,3 +281,9 @@ def _global_lp_pool(ctx: Context, x: Output, p: float) -> Output:
     powers = _raise_to_power(ctx, layers.absolute(ctx, wide), p)
     sums = ctx.emit(reduction.ReduceSum1(keep_dims=True), powers, axes)
     return in_type(ctx, _raise_to_power(ctx, sums, 1 / p), element_type)
+
+
+@onnx_op("GlobalLpPool", versions=(2, 22))
+def global_lp_pool_2(ctx: Context, x: Output, *, p: int = 2) -> Output:
+    """As before, with a whole ``p``."""
+    return global_lp_pool_1(ctx, x, p=p)

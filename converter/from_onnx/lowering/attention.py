@@ -1,12 +1,13 @@
-"""Heads of attention, split and merged.
+"""Heads of attention, split and merged, and the masks of its scores.
 
 Letters in shapes: b batches, s queries, t keys (those of the past included), n heads, h numbers a head.
+A mask is numbers that are added to the scores before Softmax.
 """
 
 from __future__ import annotations
 
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import Output
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import movement
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import reshape, unsqueeze
@@ -47,3 +48,18 @@ def repeat_heads(ctx: Context, x: Output, heads: int, group: int) -> Output:
         return reshape(ctx, wide, [0, heads * group, -1, size.value])
     sizes = [ctx.constant([0, heads * group]), dim_of(ctx, x, 2), dim_of(ctx, x, 3)]
     return ctx.emit(movement.Reshape1(special_zero=True), wide, concat_lists(ctx, sizes))
+
+
+_LOWEST = {element_types.f16: -65504.0}
+_LOWEST_OF_OTHERS = -3.3e38
+
+
+def mask_of(ctx: Context, allowed: Output, like: Output, value: float | None = None) -> Output:
+    """0 where ``allowed``, elsewhere ``value`` or the lowest finite number, in the type of ``like``."""
+    hidden = lowest(like) if value is None else value
+    return layers.select(ctx, allowed, ctx.like(0, like), ctx.like(hidden, like))
+
+
+def lowest(like: Output) -> float:
+    """The lowest finite number of a type, or about that."""
+    return _LOWEST.get(like.element_type, _LOWEST_OF_OTHERS)
