@@ -100,10 +100,8 @@ BUGS = [
     Bug(
         "a kernel, a plan",
         "ir_runtime/execution/kernels/formulas.py",
-        "    for coefficient in _ERF_OF_ROOT[1:-1]:\n        np.add(result, coefficient, result)\n"
-        "        np.multiply(result, squares, result)\n    np.add(result, _ERF_OF_ROOT[-1], result)\n    _gelu_end(",
-        "    for coefficient in _ERF_OF_ROOT[2:-1]:\n        np.add(result, coefficient, result)\n"
-        "        np.multiply(result, squares, result)\n    np.add(result, _ERF_OF_ROOT[-1], result)\n    _gelu_end(",
+        "    for coefficient in coefficients[1:-1]:\n",
+        "    for coefficient in coefficients[2:-1]:\n",
         _KERNELS,
         "tests/ir_runtime/execution/test_kernels.py",
     ),

@@ -51,6 +51,17 @@ def _formula(*operations: type[Operation]) -> Callable[[Any], Any]:
     return register
 
 
+def _fixed(*operations: type[Operation]) -> Callable[[Formula], Formula]:
+    """Decorator: registers a formula that depends neither on attributes nor on constants."""
+
+    def register(formula: Formula) -> Formula:
+        for operation in operations:
+            _FORMULAS[operation] = lambda op, constants: formula
+        return formula
+
+    return register
+
+
 def _as_it_is(function: np.ufunc) -> Formula:
     """The formula of a single NumPy function; :func:`ufunc_of` gives it back."""
     if function.nin == 1:
@@ -90,22 +101,15 @@ _SINGLE: list[tuple[type[Operation], Any]] = [
 ]
 
 
-def _always(formula: Formula) -> Callable[[Any, Constants], Formula]:
-    return lambda op, constants: formula
-
-
 for _type, _function in _SINGLE:
-    _FORMULAS[_type] = _always(_as_it_is(_function))
+    _fixed(_type)(_as_it_is(_function))
 
 
-@_formula(elementwise.SquaredDifference1)
-def _squared_difference(op: Operation, constants: Constants) -> Formula:
-    def run(a: Array, b: Array, out: Array, spare: Sequence[Array]) -> None:
-        difference = spare[0]
-        np.subtract(a, b, difference)
-        np.multiply(difference, difference, out)
-
-    return run
+@_fixed(elementwise.SquaredDifference1)
+def _squared_difference(a: Array, b: Array, out: Array, spare: Sequence[Array]) -> None:
+    difference = spare[0]
+    np.subtract(a, b, difference)
+    np.multiply(difference, difference, out)
 
 
 @_formula(elementwise.Power1)
@@ -124,16 +128,13 @@ def _power(op: Operation, constants: Constants) -> Formula:
     return lambda a, b, out, spare: np.power(a, b, out)
 
 
-@_formula(activation.ReLU1)
-def _relu(op: Operation, constants: Constants) -> Formula:
+@_fixed(activation.ReLU1)
+def _relu(x: Array, out: Array, spare: Sequence[Array]) -> None:
     # For many elements ``clip`` takes 60 % of the time of ``maximum`` with a scalar, and 30 % of that with ``minimum``.
-    def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
-        if x.size < _MIN_ELEMENTS_FOR_CLIP:
-            np.maximum(x, _ZERO, out=out)
-        else:
-            x.clip(_ZERO, _INFINITY, out)
-
-    return run
+    if x.size < _MIN_ELEMENTS_FOR_CLIP:
+        np.maximum(x, _ZERO, out=out)
+    else:
+        x.clip(_ZERO, _INFINITY, out)
 
 
 @_formula(activation.Clamp1)
@@ -150,17 +151,14 @@ def _round(op: Any, constants: Constants) -> Formula | None:
     return _RINT if op.mode == "half_to_even" else None
 
 
-@_formula(activation.Sigmoid1)
-def _sigmoid(op: Operation, constants: Constants) -> Formula:
-    def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
-        # Where e^-x is infinite the quotient is zero, as it should be.
-        powers = spare[0]
-        np.negative(x, powers)
-        np.exp(powers, powers)
-        np.add(powers, _ONE, powers)
-        np.divide(_ONE, powers, out)
-
-    return run
+@_fixed(activation.Sigmoid1)
+def _sigmoid(x: Array, out: Array, spare: Sequence[Array]) -> None:
+    # Where e^-x is infinite the quotient is zero, as it should be.
+    powers = spare[0]
+    np.negative(x, powers)
+    np.exp(powers, powers)
+    np.add(powers, _ONE, powers)
+    np.divide(_ONE, powers, out)
 
 
 def is_sigmoid(node: Node) -> bool:
@@ -206,25 +204,17 @@ def _hard_sigmoid_into(x: Array, out: Array) -> None:
     out.clip(_ZERO, np.float32(6), out)
 
 
-@_formula(activation.HSigmoid5)
-def _hsigmoid(op: Operation, constants: Constants) -> Formula:
-    def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
-        _hard_sigmoid_into(x, spare[0])
-        np.divide(spare[0], np.float32(6), out)
-
-    return run
+@_fixed(activation.HSigmoid5)
+def _hsigmoid(x: Array, out: Array, spare: Sequence[Array]) -> None:
+    _hard_sigmoid_into(x, spare[0])
+    np.divide(spare[0], np.float32(6), out)
 
 
-@_formula(activation.HSwish4)
-def _hswish(op: Operation, constants: Constants) -> Formula:
-    sixth = np.float32(1 / 6)
-
-    def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
-        _hard_sigmoid_into(x, spare[0])
-        np.multiply(spare[0], sixth, spare[0])
-        np.multiply(x, spare[0], out)
-
-    return run
+@_fixed(activation.HSwish4)
+def _hswish(x: Array, out: Array, spare: Sequence[Array]) -> None:
+    _hard_sigmoid_into(x, spare[0])
+    np.multiply(spare[0], np.float32(1 / 6), spare[0])
+    np.multiply(x, spare[0], out)
 
 
 @_formula(activation.HardSigmoid1)
@@ -365,12 +355,9 @@ def _elu(op: Any, constants: Constants) -> Formula:
     return run
 
 
-@_formula(activation.SoftPlus4)
-def _softplus(op: Operation, constants: Constants) -> Formula:
-    def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
-        _softplus_into(x, spare[0], spare[1], out)
-
-    return run
+@_fixed(activation.SoftPlus4)
+def _softplus(x: Array, out: Array, spare: Sequence[Array]) -> None:
+    _softplus_into(x, spare[0], spare[1], out)
 
 
 def _softplus_into(x: Array, target: Array, spare: Array, out: Array) -> None:
@@ -382,14 +369,11 @@ def _softplus_into(x: Array, target: Array, spare: Array, out: Array) -> None:
     np.add(target, spare, out)
 
 
-@_formula(activation.Mish4)
-def _mish(op: Operation, constants: Constants) -> Formula:
-    def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
-        _softplus_into(x, spare[0], spare[1], spare[0])
-        np.tanh(spare[0], spare[0])
-        np.multiply(x, spare[0], out)
-
-    return run
+@_fixed(activation.Mish4)
+def _mish(x: Array, out: Array, spare: Sequence[Array]) -> None:
+    _softplus_into(x, spare[0], spare[1], spare[0])
+    np.tanh(spare[0], spare[0])
+    np.multiply(x, spare[0], out)
 
 
 # --- the error function ---
@@ -402,22 +386,25 @@ error of what is computed in float32 below 3e-7; a least-squares fit, weighted u
 _ERF_END = np.float32(3.92**2)
 
 
-@_formula(elementwise.Erf1)
-def _erf(op: Operation, constants: Constants) -> Formula:
-    def run(x: Array, out: Array, spare: Sequence[Array]) -> None:
-        # Beyond the polynomial's range tanh is 1 for float32.
-        result, squares = spare[0], spare[1]
-        np.multiply(x, x, squares)
-        np.minimum(squares, _ERF_END, out=squares)
-        np.multiply(squares, _ERF[0], result)
-        for coefficient in _ERF[1:-1]:
-            np.add(result, coefficient, result)
-            np.multiply(result, squares, result)
-        np.add(result, _ERF[-1], result)
-        np.multiply(result, x, result)
-        np.tanh(result, out)
+def _polynomial(x: Array, coefficients: Sequence[np.float32], end: np.float32, spare: Sequence[Array]) -> Array:
+    """The polynomial of x squared, of which everything beyond ``end`` counts as that; it lies in ``spare[0]``."""
+    result, squares = spare[0], spare[1]
+    np.multiply(x, x, squares)
+    np.minimum(squares, end, out=squares)
+    np.multiply(squares, coefficients[0], result)
+    for coefficient in coefficients[1:-1]:
+        np.add(result, coefficient, result)
+        np.multiply(result, squares, result)
+    np.add(result, coefficients[-1], result)
+    return result
 
-    return run
+
+@_fixed(elementwise.Erf1)
+def _erf(x: Array, out: Array, spare: Sequence[Array]) -> None:
+    # Beyond the polynomial's range tanh is 1 for float32.
+    result = _polynomial(x, _ERF, _ERF_END, spare)
+    np.multiply(result, x, result)
+    np.tanh(result, out)
 
 
 _ERF_OF_ROOT = [np.float32(float(c) * math.sqrt(0.5) * 0.5**power) for power, c in zip(range(6, -1, -1), _ERF)]
@@ -432,15 +419,7 @@ def _gelu(op: Any, constants: Constants) -> Formula:
 
 
 def _gelu_erf(x: Array, out: Array, spare: Sequence[Array]) -> None:
-    result, squares = spare[0], spare[1]
-    np.multiply(x, x, squares)
-    np.minimum(squares, _ERF_END * np.float32(2), out=squares)
-    np.multiply(squares, _ERF_OF_ROOT[0], result)
-    for coefficient in _ERF_OF_ROOT[1:-1]:
-        np.add(result, coefficient, result)
-        np.multiply(result, squares, result)
-    np.add(result, _ERF_OF_ROOT[-1], result)
-    _gelu_end(x, out, result)
+    _gelu_end(x, out, _polynomial(x, _ERF_OF_ROOT, _ERF_END * np.float32(2), spare))
 
 
 def _gelu_tanh(x: Array, out: Array, spare: Sequence[Array]) -> None:
