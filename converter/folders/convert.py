@@ -92,7 +92,7 @@ def convert_folder(
     reading = FolderOptions(**{name: value for name, value in keywords.items() if name in names})
     rest = {name: value for name, value in keywords.items() if name not in names}
     options, saving = both_from(options, saving, rest, "convert_folder")
-    pipeline = recognise(folder, reading.task, reading.variant)
+    pipeline = recognise(Path(folder), reading.task, reading.variant)
     return convert_pipeline(pipeline, Path(output), options, saving, prepares_images=reading.preprocess_images)
 
 
@@ -116,7 +116,7 @@ def convert_language_model(
     if options is None:
         keywords = {"stateful": True, **keywords}
     options, saving = both_from(options, saving, keywords, "convert_language_model")
-    written = convert_pipeline(recognise(folder), Path(output), options, saving)
+    written = convert_pipeline(recognise(Path(folder)), Path(output), options, saving)
     encoder = Path(output) / ENCODER
     return LanguageModel(
         written.models[-1],

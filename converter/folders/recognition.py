@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -39,7 +38,7 @@ _SOUGHT = (
 )
 
 
-def recognise(folder: str | os.PathLike[str], task: str | None = None, variant: str | None = None) -> Pipeline:
+def recognise(folder: Path, task: str | None = None, variant: str | None = None) -> Pipeline:
     """Recognise what the folder holds; ``task`` says what it is for where several tasks are possible.
 
     ``variant`` chooses among the variants of a file. Raises :class:`ConversionError` where nothing is recognised, and
@@ -47,9 +46,9 @@ def recognise(folder: str | os.PathLike[str], task: str | None = None, variant: 
     """
     if task is not None and task not in TASKS:
         raise ConversionError(f"there is no task {task!r}{suggestions(task, TASKS)}; tasks are {', '.join(TASKS)}")
-    file_kind = kind_of_folder(Path(folder))
+    file_kind = kind_of_folder(folder)
     if file_kind is not None and file_kind.description != "a folder":
-        raise ConversionError(f"{os.fspath(folder)} is not an ONNX model, but {file_kind}")
+        raise ConversionError(f"{folder} is not an ONNX model, but {file_kind}")
     source = SourceFolder.open(folder, variant)
     for recognition in RECOGNITIONS:
         pipeline = recognition(source, task)

@@ -8,7 +8,6 @@ What onnxruntime-genai reads: https://onnxruntime.ai/docs/genai/reference/config
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -152,12 +151,11 @@ class SourceFolder:
     """``config.json``; empty where there is none."""
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str], variant: str | None = None) -> SourceFolder:
-        """Read the settings in ``folder``; ``variant`` chooses among its files.
+    def open(cls, path: Path, variant: str | None = None) -> SourceFolder:
+        """Read the settings in the folder ``path``; ``variant`` chooses among its files.
 
         Raises :class:`ConversionError` where it is no folder, or where a file of settings is no JSON object.
         """
-        path = Path(folder)
         if not path.is_dir():
             raise ConversionError(f"{path} is not a folder")
         return cls(path, ModelFiles.of(path, variant), *(read_json(path / n) for n in (GENAI_SETTINGS, CONFIGURATION)))
