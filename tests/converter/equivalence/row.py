@@ -53,7 +53,7 @@ class Verdict:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Those of ``verify``."""
     group: str = ""
-    """What the rows that were written together share: they are chosen together."""
+    """Its table and verdict: some rows of each are chosen for a default run."""
 
     @property
     def passed(self) -> bool:
@@ -74,7 +74,7 @@ def verdicts(name: str, model: Any, edit: Any = None, verdict: Any = DERIVED, **
         given = {**arguments, **{key: value for key, (_, value) in zip(varying, chosen)}}
         fields = {key: given.pop(key) for key in [*given] if key in Verdict.__dataclass_fields__}
         names = [_text(key, value, index) for key, (index, value) in zip(varying, chosen)]
-        yield Verdict(", ".join([name, *names]), **fields, options=given, group=f"verdicts/{name}")
+        yield Verdict(", ".join([name, *names]), **fields, options=given)
 
 
 def _text(key: str, value: Any, index: int) -> str:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,11 @@ from tests.converter.optimization.models import parse
 from tests.engines import ENGINES
 
 TABLES = {**verdicts.TABLES, **inputs.TABLES}
-ROWS = [pytest.param(row, id=f"{table}: {row.name}") for table, rows in TABLES.items() for row in rows]
+ROWS = [
+    pytest.param(replace(row, group=f"verdicts/{table}, {row.verdict}"), id=f"{table}: {row.name}")
+    for table, rows in TABLES.items()
+    for row in rows
+]
 
 
 @pytest.mark.parametrize("row", ROWS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -24,7 +24,17 @@ from tests.ir_runtime.execution.kernel_checks import (
     same,
 )
 
-GRAPHS: list[tuple[str, Callable[..., Any], Sequence[Array], float, Sequence[str]]] = []
+
+class Planned(NamedTuple):
+    name: str
+    group: str
+    make: Callable[..., Any]
+    inputs: Sequence[Array]
+    tolerance: float
+    fallbacks: Sequence[str]
+
+
+GRAPHS: list[Planned] = []
 
 
 def graphs(
@@ -34,8 +44,9 @@ def graphs(
 
     def add(make: Callable[..., Any]) -> Callable[..., Any]:
         for values in itertools.product(*choices.values()):
-            text = "-".join([label or make.__name__, *(f"{value}".replace(" ", "") for value in values)])
-            GRAPHS.append((text, functools.partial(make, **dict(zip(choices, values))), inputs, tolerance, fallbacks))
+            kind, chosen = label or make.__name__, functools.partial(make, **dict(zip(choices, values)))
+            text = "-".join([kind, *(f"{value}".replace(" ", "") for value in values)])
+            GRAPHS.append(Planned(text, f"static_plans/{kind}", chosen, inputs, tolerance, fallbacks))
         return make
 
     return add
@@ -150,11 +161,9 @@ def an_even_background(b: Layers, v: Output) -> Output:
     return b.Concat(b.GroupNormalization(x, normal(4), normal(4), num_groups=4, epsilon=1e-9), x, axis=1)
 
 
-@pytest.mark.every_value
-@pytest.mark.parametrize("row", GRAPHS, ids=lambda row: row[0])
-def test_graph(row: tuple[str, Callable[..., Any], Sequence[Array], float, Sequence[str]]) -> None:
-    _, make, inputs, tolerance, fallbacks = row
-    same(model_of(make, inputs), inputs, tolerance, None, fallbacks)
+@pytest.mark.parametrize("row", GRAPHS, ids=lambda row: row.name)
+def test_graph(row: Planned) -> None:
+    same(model_of(row.make, row.inputs), row.inputs, row.tolerance, None, row.fallbacks)
 
 
 @pytest.mark.parametrize("values", ["both signs", "positive", "negative", "zero", "tiny", "infinite", "NaN"])
