@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-LEAST, SHARE, MOST = 0.2, 0.03, 3.0
+LEAST, SHARE, MOST = 0.2, 0.02, 2.0
 """Minimum seconds of a test, share of the time of all of its rows, maximum seconds."""
 LONG = 0.6
 """Seconds of a row above which a test runs with ``--full`` alone."""
