@@ -68,12 +68,12 @@ def _write_inputs(path: Path, xml: Path, target: Path) -> None:
     from converter.equivalence.dimensions import ShapeCandidates
     from converter.equivalence.input_values import values_of
     from converter.equivalence.inputs import random_inputs
-    from converter.equivalence.onnx_graph import OnnxGraph
+    from converter.equivalence.reference_model import ReferenceModel
     from ir_runtime import read_model
     from ir_runtime.execution.ports import ports_of
 
     ports, _ = ports_of(read_model(xml))
-    graph = OnnxGraph(path)
+    graph = ReferenceModel(path)
     shapes = next(ShapeCandidates(ports, graph, {port.name: port.name for port in ports}, ()).usual())
     with target.open("wb") as file:
         np.savez(file, allow_pickle=False, **random_inputs(ports, 0, values_of(graph), shapes))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import onnx
 from onnx import NodeProto, helper
 
-from converter.onnx_file.messages import NodeProto as ReadNode
 from ir_runtime.records import record
 
 
@@ -40,20 +39,20 @@ def is_known_refusal(error: str) -> bool:
     return any(refusal in error for refusal in _REFUSALS)
 
 
-def deviation_of(node: NodeProto | ReadNode) -> str:
-    """Return in a sentence what onnxruntime ignores of ``node``; empty for nothing."""
-    deviation, operator = _deviation(node)
-    if deviation is None:
-        return ""
-    return (
+def deviations_of(nodes: Iterable[NodeProto]) -> list[str]:
+    """Return in a sentence each what onnxruntime ignores of ``nodes``."""
+    found = [(node, *_deviation(node)) for node in nodes]
+    return [
         f"onnxruntime ignores {deviation.attribute} of {node.op_type} ({deviation.issue}): {operator} was applied to "
         f"its result '{node.output[0]}'"
-    )
+        for node, deviation, operator in found
+        if deviation is not None
+    ]
 
 
 def with_specified_results(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a model whose nodes compute in onnxruntime what ONNX specifies; ``model`` itself if all of them do."""
-    if not any(map(deviation_of, model.graph.node)):
+    if not deviations_of(model.graph.node):
         return model
     changed = onnx.ModelProto()
     changed.CopyFrom(model)
@@ -73,7 +72,7 @@ def with_specified_results(model: onnx.ModelProto) -> onnx.ModelProto:
     return changed
 
 
-def _deviation(node: NodeProto | ReadNode) -> tuple[_Deviation | None, str]:
+def _deviation(node: NodeProto) -> tuple[_Deviation | None, str]:
     deviation = _DEVIATIONS.get(node.op_type) if node.domain == "ai.onnx.ml" else None
     if deviation is None:
         return None, ""

@@ -8,7 +8,8 @@ import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from converter.equivalence.onnx_graph import OnnxGraph
+from converter.equivalence.reference_model import ReferenceModel
+from converter.onnx_file.graph import operator_of
 from ir_runtime import Port
 from ir_runtime.graph import Dimension, PartialShape
 from ir_runtime.records import record
@@ -92,7 +93,7 @@ class ShapeCandidates:
     """Shapes to try for the inputs of an IR. ``names`` gives the ONNX input of each port; ``masks`` are ports."""
 
     ports: Sequence[Port]
-    graph: OnnxGraph
+    graph: ReferenceModel
     names: Mapping[str, str]
     masks: Collection[str]
 
@@ -112,8 +113,7 @@ class ShapeCandidates:
 
     def _with_declared(self, port: Port) -> Port:
         name = self.names.get(port.name, "")
-        declared = self.graph.declared(name) if name in self.graph.inputs else PartialShape.dynamic()
-        return with_dimensions(port, declared)
+        return with_dimensions(port, self.graph.declared(name))
 
     def others(self, used: Shapes) -> Iterator[Shapes]:
         """Shapes that differ from ``used``."""
@@ -131,7 +131,7 @@ class ShapeCandidates:
             if not declared.partial_shape.has_rank:
                 continue
             name = self.names.get(port.name, "")
-            symbols = self.graph.dim_params(name) if name in self.graph.inputs else []
+            symbols = self.graph.dim_params(name)
             for axis, (wide, dimension) in enumerate(zip(declared.partial_shape, port.partial_shape)):
                 if dimension.is_static and not wide.is_static and used[port.name][axis] < wide.high:
                     symbol = symbols[axis] if axis < len(symbols) else ""
@@ -169,25 +169,26 @@ class ShapeCandidates:
                     yield shapes
 
 
-def _rows_of_tables(graph: OnnxGraph) -> list[int]:
+def _rows_of_tables(graph: ReferenceModel) -> list[int]:
     """The rows of the weights that nodes join with data element by element, and the declared dimensions of outputs."""
     table_sizes = []
-    for node in graph.nodes:
-        for name in node.input if node.op_type not in _PRODUCTS else ():
-            dims = graph.weights[name].dims if name in graph.weights else ()
-            if len(dims) >= 2:
-                table_sizes.append(int(dims[-2]))
-    for value in graph.proto.graph.output:
+    for node in graph.operators:
+        for value in node.inputs if operator_of(node).op_type not in _PRODUCTS else ():
+            if value.node.op.role == "constant" and value.shape.rank >= 2:
+                table_sizes.append(value.shape[-2].value)
+    for value in graph.outputs.values():
         table_sizes += [dim.dim_value for dim in value.type.tensor_type.shape.dim if dim.HasField("dim_value")]
     return sorted({rows for rows in table_sizes if 1 < rows <= _LONGEST}, reverse=True)
 
 
-def _sides(graph: OnnxGraph, rows: int) -> Iterator[int]:
+def _sides(graph: ReferenceModel, rows: int) -> Iterator[int]:
     """Sides of square images of which a convolution makes ``rows`` patches, or these beside a class token."""
     kernels = {
-        int(graph.weights[node.input[1]].dims[-1])
-        for node in graph.nodes
-        if node.op_type == "Conv" and node.input[1] in graph.weights and len(graph.weights[node.input[1]].dims) == 4
+        kernel.shape[-1].value
+        for node in graph.operators
+        if operator_of(node).op_type == "Conv"
+        for kernel in node.inputs[1:2]
+        if kernel.node.op.role == "constant" and kernel.shape.rank == 4
     }
     for count in (rows, rows - 1):
         side = math.isqrt(max(count, 0))
@@ -228,11 +229,11 @@ def _with_caches(ports: Sequence[Port], shapes: Shapes, masks: Collection[str]) 
     return longer
 
 
-def _shapes(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], sizes: _Sizes) -> Shapes:
+def _shapes(ports: Sequence[Port], graph: ReferenceModel, names: Mapping[str, str], sizes: _Sizes) -> Shapes:
     chosen = {
         symbol: dimension.value
         for port in ports
-        if port.partial_shape.has_rank and names.get(port.name) in graph.inputs
+        if port.partial_shape.has_rank and port.name in names
         for symbol, dimension in zip(graph.dim_params(names[port.name]), port.partial_shape)
         if symbol and dimension.is_static
     }
@@ -244,7 +245,7 @@ def _shapes(ports: Sequence[Port], graph: OnnxGraph, names: Mapping[str, str], s
             shapes[port.name] = [sizes.batch, 3, sizes.space, sizes.space]
             continue
         dims = port.partial_shape.dims
-        symbols = graph.dim_params(name) if name in graph.inputs else []
+        symbols = graph.dim_params(name)
         shape = [0] * len(dims)
         other = sizes.sound or sizes.other if port.element_type.is_real and len(dims) <= 3 else sizes.other
         image = len(dims) >= 4 and any(not dims[at].is_static or dims[at].value in _CHANNELS for at in (1, -1))

@@ -17,12 +17,13 @@ from dataclasses import replace
 import numpy as np
 
 from converter.equivalence.compare import Comparison, compare
-from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
+from converter.equivalence.reference_model import MOVING, read_by, written_by
 from converter.equivalence.rounding import Run
 from converter.equivalence.tolerances import strict_tolerance
 from converter.errors import VerificationError
-from converter.onnx_file.messages import NodeProto, TensorProto
+from converter.onnx_file.graph import operator_of
+from converter.onnx_file.messages import TensorProto
 from ir_runtime import ModelError
 from ir_runtime.graph import Array, Node, Output
 from ir_runtime.operations.quantization import FakeQuantize1
@@ -36,7 +37,6 @@ _INDEXING = {"Gather": 0, "GatherElements": 0, "ScatterElements": 0}
 _WITH_BOUNDS = {"Clip", "QuantizeLinear"}
 """Operators whose further inputs must fit each other: bounds in order, positive scales."""
 DECIDING = {*_COMPARING, *_ROUNDING, *_SHAPING, *_ORDERING, *_INDEXING, "IsNaN", "IsInf"}
-_MOVING = {"Constant", "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"}
 _WITHOUT_NAN = {*_ORDERING, "QuantizeLinear", "Cast"}
 """Operators for which ONNX defines no result of NaN, or none of infinities."""
 _CASTABLE = {getattr(TensorProto, name) for name in ("FLOAT", "FLOAT16", "DOUBLE", "INT32", "INT64", "BOOL")}
@@ -57,7 +57,7 @@ class DirectedValues:
 
     def __init__(self, oracle: Oracle, run: Run, names: Mapping[Output, Sequence[str]]) -> None:
         self._oracle = oracle
-        self._graph: OnnxGraph = oracle.graph
+        self._graph = oracle.graph
         self._run = run
         self._names = names
 
@@ -79,7 +79,7 @@ class DirectedValues:
         ordinary = {names_of[source]: values[source] for source in outside}
         strict = strict_tolerance(output.element_type.dtype, "", [node.op.type for node in part])
         evaluate: Callable[[Mapping[str, Array]], Array] | None = None
-        for feeds, is_finite in self._feeds([self._graph.nodes[index] for index in nodes], ordinary):
+        for feeds, is_finite in self._feeds(nodes, ordinary):
             try:
                 if evaluate is None:
                     evaluate = self._evaluation(nodes, feeds, name)
@@ -97,21 +97,20 @@ class DirectedValues:
         names_in_graph = [*self._names.get(source, ()), *(name for name in source.names if name in self._graph.inputs)]
         return names_in_graph[0] if names_in_graph else ""
 
-    def _nodes(self, name: str, boundary_names: set[str]) -> list[int]:
+    def _nodes(self, name: str, boundary_names: set[str]) -> Sequence[Node]:
         """The ONNX nodes from ``boundary_names`` to ``name`` if all of them decide or move values; else none."""
         graph = self._graph
-        indices = graph.needed([name], boundary_names)
-        nodes = [graph.nodes[index] for index in indices]
-        operators = {node.op_type for node in nodes}
-        if not operators <= DECIDING | _MOVING or operators.isdisjoint(DECIDING):
+        nodes = graph.needed([name], boundary_names)
+        operators = {operator_of(node).op_type for node in nodes}
+        if not operators <= DECIDING | MOVING or operators.isdisjoint(DECIDING):
             return []
-        if any(node.domain not in ("", "ai.onnx") or not _is_defined(node) for node in nodes):
+        if any(operator_of(node).domain not in ("", "ai.onnx") or not _is_defined(node) for node in nodes):
             return []
-        available = {*boundary_names, *graph.weights, *(value for node in nodes for value in node.output)}
-        return indices if all(graph.reads[index] <= available for index in indices) else []
+        constants = {node.name for node in graph.constants}
+        return nodes if read_by(nodes) <= {*boundary_names, *constants, *written_by(nodes)} else []
 
     def _evaluation(
-        self, nodes: Sequence[int], feeds: Mapping[str, Array], name: str
+        self, nodes: Sequence[Node], feeds: Mapping[str, Array], name: str
     ) -> Callable[[Mapping[str, Array]], Array]:
         evaluate = self._oracle.part(nodes, feeds, [name])
         return lambda bounds_given: np.asarray(evaluate(bounds_given)[name])
@@ -122,7 +121,7 @@ class DirectedValues:
             done.update(zip(node.outputs, self._run(node, [done[source] for source in node.inputs])))
         return np.asarray(done[output])
 
-    def _is_defined_so(self, nodes: Sequence[int], feeds: Mapping[str, Array], name: str, actual: Array) -> bool:
+    def _is_defined_so(self, nodes: Sequence[Node], feeds: Mapping[str, Array], name: str, actual: Array) -> bool:
         """True if onnx's own evaluator agrees with the IR: onnxruntime differs from ONNX at some of these values."""
         try:
             with np.errstate(all="ignore"):
@@ -131,17 +130,16 @@ class DirectedValues:
             return False
         return compare(name, defined, actual).passed
 
-    def _feeds(
-        self, nodes: Sequence[NodeProto], ordinary: Mapping[str, Array]
-    ) -> Iterator[tuple[dict[str, Array], bool]]:
+    def _feeds(self, nodes: Sequence[Node], ordinary: Mapping[str, Array]) -> Iterator[tuple[dict[str, Array], bool]]:
         """Inputs of the part, each with whether they are finite."""
-        operators = {node.op_type for node in nodes}
-        indices = {node.input[1]: node for node in nodes if node.op_type in _INDEXING}
+        operators = {operator_of(node).op_type for node in nodes}
+        indices = {node.inputs[1].names[0]: node for node in nodes if operator_of(node).op_type in _INDEXING}
         finite = (*_VALUES, *self._bounds(nodes))
         special_sets = [(finite, True)]
         if operators.isdisjoint(_WITHOUT_NAN):
             special_sets.append((_NOT_FINITE, False))
-        fixed = {*indices, *(name for node in nodes if node.op_type in _WITH_BOUNDS for name in node.input[1:])}
+        bounded = [value for node in nodes if operator_of(node).op_type in _WITH_BOUNDS for value in node.inputs[1:]]
+        fixed = {*indices, *(value.names[0] for value in bounded)}
         free = [name for name, value in ordinary.items() if _is_free(value, operators) and name not in fixed]
         for specials, is_finite in special_sets if free else ():
             smallest = max(1, min(ordinary[name].size for name in free))
@@ -173,40 +171,38 @@ class DirectedValues:
         with np.errstate(all="ignore"):
             return table[(np.arange(like.size) + shift) % len(table)].astype(like.dtype).reshape(like.shape)
 
-    def _bounds(self, nodes: Sequence[NodeProto]) -> list[float]:
+    def _bounds(self, nodes: Sequence[Node]) -> list[float]:
         """The numbers among the constants of the nodes, their neighbours, and ties of those that are scales."""
         bounds: list[float] = []
         for node in nodes:
-            numbers = [float(attribute.f) for attribute in node.attribute if attribute.HasField("f")]
-            for name in node.input:
-                if name in self._graph.weights:
-                    tensor = self._graph.file.tensor(self._graph.weights[name])
-                    if tensor.size <= _MOST_CONSTANTS and tensor.element_type.is_real:
-                        numbers += [float(number) for number in tensor.array().reshape(-1)]
+            numbers = [value for value in operator_of(node).values.values() if isinstance(value, float)]
+            for tensor in filter(None, (value.node.op.data for value in node.inputs)):
+                if tensor.size <= _MOST_CONSTANTS and tensor.element_type.is_real:
+                    numbers += [float(number) for number in tensor.array().reshape(-1)]
             for number in (finite for finite in numbers if np.isfinite(finite)):
                 narrow = np.float32(number)
                 bounds += [number, float(np.nextafter(narrow, np.float32(np.inf)))]
                 bounds.append(float(np.nextafter(narrow, np.float32(-np.inf))))
                 # Quotients by other scales are rounded, so that a tie may go to either side.
-                if node.op_type == "QuantizeLinear" and np.frexp(number)[0] == 0.5:
+                if operator_of(node).op_type == "QuantizeLinear" and np.frexp(number)[0] == 0.5:
                     bounds += [number * tie for tie in (-1.5, -0.5, 0.5, 1.5, 2.5)]
         return bounds
 
-    def _indexed_axis(self, node: NodeProto, ordinary: Mapping[str, Array]) -> int | None:
+    def _indexed_axis(self, node: Node, ordinary: Mapping[str, Array]) -> int | None:
         """The dimension that the node's indices choose from."""
-        data = node.input[0]
-        shape: Sequence[int] | None = ordinary[data].shape if data in ordinary else None
-        if data in self._graph.weights:
-            shape = self._graph.weights[data].dims
-        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), _INDEXING[node.op_type])
+        data, operator = node.inputs[0], operator_of(node)
+        table = ordinary.get(data.names[0], self._graph.constant(data.names[0]))
+        shape = () if table is None else table.shape
+        axis = operator.values.get("axis", _INDEXING[operator.op_type])
         return int(shape[axis]) if shape and -len(shape) <= axis < len(shape) and shape[axis] else None
 
 
-def _is_defined(node: NodeProto) -> bool:
+def _is_defined(node: Node) -> bool:
     """True if ONNX defines the node's result for every finite value."""
-    if node.op_type == "Cast":
-        return next(attribute.i for attribute in node.attribute if attribute.name == "to") in _CASTABLE
-    return node.op_type != "TopK" or all(attribute.name != "sorted" or attribute.i for attribute in node.attribute)
+    operator = operator_of(node)
+    if operator.op_type == "Cast":
+        return operator.values["to"] in _CASTABLE
+    return operator.op_type != "TopK" or bool(operator.values.get("sorted", 1))
 
 
 def _is_free(value: Array, operators: set[str]) -> bool:

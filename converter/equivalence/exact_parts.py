@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
-from converter.equivalence.onnx_graph import OnnxGraph, embedded
 from converter.equivalence.oracle import evaluate_by_definition
+from converter.equivalence.reference_model import ReferenceModel, read_by
 from converter.errors import VerificationError
 from ir_runtime.graph import Array
 
@@ -22,7 +22,7 @@ _MOST_NODES = 64
 """Parts of more nodes are not computed again: onnx's evaluator is slow."""
 
 
-def exact_tensor(graph: OnnxGraph, name: str, values: Mapping[str, object]) -> Array | None:
+def exact_tensor(graph: ReferenceModel, name: str, values: Mapping[str, object]) -> Array | None:
     """Return the tensor ``name`` in float64, computed by the nodes between it and the nearest of the known ``values``.
 
     None where there is no such result: for a part of many nodes, or with operators that onnx's evaluator does not know.
@@ -30,11 +30,11 @@ def exact_tensor(graph: OnnxGraph, name: str, values: Mapping[str, object]) -> A
     nodes = graph.needed([name], [other_name for other_name in values if other_name != name])
     if len(nodes) > _MOST_NODES:
         return None
-    read = set().union(*(graph.reads[index] for index in nodes))
+    read = read_by(nodes)
     feeds = {
         other_name: _widened(value) for other_name, value in values.items() if other_name in read and other_name != name
     }
-    model = embedded(graph, graph.part(nodes, feeds, [name]))
+    model = graph.embedded(graph.part(nodes, feeds, [name]))
     _widen(model)
     try:
         return np.asarray(evaluate_by_definition(model)(feeds)[name])

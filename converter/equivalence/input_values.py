@@ -7,15 +7,15 @@ Other values are refused, or saturate a model, which proves less.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from converter.equivalence.onnx_graph import OnnxGraph
+from converter.equivalence.reference_model import PASSING, ReferenceModel, listed_inputs
 from converter.errors import VerificationError
-from converter.onnx_file.messages import NodeProto, TensorProto
-from ir_runtime.graph import Array, ElementType
+from converter.onnx_file.graph import operator_of
+from converter.onnx_file.messages import TensorProto
+from ir_runtime.graph import Array, ElementType, Node, Output
 from ir_runtime.graph.operation import Required
 from ir_runtime.records import record
 
@@ -120,58 +120,61 @@ def filled(values: Values, generator: np.random.Generator, shape: tuple[int, ...
     return array.astype(element_type.dtype)
 
 
-# Operators that only move values or change their type: the readers of their outputs count as readers of the input.
-_PASSING = {"Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Flatten", "Transpose", "Expand", "Slice", "Tile"}
-# operator -> (input of the indices, input of the table): indices are less than the number of the table's rows
-_LOOK_UPS = {
-    "Gather": [(1, 0)],
-    "GatherBlockQuantized": [(1, 0)],
-    "EmbedLayerNormalization": [(0, 2), (1, 4)],
-    "SkipLayerNormalization": [],
-}
-_DIMENSIONS = {
-    "Reshape": 1,
-    "Expand": 1,
+_SMALL = {
     "ConstantOfShape": 0,
+    "Expand": 1,
+    "GRU": 4,
+    "LSTM": 4,
+    "Pad": 1,
+    "RNN": 4,
+    "Range": 1,
+    "Reshape": 1,
+    "Resize": 3,
     "Tile": 1,
     "TopK": 1,
-    "Range": 1,
-    "Resize": 3,
     "Upsample": 1,
-    "Pad": 1,
 }
-"""Operators and the input that has the dimensions of their output."""
+"""Operators and the input that has dimensions of their output, or lengths of sequences."""
 _LOWER_BOUNDS = {"Greater": 1, "GreaterOrEqual": 1, "Less": 0, "LessOrEqual": 0}
 """Comparisons and the operand that is a lower bound of the other one, where this is a table."""
 _RATIOS = {"Dropout": 1}
 """Operators and the input that is a ratio, which is below 1."""
-_LENGTHS = {"LSTM": 4, "GRU": 4, "RNN": 4}
+_MASKS = {"EmbedLayerNormalization": 7}
+"""Operators and the input that is a mask."""
 _CHANNELS = (1, 3, 4)
 _TOTALS = {"GroupQueryAttention": ({5: -1, 6: 0}, [(3, 2), (0, 1)])}
 """Operators with inputs that are a sum of dimensions: what is added to it by position of the input, then input and axis
 of each dimension."""
+_INTEGERS = {TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8, TensorProto.UINT32}
+_REALS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
+
+Use = tuple[Node, str, int]
+"""A node that reads a tensor, the type of its operator, and the position of the input."""
 
 
-def totals_of(graph: OnnxGraph) -> dict[str, tuple[int, list[tuple[str, int]]]]:
+def totals_of(model: ReferenceModel) -> dict[str, tuple[int, list[tuple[str, int]]]]:
     """Return the inputs that must be a sum of dimensions by name: what is added to it, tensors and axes."""
     totals: dict[str, tuple[int, list[tuple[str, int]]]] = {}
-    for node in graph.nodes:
-        added, dimensions = _TOTALS.get(node.op_type, ({}, []))
-        tensors = [(node.input[position], axis) for position, axis in dimensions if node.input[position]]
-        totals.update((node.input[position], (number, tensors)) for position, number in added.items())
+    for node in model.operators:
+        added, dimensions = _TOTALS.get(operator_of(node).op_type, ({}, []))
+        inputs = listed_inputs(node) if added else []
+        tensors = [(value.names[0], axis) for position, axis in dimensions if (value := inputs[position]) is not None]
+        for position, number in added.items():
+            value = inputs[position]
+            if value is not None:
+                totals[value.names[0]] = number, tensors
     return totals
 
 
-def values_of(graph: OnnxGraph) -> dict[str, Values]:
-    """The values of those inputs for which the graph shows what they hold."""
-    readers: dict[str, list[NodeProto]] = {}
-    for node in graph.nodes:
-        for name in dict.fromkeys(node.input):
-            readers.setdefault(name, []).append(node)
+def values_of(model: ReferenceModel) -> dict[str, Values]:
+    """The values of those inputs for which the graph shows what they mean.
+
+    What the layers of the IR require of them, such as indices, is left out: see :mod:`.required_values`.
+    """
     values_by_name: dict[str, Values] = {}
-    for name, value in graph.inputs.items():
+    for name, value in model.inputs.items():
         tensor = value.type.tensor_type
-        uses = _uses_of(graph, readers, name)
+        uses = list(_uses(model.tensors[name]))
         shape = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
         is_whole = tensor.elem_type in _INTEGERS
         chosen = _integers(uses, name, shape) if is_whole else _reals(uses, name, tensor.elem_type, shape)
@@ -180,107 +183,45 @@ def values_of(graph: OnnxGraph) -> dict[str, Values]:
     return values_by_name
 
 
-_INTEGERS = {TensorProto.INT64, TensorProto.INT32, TensorProto.INT16, TensorProto.INT8, TensorProto.UINT32}
-_REALS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE}
-
-
-@dataclass
-class _Uses:
-    """The uses of an input of integers in the graph."""
-
-    rows: int | None = None
-    is_looked_up: bool = False
-    is_dimension: bool = False
-    is_length: bool = False
-    is_mask: bool = False
-    is_ratio: bool = False
-    equal_to: list[Array] = field(default_factory=list)
-    """Constants that it is compared with for equality."""
-    bounded: Array | None = None
-    """The table of which it is a bound, as the lowest and the highest pitch are of the pitches of a network."""
-    is_lower_bound: bool = False
-
-
-def _uses_of(graph: OnnxGraph, readers: Mapping[str, Sequence[NodeProto]], name: str) -> _Uses:
-    uses = _Uses()
-    pending, visited = [name], {name}
+def _uses(start: Output) -> Iterator[Use]:
+    """The nodes that read a tensor, those behind nodes that only move its values or change their type included."""
+    pending, visited = [start], {start}
     while pending:
         current = pending.pop()
-        for node in readers.get(current, ()):
-            inputs = list(node.input)
-            for position, table in _LOOK_UPS.get(node.op_type, ()):
-                if table < len(inputs) and inputs[position] == current:
-                    uses.is_looked_up = True
-                    rows = _rows(graph, node, inputs[table])
-                    if rows is not None:
-                        uses.rows = rows if uses.rows is None else min(uses.rows, rows)
-            if node.op_type == "OneHot" and inputs[0] == current:
-                depth = _constant(graph, inputs[1])
-                if depth is not None:
-                    uses.is_looked_up, uses.rows = True, int(depth.reshape(-1)[0])
-            uses.is_dimension |= _reads_at(inputs, current, _DIMENSIONS.get(node.op_type))
-            uses.is_length |= _reads_at(inputs, current, _LENGTHS.get(node.op_type))
-            uses.is_ratio |= _reads_at(inputs, current, _RATIOS.get(node.op_type))
-            if node.op_type == "Equal" or node.op_type in _LOWER_BOUNDS:
-                _compare_with_constant(uses, graph, node, inputs.index(current))
-            uses.is_mask |= node.op_type == "Cast" and _casts_to(node) in (*_REALS, TensorProto.BOOL)
-            uses.is_mask |= node.op_type == "EmbedLayerNormalization" and _reads_at(inputs, current, 7)
-            if node.op_type in _PASSING and inputs[0] == current:
-                new = [output for output in node.output if output not in visited]
+        for node in dict.fromkeys(current.uses):
+            operator = operator_of(node)
+            yield from (
+                (node, operator.op_type, position)
+                for position, value in enumerate(listed_inputs(node))
+                if value is current
+            )
+            if operator.op_type in PASSING and node.inputs[0] is current:
+                new = [output for output in node.outputs if output not in visited]
                 visited.update(new)
                 pending.extend(new)
-    return uses
 
 
-def _compare_with_constant(uses: _Uses, graph: OnnxGraph, node: NodeProto, position: int) -> None:
-    constant = _constant(graph, node.input[1 - position])
-    if constant is None or not constant.size:
-        return
-    if node.op_type == "Equal":
-        uses.equal_to.append(constant)
-    elif constant.size > 1:
-        uses.bounded, uses.is_lower_bound = constant, _LOWER_BOUNDS[node.op_type] == position
+def _is_read_at(uses: Iterable[Use], positions: Mapping[str, int]) -> bool:
+    return any(positions.get(operator) == position for _, operator, position in uses)
 
 
-def _reads_at(inputs: Sequence[str], name: str, position: int | None) -> bool:
-    return position is not None and position < len(inputs) and inputs[position] == name
+def _other_operand(node: Node, position: int) -> Array | None:
+    """The constant that a node compares an input with; None where that is none."""
+    data = node.inputs[1 - position].node.op.data
+    return None if data is None or not data.size else data.array()
 
 
-def _rows(graph: OnnxGraph, node: NodeProto, table: str) -> int | None:
-    if table not in graph.weights:
-        constant = _constant(graph, table)
-        shape: Sequence[int] | None = None if constant is None else constant.shape
-    else:
-        shape = graph.weights[table].dims
-    axis = next((attribute.i for attribute in node.attribute if attribute.name in ("axis", "gather_axis")), 0)
-    return None if not shape or not -len(shape) <= axis < len(shape) else int(shape[axis])
-
-
-def _constant(graph: OnnxGraph, name: str) -> Array | None:
-    if name in graph.weights:
-        return graph.file.tensor(graph.weights[name]).array()
-    index = graph.producer.get(name)
-    if index is None or graph.nodes[index].op_type != "Constant":
-        return None
-    match = next((attribute for attribute in graph.nodes[index].attribute if attribute.name == "value"), None)
-    return None if match is None else graph.file.tensor(match.t).array()
-
-
-def _casts_to(node: NodeProto) -> int:
-    return next((attribute.i for attribute in node.attribute if attribute.name == "to"), 0)
-
-
-def _integers(uses: _Uses, name: str, shape: Sequence[int | None]) -> Values | None:
-    if uses.is_looked_up and uses.rows:
-        return whole_numbers(0, uses.rows - 1)
-    if uses.is_looked_up:
-        return None
-    if "mask" in name.lower() or (uses.is_mask and len(shape) > 1):
+def _integers(uses: Sequence[Use], name: str, shape: Sequence[int | None]) -> Values | None:
+    types = {operator_of(node).values.get("to") for node, operator, _ in uses if operator == "Cast"}
+    is_mask = not types.isdisjoint((*_REALS, TensorProto.BOOL)) or _is_read_at(uses, _MASKS)
+    if "mask" in name.lower() or (is_mask and len(shape) > 1):
         return MASK
-    if uses.is_length or uses.is_dimension:
+    if _is_read_at(uses, _SMALL):
         return whole_numbers(1, 2)
-    if uses.equal_to and not shape:  # a switch; elements of tensors differ
-        return _one_of(np.concatenate([constant.reshape(-1) for constant in uses.equal_to]))
+    constants = [_other_operand(node, position) for node, operator, position in uses if operator == "Equal"]
+    numbers = [constant.reshape(-1) for constant in constants if constant is not None]
+    if numbers and not shape:  # a switch; elements of tensors differ
+        return _one_of(np.concatenate(numbers))
     return None
 
 
@@ -289,14 +230,17 @@ def _one_of(numbers: Array) -> Values:
     return Values(meaning, lambda generator, shape: generator.choice(numbers, shape))
 
 
-def _reals(uses: _Uses, name: str, element_number: int, shape: Sequence[int | None]) -> Values | None:
+def _reals(uses: Sequence[Use], name: str, element_number: int, shape: Sequence[int | None]) -> Values | None:
     if element_number in _REALS and "mask" in name.lower():
         return MASK
-    if uses.is_ratio:
+    if _is_read_at(uses, _RATIOS):
         return uniform(0.0, 0.9)
-    if uses.bounded is not None and not shape:
-        low, middle, high = np.quantile(uses.bounded, [0.0, 0.5, 1.0])
-        return uniform(low, middle) if uses.is_lower_bound else uniform(middle, high)
+    for node, operator, position in uses if not shape else ():
+        # A bound of a table, as the lowest and the highest pitch are of the pitches of a network.
+        table = _other_operand(node, position) if operator in _LOWER_BOUNDS else None
+        if table is not None and table.size > 1:
+            low, middle, high = np.quantile(table, [0.0, 0.5, 1.0])
+            return uniform(low, middle) if _LOWER_BOUNDS[operator] == position else uniform(middle, high)
     if len(shape) not in (4, 3):
         return None
     # Three dimensions with one channel are a sequence more often than an image without a batch.

@@ -19,16 +19,15 @@ from converter.equivalence.directed import DirectedValues
 from converter.equivalence.engine_faults import WrongLayer
 from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.exact_parts import exact_tensor
-from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
 from converter.equivalence.randomness import draws
+from converter.equivalence.reference_model import ReferenceModel, operator_name, read_by, written_by
 from converter.equivalence.report import Histogram, LayerDifference
 from converter.equivalence.rounded_weights import RoundedWeights
 from converter.equivalence.rounding import Spread
 from converter.equivalence.tolerances import Choose, strict_tolerance
 from converter.errors import VerificationError
-from converter.onnx_file.domains import normalize_domain
-from converter.onnx_file.node_order import node_name
+from converter.onnx_file.graph import operator_of
 from ir_runtime import Model, ModelError
 from ir_runtime.execution.plan import layer_runner
 from ir_runtime.execution.wide_floats import in_float64
@@ -171,14 +170,13 @@ class _Walk:
         needed = self._graph.needed(self._shown)
         self._compared.absent = [
             name
-            for index in needed
-            for name in self._graph.nodes[index].output
-            if name and name not in self._shown and self._graph.nodes[index].op_type != "Constant"
+            for name in written_by(node for node in needed if operator_of(node).op_type != "Constant")
+            if name not in self._shown
         ]
         self._compared.bodies = [node.name for node in self._nodes if node.op.subgraphs]
         segments = list(self._segments(needed))
-        level_of = {name: k for k, part in enumerate(segments) for i in part for name in self._graph.nodes[i].output}
-        self._last_use = {name: k for k, part in enumerate(segments) for i in part for name in self._graph.reads[i]}
+        level_of = {name: level for level, part in enumerate(segments) for name in written_by(part)}
+        self._last_use = {name: level for level, part in enumerate(segments) for name in read_by(part)}
         by_level = self._levels(level_of, len(segments))
         last_read = self._last_read(by_level)
         for level, part in enumerate(segments):
@@ -189,14 +187,14 @@ class _Walk:
             self._forget(level, last_read)
         return self._compared
 
-    def _segments(self, nodes: Sequence[int]) -> Iterator[list[int]]:
+    def _segments(self, nodes: Sequence[Node]) -> Iterator[list[Node]]:
         """The nodes in order, in segments whose outputs have some tens of megabytes."""
         by_name = {name: self._sizes.get(output) for output, names in self._names.items() for name in names}
-        part: list[int] = []
+        part: list[Node] = []
         size = 0
-        for index in nodes:
-            part.append(index)
-            size += sum(by_name.get(name) or _UNKNOWN_BYTES for name in self._graph.nodes[index].output)
+        for node in nodes:
+            part.append(node)
+            size += sum(by_name.get(name) or _UNKNOWN_BYTES for name in written_by([node]))
             if size >= _SEGMENT_BYTES or len(part) >= _SEGMENT_NODES:
                 yield part
                 part, size = [], 0
@@ -236,12 +234,11 @@ class _Walk:
             self._own.pop(output, None)
             self._right.pop(output, None)
 
-    def _run_oracle(self, level: int, part: Sequence[int]) -> None:
+    def _run_oracle(self, level: int, part: Sequence[Node]) -> None:
         """Compute the tensors of a segment that are compared, or read later."""
-        graph, last = self._graph, self._last_use
-        outputs = [name for index in part for name in graph.nodes[index].output if name]
-        requested = [name for name in outputs if name in self._shown or last.get(name, -1) > level]
-        read = set().union(*(graph.reads[index] for index in part))
+        last = self._last_use
+        requested = [name for name in written_by(part) if name in self._shown or last.get(name, -1) > level]
+        read = read_by(part)
         feeds = {name: value for name, value in self._expected.items() if name in read}
         values = self._oracle.run_part(part, feeds, requested)
         self._expected = {name: value for name, value in self._expected.items() if last.get(name, -1) >= level}
@@ -269,7 +266,7 @@ class _Walk:
         if value is None or own is None or (value.dtype, value.shape) != (own.dtype, own.shape):
             return
         name = difference.comparison.name
-        returned = self._graph.nodes[self._graph.producer[name]].output
+        returned = written_by([self._graph.computed[name].node])
         keys = [other.comparison for other in self._differences.values() if other.comparison.name in returned]
         if value.dtype in _INDICES and any(key.passed and key.element_type.startswith("float") for key in keys):
             self._own[output] = value
@@ -336,7 +333,7 @@ class _Walk:
                 self.misnamed |= self._wrong.intersection(_sources(part))
         if local.passed and self._directed is not None and not is_rounded:
             local = self._directed.difference(name, output, part, self._right) or local
-        made_by = node_name(self._graph.nodes[self._graph.producer[name]])
+        made_by = operator_name(self._graph.computed[name].node)
         names = tuple(node.name for node in part if node.op.data is None)
         counted = histogram(expected, self._own.get(output)) if self._histograms else None
         telling = is_telling(expected)
@@ -376,8 +373,8 @@ class _Walk:
         feeds = dict(self._inputs)
         for source in _sources(part):
             feeds.update(dict.fromkeys(self._names.get(source, ()), np.asarray(self._right[source])))
-        nodes = self._graph.needed([name], feeds.keys())
-        if any(normalize_domain(self._graph.nodes[index].domain) for index in nodes):
+        nodes = self._graph.needed([name], feeds)
+        if any(operator_of(node).domain not in ("", "ai.onnx") for node in nodes):
             return None
         try:
             with np.errstate(all="ignore"):
@@ -387,7 +384,7 @@ class _Walk:
 
     def _from_right_inputs(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Comparison:
         plain = np.asarray(self._right[output])
-        made_by = self._graph.nodes[self._graph.producer[name]].op_type
+        made_by = operator_of(self._graph.computed[name].node).op_type
         strict = strict_tolerance(expected.dtype, made_by, [node.op.type for node in part], self._terms(expected, part))
         by_engine = self._by_engine(name, expected, output, part)
         if self._is_chosen or by_engine is not None:  # kernels of engines approximate functions
@@ -580,20 +577,22 @@ def _not_computed(name: str, expected: Array, allowed: Tolerance) -> Comparison:
     return Comparison(name, False, reason, str(expected.dtype), expected.shape, 0.0, 0.0, None, None, False, allowed)
 
 
-def anchors(graph: OnnxGraph, nodes: Sequence[Node]) -> dict[Output, list[str]]:
+def anchors(graph: ReferenceModel, nodes: Sequence[Node]) -> dict[Output, list[str]]:
     """The values of the IR that have the names of outputs of nodes of the main graph, with these names."""
     names_by_output: dict[Output, list[str]] = {}
     for node in nodes:
         for output in node.outputs:
-            names = [name for name in output.names if name in graph.producer]
+            names = [name for name in output.names if name in graph.computed]
             if names and not _is_declared(graph, names, node) and not _is_widened(output):
                 names_by_output[output] = names
     return names_by_output
 
 
-def _is_declared(graph: OnnxGraph, names: Sequence[str], node: Node) -> bool:
+def _is_declared(graph: ReferenceModel, names: Sequence[str], node: Node) -> bool:
     """True if both sides have a constant: those are compared as weights."""
-    return node.op.data is not None and all(graph.nodes[graph.producer[n]].op_type == "Constant" for n in names)
+    return node.op.data is not None and all(
+        operator_of(graph.computed[name].node).op_type == "Constant" for name in names
+    )
 
 
 def _is_widened(output: Output) -> bool:

@@ -10,8 +10,8 @@ import numpy as np
 from converter.equivalence.compare import compare
 from converter.equivalence.engines import Engine
 from converter.equivalence.layers import anchors, between
-from converter.equivalence.onnx_graph import embedded
 from converter.equivalence.oracle import Oracle
+from converter.equivalence.reference_model import read_by, written_by
 from converter.equivalence.report import LayerDifference
 from converter.errors import VerificationError
 from ir_runtime import Model, compile_model
@@ -54,10 +54,9 @@ def minimise(
     missing = [name for name in outside.values() if name not in input_values]
     values = {**input_values, **oracle.run(input_values, missing, plain=True)} if missing else dict(input_values)
     feeds = {name: values[name] for name in outside.values()}
-    nodes = graph.needed([fault_name], list(feeds))
+    nodes = graph.needed([fault_name], feeds)
     # Other inputs of the ONNX nodes, such as one that became a constant of the IR.
-    produced = {name for index in nodes for name in graph.nodes[index].output}
-    more = set().union(*(graph.reads[index] for index in nodes)) - produced - set(feeds)
+    more = read_by(nodes) - {*written_by(nodes), *feeds}
     feeds.update({name: values[name] for name in sorted(more) if name in values})
     expected = oracle.run_part(nodes, feeds, [fault_name])[fault_name]
     small = extract(model, outside, {target: fault_name})
@@ -68,7 +67,7 @@ def minimise(
         actual = engine.compile_part(small).run(inputs)[0]
     comparison = compare(fault_name, expected, actual, fault.local.tolerance)
     folder.mkdir(parents=True, exist_ok=True)
-    cut = embedded(graph, graph.part(nodes, feeds, [fault_name]))
+    cut = graph.embedded(graph.part(nodes, feeds, [fault_name]))
     (folder / "model.onnx").write_bytes(cut.SerializeToString())
     write_model(small, folder / "model.xml")
     _save(folder / "inputs.npz", feeds)

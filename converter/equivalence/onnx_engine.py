@@ -9,14 +9,14 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from onnx import ValueInfoProto
 
 from converter.conversion.convert import convert
 from converter.equivalence.engines import Engine
-from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
+from converter.equivalence.reference_model import ReferenceModel
 from converter.equivalence.tolerances import narrow_type
 from converter.errors import ConversionError, InternalError
-from converter.onnx_file.messages import ValueInfoProto
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.types import element_type_of
 from converter.options.conversion import ConversionOptions
@@ -42,14 +42,14 @@ def onnx_engine(
     Its ``model`` is its IR, which tells what a run costs, which values the inputs take, and whether it computes in 16
     bits; where there is no IR, a graph of the inputs alone.
     """
-    graph = OnnxGraph(source)  # type: ignore[arg-type]
+    graph = ReferenceModel(source)  # type: ignore[arg-type]
     oracle = Oracle(graph)
     constants = {
         name: np.asarray(frozen[name], element_type_of(value.type.tensor_type.elem_type).dtype)
         for name, value in graph.inputs.items()
         if name in frozen
     }
-    outputs = [_port(value, element_types.f32) for value in graph.proto.graph.output]
+    outputs = [_port(value, element_types.f32) for value in graph.outputs.values()]
     halves = {port.name for port in outputs if port.element_type is element_types.f16 and port.name in widened}
     outputs = [replace(port, element_type=element_types.f32) if port.name in halves else port for port in outputs]
 
@@ -61,7 +61,7 @@ def onnx_engine(
         ]
 
     try:
-        model = convert(graph.file, ConversionOptions(target="any")).model
+        model = convert(graph.as_file(), ConversionOptions(target="any")).model
     except InternalError:
         raise
     except ConversionError:

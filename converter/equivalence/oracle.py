@@ -11,11 +11,11 @@ import numpy as np
 import onnx
 
 from converter.equivalence import ort_values
-from converter.equivalence.deviations import deviation_of, with_specified_results
-from converter.equivalence.onnx_graph import OnnxGraph, embedded
+from converter.equivalence.deviations import with_specified_results
+from converter.equivalence.reference_model import ReferenceModel
 from converter.equivalence.unsigned_operands import with_unsigned_operands
 from converter.errors import VerificationError
-from ir_runtime.graph import Array
+from ir_runtime.graph import Array, Node
 
 Evaluate = Callable[[Mapping[str, Any]], dict[str, Any]]
 """From inputs by name to outputs by name: arrays, or lists of them for sequences."""
@@ -30,7 +30,7 @@ class Oracle:
     Raises :class:`VerificationError`, in every method, where the model cannot be loaded or run.
     """
 
-    def __init__(self, graph: OnnxGraph) -> None:
+    def __init__(self, graph: ReferenceModel) -> None:
         self.graph = graph
         self.name = ""
         self.by_definition = False
@@ -44,7 +44,8 @@ class Oracle:
 
         Sessions are kept for later runs.
         """
-        relaxed = self.graph.relaxed_inputs(feeds)
+        relaxed = tuple(name for name in self.graph.inputs if not self.graph.is_accepted(name, feeds.get(name)))
+        relaxed += tuple(name for name in self.graph.defaults if name in feeds)
         key = (relaxed, tuple(outputs), plain, only, self.by_definition)
         if key not in self._evaluators:
             as_it_is = not relaxed and not only and all(name in self.graph.outputs for name in outputs)
@@ -58,16 +59,16 @@ class Oracle:
         with np.errstate(all="ignore"):
             return evaluate(feeds)
 
-    def run_part(self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
+    def run_part(self, nodes: Sequence[Node], feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
         """Run some nodes alone, without fusions, from the values of their inputs."""
         return self.part(nodes, feeds, outputs)(feeds)
 
-    def part(self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]) -> Evaluate:
+    def part(self, nodes: Sequence[Node], feeds: Mapping[str, Any], outputs: Sequence[str]) -> Evaluate:
         """Prepare some nodes alone, without fusions, for inputs of the types and shapes of ``feeds``."""
         return self._load(self.graph.part(nodes, feeds, outputs), plain=True)
 
     def part_by_definition(
-        self, nodes: Sequence[int], feeds: Mapping[str, Any], outputs: Sequence[str]
+        self, nodes: Sequence[Node], feeds: Mapping[str, Any], outputs: Sequence[str]
     ) -> dict[str, Any]:
         """As :meth:`run_part`, but by onnx's own evaluator, from the operators' definitions."""
         return _reference(self.graph, self.graph.part(nodes, feeds, outputs), "")(feeds)
@@ -106,7 +107,7 @@ def session_options() -> Any:
     return options
 
 
-def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -> tuple[Evaluate, str]:
+def _onnxruntime(graph: ReferenceModel, model: onnx.ModelProto | None, plain: bool) -> tuple[Evaluate, str]:
     import onnxruntime
 
     options = session_options()
@@ -118,7 +119,7 @@ def _onnxruntime(graph: OnnxGraph, model: onnx.ModelProto | None, plain: bool) -
         options.graph_optimization_level = levels.ORT_DISABLE_ALL
     if graph.folder is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(graph.folder))
-    if any(map(deviation_of, graph.nodes)):
+    if graph.deviations:
         model = with_specified_results(model or graph.whole({}))
     if plain:
         model = with_unsigned_operands(model or graph.whole({}))
@@ -166,8 +167,8 @@ def _convert_result(value: Any) -> Array | list[Any]:
     return value if isinstance(value, list) else np.asarray(value)
 
 
-def _reference(graph: OnnxGraph, model: onnx.ModelProto | None, hint: str) -> Evaluate:
-    return evaluate_by_definition(embedded(graph, model or graph.whole({})), hint)
+def _reference(graph: ReferenceModel, model: onnx.ModelProto | None, hint: str) -> Evaluate:
+    return evaluate_by_definition(graph.embedded(model or graph.whole({})), hint)
 
 
 def evaluate_by_definition(model: onnx.ModelProto, hint: str = "") -> Evaluate:

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from converter.equivalence.deviations import deviation_of, is_known_refusal
+from converter.equivalence.deviations import is_known_refusal
 from converter.equivalence.dimensions import ShapeCandidates
 from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.input_values import Values, totals_of, values_of
 from converter.equivalence.layers import Compared, compare_layers
 from converter.equivalence.minimise import minimise
-from converter.equivalence.onnx_graph import OnnxGraph, typed
 from converter.equivalence.oracle import Oracle
+from converter.equivalence.reference_model import ReferenceModel, read_by
 from converter.equivalence.report import WeightCheck
 from converter.equivalence.stress import undefined
 from converter.equivalence.tolerances import Loss, is_narrow
@@ -146,9 +146,11 @@ class OnnxReference(Reference):
     shows_inside = True
 
     def __init__(self, source: ModelSource) -> None:
-        self.graph = OnnxGraph(source)
+        self.graph = ReferenceModel(source)
         self.oracle = Oracle(self.graph)
-        self.processing = Recorded.from_text(_metadata(self.graph).get(METADATA, ""))
+        self.processing = Recorded.from_text(
+            next((entry.value for entry in self.graph.header.metadata_props if entry.key == METADATA), "")
+        )
 
     @property
     def name(self) -> str:  # type: ignore[override]  # it changes with what runs the model
@@ -166,7 +168,7 @@ class OnnxReference(Reference):
     def required_inputs(self, outputs: Sequence[str] | None) -> Collection[str]:
         """The inputs without an initializer that ``outputs`` need; None stands for the outputs of the model."""
         requested = self.graph.outputs if outputs is None else outputs
-        read = set().union(*(self.graph.reads[index] for index in self.graph.needed(requested)), requested)
+        read = read_by(self.graph.needed(requested)).union(requested)
         return [name for name in self.graph.inputs if name in read]
 
     def run(
@@ -191,21 +193,21 @@ class OnnxReference(Reference):
         return self.name.startswith("onnxruntime")
 
     def declared(self, name: str) -> PartialShape:
-        return self.graph.declared(name) if name in self.graph.inputs else PartialShape.dynamic()
+        return self.graph.declared(name)
 
     def undefined(self, feeds: Mapping[str, Array]) -> str:
-        return undefined(self.graph, self.oracle, feeds)
+        return undefined(self.oracle, feeds)
 
     def typed(self, feeds: dict[str, Array]) -> dict[str, Array]:
-        return {name: typed(self.graph, name, value) for name, value in feeds.items()}
+        return {name: self.graph.typed(name, value) for name, value in feeds.items()}
 
     def inner_outputs(self, ports: Sequence[Port]) -> tuple[str, ...]:
         graph = self.graph
         return tuple(
-            next(name for name in port.names if name in graph.producer)
+            next(name for name in port.names if name in graph.computed)
             for port in ports
             if not any(name in graph.outputs for name in (port.name, *port.names))
-            and any(name in graph.producer for name in port.names)
+            and any(name in graph.computed for name in port.names)
         )
 
     def loss(self, model: Model) -> Loss | None:
@@ -217,13 +219,13 @@ class OnnxReference(Reference):
 
     @property
     def float32_outputs(self) -> Collection[str]:
-        outputs = self.graph.proto.graph.output
-        return [value.name for value in outputs if value.type.tensor_type.elem_type == TensorProto.FLOAT]
+        declared = self.graph.outputs.items()
+        return [name for name, value in declared if value.type.tensor_type.elem_type == TensorProto.FLOAT]
 
     @property
     def notes(self) -> Sequence[str]:
         is_onnxruntime = self.name.startswith("onnxruntime")
-        return list(filter(None, map(deviation_of, self.graph.nodes))) if is_onnxruntime else ()
+        return self.graph.deviations if is_onnxruntime else ()
 
     def values(self) -> Mapping[str, Values]:
         return values_of(self.graph)
@@ -285,10 +287,6 @@ def reference_for(source: ModelSource | Model) -> Reference:
     if isinstance(source, (str, os.PathLike)) and Path(source).suffix.lower() == ".xml":
         return IrReference(read_model(source))
     return OnnxReference(source)
-
-
-def _metadata(graph: OnnxGraph) -> dict[str, str]:
-    return {entry.key: entry.value for entry in graph.proto.metadata_props}
 
 
 def _as_array(value: Any) -> Array:

@@ -6,7 +6,7 @@ follow from the shapes of all inputs. The operations know them: see :meth:`ir_ru
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ir_runtime import Model
 from ir_runtime.graph import Node, Operation, Output, TensorType
@@ -22,8 +22,10 @@ class RequiredValues:
         uses = {position: list(_uses(output)) for position, output in enumerate(model.inputs)}
         self._uses = {position: readers for position, readers in uses.items() if readers}
 
-    def __bool__(self) -> bool:
-        return bool(self._uses)
+    @property
+    def positions(self) -> Collection[int]:
+        """The positions of these inputs."""
+        return self._uses.keys()
 
     def of(self, types: Mapping[Output, TensorType]) -> dict[int, Required]:
         """What each input must hold, by position, where ``types`` are those of a run."""

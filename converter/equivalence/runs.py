@@ -63,7 +63,12 @@ class Runs:
         Raises :class:`VerificationError` for an unknown input or unknown values.
         """
         by_graph = self.sides.reference.values()
-        self._values = {port: by_graph[name] for port, name in self.sides.names.items() if name in by_graph}
+        self._values = {
+            port: by_graph[name]
+            for position, (port, name) in enumerate(self.sides.names.items())
+            # What is cast to real numbers is a mask, unless it chooses rows, too.
+            if name in by_graph and not (by_graph[name] is MASK and position in self._required.positions)
+        }
         self._values.update(self.sides.processing.values(self.sides.ports))
         by_name = {alias: port.name for port in self.sides.ports for alias in (port.name, *port.names)}
         for name, value in chosen.items():
@@ -143,7 +148,7 @@ class Runs:
 
     def _fitting(self, shapes: Shapes) -> dict[str, Values]:
         """Values for the inputs of which layers require something in ``shapes``, such as indices."""
-        types = self._types_in(shapes) if self._required else None
+        types = self._types_in(shapes) if self._required.positions else None
         required = {} if types is None else self._required.of(types)
         values = {self.sides.ports[position].name: fitting(of_input) for position, of_input in required.items()}
         totals = self.sides.reference.totals()

@@ -17,9 +17,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.report import VERDICTS, Report
 from converter.errors import VerificationError
+from converter.onnx_file.model import OnnxModel
 from converter.options.verification import VerificationOptions
 from converter.passes.derivation import Step
 from ir_runtime.files.whole_files import write_whole
@@ -51,9 +51,7 @@ def files_of(*paths: object) -> list[Path]:
         if file.suffix.lower() == ".xml" and file.with_suffix(".bin").exists():
             files.append(file.with_suffix(".bin"))
         elif file.suffix.lower() not in _NO_MODELS:
-            graph = OnnxGraph(os.fspath(file))
-            list(graph.constants())  # external files are known once their tensors are read
-            files += graph.file.external_files
+            files += OnnxModel(file).files[1:]
     return files
 
 

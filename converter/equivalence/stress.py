@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from converter.equivalence.input_values import Values
-from converter.equivalence.onnx_graph import OnnxGraph
 from converter.equivalence.oracle import Oracle
+from converter.equivalence.reference_model import operator_name
 from converter.errors import VerificationError
-from converter.onnx_file.messages import NodeProto, TensorProto
-from converter.onnx_file.node_order import node_name
-from ir_runtime.graph import Array
+from converter.onnx_file.graph import operator_of
+from converter.onnx_file.messages import TensorProto
+from ir_runtime.graph import Array, Node
 
 _SPECIAL_SHARE = 0.1
 """The share of elements that become NaN or infinite; the others stay."""
@@ -62,21 +62,21 @@ _WHOLE = {
 }  # fmt: skip
 
 
-def undefined(graph: OnnxGraph, oracle: Oracle, reference_inputs: Mapping[str, Array]) -> str:
+def undefined(oracle: Oracle, reference_inputs: Mapping[str, Array]) -> str:
     """A sentence on the first node of the main graph whose inputs have no result that ONNX defines; empty for none.
 
     Casts to whole numbers have no result for infinities and NaN, quantisation and sorting have none for NaN.
     """
-    requested: dict[str, tuple[NodeProto, bool]] = {}
-    for index in graph.needed(graph.outputs):
-        node = graph.nodes[index]
-        to = next((attribute.i for attribute in node.attribute if attribute.name == "to"), 0)
-        is_cast = node.op_type == "Cast" and to in _WHOLE
-        if is_cast or node.op_type in (*_ORDERING, *_QUANTIZING):
-            for name in node.input[: 2 if node.op_type == "NonMaxSuppression" else 1]:
-                requested.setdefault(name, (node, is_cast))
+    graph = oracle.graph
+    requested: dict[str, tuple[Node, bool]] = {}
+    for node in graph.needed(graph.outputs):
+        op_type = operator_of(node).op_type
+        is_cast = op_type == "Cast" and operator_of(node).values.get("to") in _WHOLE
+        if is_cast or op_type in (*_ORDERING, *_QUANTIZING):
+            for source in node.inputs[: 2 if op_type == "NonMaxSuppression" else 1]:
+                requested.setdefault(source.names[0], (node, is_cast))
     try:
-        computed = [name for name in requested if name in graph.producer]
+        computed = [name for name in requested if name in graph.computed]
         inner = oracle.run(reference_inputs, computed, plain=True, only=True) if computed else {}
         values = {**reference_inputs, **inner}
     except VerificationError:
@@ -87,5 +87,6 @@ def undefined(graph: OnnxGraph, oracle: Oracle, reference_inputs: Mapping[str, A
             continue
         if bool(np.isnan(value).any()) or (is_cast and bool(np.isinf(value).any())):
             category = NAN if bool(np.isnan(value).any()) else INFINITIES
-            return f"node '{node_name(node)}' ({node.op_type}) is given {category}, for which ONNX defines no result"
+            operator = operator_of(node).op_type
+            return f"node '{operator_name(node)}' ({operator}) is given {category}, for which ONNX defines no result"
     return ""

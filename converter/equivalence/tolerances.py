@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from converter.equivalence.compare import STEPS, Comparison, Tolerance, tolerance_for
-from converter.equivalence.onnx_graph import OnnxGraph
+from converter.equivalence.reference_model import ReferenceModel, read_by
+from converter.onnx_file.graph import operator_of
 from converter.onnx_file.messages import TensorProto
 from ir_runtime import Model
 from ir_runtime.graph import Array
@@ -16,7 +17,7 @@ from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.records import record
 
 _TIMES_OF_GAPS = 2.0
-_QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear")
+_QUANTIZING = ("QuantizeLinear", "DynamicQuantizeLinear", "DynamicQuantizeMatMul")
 
 Choose = Callable[[Array], Tolerance]
 
@@ -77,7 +78,7 @@ class Loss:
     """True if running the IR layer by layer, each of which rounds, shows the loss."""
 
     @classmethod
-    def of(cls, graph: OnnxGraph, model: Model) -> Loss | None:
+    def of(cls, graph: ReferenceModel, model: Model) -> Loss | None:
         """The loss of quantised models, and of those that compute in 16 bits; None for others."""
         if _is_quantized(graph):
             return cls(STEPS, "values in the middle between two steps of quantisation went to different ones", False)
@@ -99,22 +100,18 @@ def narrow_type(model: Model) -> str:
     return next((name for name in _NARROW if name in float_types), "")
 
 
-def is_narrow(graph: OnnxGraph) -> bool:
+def is_narrow(graph: ReferenceModel) -> bool:
     """True if nodes of an ONNX model, Casts apart, read inputs or weights of 16-bit floats."""
-    types = {value.name: value.type.tensor_type.elem_type for value in graph.proto.graph.input}
-    types.update({tensor.name: tensor.data_type for tensor in graph.proto.graph.initializer})
+    types = {name: value.type.tensor_type.elem_type for name, value in graph.inputs.items()}
     narrow = {name for name, data_type in types.items() if data_type in (TensorProto.FLOAT16, TensorProto.BFLOAT16)}
-    return any(not narrow.isdisjoint(node.input) for node in graph.nodes if node.op_type != "Cast")
+    narrow |= {node.name for node in graph.constants if node.outputs[0].element_type.name in _NARROW}
+    return not narrow.isdisjoint(read_by(node for node in graph.operators if operator_of(node).op_type != "Cast"))
 
 
-def _is_quantized(graph: OnnxGraph) -> bool:
+def _is_quantized(graph: ReferenceModel) -> bool:
     """True if activations are rounded to steps: a value in the middle between two may go to either."""
-    lists = [graph.nodes, *(function.node for function in graph.proto.functions)]
-    return any(
-        node.op_type in _QUANTIZING or node.op_type.startswith("QLinear") or node.op_type == "DynamicQuantizeMatMul"
-        for nodes in lists
-        for node in nodes
-    )
+    names = {operator_of(node).op_type for part in (graph.graph, *graph.functions) for node in part.nodes()}
+    return any(name in _QUANTIZING or name.startswith("QLinear") for name in names)
 
 
 def gaps(first: Mapping[str, Array], second: Mapping[str, Array]) -> dict[str, float]:

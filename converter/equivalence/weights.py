@@ -16,7 +16,7 @@ import numpy as np
 
 from converter.equivalence.known_values import KnownValues
 from converter.equivalence.layers import anchors, between
-from converter.equivalence.onnx_graph import OnnxGraph
+from converter.equivalence.reference_model import MOVING, ReferenceModel, read_by, written_by
 from converter.equivalence.report import WeightCheck
 from converter.equivalence.rounded_weights import RoundedWeights
 from converter.equivalence.scaled_weights import channel_axes_of, nearest_scaled, scaled_weights
@@ -32,6 +32,7 @@ from converter.equivalence.stored_values import (
     mostly_near,
     value_sum,
 )
+from converter.onnx_file.graph import operator_of
 from converter.passes.derivation import Derivation
 from ir_runtime import Model, ModelError
 from ir_runtime.execution.plan import layer_runner
@@ -48,11 +49,10 @@ _LONGEST_LIST = 64
 _MOST_TO_COMPARE = 4
 """Of more constants in one place those with the tensor's sum are compared first."""
 _ROUNDING_STEPS = {"float16", "Convert", "unpacked"}
-_MOVING = {"Constant", "Identity", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
 
 
 def check_weights(
-    graph: OnnxGraph, model: Model, outputs: Sequence[str], *, guess: bool = True
+    graph: ReferenceModel, model: Model, outputs: Sequence[str], *, guess: bool = True
 ) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
     """Return the state of every tensor that the file declares, and the constants of the IR that hold them.
 
@@ -64,7 +64,7 @@ def check_weights(
 
 
 class _WeightChecks:
-    def __init__(self, graph: OnnxGraph, model: Model, outputs: Sequence[str], guess: bool) -> None:
+    def __init__(self, graph: ReferenceModel, model: Model, outputs: Sequence[str], guess: bool) -> None:
         self._guess = guess
         self._graph = graph
         self._model = model
@@ -80,7 +80,7 @@ class _WeightChecks:
                     for name in (node.name, *node.outputs[0].names):
                         self._constants.setdefault(name, node)
         needed = graph.needed(outputs)
-        self._read = set(outputs).union(*(graph.reads[index] for index in needed))
+        self._read = read_by(needed).union(outputs)
         self._after = self._first_named(needed)
         self._beside_data = self._read_beside_data(needed)
         self._held: dict[Output, list[Node]] = {}
@@ -116,7 +116,8 @@ class _WeightChecks:
     def checks(self) -> list[WeightCheck]:
         checks_by_name: dict[str, WeightCheck] = {}
         left: dict[str, tuple[Tensor, list[Node]]] = {}
-        for name, tensor in self._graph.constants():
+        for name, tensor in ((node.name, node.op.data) for node in self._graph.constants):
+            assert tensor is not None
             if name not in self._read:
                 checks_by_name[name] = WeightCheck(name, "unused")
                 continue
@@ -226,8 +227,8 @@ class _WeightChecks:
 
     def _is_computed(self, node: Node) -> bool:
         """True if an ONNX node computes the constant from its inputs, and does not only move them."""
-        producers = [self._graph.producer[name] for name in self._names.get(node.outputs[0], ())]
-        return any(self._graph.nodes[index].op_type not in _MOVING for index in producers)
+        producers = [self._graph.computed[name].node for name in self._names.get(node.outputs[0], ())]
+        return any(operator_of(producer).op_type not in MOVING for producer in producers)
 
     def _is_rounded_again(self, name: str, node: Node) -> bool:
         """True if ONNX nodes compute the constant from the tensor in several steps, each of which rounds.
@@ -237,12 +238,12 @@ class _WeightChecks:
         constants = list(self._names.get(node.outputs[0], ()))
         steps = dict.fromkeys(constants, 0)
         for value in constants:  # grows while it is read: a value and then what it is computed from
-            if value not in self._graph.producer:
+            if value not in self._graph.computed:
                 continue
-            producer = self._graph.nodes[self._graph.producer[value]]
-            for source in producer.input:
+            producer = self._graph.computed[value].node
+            for source in read_by([producer]):
                 if source not in steps:
-                    steps[source] = steps[value] + (producer.op_type not in _MOVING)
+                    steps[source] = steps[value] + (operator_of(producer).op_type not in MOVING)
                     constants.append(source)
         return steps.get(name, 0) > 1
 
@@ -280,36 +281,35 @@ class _WeightChecks:
             self._held[output] = [node for node in chain(layers, inner) if node.op.data is not None]
         return self._held[output]
 
-    def _first_named(self, needed: Sequence[int]) -> dict[str, dict[Output, None]]:
+    def _first_named(self, needed: Sequence[Node]) -> dict[str, dict[Output, None]]:
         """For each tensor that a node reads: the first values of the IR that depend on it and have a name, in order."""
         readers_by_name: dict[str, dict[Output, None]] = {}
-        for index in reversed(needed):
+        for node in reversed(needed):
             after: dict[Output, None] = {}
-            for name in self._graph.nodes[index].output:
+            for name in written_by([node]):
                 after.update({self._named[name]: None} if name in self._named else readers_by_name.get(name, {}))
-            for name in self._graph.reads[index]:
+            for name in read_by([node]):
                 readers_by_name[name] = {**after, **readers_by_name[name]} if name in readers_by_name else after
         return readers_by_name
 
-    def _read_beside_data(self, needed: Sequence[int]) -> set[str]:
+    def _read_beside_data(self, needed: Sequence[Node]) -> set[str]:
         """The constants that a node reads together with data, at most moved or cast before.
 
         The others go through nodes that compute further constants, as weights do that a network standardises.
         """
-        nodes, reads = self._graph.nodes, self._graph.reads
-        constants = {*self._graph.weights, *self._graph.sparse}
+        constants = {value for node in self._graph.constants for value in node.outputs}
         of_constants = set()
-        for index in needed:
-            if nodes[index].op_type == "Constant" or (reads[index] and reads[index] <= constants):
-                constants.update(nodes[index].output)
-                of_constants.add(index)
-        names_beside_data: set[str] = set()
-        for index in reversed(needed):
-            if index not in of_constants:
-                names_beside_data |= reads[index] & constants
-            elif nodes[index].op_type in {*_MOVING, "Cast"} and not names_beside_data.isdisjoint(nodes[index].output):
-                names_beside_data.update(nodes[index].input[:1])
-        return names_beside_data
+        for node in needed:
+            if operator_of(node).op_type == "Constant" or (node.inputs and constants.issuperset(node.inputs)):
+                constants.update(node.outputs)
+                of_constants.add(node)
+        beside_data: set[Output] = set()
+        for node in reversed(needed):
+            if node not in of_constants:
+                beside_data |= constants.intersection(node.inputs)
+            elif operator_of(node).op_type in {*MOVING, "Cast"} and not beside_data.isdisjoint(node.outputs):
+                beside_data.update(node.inputs[:1])
+        return {name for value in beside_data for name in value.names}
 
     def _into(self, name: str) -> tuple[str, ...]:
         if name in self._places:

@@ -160,9 +160,13 @@ class OnnxModel:
     def with_weights(self) -> onnx.ModelProto:
         """Return the message with the data of all tensors."""
         message = self.message()
+        self.restore(message)
+        return message
+
+    def restore(self, message: onnx.ModelProto) -> None:
+        """Put the data of tensors that refer to :attr:`tensor_data` into the message of the model, or of a part."""
         for proto in tensors_in(message):
             self._restore(proto)
-        return message
 
 
 def store(proto: onnx.TensorProto, tensor: Tensor, stored: list[Tensor]) -> None:

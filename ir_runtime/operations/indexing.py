@@ -256,6 +256,11 @@ class _OneHot(Operation):
         dims = [*indices.shape.dims[:at], dimension, *indices.shape.dims[at:]]
         return [TensorType(element_type, PartialShape(dims))]
 
+    def required(self, inputs: Sequence[TensorType]) -> Mapping[int, Required | None]:
+        """Return what indices must be that have a position."""
+        depth = inputs[1].constant
+        return {} if depth is None or not depth.size else {0: Required(0, max(0, int(depth.reshape(-1)[0]) - 1))}
+
     def front(self, indices: Array, depth: int) -> Array:
         """Each index as a position; one out of range has no position."""
         return indices
