@@ -17,7 +17,6 @@ from converter.equivalence.exact import ExactModel
 from converter.equivalence.layers import Compared, worst_of
 from converter.equivalence.report import (
     DIFFERENT,
-    INAPPLICABLE,
     DerivationCheck,
     Report,
     Sample,
@@ -322,8 +321,7 @@ class Findings:
             self._sides.notes.append(f"weights were not compared: {self._sides.processing.hidden}")
             return (), frozenset()
         with stage("weights"):
-            guess = self._derivation.state in (DIFFERENT, INAPPLICABLE)
-            return self._sides.reference.check_weights(core, returned, guess=guess)
+            return self._sides.reference.check_weights(core, returned, self._derivation)
 
     def _against(self, other: Engine) -> tuple[Comparison, ...]:
         """The outputs of another IR in the first run, compared with those of the IR.

@@ -18,7 +18,7 @@ from converter.equivalence.layers import Compared, compare_layers
 from converter.equivalence.minimise import minimise
 from converter.equivalence.oracle import Oracle
 from converter.equivalence.reference_model import ReferenceModel, read_by
-from converter.equivalence.report import WeightCheck
+from converter.equivalence.report import DerivationCheck, WeightCheck
 from converter.equivalence.stress import undefined
 from converter.equivalence.tolerances import Loss, is_narrow
 from converter.equivalence.weights import check_weights
@@ -130,7 +130,7 @@ class Reference(ABC):
         return Compared()
 
     def check_weights(
-        self, model: Model, outputs: Sequence[str], *, guess: bool
+        self, model: Model, outputs: Sequence[str], derivation: DerivationCheck
     ) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
         """Check each weight in ``model``: see :func:`converter.equivalence.weights.check_weights`."""
         return (), frozenset()
@@ -243,9 +243,9 @@ class OnnxReference(Reference):
         return compare_layers(self.oracle, *arguments, **options)
 
     def check_weights(
-        self, model: Model, outputs: Sequence[str], *, guess: bool
+        self, model: Model, outputs: Sequence[str], derivation: DerivationCheck
     ) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
-        return check_weights(self.graph, model, outputs, guess=guess)
+        return check_weights(self.graph, model, outputs, derivation)
 
     def minimise(self, *arguments: Any) -> str:
         return minimise(self.oracle, *arguments)

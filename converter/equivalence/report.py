@@ -56,8 +56,9 @@ class WeightCheck:
     * ``identical``: a constant of the IR has the same values, bit by bit (``form`` names another layout);
     * ``converted``: every value is the nearest one of a narrower type, which ``form`` names;
     * ``compressed``: whole numbers with scales, ``error`` the greatest difference, which is at most one step;
-    * ``scaled``: each output channel has the tensor's values times one factor, rounded once;
-    * ``folded``: not a constant by itself, but part of what ``layers`` compute or hold;
+    * ``scaled``: each output channel has the tensor's values times one factor;
+    * ``folded``: by the record part of what ``layers`` compute or hold, and not a constant by itself;
+    * ``unaccounted``: there is no record, and no constant of ``layers`` has these values: their comparison decides;
     * ``unused``: no output depends on it;
     * ``changed``: the IR has other values in its place, with the greatest difference ``error``, and fails.
     """
