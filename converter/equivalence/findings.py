@@ -14,7 +14,8 @@ from converter.equivalence.compare import Comparison, compare, errors_of
 from converter.equivalence.engines import Engine
 from converter.equivalence.evidence import unproven
 from converter.equivalence.exact import ExactModel
-from converter.equivalence.layers import Compared, worst_of
+from converter.equivalence.layers import Compared, LayerComparison, worst_of
+from converter.equivalence.minimise import minimise
 from converter.equivalence.report import (
     DIFFERENT,
     DerivationCheck,
@@ -27,6 +28,7 @@ from converter.equivalence.rounded_weights import RoundedWeights
 from converter.equivalence.runs import Runs
 from converter.equivalence.sides import Run
 from converter.equivalence.tolerances import Loss, furthest, gaps, widened
+from converter.equivalence.weights import check_weights
 from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
 from converter.stages import stage
@@ -80,7 +82,8 @@ class Findings:
         sides.notes += [
             f"output '{name}' {why}: it proves nothing about the layers before it" for name, why in proofless.items()
         ]
-        sides.notes += sides.reference.notes
+        if sides.reference.oracle is not None and sides.reference.name.startswith("onnxruntime"):
+            sides.notes += sides.reference.oracle.graph.deviations
         wide = [output.name for output in runs[0].outputs if output.element_type == "float64"]
         if wide and sides.engine.precision and sides.default_tolerance:
             sides.notes.append(
@@ -205,19 +208,19 @@ class Findings:
 
     def _account(self, of_file: frozenset[Node], compared: Compared) -> WeightAccount | None:
         model = self._sides.processing.core
-        if model is None or not self._sides.reference.shows_inside:
+        if model is None or self._sides.reference.oracle is None:
             return None
         with stage("account"):
             return account_for(model, of_file, self._derivation, compared.layers)
 
     def _with_part(self, report: Report, run: Run, folder: Path | None) -> Report:
         """``report`` with the smallest part that shows the first fault written to ``folder``."""
-        model, reference, fault = self._sides.processing.core, self._sides.reference, report.first_fault
-        if folder is None or fault is None or model is None or not reference.shows_inside:
+        model, oracle, fault = self._sides.processing.core, self._sides.reference.oracle, report.first_fault
+        if folder is None or fault is None or model is None or oracle is None:
             return report
         try:
             feeds = self._sides.reference_feeds(run.feeds)
-            minimised = reference.minimise(model, fault, feeds, folder, self._sides.engine)
+            minimised = minimise(oracle, model, fault, feeds, folder, self._sides.engine)
         except (ModelError, OSError) as error:  # the report must not be lost with it
             return replace(report, unwritten=(f"the smallest part could not be written to {folder}: {error}",))
         return replace(report, minimised=minimised)
@@ -313,7 +316,8 @@ class Findings:
         return gaps({name: run.actual[name] for name in run.expected}, rounded)
 
     def _weights(self) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
-        if not self._sides.reference.shows_inside:
+        oracle = self._sides.reference.oracle
+        if oracle is None:
             return (), frozenset()
         returned = list(self._runs[0].expected)
         core = self._sides.processing.core
@@ -321,7 +325,7 @@ class Findings:
             self._sides.notes.append(f"weights were not compared: {self._sides.processing.hidden}")
             return (), frozenset()
         with stage("weights"):
-            return self._sides.reference.check_weights(core, returned, self._derivation)
+            return check_weights(oracle.graph, core, returned, self._derivation)
 
     def _against(self, other: Engine) -> tuple[Comparison, ...]:
         """The outputs of another IR in the first run, compared with those of the IR.
@@ -360,13 +364,16 @@ class Findings:
 
     def _is_right(self, other: Engine, feeds: Mapping[str, Array], run: Run) -> bool:
         """True if every layer of another IR, given right inputs, is right."""
-        sides = self._sides
+        sides, oracle = self._sides, self._sides.reference.oracle
+        if oracle is None:
+            return False
         inputs_of_other = {output: feeds[port.name] for output, port in zip(other.model.inputs, other.inputs)}
         rounded = RoundedWeights.of(other.model)
         try:
-            compared = sides.reference.compare_layers(
-                other.model, inputs_of_other, sides.reference_feeds(run.feeds), sides.tolerance, rounded
-            )
+            feeds_of_oracle = sides.reference_feeds(run.feeds)
+            compared = LayerComparison(
+                oracle, other.model, inputs_of_other, feeds_of_oracle, sides.tolerance, rounded
+            ).result()
         except ModelError:
             return False
         return bool(compared.layers) and not compared.problems and not _is_faulty(compared)

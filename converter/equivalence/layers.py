@@ -47,7 +47,7 @@ _TIMES_ABSOLUTE = 10.0
 
 @dataclass
 class Compared:
-    """Result of :func:`compare_layers`; ``problems`` list the layers that could not be compared, and the reasons.
+    """Result of :class:`LayerComparison`; ``problems`` list the layers that could not be compared, and the reasons.
 
     ``absent`` are tensors of the ONNX model whose names no value of the IR has: they are compared within parts of
     several layers. ``bodies`` are layers with bodies, which were compared as a whole. ``in_numpy`` are layers that the
@@ -86,73 +86,44 @@ def _badness(layer: LayerDifference) -> tuple[bool, bool]:
     return not layer.local.passed, not layer.comparison.passed
 
 
-def compare_layers(
-    oracle: Oracle,
-    model: Model,
-    feeds: Mapping[Output, Array],
-    input_values: Mapping[str, Array],
-    tolerance: Choose,
-    rounded: RoundedWeights,
-    *,
-    is_chosen: bool = False,
-    histograms: bool = False,
-    engine: Engine | None = None,
-    directed: bool = False,
-) -> Compared:
-    """Every tensor of the main graph that both sides know by name, in the order of the graph.
+@dataclass(eq=False)
+class LayerComparison:
+    """Comparison of every tensor of the main graph that both sides know by name, in the order of the graph."""
 
-    ``feeds`` are the values of the IR's inputs, ``input_values`` those of the ONNX model's. ``rounded`` has the
-    IR's rounded weights. With ``is_chosen`` ``tolerance`` is the caller's, and holds for single layers, too;
-    ``histograms`` asks for histograms of each tensor. An ``engine`` other than NumPy computes each part from right
-    inputs, as far as it can run the part alone; the whole run is NumPy's. With
-    ``directed`` layers that decide are computed on ties, bounds and the like, too. Raises :class:`VerificationError` or
-    :class:`ModelError` where a side cannot be run.
-    """
-    arguments = (oracle, model, feeds, input_values, tolerance, rounded, is_chosen, histograms, engine, directed)
-    walk = _Walk(*arguments)
-    comparisons = walk.compared()
-    if walk.misnamed:
-        again = _Walk(*arguments, walk.misnamed).compared()
-        if not any(not layer.local.passed for layer in again.layers):
-            return again
-    return comparisons
+    oracle: Oracle
+    model: Model
+    feeds: Mapping[Output, Array]
+    """The values of the IR's inputs."""
+    inputs: Mapping[str, Array]
+    """The values of the ONNX model's inputs."""
+    tolerance: Choose
+    rounded: RoundedWeights
+    """The IR's rounded weights."""
+    is_chosen: bool = False
+    """True if ``tolerance`` is the caller's, and holds for single layers, too."""
+    histograms: bool = False
+    """True for histograms of each tensor."""
+    engine: Engine | None = None
+    """What computes each part from right inputs, as far as it can run the part alone; the whole run is NumPy's."""
+    directed: bool = False
+    """True if layers that decide are computed on ties, bounds and the like, too."""
+    without: Collection[Output] = ()
+    """Values whose names are left out of account."""
 
-
-class _Walk:
-    def __init__(
-        self,
-        oracle: Oracle,
-        model: Model,
-        feeds: Mapping[Output, Array],
-        input_values: Mapping[str, Array],
-        tolerance: Choose,
-        rounded: RoundedWeights,
-        is_chosen: bool,
-        histograms: bool,
-        engine: Engine | None,
-        directed: bool,
-        without: Collection[Output] = (),
-    ) -> None:
-        self._model = model
-        self._compile_part = None if engine is None else engine.compile_part
-        self._is_chosen = is_chosen
-        self._histograms = histograms
-        self._oracle = oracle
-        self._graph = oracle.graph
-        self._nodes = model.nodes()
-        self._tolerance = tolerance
-        self._rounded = rounded
+    def __post_init__(self) -> None:
+        self._compile_part = None if self.engine is None else self.engine.compile_part
+        self._graph = self.oracle.graph
+        self._nodes = self.model.nodes()
         names = anchors(self._graph, self._nodes)
-        self._names = {output: names[output] for output in names if output not in without}
+        self._names = {output: names[output] for output in names if output not in self.without}
         self._wrong: set[Output] = set()
-        self.misnamed: set[Output] = set()
+        self._misnamed: set[Output] = set()
         """Values that are not those of the tensors whose names they have, as where another program moved a name with
         the scale of a normalization: what follows is right from them, and wrong from the tensors."""
-        self._directed = DirectedValues(oracle, self.run, self._names) if directed else None
-        self._inputs = input_values
-        self._expected: dict[str, object] = dict(input_values)
-        self._own: dict[Output, Array] = dict(feeds)
-        self._right: dict[Output, Array] = dict(feeds)
+        self._directed = DirectedValues(self.oracle, self.run, self._names) if self.directed else None
+        self._expected: dict[str, object] = dict(self.inputs)
+        self._own: dict[Output, Array] = dict(self.feeds)
+        self._right: dict[Output, Array] = dict(self.feeds)
         self._runners: dict[Node, Callable[..., Array | tuple[Array, ...]]] = {}
         self._compared = Compared()
         self._differences: dict[Output, LayerDifference] = {}
@@ -161,9 +132,21 @@ class _Walk:
         self._parts: dict[Output, list[Node]] = {}
         self._shown = {name for names in self._names.values() for name in names}
         self._last_use: dict[str, int] = {}
-        self._sizes = _sizes(model, feeds)
+        self._sizes = _sizes(self.model, self.feeds)
 
-    def compared(self) -> Compared:
+    def result(self) -> Compared:
+        """Compare both sides, once more without misleading names where that makes each layer right.
+
+        Raises :class:`VerificationError` or :class:`ModelError` where a side cannot be run.
+        """
+        compared = self._walk()
+        if self._misnamed:
+            again = replace(self, without=self._misnamed)._walk()
+            if all(layer.local.passed for layer in again.layers):
+                return again
+        return compared
+
+    def _walk(self) -> Compared:
         if not self._shown:
             self._compared.problems.append("no layer carries the name of an inner tensor of the ONNX model")
             return self._compared
@@ -240,7 +223,7 @@ class _Walk:
         requested = [name for name in written_by(part) if name in self._shown or last.get(name, -1) > level]
         read = read_by(part)
         feeds = {name: value for name, value in self._expected.items() if name in read}
-        values = self._oracle.run_part(part, feeds, requested)
+        values = self.oracle.run_part(part, feeds, requested)
         self._expected = {name: value for name, value in self._expected.items() if last.get(name, -1) >= level}
         self._expected.update(values)
 
@@ -309,8 +292,8 @@ class _Walk:
             self._compared.drawn.append(name)
             self._right[output] = expected
             return
-        allowed = self._tolerance(expected)
-        if self._rounded:
+        allowed = self.tolerance(expected)
+        if self.rounded:
             allowed = Tolerance(allowed.relative, allowed.absolute, allowed.of_largest, float("inf"))
         part = self._parts[output]
         whole = _not_computed(name, expected, allowed)
@@ -326,16 +309,16 @@ class _Walk:
                 local = replace(local, passed=True, reason="")
             layer, operation = wrong or (layer, operation)
         # Rounded weights differ from those of the ONNX nodes by more than the tolerance of a single layer.
-        is_rounded = any(self._rounded.holds(node) for node in part)
+        is_rounded = any(self.rounded.holds(node) for node in part)
         if not local.passed:
             self._wrong.add(output)
             if whole.passed:
-                self.misnamed |= self._wrong.intersection(_sources(part))
+                self._misnamed |= self._wrong.intersection(_sources(part))
         if local.passed and self._directed is not None and not is_rounded:
             local = self._directed.difference(name, output, part, self._right) or local
         made_by = operator_name(self._graph.computed[name].node)
         names = tuple(node.name for node in part if node.op.data is None)
-        counted = histogram(expected, self._own.get(output)) if self._histograms else None
+        counted = histogram(expected, self._own.get(output)) if self.histograms else None
         telling = is_telling(expected)
         difference = LayerDifference(layer, operation, whole, local, made_by, names, counted, telling)
         self._differences[output] = difference
@@ -370,7 +353,7 @@ class _Walk:
         """The tensor as onnx's own evaluator computes it from right inputs; None where it cannot, or is too slow."""
         if np.size(self._right[output]) > _MOST_DEFINED:
             return None
-        feeds = dict(self._inputs)
+        feeds = dict(self.inputs)
         for source in _sources(part):
             feeds.update(dict.fromkeys(self._names.get(source, ()), np.asarray(self._right[source])))
         nodes = self._graph.needed([name], feeds)
@@ -378,7 +361,7 @@ class _Walk:
             return None
         try:
             with np.errstate(all="ignore"):
-                return np.asarray(self._oracle.part_by_definition(nodes, feeds, [name])[name])
+                return np.asarray(self.oracle.part_by_definition(nodes, feeds, [name])[name])
         except VerificationError:
             return None
 
@@ -387,8 +370,8 @@ class _Walk:
         made_by = operator_of(self._graph.computed[name].node).op_type
         strict = strict_tolerance(expected.dtype, made_by, [node.op.type for node in part], self._terms(expected, part))
         by_engine = self._by_engine(name, expected, output, part)
-        if self._is_chosen or by_engine is not None:  # kernels of engines approximate functions
-            strict = self._tolerance(expected)
+        if self.is_chosen or by_engine is not None:  # kernels of engines approximate functions
+            strict = self.tolerance(expected)
         elif expected.dtype == np.float32 and not _is_larger_than(expected, _TIMES_ABSOLUTE * strict.absolute):
             strict = replace(strict, absolute=0.0)  # with which every result would pass
         actual = plain if by_engine is None else by_engine
@@ -396,7 +379,7 @@ class _Walk:
         if comparison.passed:
             return comparison
         if expected.dtype.kind in "iu" and expected.shape == actual.shape and expected.dtype == actual.dtype:
-            near = Spread(part, self._right, self.run, self._names, self._rounded).neighbours(output, plain)
+            near = Spread(part, self._right, self.run, self._names, self.rounded).neighbours(output, plain)
             ties = self._around_ties(output, part)
             for bounds in filter(None, (near, ties)):
                 if all(np.array_equal(side, np.clip(side, *bounds)) for side in (expected, actual)):
@@ -404,7 +387,7 @@ class _Walk:
                     return replace(comparison, passed=True, reason="")
         if comparison.max_ulps is None:
             return comparison
-        spread = Spread(part, self._right, self.run, self._names, self._rounded).of(output, plain)
+        spread = Spread(part, self._right, self.run, self._names, self.rounded).of(output, plain)
         wide = Tolerance(strict.relative, strict.absolute, strict.of_largest, spread)
         comparison = compare(name, expected, actual, wide)
         if comparison.passed or expected.dtype != np.float32:
@@ -434,7 +417,7 @@ class _Walk:
         if not sources:
             return None
         try:
-            wide = in_float64(extract(self._model, sources, {output: "output"}))
+            wide = in_float64(extract(self.model, sources, {output: "output"}))
             feeds = {port: _as_float64(self._right[source]) for source, port in sources.items()}
             return engine_for("numpy", wide).run(feeds)[0]
         except ModelError:
@@ -448,7 +431,7 @@ class _Walk:
         The layers are computed in float64, or ``by_engine``.
         """
         exact_sources = {
-            **self._inputs,
+            **self.inputs,
             **{shown: self._expected[shown] for shown in self._shown if shown in self._expected},
         }
         exact = exact_tensor(self._graph, name, exact_sources)
@@ -468,7 +451,7 @@ class _Walk:
         A tensor that is right in its segment needs no run of its own.
         """
         in_segment = self._by_segment.get(output)
-        if in_segment is not None and compare(name, expected, in_segment, self._tolerance(expected)).passed:
+        if in_segment is not None and compare(name, expected, in_segment, self.tolerance(expected)).passed:
             return in_segment
         alone = self._run_in_engine([output], part)
         if alone is None and self._compile_part is not None:
@@ -493,7 +476,7 @@ class _Walk:
             return None
         try:
             names = {output: f"output{number}" for number, output in enumerate(outputs)}
-            engine = self._compile_part(extract(self._model, sources, names))
+            engine = self._compile_part(extract(self.model, sources, names))
             return engine.run({name: np.asarray(self._right[source]) for source, name in sources.items()})
         except (ModelError, KeyError):
             return None
@@ -513,11 +496,11 @@ class _Walk:
         """
         if (
             self._compile_part is None
-            or not compare("", expected, self._right[output], self._tolerance(expected)).passed
+            or not compare("", expected, self._right[output], self.tolerance(expected)).passed
         ):
             return None, []
-        search = WrongLayer(self._compile_part, self._tolerance, self.run)
-        return search.of(self._model, part, self._right), search.limits
+        search = WrongLayer(self._compile_part, self.tolerance, self.run)
+        return search.of(self.model, part, self._right), search.limits
 
     def _terms(self, expected: Array, part: Sequence[Node]) -> int:
         """Return the number of values that the reductions among these layers combine into one."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from onnx import ValueInfoProto
+from onnx import TensorProto, ValueInfoProto
 
 from converter.conversion.convert import convert
 from converter.equivalence.engines import Engine
@@ -33,11 +33,11 @@ def is_onnx(model: object) -> bool:
 
 
 def onnx_engine(
-    source: object, frozen: Mapping[str, Any] = MappingProxyType({}), widened: Collection[str] = ()
+    source: object, frozen: Mapping[str, Any] = MappingProxyType({}), reference: ReferenceModel | None = None
 ) -> Engine:
     """The ONNX model ready to run; ``frozen`` are the values of inputs that the caller does not give.
 
-    Outputs of float16 come as float32 where their names are among ``widened``.
+    Outputs of float16 come as float32 where those of the ``reference`` are.
 
     Its ``model`` is its IR, which tells what a run costs, which values the inputs take, and whether it computes in 16
     bits; where there is no IR, a graph of the inputs alone.
@@ -50,7 +50,14 @@ def onnx_engine(
         if name in frozen
     }
     outputs = [_port(value, element_types.f32) for value in graph.outputs.values()]
-    halves = {port.name for port in outputs if port.element_type is element_types.f16 and port.name in widened}
+    declared = {} if reference is None else reference.outputs
+    halves = {
+        port.name
+        for port in outputs
+        if port.element_type is element_types.f16
+        and port.name in declared
+        and declared[port.name].type.tensor_type.elem_type == TensorProto.FLOAT
+    }
     outputs = [replace(port, element_type=element_types.f32) if port.name in halves else port for port in outputs]
 
     def run(feeds: Mapping[str, Array]) -> list[Array]:

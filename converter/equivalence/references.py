@@ -10,24 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from converter.equivalence.deviations import is_known_refusal
-from converter.equivalence.dimensions import ShapeCandidates
 from converter.equivalence.engines import Engine, engine_for
-from converter.equivalence.input_values import Values, totals_of, values_of
-from converter.equivalence.layers import Compared, compare_layers
-from converter.equivalence.minimise import minimise
 from converter.equivalence.oracle import Oracle
 from converter.equivalence.reference_model import ReferenceModel, read_by
-from converter.equivalence.report import DerivationCheck, WeightCheck
-from converter.equivalence.stress import undefined
-from converter.equivalence.tolerances import Loss, is_narrow
-from converter.equivalence.weights import check_weights
 from converter.errors import VerificationError
-from converter.onnx_file.messages import TensorProto
 from converter.onnx_file.reader import ModelSource
 from converter.passes.preprocessing.recorded import METADATA, Recorded
 from ir_runtime import Model, Port, read_model
-from ir_runtime.graph import Array, Node, PartialShape
+from ir_runtime.graph import Array, PartialShape
 
 
 class Reference(ABC):
@@ -36,8 +26,8 @@ class Reference(ABC):
     name: str
     processing: Recorded
     """The preprocessing that the reference has itself."""
-    shows_inside = False
-    """True where inner tensors and weights are compared, too."""
+    oracle: Oracle | None = None
+    """What runs an ONNX model, whose inner tensors and weights are compared, too; None for an IR."""
 
     @property
     @abstractmethod
@@ -63,22 +53,9 @@ class Reference(ABC):
         """``outputs`` by name, from an evaluator that is the definition."""
         raise VerificationError(f"{self.name} has no other evaluator")
 
-    def fall_back(self, *, to_definition: bool) -> bool:
-        """Run the model in the evaluator that is the definition from now on, or no longer; False if there is none."""
-        return False
-
-    @property
-    def checks_shapes(self) -> bool:
-        """True if the reference refuses the shapes that its operators do not take."""
-        return False
-
     def declared(self, name: str) -> PartialShape:
         """The shape that the reference declares for an input."""
         return PartialShape.dynamic()
-
-    def undefined(self, feeds: Mapping[str, Array]) -> str:
-        """A sentence on the first node whose result is not defined for ``feeds``; empty for none."""
-        return ""
 
     def typed(self, feeds: dict[str, Array]) -> dict[str, Array]:
         """``feeds`` in the types that the reference declares."""
@@ -88,62 +65,11 @@ class Reference(ABC):
         """Inner tensors that are outputs of the IR with these ``ports``."""
         return ()
 
-    def loss(self, model: Model) -> Loss | None:
-        """Return the loss by rounding and quantization in the model itself, compared with the IR ``model``."""
-        return None
-
-    @property
-    def is_narrow(self) -> bool:
-        """True if the reference itself computes in 16 bits, so that its type decides the tolerance."""
-        return False
-
-    @property
-    def float32_outputs(self) -> Collection[str]:
-        """The outputs that are declared to be of float32, of an ONNX model."""
-        return ()
-
-    def values(self) -> Mapping[str, Values]:
-        """What the inputs are filled with, by name, where the graph shows it."""
-        return {}
-
-    def totals(self) -> Mapping[str, tuple[int, list[tuple[str, int]]]]:
-        """Return the inputs that must be a sum of dimensions: what is added to it, tensors and axes."""
-        return {}
-
-    def is_limited(self, refusal: str) -> bool:
-        """True if what runs the reference refuses sizes that its operators specify."""
-        return False
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """Remarks on what runs the reference."""
-        return ()
-
-    def candidates(
-        self, ports: Sequence[Port], names: Mapping[str, str], masks: Collection[str]
-    ) -> ShapeCandidates | None:
-        """Shapes to try for the ``ports`` of the IR; None where only the declared ones are."""
-        return None
-
-    def compare_layers(self, *arguments: Any, **options: Any) -> Compared:
-        """The inner tensors of both sides: see :func:`converter.equivalence.layers.compare_layers`."""
-        return Compared()
-
-    def check_weights(
-        self, model: Model, outputs: Sequence[str], derivation: DerivationCheck
-    ) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
-        """Check each weight in ``model``: see :func:`converter.equivalence.weights.check_weights`."""
-        return (), frozenset()
-
-    def minimise(self, *arguments: Any) -> str:
-        """Write the smallest part with a fault: see :func:`converter.equivalence.minimise.minimise`."""
-        raise VerificationError(f"{self.name} shows no part of itself")
-
 
 class OnnxReference(Reference):
     """An ONNX model and what runs it."""
 
-    shows_inside = True
+    oracle: Oracle
 
     def __init__(self, source: ModelSource) -> None:
         self.graph = ReferenceModel(source)
@@ -183,20 +109,8 @@ class OnnxReference(Reference):
         results = self.oracle.run_by_definition(feeds, outputs)
         return {name: _as_array(value) for name, value in results.items()}
 
-    def fall_back(self, *, to_definition: bool) -> bool:
-        is_change = self.oracle.by_definition != to_definition
-        self.oracle.by_definition = to_definition
-        return is_change
-
-    @property
-    def checks_shapes(self) -> bool:
-        return self.name.startswith("onnxruntime")
-
     def declared(self, name: str) -> PartialShape:
         return self.graph.declared(name)
-
-    def undefined(self, feeds: Mapping[str, Array]) -> str:
-        return undefined(self.oracle, feeds)
 
     def typed(self, feeds: dict[str, Array]) -> dict[str, Array]:
         return {name: self.graph.typed(name, value) for name, value in feeds.items()}
@@ -209,46 +123,6 @@ class OnnxReference(Reference):
             if not any(name in graph.outputs for name in (port.name, *port.names))
             and any(name in graph.computed for name in port.names)
         )
-
-    def loss(self, model: Model) -> Loss | None:
-        return Loss.of(self.graph, model)
-
-    @property
-    def is_narrow(self) -> bool:
-        return is_narrow(self.graph)
-
-    @property
-    def float32_outputs(self) -> Collection[str]:
-        declared = self.graph.outputs.items()
-        return [name for name, value in declared if value.type.tensor_type.elem_type == TensorProto.FLOAT]
-
-    @property
-    def notes(self) -> Sequence[str]:
-        is_onnxruntime = self.name.startswith("onnxruntime")
-        return self.graph.deviations if is_onnxruntime else ()
-
-    def values(self) -> Mapping[str, Values]:
-        return values_of(self.graph)
-
-    def totals(self) -> Mapping[str, tuple[int, list[tuple[str, int]]]]:
-        return totals_of(self.graph)
-
-    def is_limited(self, refusal: str) -> bool:
-        return is_known_refusal(refusal)
-
-    def candidates(self, ports: Sequence[Port], names: Mapping[str, str], masks: Collection[str]) -> ShapeCandidates:
-        return ShapeCandidates(ports, self.graph, names, masks)
-
-    def compare_layers(self, *arguments: Any, **options: Any) -> Compared:
-        return compare_layers(self.oracle, *arguments, **options)
-
-    def check_weights(
-        self, model: Model, outputs: Sequence[str], derivation: DerivationCheck
-    ) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
-        return check_weights(self.graph, model, outputs, derivation)
-
-    def minimise(self, *arguments: Any) -> str:
-        return minimise(self.oracle, *arguments)
 
 
 class IrReference(Reference):

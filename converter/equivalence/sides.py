@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from converter.equivalence.compare import Comparison, compare
 from converter.equivalence.engines import Engine
-from converter.equivalence.layers import Compared
+from converter.equivalence.layers import Compared, LayerComparison
 from converter.equivalence.processing import Processing
 from converter.equivalence.randomness import random_values
 from converter.equivalence.references import Reference
 from converter.equivalence.rounded_weights import RoundedWeights, rounding_allowances
-from converter.equivalence.tolerances import Choose, gaps, widened
+from converter.equivalence.tolerances import Choose, Loss, gaps, widened
 from converter.errors import VerificationError
 from ir_runtime import Model, ModelError, Port
 from ir_runtime.graph import Array
@@ -72,7 +72,8 @@ class Sides:
         """The reference's name for each input of the IR."""
         self.gaps: dict[str, float] = {}
         """The largest difference of each output between two runs of onnxruntime, optimised and plain."""
-        self.loss = self.reference.loss(self.model) if self.default_tolerance else None
+        oracle = self.reference.oracle
+        self.loss = Loss.of(oracle.graph, self.model) if self.default_tolerance and oracle is not None else None
 
     def _reference_name(self, port: Port) -> str:
         input_names = self.reference.input_names
@@ -146,9 +147,9 @@ class Sides:
         With ``directed`` layers that decide are compared on ties, bounds and the like as well.
         There are none where the reference shows none.
         """
-        if not self.reference.shows_inside:
+        oracle, core = self.reference.oracle, self.processing.core
+        if oracle is None:
             return Compared(), ""
-        core = self.processing.core
         if core is not None and self.unrounded is not None:
             core = Processing(self.unrounded, self.reference.processing).core
         if core is None:
@@ -157,7 +158,8 @@ class Sides:
         before = self.feeds_of_core(run.feeds, reference_inputs)
         feeds = dict(zip(core.inputs, before))
         try:
-            comparison = self.reference.compare_layers(
+            comparison = LayerComparison(
+                oracle,
                 core,
                 feeds,
                 reference_inputs,
@@ -167,7 +169,7 @@ class Sides:
                 histograms=histograms,
                 engine=self.engine,
                 directed=directed,
-            )
+            ).result()
         except ModelError as error:
             # A side cannot show its inner tensors (sequences, odd types): the outputs stand alone.
             return Compared(), str(error)

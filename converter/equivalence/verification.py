@@ -20,7 +20,7 @@ from converter.equivalence.report import INAPPLICABLE, DerivationCheck, Report
 from converter.equivalence.runs import Runs
 from converter.equivalence.sides import Sides
 from converter.equivalence.statement import Statement, files_of, statement_of, write_statement
-from converter.equivalence.tolerances import chosen_by
+from converter.equivalence.tolerances import chosen_by, is_narrow
 from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
 from converter.options.conversion import options_from, takes
@@ -91,7 +91,8 @@ def verify(
             onnx_model = onnx_model.read()  # it may be needed more than once
         reference = reference_for(onnx_model)
         bound = chosen.bindings.bound(list(reference.input_names))
-        second = onnx_engine(ir, bound.frozen, reference.float32_outputs) if is_onnx(ir) else None
+        graph = None if reference.oracle is None else reference.oracle.graph
+        second = onnx_engine(ir, bound.frozen, graph) if is_onnx(ir) else None
         model = second.model if second is not None else ir if isinstance(ir, Model) else read_model(ir)
     if second is None:
         derivation, unrounded = check_derivation(model, onnx_model, {"input": chosen.input, "freeze": chosen.freeze})
@@ -113,7 +114,7 @@ def verify(
         reference,
         model,
         running,
-        chosen_by(chosen.rtol, chosen.atol, "" if reference.is_narrow else running.precision),
+        chosen_by(chosen.rtol, chosen.atol, "" if graph is not None and is_narrow(graph) else running.precision),
         default_tolerance=chosen.rtol is None and chosen.atol is None,
         frozen=bound.frozen,
         requested_outputs=bound.outputs,

@@ -15,7 +15,7 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.equivalence import references, runs
+from converter.equivalence import findings, runs
 from converter.equivalence.statement import PREDICATE_TYPE
 from converter.report.page import Page
 from ir_runtime.graph.model import Model
@@ -95,7 +95,7 @@ def test_a_smallest_part_that_cannot_be_made_leaves_the_verdict(
     def no_space(*_: object) -> str:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(references, "minimise", no_space)
+    monkeypatch.setattr(findings, "minimise", no_space)
     report = converter.verify(image, damaged_model(ir), minimise=tmp_path / "part", weights=False)
     assert (report.passed, report.minimised) == (False, "")
     assert "No space left" in report.unwritten[0]
