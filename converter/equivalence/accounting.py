@@ -7,27 +7,48 @@ holds nothing of the file has to follow from it in another way, or nothing shows
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from converter.equivalence.known_values import KnownValues
-from converter.equivalence.report import (
-    COMPARED,
-    CONVERSION,
-    DIFFERENT,
-    FILE,
-    INAPPLICABLE,
-    MISSING,
-    REPEATED,
-    DerivationCheck,
-    LayerDifference,
-    WeightAccount,
-)
+from converter.equivalence.layers import LayerDifference
+from converter.equivalence.rederivation import DIFFERENT, INAPPLICABLE, DerivationCheck
 from converter.passes.derivation import Derivation
 from ir_runtime import Model
 from ir_runtime.graph import Node, Tensor
+from ir_runtime.records import record
 
 _LONGEST_LIST = 64
 """Constants of at most so many whole numbers are axes, dimensions and the like."""
+
+
+FILE, REPEATED, COMPARED = "file", "derived", "compared"
+CONVERSION, MISSING = "conversion", "missing"
+
+
+@record
+class WeightAccount:
+    """The sources of the values of the IR's constants."""
+
+    values: Mapping[str, int]
+    """How many values are ``file`` (those of the ONNX file, moved, converted, compressed or scaled), ``derived`` (what
+    the recorded steps compute from these), ``compared`` (shown by the numbers of the layers that read them),
+    ``conversion`` (shapes, axes and single numbers, which no file declares) and ``missing``."""
+    missing: tuple[str, ...] = ()
+    """The constants whose values are not accounted for."""
+
+    @property
+    def share(self) -> float:
+        """The share of the values that are accounted for."""
+        total = sum(self.values.values())
+        return 1.0 - self.values.get(MISSING, 0) / total if total else 1.0
+
+    def to_text(self) -> str:
+        """The account in one line."""
+        total = sum(self.values.values())
+        parts = ", ".join(f"{count:,} {origin}" for origin, count in self.values.items() if count)
+        # Rounding must not turn a value that is missing into 100 %.
+        share = "100" if not self.missing else f"{min(99.9, 100 * self.share):.1f}"
+        return f"{share} % of {total:,} values of the IR are accounted for ({parts or 'none'})"
 
 
 def account_for(

@@ -18,8 +18,8 @@ import numpy as np
 
 from converter.equivalence.compare import Comparison, compare
 from converter.equivalence.oracle import Oracle
+from converter.equivalence.parts import Part, Run
 from converter.equivalence.reference_model import MOVING, read_by, written_by
-from converter.equivalence.rounding import Run
 from converter.equivalence.tolerances import strict_tolerance
 from converter.errors import VerificationError
 from converter.onnx_file.graph import operator_of
@@ -61,22 +61,18 @@ class DirectedValues:
         self._run = run
         self._names = names
 
-    def difference(
-        self, name: str, output: Output, part: Sequence[Node], values: Mapping[Output, Array]
-    ) -> Comparison | None:
+    def difference(self, name: str, output: Output, part: Part, values: Mapping[Output, Array]) -> Comparison | None:
         """The comparison of the tensor ``name`` that fails on directed values; None where none does.
 
         ``part`` lists the layers that make it, ``values`` what they read from outside, which gives the shapes.
         """
-        produced = {value for node in part for value in node.outputs}
-        outside = list(dict.fromkeys(source for node in part for source in node.inputs if source not in produced))
-        names_of = {source: self._name(source) for source in outside}
-        if not outside or any(not names_of[source] or source not in values for source in outside):
+        names_of = {source: self._name(source) for source in part.sources}
+        if not names_of or any(not name or source not in values for source, name in names_of.items()):
             return None
         nodes = self._nodes(name, set(names_of.values()))
         if not nodes or any(isinstance(node.op, FakeQuantize1) for node in part):
             return None  # its formula may put a tie to either side
-        ordinary = {names_of[source]: values[source] for source in outside}
+        ordinary = {name: values[source] for source, name in names_of.items()}
         strict = strict_tolerance(output.element_type.dtype, "", [node.op.type for node in part])
         evaluate: Callable[[Mapping[str, Array]], Array] | None = None
         for feeds, is_finite in self._feeds(nodes, ordinary):
@@ -84,7 +80,8 @@ class DirectedValues:
                 if evaluate is None:
                     evaluate = self._evaluation(nodes, feeds, name)
                 expected = evaluate(feeds)
-                actual = self._compute(output, part, {source: feeds[names_of[source]] for source in outside})
+                sources = {source: feeds[name] for source, name in names_of.items()}
+                actual = np.asarray(part.values(sources, self._run)[output])
             except ModelError:
                 return None  # onnxruntime has no kernel for the type, or the values do not go together
             comparison = compare(name, expected, actual, strict)
@@ -114,12 +111,6 @@ class DirectedValues:
     ) -> Callable[[Mapping[str, Array]], Array]:
         evaluate = self._oracle.part(nodes, feeds, [name])
         return lambda bounds_given: np.asarray(evaluate(bounds_given)[name])
-
-    def _compute(self, output: Output, part: Sequence[Node], values: Mapping[Output, Array]) -> Array:
-        done = dict(values)
-        for node in part:
-            done.update(zip(node.outputs, self._run(node, [done[source] for source in node.inputs])))
-        return np.asarray(done[output])
 
     def _is_defined_so(self, nodes: Sequence[Node], feeds: Mapping[str, Array], name: str, actual: Array) -> bool:
         """True if onnx's own evaluator agrees with the IR: onnxruntime differs from ONNX at some of these values."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from converter.equivalence.compare import compare
 from converter.equivalence.engines import Engine
+from converter.equivalence.parts import Run
 from converter.equivalence.tolerances import Choose
 from converter.targets.openvino_cpu.limits import limit_reached
 from ir_runtime import Model, ModelError
@@ -15,9 +16,6 @@ from ir_runtime.graph import Array, Node, Output, element_types
 from ir_runtime.graph.model import SubGraph
 from ir_runtime.graph.operation import Runner
 from ir_runtime.rewriting.submodel import extract
-
-RunLayer = Callable[[Node, Sequence[Array]], tuple[Array, ...]]
-"""Computes one layer in NumPy."""
 
 
 class _FaultFound(Exception):
@@ -31,7 +29,7 @@ class WrongLayer:
     values of one iteration at a time.
     """
 
-    def __init__(self, compile_part: Callable[[Model], Engine], tolerance: Choose, run: RunLayer) -> None:
+    def __init__(self, compile_part: Callable[[Model], Engine], tolerance: Choose, run: Run) -> None:
         self._compile_part = compile_part
         self._tolerance = tolerance
         self._run = run

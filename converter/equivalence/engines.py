@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ir_runtime.execution.ports import ports_of
 from ir_runtime.graph import Array, Output
 from ir_runtime.records import record
 
+T = TypeVar("T")
 ENGINES = ("numpy", "openvino", "openvino-default")
 
 
@@ -38,6 +39,11 @@ class Engine:
     """Another model in the same engine, such as a part of this one; None for NumPy."""
     notes: Sequence[str] = ()
     """Remarks on what is compared."""
+
+
+def by_names(ports: Iterable[Port], values: Iterable[T]) -> dict[str, T]:
+    """Return what belongs to each port by every name of that port."""
+    return {name: value for port, value in zip(ports, values) for name in (port.name, *port.names)}
 
 
 _NOT_ASKED = "OpenVINO itself was not asked: the IR ran in NumPy (--engine openvino)"

@@ -5,72 +5,58 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from converter.equivalence.accounting import account_for
+from converter.equivalence.accounting import WeightAccount, account_for
 from converter.equivalence.compare import Comparison, compare, errors_of
-from converter.equivalence.engines import Engine
+from converter.equivalence.engines import Engine, by_names
 from converter.equivalence.evidence import unproven
 from converter.equivalence.exact import ExactModel
 from converter.equivalence.layers import Compared, LayerComparison, worst_of
 from converter.equivalence.minimise import minimise
-from converter.equivalence.report import (
-    DIFFERENT,
-    DerivationCheck,
-    Report,
-    Sample,
-    WeightAccount,
-    WeightCheck,
-)
+from converter.equivalence.rederivation import DIFFERENT, DerivationCheck
+from converter.equivalence.report import Report, Sample
 from converter.equivalence.rounded_weights import RoundedWeights
 from converter.equivalence.runs import Runs
 from converter.equivalence.sides import Run
 from converter.equivalence.tolerances import Loss, furthest, gaps, widened
-from converter.equivalence.weights import check_weights
+from converter.equivalence.weights import WeightCheck, check_weights
 from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
+from converter.options.verification import VerificationOptions
 from converter.stages import stage
 from ir_runtime import CompiledModel, ModelError, compile_model
 from ir_runtime.graph import Array, Node
 
 _CHANGED_RUNS = 3
 _RANDOM = "depends on random numbers"
+_OF_CONVERSION = ("input", "freeze", "output", "batch")
+"""Options that the conversion had, too."""
 
 
 class Findings:
     """The findings of ``runs``.
 
-    ``source`` and ``options`` are what the IR was converted from, and how; ``derivation`` is the IR beside its
-    derivation.
+    ``chosen`` is what the caller wants to know; ``source`` is what the IR was converted from, ``derivation`` the IR
+    beside its derivation.
     """
 
     def __init__(
-        self, runs: Runs, source: ModelSource, options: Mapping[str, Any], derivation: DerivationCheck
+        self, runs: Runs, chosen: VerificationOptions, source: ModelSource, derivation: DerivationCheck
     ) -> None:
         self._runs = runs.runs
         self._sides = runs.sides
+        self._chosen = chosen
         self._source = source
-        self._options = options
         self._derivation = derivation
 
-    def report(
-        self,
-        seed: int | None,
-        *,
-        layers: bool | None,
-        weights: bool,
-        against: Engine | None,
-        folder: Path | None,
-        histograms: bool = False,
-        directed: bool = False,
-        accept_unproven: bool = False,
-    ) -> Report:
-        """Everything that was found; layers, weights and another IR are compared now.
-
-        With ``directed`` layers are compared on directed values, too.
-        """
+    def report(self, against: Engine | None) -> Report:
+        """Everything that was found; layers, weights and another IR, ``against``, are compared now."""
+        chosen = self._chosen
+        layers = True if chosen.layers is None and chosen.report is not None else chosen.layers
+        directed = chosen.stress and layers is not False
+        histograms = chosen.report is not None
         sides, runs = self._sides, self._runs
         random = sides.random_outputs()
         # Two ONNX models: of an IR the layers can be compared, which says more than small outputs.
@@ -82,8 +68,8 @@ class Findings:
         sides.notes += [
             f"output '{name}' {why}: it proves nothing about the layers before it" for name, why in proofless.items()
         ]
-        if sides.reference.oracle is not None and sides.reference.name.startswith("onnxruntime"):
-            sides.notes += sides.reference.oracle.graph.deviations
+        if sides.reference.graph is not None and sides.reference.name.startswith("onnxruntime"):
+            sides.notes += sides.reference.graph.deviations
         wide = [output.name for output in runs[0].outputs if output.element_type == "float64"]
         if wide and sides.engine.precision and sides.default_tolerance:
             sides.notes.append(
@@ -97,7 +83,7 @@ class Findings:
         compared, problem = Compared(), ""
         at_fault = first
         is_edited = self._derivation.state == DIFFERENT
-        is_unclear = not first.passed or bool(proofless) or is_edited or folder is not None
+        is_unclear = not first.passed or bool(proofless) or is_edited or chosen.minimise is not None
         wants_layers = layers or directed or (layers is None and is_unclear)
         if wants_layers:
             with stage("layers"):
@@ -110,7 +96,7 @@ class Findings:
                     compared, problem = worst_of(compared, more), problem or also
         if random:
             self._pass_random(random)
-        checks, of_file = self._weights() if weights else ((), frozenset())
+        checks, of_file = self._weights() if chosen.weights else ((), frozenset())
         if not first.passed and compared.defined and not _is_faulty(compared) and not problem:
             self._compare_definitions()
         if compared.chosen and not sides.rounded and sides.engine.name == "NumPy":
@@ -120,7 +106,7 @@ class Findings:
                 self._allow(sides.loss)
             if all(check.passed for check in checks) and sides.default_tolerance:
                 compared, problem = self._compare_errors(compared, {str(first.shapes)})
-        account = self._account(of_file, compared) if weights else None
+        account = self._account(of_file, compared) if chosen.weights else None
         if account is not None and account.missing and not wants_layers and layers is None:
             with stage("layers"):
                 compared, problem = sides.layers(first)
@@ -130,7 +116,7 @@ class Findings:
         names_by_layers = tuple(name for name in proofless if self._is_shown(name, compared, problem))
         outcome = Report(
             oracle=sides.reference.name,
-            seed=seed,
+            seed=chosen.seed if chosen.inputs is None else None,
             inputs=runs[0].shapes,
             outputs=outputs,
             layers=tuple(compared.layers),
@@ -147,9 +133,9 @@ class Findings:
             unproven=tuple(name for name in proofless if name not in names_by_layers),
             shown_by_layers=names_by_layers,
             random=tuple(comparison.name for comparison in outputs if comparison.name in random),
-            accept_unproven=accept_unproven,
+            accept_unproven=chosen.accept_unproven,
         )
-        return self._with_part(outcome, at_fault, folder)
+        return self._with_part(outcome, at_fault)
 
     def _is_identical(self, name: str) -> bool:
         """True if an output is the same on both sides in each run."""
@@ -208,19 +194,20 @@ class Findings:
 
     def _account(self, of_file: frozenset[Node], compared: Compared) -> WeightAccount | None:
         model = self._sides.processing.core
-        if model is None or self._sides.reference.oracle is None:
+        if model is None or self._sides.reference.graph is None:
             return None
         with stage("account"):
             return account_for(model, of_file, self._derivation, compared.layers)
 
-    def _with_part(self, report: Report, run: Run, folder: Path | None) -> Report:
-        """``report`` with the smallest part that shows the first fault written to ``folder``."""
+    def _with_part(self, report: Report, run: Run) -> Report:
+        """``report`` with the smallest part that shows the first fault written where that was asked for."""
+        folder = self._chosen.minimise
         model, oracle, fault = self._sides.processing.core, self._sides.reference.oracle, report.first_fault
         if folder is None or fault is None or model is None or oracle is None:
             return report
         try:
             feeds = self._sides.reference_feeds(run.feeds)
-            minimised = minimise(oracle, model, fault, feeds, folder, self._sides.engine)
+            minimised = minimise(oracle, model, fault, feeds, Path(folder), self._sides.engine)
         except (ModelError, OSError) as error:  # the report must not be lost with it
             return replace(report, unwritten=(f"the smallest part could not be written to {folder}: {error}",))
         return replace(report, minimised=minimised)
@@ -248,7 +235,8 @@ class Findings:
                     return compared, problem
         try:
             with stage("float64"):
-                exact = ExactModel(self._source, self._options)
+                conversion = {name: getattr(self._chosen, name) for name in _OF_CONVERSION}
+                exact = ExactModel(self._source, conversion)
                 for run in failed:
                     self._compare_errors_of(run, exact)
         except ModelError as error:
@@ -310,14 +298,12 @@ class Findings:
         """Return the differences of the outputs from those of ``plain``, in which each layer rounds."""
         sides = self._sides
         values = plain([run.feeds[port.name] for port in sides.ports]).to_list()
-        rounded = {
-            name: value for port, value in zip(sides.engine.outputs, values) for name in (port.name, *port.names)
-        }
+        rounded = by_names(sides.engine.outputs, values)
         return gaps({name: run.actual[name] for name in run.expected}, rounded)
 
     def _weights(self) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
-        oracle = self._sides.reference.oracle
-        if oracle is None:
+        graph = self._sides.reference.graph
+        if graph is None:
             return (), frozenset()
         returned = list(self._runs[0].expected)
         core = self._sides.processing.core
@@ -325,7 +311,7 @@ class Findings:
             self._sides.notes.append(f"weights were not compared: {self._sides.processing.hidden}")
             return (), frozenset()
         with stage("weights"):
-            return check_weights(oracle.graph, core, returned, self._derivation)
+            return check_weights(graph, core, returned, self._derivation)
 
     def _against(self, other: Engine) -> tuple[Comparison, ...]:
         """The outputs of another IR in the first run, compared with those of the IR.
@@ -333,7 +319,7 @@ class Findings:
         Raises :class:`VerificationError` where it has other inputs, or lacks an output.
         """
         sides, loss, run = self._sides, self._sides.loss, self._runs[0]
-        by_name = {alias: port.name for port in other.inputs for alias in (port.name, *port.names)}
+        by_name = by_names(other.inputs, [port.name for port in other.inputs])
         feeds: dict[str, Array] = {}
         for port in sides.ports:
             reference_name = next((by_name[name] for name in (port.name, *port.names) if name in by_name), None)
@@ -342,8 +328,7 @@ class Findings:
         missing = [port.name for port in other.inputs if port.name not in feeds]
         if missing:
             raise VerificationError(f"the other IR has inputs {missing}, which this one does not have")
-        values = list(zip(other.outputs, other.run(feeds)))
-        theirs = {alias: value for port, value in values for alias in (port.name, *port.names)}
+        theirs = by_names(other.outputs, other.run(feeds))
         comparisons = []
         for name in run.expected:
             if name not in theirs:

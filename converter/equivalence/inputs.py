@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from converter.equivalence.engines import by_names
 from converter.equivalence.input_values import Values, default_values, filled
 from converter.errors import VerificationError
 from ir_runtime import Port
@@ -66,7 +67,7 @@ def given_inputs(source: str | os.PathLike[str] | Mapping[str, Any], ports: Sequ
             f"{type(source).__name__}: inputs={{{example}}}"
         )
     values = dict(source) if isinstance(source, Mapping) else _load(Path(source), ports)
-    ports_by_name = {name: port for port in ports for name in (port.name, *port.names)}
+    ports_by_name = by_names(ports, ports)
     unknown = sorted(set(values) - set(ports_by_name))
     if unknown:
         raise VerificationError(f"the model has no inputs {unknown}; it has {[port.name for port in ports]}")

@@ -20,9 +20,9 @@ from converter.equivalence.engine_faults import WrongLayer
 from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.exact_parts import exact_tensor
 from converter.equivalence.oracle import Oracle
+from converter.equivalence.parts import Part, between
 from converter.equivalence.randomness import draws
 from converter.equivalence.reference_model import ReferenceModel, operator_name, read_by, written_by
-from converter.equivalence.report import Histogram, LayerDifference
 from converter.equivalence.rounded_weights import RoundedWeights
 from converter.equivalence.rounding import Spread
 from converter.equivalence.tolerances import Choose, strict_tolerance
@@ -34,6 +34,7 @@ from ir_runtime.execution.wide_floats import in_float64
 from ir_runtime.graph import Array, Node, Output, element_types
 from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.reduction import Reduction
+from ir_runtime.records import record
 from ir_runtime.rewriting.constant_folding import as_tuple
 from ir_runtime.rewriting.submodel import extract
 
@@ -43,6 +44,31 @@ _UNKNOWN_BYTES = 1 << 20
 _INDICES = (np.int32, np.int64)
 _TIMES_ABSOLUTE = 10.0
 """A tensor whose largest value is less than so many absolute tolerances is compared without one."""
+
+
+Histogram = tuple[float, float, list[int], list[int]]
+"""The least and the greatest value, and how many values lie in each bin between them: expected, and the IR's."""
+
+
+@record
+class LayerDifference:
+    """An inner tensor that both sides have, compared: ``layer`` and ``type`` are the IR's.
+
+    ``comparison`` is of the whole run, and includes the differences of earlier layers. ``local`` is of this part of
+    the graph alone: the layers behind the nearest tensors that both sides have are computed from the oracle's values,
+    and may differ by no more than their own rounding. ``part`` names these layers, the last of which is ``layer``;
+    ``node`` is the ONNX node that makes the tensor, ``histogram`` counts the values of both sides for a page.
+    ``is_telling`` is false where the expected values are all alike or none is finite, so that they show little.
+    """
+
+    layer: str
+    type: str
+    comparison: Comparison
+    local: Comparison
+    node: str
+    part: tuple[str, ...]
+    histogram: Histogram | None = None
+    is_telling: bool = True
 
 
 @dataclass
@@ -129,7 +155,7 @@ class LayerComparison:
         self._differences: dict[Output, LayerDifference] = {}
         self._by_segment: dict[Output, Array] = {}
         """Values that the engine computes for the tensors of a segment, from right values before it."""
-        self._parts: dict[Output, list[Node]] = {}
+        self._parts: dict[Output, Part] = {}
         self._shown = {name for names in self._names.values() for name in names}
         self._last_use: dict[str, int] = {}
         self._sizes = _sizes(self.model, self.feeds)
@@ -313,7 +339,7 @@ class LayerComparison:
         if not local.passed:
             self._wrong.add(output)
             if whole.passed:
-                self._misnamed |= self._wrong.intersection(_sources(part))
+                self._misnamed |= self._wrong.intersection(part.sources)
         if local.passed and self._directed is not None and not is_rounded:
             local = self._directed.difference(name, output, part, self._right) or local
         made_by = operator_name(self._graph.computed[name].node)
@@ -334,7 +360,7 @@ class LayerComparison:
         is_alike = own is not None and (own.dtype, own.shape) == (expected.dtype, expected.shape)
         return is_alike and any(map(draws, self._parts[output]))
 
-    def _local(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Comparison:
+    def _local(self, name: str, expected: Array, output: Output, part: Part) -> Comparison:
         """The comparison of these layers alone, from right inputs.
 
         They may differ by no more than rounding, from the reference or from what onnx's own evaluator computes.
@@ -349,12 +375,12 @@ class LayerComparison:
         self._compared.defined.append(name)
         return replace(comparison, passed=True, reason="")
 
-    def _defined(self, name: str, output: Output, part: Sequence[Node]) -> Array | None:
+    def _defined(self, name: str, output: Output, part: Part) -> Array | None:
         """The tensor as onnx's own evaluator computes it from right inputs; None where it cannot, or is too slow."""
         if np.size(self._right[output]) > _MOST_DEFINED:
             return None
         feeds = dict(self.inputs)
-        for source in _sources(part):
+        for source in part.sources:
             feeds.update(dict.fromkeys(self._names.get(source, ()), np.asarray(self._right[source])))
         nodes = self._graph.needed([name], feeds)
         if any(operator_of(node).domain not in ("", "ai.onnx") for node in nodes):
@@ -365,7 +391,7 @@ class LayerComparison:
         except VerificationError:
             return None
 
-    def _from_right_inputs(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Comparison:
+    def _from_right_inputs(self, name: str, expected: Array, output: Output, part: Part) -> Comparison:
         plain = np.asarray(self._right[output])
         made_by = operator_of(self._graph.computed[name].node).op_type
         strict = strict_tolerance(expected.dtype, made_by, [node.op.type for node in part], self._terms(expected, part))
@@ -379,7 +405,7 @@ class LayerComparison:
         if comparison.passed:
             return comparison
         if expected.dtype.kind in "iu" and expected.shape == actual.shape and expected.dtype == actual.dtype:
-            near = Spread(part, self._right, self.run, self._names, self.rounded).neighbours(output, plain)
+            near = Spread(part, self._right, self.run, self.rounded).neighbours(output, plain)
             ties = self._around_ties(output, part)
             for bounds in filter(None, (near, ties)):
                 if all(np.array_equal(side, np.clip(side, *bounds)) for side in (expected, actual)):
@@ -387,7 +413,7 @@ class LayerComparison:
                     return replace(comparison, passed=True, reason="")
         if comparison.max_ulps is None:
             return comparison
-        spread = Spread(part, self._right, self.run, self._names, self.rounded).of(output, plain)
+        spread = Spread(part, self._right, self.run, self.rounded).of(output, plain)
         wide = Tolerance(strict.relative, strict.absolute, strict.of_largest, spread)
         comparison = compare(name, expected, actual, wide)
         if comparison.passed or expected.dtype != np.float32:
@@ -397,7 +423,7 @@ class LayerComparison:
             return comparison
         return replace(comparison, passed=True, reason="", errors=errors)
 
-    def _around_ties(self, output: Output, part: Sequence[Node]) -> tuple[Array, Array] | None:
+    def _around_ties(self, output: Output, part: Part) -> tuple[Array, Array] | None:
         """Return the integers below and above that rounding in float32 may send each element of a Convert to.
 
         None where no real number is converted, and where those are exact in float32, whose ties are true ties.
@@ -411,9 +437,9 @@ class LayerComparison:
         lost = _LOST_IN_FLOAT32 * float(np.abs(exact[np.isfinite(exact)]).max(initial=0.0))
         return op.evaluate(exact - lost), op.evaluate(exact + lost)
 
-    def _in_float64(self, output: Output, part: Sequence[Node]) -> Array | None:
+    def _in_float64(self, output: Output, part: Part) -> Array | None:
         """Return what ``part`` computes in float64 from right inputs; None where it cannot."""
-        sources = _sources(part)
+        sources = part.sources
         if not sources:
             return None
         try:
@@ -424,7 +450,7 @@ class LayerComparison:
             return None
 
     def _exact_errors(
-        self, name: str, expected: Array, output: Output, part: Sequence[Node], by_engine: Array | None
+        self, name: str, expected: Array, output: Output, part: Part, by_engine: Array | None
     ) -> Errors | None:
         """Return the errors of these layers and of the reference in float32; None if unknown.
 
@@ -445,7 +471,7 @@ class LayerComparison:
             return errors
         return errors_of(exact, actual, [defined])
 
-    def _by_engine(self, name: str, expected: Array, output: Output, part: Sequence[Node]) -> Array | None:
+    def _by_engine(self, name: str, expected: Array, output: Output, part: Part) -> Array | None:
         """Run ``part`` in the engine from right inputs; None for NumPy, and where it cannot run alone.
 
         A tensor that is right in its segment needs no run of its own.
@@ -461,15 +487,15 @@ class LayerComparison:
     def _run_segment(self, nodes: Sequence[Node]) -> dict[Output, Array]:
         """The tensors of a segment that are compared, as the engine computes them in one run; none where it cannot."""
         outputs = [output for node in nodes for output in node.outputs if output in self._names and node.inputs]
-        part = {node: None for output in outputs for node in self._parts[output]}
-        return dict(zip(outputs, self._run_in_engine(outputs, list(part)) or ()))
+        part = Part(dict.fromkeys(node for output in outputs for node in self._parts[output]))
+        return dict(zip(outputs, self._run_in_engine(outputs, part) or ()))
 
-    def _run_in_engine(self, outputs: Sequence[Output], part: Sequence[Node]) -> list[Array] | None:
+    def _run_in_engine(self, outputs: Sequence[Output], part: Part) -> list[Array] | None:
         """The ``outputs`` of these layers in the engine, from right inputs; None for NumPy, and where it cannot."""
         if self._compile_part is None:
             return None
         # Devices take weights as constants alone. Those that are wrong are named before the layers that read them.
-        sources = {source: port for source, port in _sources(part).items() if not self._is_its_own(source)}
+        sources = {source: port for source, port in part.sources.items() if not self._is_its_own(source)}
         # With most operations on strings OpenVINO ends the process.
         values = (*sources, *(value for node in part for value in node.outputs))
         if not sources or any(value.element_type is element_types.string for value in values):
@@ -486,9 +512,7 @@ class LayerComparison:
         data = source.node.op.data
         return data is not None and np.array_equal(data.array(), self._right.get(source, ()))
 
-    def _wrong_in_engine(
-        self, expected: Array, output: Output, part: Sequence[Node]
-    ) -> tuple[tuple[str, str] | None, list[str]]:
+    def _wrong_in_engine(self, expected: Array, output: Output, part: Part) -> tuple[tuple[str, str] | None, list[str]]:
         """The first of these layers that the engine alone computes wrongly, by its path and type; None for none.
 
         Layers that are wrong by a known limit of the engine alone are listed instead.
@@ -502,17 +526,10 @@ class LayerComparison:
         search = WrongLayer(self._compile_part, self.tolerance, self.run)
         return search.of(self.model, part, self._right), search.limits
 
-    def _terms(self, expected: Array, part: Sequence[Node]) -> int:
+    def _terms(self, expected: Array, part: Part) -> int:
         """Return the number of values that the reductions among these layers combine into one."""
         inputs = [self._right.get(node.inputs[0]) for node in part if isinstance(node.op, Reduction)]
         return max((np.size(value) for value in inputs if value is not None), default=1) // max(1, expected.size)
-
-
-def _sources(part: Sequence[Node]) -> dict[Output, str]:
-    """The values that these layers read from others, with names for the inputs of a model of these layers alone."""
-    inside = {value for node in part for value in node.outputs}
-    outside = [source for node in part for source in node.inputs if source not in inside]
-    return {source: f"input{number}" for number, source in enumerate(dict.fromkeys(outside))}
 
 
 def _as_float64(value: Array) -> Array:
@@ -581,24 +598,6 @@ def _is_declared(graph: ReferenceModel, names: Sequence[str], node: Node) -> boo
 def _is_widened(output: Output) -> bool:
     """True for a constant that was rounded to fewer bits, beside the name of which another program has no other."""
     return output.node.op.data is not None and all(isinstance(user.op, Convert1) for user in output.uses)
-
-
-def between(output: Output, names: Mapping[Output, Sequence[str]]) -> list[Node]:
-    """The layers that lie between ``output`` and the nearest named values before it, each after those it reads."""
-    nodes: list[Node] = []
-    done: dict[Node, bool] = {}
-    stack = [output.node]
-    while stack:
-        node = stack[-1]
-        if node not in done:
-            done[node] = False
-            stack += [source.node for source in node.inputs if source not in names and source.node not in done]
-            continue
-        stack.pop()
-        if not done[node]:
-            done[node] = True
-            nodes.append(node)
-    return [node for node in nodes if node.inputs or node.op.data is not None or node is output.node]
 
 
 def _sizes(model: Model, feeds: Mapping[Output, Array]) -> dict[Output, int]:

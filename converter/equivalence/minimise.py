@@ -9,10 +9,10 @@ import numpy as np
 
 from converter.equivalence.compare import compare
 from converter.equivalence.engines import Engine
-from converter.equivalence.layers import anchors, between
+from converter.equivalence.layers import LayerDifference, anchors
 from converter.equivalence.oracle import Oracle
+from converter.equivalence.parts import between
 from converter.equivalence.reference_model import read_by, written_by
-from converter.equivalence.report import LayerDifference
 from converter.errors import VerificationError
 from ir_runtime import Model, compile_model
 from ir_runtime.files.xml_writer import write_model
@@ -39,17 +39,12 @@ def minimise(
     names = anchors(graph, model.nodes())
     target = next(output for output, tensor_names in names.items() if fault.comparison.name in tensor_names)
     part = between(target, names)
-    inside = {output for node in part for output in node.outputs}
     outside: dict[Output, str] = {}
-    for node in part:
-        for source in node.inputs:
-            if source not in inside and source not in outside:
-                names_in_graph = [
-                    name for name in source.names if name in names.get(source, ()) or name in input_values
-                ]
-                if not names_in_graph:
-                    raise VerificationError(f"{source.node.where} has no name in the ONNX model to cut it off at")
-                outside[source] = names_in_graph[0]
+    for source in part.sources:
+        names_in_graph = [name for name in source.names if name in names.get(source, ()) or name in input_values]
+        if not names_in_graph:
+            raise VerificationError(f"{source.node.where} has no name in the ONNX model to cut it off at")
+        outside[source] = names_in_graph[0]
     fault_name = fault.comparison.name
     missing = [name for name in outside.values() if name not in input_values]
     values = {**input_values, **oracle.run(input_values, missing, plain=True)} if missing else dict(input_values)

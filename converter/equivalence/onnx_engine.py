@@ -14,14 +14,14 @@ from onnx import TensorProto, ValueInfoProto
 from converter.conversion.convert import convert
 from converter.equivalence.engines import Engine
 from converter.equivalence.oracle import Oracle
-from converter.equivalence.reference_model import ReferenceModel
-from converter.equivalence.tolerances import narrow_type
+from converter.equivalence.reference_model import NARROW, ReferenceModel
 from converter.errors import ConversionError, InternalError
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.types import element_type_of
 from converter.options.conversion import ConversionOptions
 from ir_runtime import Model, Port
 from ir_runtime.graph import Array, ElementType, Node, element_types, make_node
+from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.operations.inputs_outputs import Parameter1
 
 
@@ -78,6 +78,18 @@ def onnx_engine(
     notes = [f"output '{name}' is of float16, and its values were compared with those of float32" for name in halves]
     name = f"onnxruntime in {precision}" if precision else "onnxruntime"
     return Engine(name, model, inputs, outputs, run, precision, notes=sorted(notes))
+
+
+def narrow_type(model: Model) -> str:
+    """The element type of 16 bits that layers of an IR compute in; empty for none."""
+    float_types = {
+        output.element_type.name
+        for part in model.parts()
+        for node in part.nodes
+        if node.inputs and not isinstance(node.op, Convert1)
+        for output in node.outputs
+    }
+    return next((name for name in NARROW if name in float_types), "")
 
 
 def _parameter(value: ValueInfoProto) -> Node:

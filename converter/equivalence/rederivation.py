@@ -14,7 +14,6 @@ from typing import Any
 
 from converter.conversion.convert import compressed, convert, convert_model
 from converter.conversion.from_ir import is_ir
-from converter.equivalence.report import DERIVED, DIFFERENT, EQUIVALENT, INAPPLICABLE, DerivationCheck
 from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource, open_model
 from converter.options.conversion import SavingOptions
@@ -25,13 +24,33 @@ from ir_runtime import Model, ModelError, read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.errors import InternalError
 from ir_runtime.graph.model_difference import LayerChange, ModelDifference, compare_models
+from ir_runtime.records import record
 
 _REPEATABLE = ("input", "output", "batch", "static", "target", "fuse", "skip_passes", "exact", "stateful")
 """Options of a conversion that its record has with their values."""
 _CURRENT_VERSION = Step("convert").version
 _WITHOUT_VALUES = ("freeze", "extensions")
 """Options of which the record has the names of entries, but neither values nor folders."""
+DERIVED, EQUIVALENT, DIFFERENT, INAPPLICABLE = "derived", "equivalent", "different", "inapplicable"
 _NO_RECORD = "the IR has no record of how it was derived: it was saved with --no-record, or by another program"
+
+
+@record
+class DerivationCheck:
+    """The IR beside its derivation: what its recorded steps make of the reference now."""
+
+    state: str
+    """``derived``: the same bit by bit. ``equivalent``: the same layers and weights, but other names or ``rt_info``, or
+    other shapes of inputs. ``different``: other layers or weights. ``inapplicable``: there is no derivation to compare
+    with, for lack of a record, or because another version or source led to the IR."""
+    reason: str
+    """The comparison in one sentence, or why there is none."""
+    differences: tuple[LayerChange, ...] = ()
+    """The layers that are ``different``."""
+
+    def of_part(self, part: Sequence[str]) -> tuple[LayerChange, ...]:
+        """Return the differences of these layers; all where none of them differs."""
+        return tuple(difference for difference in self.differences if difference.layer in part) or self.differences
 
 
 @dataclass(frozen=True)

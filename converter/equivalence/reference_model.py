@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import ModelProto, ValueInfoProto, helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
 from converter.equivalence.deviations import deviations_of
 from converter.onnx_file.graph import (
@@ -74,6 +74,14 @@ class ReferenceModel(OnnxModel):
     def deviations(self) -> list[str]:
         """What onnxruntime ignores of its nodes."""
         return deviations_of(map(message_of, self.operators))
+
+    @property
+    def is_narrow(self) -> bool:
+        """True if nodes, Casts apart, read inputs or weights of 16-bit floats, whose type decides the tolerance."""
+        types = {name: value.type.tensor_type.elem_type for name, value in self.inputs.items()}
+        narrow = {name for name, number in types.items() if number in (TensorProto.FLOAT16, TensorProto.BFLOAT16)}
+        narrow |= {node.name for node in self.constants if node.outputs[0].element_type.name in NARROW}
+        return not narrow.isdisjoint(read_by(node for node in self.operators if operator_of(node).op_type != "Cast"))
 
     def declared(self, name: str) -> PartialShape:
         """The shape that the file declares for an input."""
@@ -192,6 +200,8 @@ class ReferenceModel(OnnxModel):
         return array.astype(element_type_of(declared.type.tensor_type.elem_type).dtype, copy=False)
 
 
+NARROW = ("bf16", "f16")
+"""Floats of 16 bits."""
 MOVING = frozenset({"Constant", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
 """Operators that only move values, or have them."""
 PASSING = MOVING | {"Cast", "Expand", "Slice", "Tile"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from converter.equivalence.engines import Engine, engine_for
+from converter.equivalence.engines import Engine, by_names, engine_for
 from converter.equivalence.oracle import Oracle
 from converter.equivalence.reference_model import ReferenceModel, read_by
 from converter.errors import VerificationError
@@ -26,6 +26,7 @@ class Reference(ABC):
     name: str
     processing: Recorded
     """The preprocessing that the reference has itself."""
+    graph: ReferenceModel | None = None
     oracle: Oracle | None = None
     """What runs an ONNX model, whose inner tensors and weights are compared, too; None for an IR."""
 
@@ -69,6 +70,7 @@ class Reference(ABC):
 class OnnxReference(Reference):
     """An ONNX model and what runs it."""
 
+    graph: ReferenceModel
     oracle: Oracle
 
     def __init__(self, source: ModelSource) -> None:
@@ -135,7 +137,7 @@ class IrReference(Reference):
 
     @property
     def input_names(self) -> Collection[str]:
-        return {name for port in self._engine.inputs for name in (port.name, *port.names)}
+        return by_names(self._engine.inputs, self._engine.inputs)
 
     def run(
         self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False, only: bool = False
@@ -146,12 +148,11 @@ class IrReference(Reference):
 
 def run_by_names(engine: Engine, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs of ``engine`` by each of their names, for inputs by any of theirs, in whatever types."""
-    ports = {alias: port for port in engine.inputs for alias in (port.name, *port.names)}
+    ports = by_names(engine.inputs, engine.inputs)
     feeds_by_port = {
         ports[name].name: np.asarray(value, ports[name].dtype) for name, value in feeds.items() if name in ports
     }
-    values = zip(engine.outputs, engine.run(feeds_by_port))
-    return {alias: value for port, value in values for alias in (port.name, *port.names)}
+    return by_names(engine.outputs, engine.run(feeds_by_port))
 
 
 def reference_for(source: ModelSource | Model) -> Reference:

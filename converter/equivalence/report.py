@@ -3,77 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from converter.equivalence.accounting import WeightAccount
 from converter.equivalence.compare import Comparison
 from converter.equivalence.contracts import AppliedContract
+from converter.equivalence.layers import LayerDifference
+from converter.equivalence.rederivation import DERIVED, DIFFERENT, INAPPLICABLE, DerivationCheck
+from converter.equivalence.weights import WeightCheck
 from ir_runtime.displayed import Printed
 from ir_runtime.graph.model_difference import LayerChange
 from ir_runtime.records import record
 
-DERIVED, EQUAL, UNPROVEN, DIFFERENT = "derived", "equal", "unproven", "different"
+EQUAL, UNPROVEN = "equal", "unproven"
 VERDICTS = (DERIVED, EQUAL, UNPROVEN, DIFFERENT)
 """The verdicts of a verification; the first two pass."""
-EQUIVALENT, INAPPLICABLE = "equivalent", "inapplicable"
-FILE, REPEATED, COMPARED = "file", "derived", "compared"
-CONVERSION, MISSING = "conversion", "missing"
 _NAMED = 3
 """Maximum number of layers, weights or outputs in a sentence."""
-
-Histogram = tuple[float, float, list[int], list[int]]
-"""The least and the greatest value, and how many values lie in each bin between them: expected, and the IR's."""
-
-
-@record
-class LayerDifference:
-    """An inner tensor that both sides have, compared: ``layer`` and ``type`` are the IR's.
-
-    ``comparison`` is of the whole run, and includes the differences of earlier layers. ``local`` is of this part of
-    the graph alone: the layers behind the nearest tensors that both sides have are computed from the oracle's values,
-    and may differ by no more than their own rounding. ``part`` names these layers, the last of which is ``layer``;
-    ``node`` is the ONNX node that makes the tensor, ``histogram`` counts the values of both sides for a page.
-    ``is_telling`` is false where the expected values are all alike or none is finite, so that they show little.
-    """
-
-    layer: str
-    type: str
-    comparison: Comparison
-    local: Comparison
-    node: str
-    part: tuple[str, ...]
-    histogram: Histogram | None = None
-    is_telling: bool = True
-
-
-@record
-class WeightCheck:
-    """The check of the tensor ``name`` of the ONNX file in the IR; ``reason`` tells what differs.
-
-    ``state`` is one of
-
-    * ``identical``: a constant of the IR has the same values, bit by bit (``form`` names another layout);
-    * ``converted``: every value is the nearest one of a narrower type, which ``form`` names;
-    * ``compressed``: whole numbers with scales, ``error`` the greatest difference, which is at most one step;
-    * ``scaled``: each output channel has the tensor's values times one factor;
-    * ``folded``: by the record part of what ``layers`` compute or hold, and not a constant by itself;
-    * ``unaccounted``: there is no record, and no constant of ``layers`` has these values: their comparison decides;
-    * ``unused``: no output depends on it;
-    * ``changed``: the IR has other values in its place, with the greatest difference ``error``, and fails.
-    """
-
-    name: str
-    state: str
-    layers: tuple[str, ...] = ()
-    form: str = ""
-    error: float = 0.0
-    reason: str = ""
-
-    @property
-    def passed(self) -> bool:
-        """True if the IR holds the tensor's values."""
-        return self.state != "changed"
 
 
 @record
@@ -83,50 +31,6 @@ class Sample:
     description: str
     inputs: dict[str, list[int]]
     passed: bool
-
-
-@record
-class DerivationCheck:
-    """The IR beside its derivation: what its recorded steps make of the reference now."""
-
-    state: str
-    """``derived``: the same bit by bit. ``equivalent``: the same layers and weights, but other names or ``rt_info``, or
-    other shapes of inputs. ``different``: other layers or weights. ``inapplicable``: there is no derivation to compare
-    with, for lack of a record, or because another version or source led to the IR."""
-    reason: str
-    """The comparison in one sentence, or why there is none."""
-    differences: tuple[LayerChange, ...] = ()
-    """The layers that are ``different``."""
-
-    def of_part(self, part: Sequence[str]) -> tuple[LayerChange, ...]:
-        """Return the differences of these layers; all where none of them differs."""
-        return tuple(difference for difference in self.differences if difference.layer in part) or self.differences
-
-
-@record
-class WeightAccount:
-    """The sources of the values of the IR's constants."""
-
-    values: Mapping[str, int]
-    """How many values are ``file`` (those of the ONNX file, moved, converted, compressed or scaled), ``derived`` (what
-    the recorded steps compute from these), ``compared`` (shown by the numbers of the layers that read them),
-    ``conversion`` (shapes, axes and single numbers, which no file declares) and ``missing``."""
-    missing: tuple[str, ...] = ()
-    """The constants whose values are not accounted for."""
-
-    @property
-    def share(self) -> float:
-        """The share of the values that are accounted for."""
-        total = sum(self.values.values())
-        return 1.0 - self.values.get(MISSING, 0) / total if total else 1.0
-
-    def to_text(self) -> str:
-        """The account in one line."""
-        total = sum(self.values.values())
-        parts = ", ".join(f"{count:,} {origin}" for origin, count in self.values.items() if count)
-        # Rounding must not turn a value that is missing into 100 %.
-        share = "100" if not self.missing else f"{min(99.9, 100 * self.share):.1f}"
-        return f"{share} % of {total:,} values of the IR are accounted for ({parts or 'none'})"
 
 
 @record

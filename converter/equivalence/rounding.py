@@ -8,10 +8,11 @@ stored in fewer bits change by as much as they were rounded.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from converter.equivalence.parts import Part, Run
 from converter.equivalence.rounded_weights import RoundedWeights
 from ir_runtime.graph import Array, Node, Operation, Output, element_types
 from ir_runtime.operations.elementwise import Round5
@@ -35,37 +36,25 @@ it is 36. Its reductions add in parts."""
 
 ROUNDING_TO_STEPS = (FakeQuantize1, Round5)
 
-Run = Callable[[Node, Sequence[Array]], tuple[Array, ...]]
-
 
 class Spread:
     """The change of the results of ``part`` when rounding changes their inputs.
 
-    ``part`` lists layers, each after those it reads; ``values`` has their other inputs, ``run`` computes a layer.
+    ``values`` has its sources, ``run`` computes a layer.
     """
 
-    def __init__(
-        self,
-        part: Sequence[Node],
-        values: Mapping[Output, Array],
-        run: Run,
-        names: Mapping[Output, object],
-        rounded: RoundedWeights,
-    ) -> None:
+    def __init__(self, part: Part, values: Mapping[Output, Array], run: Run, rounded: RoundedWeights) -> None:
         self._part = part
         self._values = values
         self._run = run
-        self._names = names
         self._rounded = rounded
         self._varying = self._varying_layers()
 
     def of(self, output: Output, plain: Array) -> float:
         """The largest difference to expect in ``output``, which is ``plain`` for unchanged inputs."""
-        produced = {source for node in self._part for source in node.outputs}
-        outside = {source for node in self._part for source in node.inputs if source not in produced}
         largest = 0.0
         for seed in range(_RUNS):
-            changed = self._once(outside, np.random.default_rng(seed))[output]
+            changed = self._once(np.random.default_rng(seed))[output]
             if changed.shape != plain.shape:
                 continue
             with np.errstate(all="ignore"):
@@ -80,22 +69,17 @@ class Spread:
         """
         if not any(self._is_stepped(node) for node in self._part):
             return None
-        produced = {source for node in self._part for source in node.outputs}
-        outside = {source for node in self._part for source in node.inputs if source not in produced}
-        both = [self._shift(outside, shift)[output] for shift in (-TIE_SHARE_OF_STEP, TIE_SHARE_OF_STEP)]
+        both = [self._shift(shift)[output] for shift in (-TIE_SHARE_OF_STEP, TIE_SHARE_OF_STEP)]
         if any(array.shape != plain.shape for array in both):
             return None
         candidates = [plain, *both]
         return np.minimum.reduce(candidates), np.maximum.reduce(candidates)
 
-    def _shift(self, outside: set[Output], shift: float) -> dict[Output, Array]:
-        values = {source: self._values[source] for source in outside}
-        for node in self._part:
-            inputs = [values[source] for source in node.inputs]
-            if self._is_stepped(node):
-                inputs[0] = moved_by_steps(node.op, inputs, shift)
-            values.update(zip(node.outputs, self._run(node, inputs)))
-        return values
+    def _shift(self, shift: float) -> dict[Output, Array]:
+        def run(node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
+            return self._run(node, self._moved(node, inputs, shift))
+
+        return self._part.values({source: self._values[source] for source in self._part.sources}, run)
 
     def _long_sums(self, plain: Array) -> float:
         """The rounding of sums of very many terms: changes of single terms cancel, rounded partial sums do not."""
@@ -139,18 +123,21 @@ class Spread:
     def _is_stepped(self, node: Node) -> bool:
         return isinstance(node.op, ROUNDING_TO_STEPS) and node in self._varying
 
-    def _once(self, outside: set[Output], generator: np.random.Generator) -> dict[Output, Array]:
-        values = {source: _nudge(self._values[source], generator) for source in outside}
-        for node in self._part:
-            inputs = [values[source] for source in node.inputs]
+    def _moved(self, node: Node, inputs: Sequence[Array], share: Array | float) -> Sequence[Array]:
+        """The inputs of a layer, of which those that it rounds to steps are changed by a share of a step."""
+        return [moved_by_steps(node.op, inputs, share), *inputs[1:]] if self._is_stepped(node) else inputs
+
+    def _once(self, generator: np.random.Generator) -> dict[Output, Array]:
+        def run(node: Node, inputs: Sequence[Array]) -> tuple[Array, ...]:
             if self._is_stepped(node):
                 steps = generator.uniform(-_NEAR_THE_MIDDLE, _NEAR_THE_MIDDLE, inputs[0].shape)
-                inputs[0] = moved_by_steps(node.op, inputs, steps)
+                inputs = self._moved(node, inputs, steps)
             results = self._run(node, inputs)
-            if self._rounded.holds(node):
-                results = (self._rounded.perturbed(node, results[0], generator),)
-            values.update(zip(node.outputs, results))
-        return values
+            is_rounded = self._rounded.holds(node)
+            return (self._rounded.perturbed(node, results[0], generator),) if is_rounded else results
+
+        sources = {source: _nudge(self._values[source], generator) for source in self._part.sources}
+        return self._part.values(sources, run)
 
 
 def _nudge(value: Array, generator: np.random.Generator) -> Array:

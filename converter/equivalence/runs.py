@@ -15,6 +15,7 @@ from converter.equivalence.compare import compare
 from converter.equivalence.cost import Cost, types_for_shapes
 from converter.equivalence.deviations import is_known_refusal
 from converter.equivalence.dimensions import ShapeCandidates, Shapes, has_dynamic_dimensions
+from converter.equivalence.engines import by_names
 from converter.equivalence.evidence import convincing, faint, scaled
 from converter.equivalence.grids import Grid, grids
 from converter.equivalence.input_values import MASK, Values, fitting, parse_values, totals_of, values_of, whole_numbers
@@ -50,7 +51,7 @@ class Runs:
 
     def __init__(self, sides: Sides) -> None:
         self.sides = sides
-        self._oracle = sides.reference.oracle
+        self._graph, self._oracle = sides.reference.graph, sides.reference.oracle
         self.runs: list[Run] = []
         self._values: dict[str, Values] = {}
         self._chosen: set[str] = set()
@@ -64,7 +65,7 @@ class Runs:
 
         Raises :class:`VerificationError` for an unknown input or unknown values.
         """
-        by_graph = {} if self._oracle is None else values_of(self._oracle.graph)
+        by_graph = {} if self._graph is None else values_of(self._graph)
         self._values = {
             port: by_graph[name]
             for position, (port, name) in enumerate(self.sides.names.items())
@@ -72,7 +73,7 @@ class Runs:
             if name in by_graph and not (by_graph[name] is MASK and position in self._required.positions)
         }
         self._values.update(self.sides.processing.values(self.sides.ports))
-        by_name = {alias: port.name for port in self.sides.ports for alias in (port.name, *port.names)}
+        by_name = by_names(self.sides.ports, self.sides.names)
         for name, value in chosen.items():
             if name not in by_name:
                 raise VerificationError(
@@ -153,7 +154,7 @@ class Runs:
         types = self._types_in(shapes) if self._required.positions else None
         required = {} if types is None else self._required.of(types)
         values = {self.sides.ports[position].name: fitting(of_input) for position, of_input in required.items()}
-        totals = {} if self._oracle is None else totals_of(self._oracle.graph)
+        totals = {} if self._graph is None else totals_of(self._graph)
         types = types or (self._types_in(shapes) if totals else None) or {}
         shapes_by_name = {name: of_value.shape for value, of_value in types.items() for name in value.names}
         for port, name in self.sides.names.items():
@@ -270,14 +271,14 @@ class Runs:
 
     def _candidates(self, ports: Sequence[Port], *, plain: bool = False) -> ShapeCandidates | None:
         """Shapes to try, with the dimensions that weights determine; without these if ``plain``."""
-        if self._oracle is None:
+        if self._graph is None:
             return None
         masks = {name for name, values in self._values.items() if values is MASK}
         if not plain and has_dynamic_dimensions(ports):
             names = {port.name for port in ports}
             required = with_required_dimensions(self.sides.model, self.sides.ports)
             ports = [port for port in required if port.name in names]
-        return ShapeCandidates(ports, self._oracle.graph, self.sides.names, masks)
+        return ShapeCandidates(ports, self._graph, self.sides.names, masks)
 
     def _try(self, description: str, seed: int, shapes: Shapes) -> _Refusal | None:
         """Run both sides on random inputs of ``shapes``; return the refusal where a side does not take them.

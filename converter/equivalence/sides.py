@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from converter.equivalence.compare import Comparison, compare
-from converter.equivalence.engines import Engine
+from converter.equivalence.engines import Engine, by_names
 from converter.equivalence.layers import Compared, LayerComparison
 from converter.equivalence.processing import Processing
 from converter.equivalence.randomness import random_values
@@ -72,8 +72,8 @@ class Sides:
         """The reference's name for each input of the IR."""
         self.gaps: dict[str, float] = {}
         """The largest difference of each output between two runs of onnxruntime, optimised and plain."""
-        oracle = self.reference.oracle
-        self.loss = Loss.of(oracle.graph, self.model) if self.default_tolerance and oracle is not None else None
+        graph = self.reference.graph if self.default_tolerance else None
+        self.loss = None if graph is None else Loss.of(graph, self.model)
 
     def _reference_name(self, port: Port) -> str:
         input_names = self.reference.input_names
@@ -119,16 +119,14 @@ class Sides:
                 values = self.engine.run(feeds)
             except VerificationError as error:
                 raise VerificationError(f"{error}{self.first_wrong_layer(feeds)}") from error
-        actual = {
-            alias: value for port, value in zip(self.engine.outputs, values) for alias in (port.name, *port.names)
-        }
+        actual = by_names(self.engine.outputs, values)
         missing = [name for name in expected if name not in actual]
         if missing:
             raise VerificationError(
                 f"the IR has no outputs {missing}; it has {[port.name for port in self.engine.outputs]}. "
                 f"If the conversion was given outputs, give the same here with output (--output)"
             )
-        names = {alias: port.name for port in self.engine.outputs for alias in (port.name, *port.names)}
+        names = by_names(self.engine.outputs, [port.name for port in self.engine.outputs])
         allowances = rounding_allowances(self.model, feeds, self.unrounded) if self.rounded else {}
         if self.loss is not None:
             plain = self.expected(feeds, plain=True)
@@ -206,12 +204,8 @@ class Sides:
     def random_outputs(self) -> set[str]:
         """The outputs that depend on random numbers, by all their names."""
         values = random_values(self.model)
-        return {
-            name
-            for port, result in zip(self.engine.outputs, self.model.results)
-            if result.inputs[0] in values
-            for name in (port.name, *port.names)
-        }
+        results = by_names(self.engine.outputs, self.model.results)
+        return {name for name, result in results.items() if result.inputs[0] in values}
 
     def defined(self, run: Run) -> dict[str, Array]:
         """The outputs of a run as onnx's own evaluator computes them, from the operators' definitions."""

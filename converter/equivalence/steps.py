@@ -17,19 +17,10 @@ from converter.equivalence.compare import Comparison, compare
 from converter.equivalence.contracts import contracts_of, contracts_text
 from converter.equivalence.decoders import POSITIONS, Feeds, IrDecoder, OnnxDecoder, caches_of
 from converter.equivalence.exact import exact_model, rounded_model
-from converter.equivalence.rederivation import check_derivation
+from converter.equivalence.layers import LayerDifference
+from converter.equivalence.rederivation import DERIVED, DIFFERENT, INAPPLICABLE, DerivationCheck, check_derivation
 from converter.equivalence.references import OnnxReference
-from converter.equivalence.report import (
-    DERIVED,
-    DIFFERENT,
-    EQUAL,
-    INAPPLICABLE,
-    UNPROVEN,
-    DerivationCheck,
-    LayerDifference,
-    changes_text,
-    headline,
-)
+from converter.equivalence.report import EQUAL, UNPROVEN, changes_text, headline
 from converter.equivalence.rounded_weights import RUNS, RoundedWeights, allowance_of, perturbed_model
 from converter.equivalence.tolerances import chosen_by
 from converter.equivalence.verification import verify

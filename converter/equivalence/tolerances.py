@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from converter.equivalence.compare import STEPS, Comparison, Tolerance, tolerance_for
-from converter.equivalence.reference_model import ReferenceModel, read_by
+from converter.equivalence.onnx_engine import narrow_type
+from converter.equivalence.reference_model import ReferenceModel
 from converter.onnx_file.graph import operator_of
-from converter.onnx_file.messages import TensorProto
 from ir_runtime import Model
 from ir_runtime.graph import Array
-from ir_runtime.operations.elementwise import Convert1
 from ir_runtime.records import record
 
 _TIMES_OF_GAPS = 2.0
@@ -86,26 +85,6 @@ class Loss:
         if not narrow:
             return None
         return cls(_NARROW[narrow], f"the model computes in {narrow}, and the rounding of layers adds up", True)
-
-
-def narrow_type(model: Model) -> str:
-    """The element type of 16 bits that layers of an IR compute in; empty for none."""
-    float_types = {
-        output.element_type.name
-        for part in model.parts()
-        for node in part.nodes
-        if node.inputs and not isinstance(node.op, Convert1)
-        for output in node.outputs
-    }
-    return next((name for name in _NARROW if name in float_types), "")
-
-
-def is_narrow(graph: ReferenceModel) -> bool:
-    """True if nodes of an ONNX model, Casts apart, read inputs or weights of 16-bit floats."""
-    types = {name: value.type.tensor_type.elem_type for name, value in graph.inputs.items()}
-    narrow = {name for name, data_type in types.items() if data_type in (TensorProto.FLOAT16, TensorProto.BFLOAT16)}
-    narrow |= {node.name for node in graph.constants if node.outputs[0].element_type.name in _NARROW}
-    return not narrow.isdisjoint(read_by(node for node in graph.operators if operator_of(node).op_type != "Cast"))
 
 
 def _is_quantized(graph: ReferenceModel) -> bool:

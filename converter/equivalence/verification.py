@@ -8,28 +8,30 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from converter.equivalence.contracts import contracts_of, contracts_text
+from converter.equivalence.contracts import AppliedContract, contracts_of, contracts_text
 from converter.equivalence.engines import Engine, engine_for
 from converter.equivalence.findings import Findings
 from converter.equivalence.inputs import given_inputs
 from converter.equivalence.names_by_order import with_reference_names, with_reference_names_of_ports
 from converter.equivalence.onnx_engine import is_onnx, onnx_engine
-from converter.equivalence.rederivation import check_derivation
+from converter.equivalence.rederivation import INAPPLICABLE, DerivationCheck, check_derivation
 from converter.equivalence.references import Reference, reference_for
-from converter.equivalence.report import INAPPLICABLE, DerivationCheck, Report
+from converter.equivalence.report import Report
 from converter.equivalence.runs import Runs
 from converter.equivalence.sides import Sides
 from converter.equivalence.statement import Statement, files_of, statement_of, write_statement
-from converter.equivalence.tolerances import chosen_by, is_narrow
+from converter.equivalence.tolerances import chosen_by
 from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
 from converter.options.conversion import options_from, takes
+from converter.options.inputs import Bindings
 from converter.options.verification import VerificationOptions
 from converter.stages import inform, stage, verbosely
 from ir_runtime import FileError, Model, read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.displayed import display
 from ir_runtime.files.whole_files import check_folder, check_writable
+from ir_runtime.records import record
 
 if TYPE_CHECKING:
     import onnx
@@ -71,19 +73,8 @@ def verify(
     chosen = options_from(VerificationOptions, options, keywords, "verify")
     statement = None if chosen.attestation is None else Statement(chosen.attestation)
     chosen = chosen if statement is None else statement.adopt(chosen)
-    report, layers = chosen.report, chosen.layers
-    if chosen.minimise is not None:
-        check_folder(chosen.minimise)
-    for path in (report, chosen.attest):
-        if path is not None:
-            check_writable(path)
-    if chosen.attest is not None or statement is not None:
-        files_of(*(side for side in (onnx_model, ir, chosen.inputs, chosen.against) if side is not None))
+    _check_files(chosen, onnx_model, ir)
     ir = os.fspath(ir) if isinstance(ir, os.PathLike) else ir
-    if is_onnx(ir):
-        _refuse_layers(chosen)
-        layers = False
-    stored = None if isinstance(ir, Model) or is_onnx(ir) else ir
     with stage("read"):
         if isinstance(onnx_model, os.PathLike):
             onnx_model = os.fspath(onnx_model)
@@ -91,43 +82,15 @@ def verify(
             onnx_model = onnx_model.read()  # it may be needed more than once
         reference = reference_for(onnx_model)
         bound = chosen.bindings.bound(list(reference.input_names))
-        graph = None if reference.oracle is None else reference.oracle.graph
-        second = onnx_engine(ir, bound.frozen, graph) if is_onnx(ir) else None
-        model = second.model if second is not None else ir if isinstance(ir, Model) else read_model(ir)
-    if second is None:
-        derivation, unrounded = check_derivation(model, onnx_model, {"input": chosen.input, "freeze": chosen.freeze})
-        contracts, states = contracts_of(model), _states_of(model, reference, bound.frozen, bound.outputs)
+    if is_onnx(ir):
+        _refuse_layers(chosen)
+        subject, findings_of = _onnx_subject(ir, reference, bound), replace(chosen, layers=False, weights=False)
     else:
-        derivation, unrounded = DerivationCheck(INAPPLICABLE, "an ONNX model has no record of its derivation"), None
-        contracts, states = (), {}
-    if states:
-        stored, model = None, _with_states_as_inputs(model, states)
-        unrounded = None if unrounded is None else _with_states_as_inputs(unrounded, states)
-    notes: list[str] = []
-    if second is None:
-        named, notes = with_reference_names(model, reference, bound.frozen, bound.outputs)
-        stored, model = (stored, model) if named is model else (None, named)
-    else:
-        second, notes = with_reference_names_of_ports(second, reference, bound.frozen, bound.outputs)
-    running = second or engine_for(chosen.engine, model, stored, **chosen.running)
-    sides = Sides(
-        reference,
-        model,
-        running,
-        chosen_by(chosen.rtol, chosen.atol, "" if graph is not None and is_narrow(graph) else running.precision),
-        default_tolerance=chosen.rtol is None and chosen.atol is None,
-        frozen=bound.frozen,
-        requested_outputs=bound.outputs,
-        unrounded=unrounded,
-    )
-    sides.notes += [*notes, *running.notes]
-    sides.check_inputs()
-    if states:
-        sides.notes.append(f"variables were compared as inputs and outputs: {', '.join(states)}")
-    runs = Runs(sides)
+        subject, findings_of = _ir_subject(ir, onnx_model, reference, chosen, bound), chosen
+    runs = Runs(_sides(reference, subject, chosen, bound))
     with stage("run"):
         if chosen.inputs is not None:
-            runs.compare("given inputs", given_inputs(chosen.inputs, sides.ports))
+            runs.compare("given inputs", given_inputs(chosen.inputs, runs.sides.ports))
         else:
             runs.set_values(chosen.values or {})
             runs.random(chosen.seed, max(1, chosen.samples), bound.shapes, bound.batch)
@@ -138,32 +101,94 @@ def verify(
     for run in runs.runs:
         inform("run on %s %s: %s", run.description, run.shapes, "equal" if run.passed else "different")
     source = b"" if isinstance(onnx_model, Model) else onnx_model
-    conversion = {name: getattr(chosen, name) for name in ("input", "freeze", "output", "batch")}
-    findings = Findings(runs, source, conversion, derivation)
-    outcome = findings.report(
-        chosen.seed if chosen.inputs is None else None,
-        layers=layers if layers is not None or report is None else True,
-        weights=chosen.weights and second is None,
-        against=None if chosen.against is None else _other(chosen.against, chosen),
-        folder=None if chosen.minimise is None else Path(chosen.minimise),
-        histograms=report is not None,
-        directed=chosen.stress and layers is not False,
-        accept_unproven=chosen.accept_unproven,
-    )
-    outcome = replace(outcome, contracts=contracts)
+    against = None if chosen.against is None else _other(chosen.against, chosen)
+    outcome = Findings(runs, findings_of, source, subject.derivation).report(against)
+    outcome = replace(outcome, contracts=subject.contracts)
     if chosen.attest is not None or statement is not None:
         outcome = _attest(outcome, chosen, statement, onnx_model, ir)
-    if report is not None:
-        title = f"{_name_of(onnx_model)} and {_name_of(ir)}"
-        try:
-            with stage("page"):
-                display(outcome, "page", model, title, Path(report), None if stored is None else Path(stored))
-            outcome = replace(outcome, page=str(report))
-        except FileError as error:  # the report must not be lost with the page
-            outcome = replace(outcome, unwritten=(*outcome.unwritten, str(error)))
-    inform("contracts: %s", contracts_text(contracts))
+    if chosen.report is not None:
+        outcome = _show(outcome, chosen.report, subject, f"{_name_of(onnx_model)} and {_name_of(ir)}")
+    inform("contracts: %s", contracts_text(subject.contracts))
     inform("%s: %s", outcome.verdict, outcome.reason)
     return outcome
+
+
+def _check_files(chosen: VerificationOptions, *sides: object) -> None:
+    """Raise an error for files that cannot be written, or that a statement cannot name, before anything is run."""
+    if chosen.minimise is not None:
+        check_folder(chosen.minimise)
+    for path in (chosen.report, chosen.attest):
+        if path is not None:
+            check_writable(path)
+    if chosen.attest is not None or chosen.attestation is not None:
+        files_of(*(side for side in (*sides, chosen.inputs, chosen.against) if side is not None))
+
+
+@record
+class _Subject:
+    """What is compared with the reference, ready to run, and what is known of its origin."""
+
+    engine: Engine
+    derivation: DerivationCheck
+    notes: Sequence[str]
+    unrounded: Model | None = None
+    contracts: tuple[AppliedContract, ...] = ()
+    stored: str | None = None
+    """The path of the IR where it was read from one, and is compared as it is."""
+
+
+def _onnx_subject(source: object, reference: Reference, bound: Bindings) -> _Subject:
+    with stage("read"):
+        engine = onnx_engine(source, bound.frozen, reference.graph)
+    engine, notes = with_reference_names_of_ports(engine, reference, bound.frozen, bound.outputs)
+    derivation = DerivationCheck(INAPPLICABLE, "an ONNX model has no record of its derivation")
+    return _Subject(engine, derivation, [*notes, *engine.notes])
+
+
+def _ir_subject(
+    ir: Any, source: ModelSource | Model, reference: Reference, chosen: VerificationOptions, bound: Bindings
+) -> _Subject:
+    with stage("read"):
+        model, stored = (ir, None) if isinstance(ir, Model) else (read_model(ir), ir)
+    derivation, unrounded = check_derivation(model, source, {"input": chosen.input, "freeze": chosen.freeze})
+    contracts, states = contracts_of(model), _states_of(model, reference, bound.frozen, bound.outputs)
+    if states:
+        stored, model = None, _with_states_as_inputs(model, states)
+        unrounded = None if unrounded is None else _with_states_as_inputs(unrounded, states)
+    named, notes = with_reference_names(model, reference, bound.frozen, bound.outputs)
+    stored = stored if named is model else None
+    engine = engine_for(chosen.engine, named, stored, **chosen.running)
+    notes += engine.notes
+    notes += [f"variables were compared as inputs and outputs: {', '.join(states)}"] if states else []
+    return _Subject(engine, derivation, notes, unrounded, contracts, stored)
+
+
+def _sides(reference: Reference, subject: _Subject, chosen: VerificationOptions, bound: Bindings) -> Sides:
+    is_narrow = reference.graph is not None and reference.graph.is_narrow
+    sides = Sides(
+        reference,
+        subject.engine.model,
+        subject.engine,
+        chosen_by(chosen.rtol, chosen.atol, "" if is_narrow else subject.engine.precision),
+        default_tolerance=chosen.rtol is None and chosen.atol is None,
+        frozen=bound.frozen,
+        requested_outputs=bound.outputs,
+        unrounded=subject.unrounded,
+        notes=[*subject.notes],
+    )
+    sides.check_inputs()
+    return sides
+
+
+def _show(outcome: Report, path: str | os.PathLike[str], subject: _Subject, title: str) -> Report:
+    """Return the report beside its page."""
+    stored = None if subject.stored is None else Path(subject.stored)
+    try:
+        with stage("page"):
+            display(outcome, "page", subject.engine.model, title, Path(path), stored)
+        return replace(outcome, page=str(path))
+    except FileError as error:  # the report must not be lost with the page
+        return replace(outcome, unwritten=(*outcome.unwritten, str(error)))
 
 
 def _refuse_layers(options: VerificationOptions) -> None:

@@ -17,9 +17,10 @@ from itertools import chain
 import numpy as np
 
 from converter.equivalence.known_values import KnownValues
-from converter.equivalence.layers import anchors, between
+from converter.equivalence.layers import anchors
+from converter.equivalence.parts import between
+from converter.equivalence.rederivation import DIFFERENT, INAPPLICABLE, DerivationCheck
 from converter.equivalence.reference_model import MOVING, ReferenceModel, read_by, written_by
-from converter.equivalence.report import DIFFERENT, INAPPLICABLE, DerivationCheck, WeightCheck
 from converter.equivalence.rounded_weights import RoundedWeights
 from converter.equivalence.scaled_weights import channel_axes_of, find_unscaled
 from converter.equivalence.stored_values import (
@@ -40,6 +41,7 @@ from ir_runtime.execution.plan import layer_runner
 from ir_runtime.graph import Array, Node, Output, Tensor
 from ir_runtime.graph.model_difference import LayerChange
 from ir_runtime.graph.provenance import Computed
+from ir_runtime.records import record
 from ir_runtime.rewriting.constant_folding import as_tuple
 
 _LARGEST_STEP = 1.01
@@ -52,6 +54,35 @@ few channels were subtracted is another one."""
 _LONGEST_LIST = 64
 _MOST_TO_COMPARE = 4
 """Of more constants in one place those with the tensor's sum are compared first."""
+
+
+@record
+class WeightCheck:
+    """The check of the tensor ``name`` of the ONNX file in the IR; ``reason`` tells what differs.
+
+    ``state`` is one of
+
+    * ``identical``: a constant of the IR has the same values, bit by bit (``form`` names another layout);
+    * ``converted``: every value is the nearest one of a narrower type, which ``form`` names;
+    * ``compressed``: whole numbers with scales, ``error`` the greatest difference, which is at most one step;
+    * ``scaled``: each output channel has the tensor's values times one factor;
+    * ``folded``: by the record part of what ``layers`` compute or hold, and not a constant by itself;
+    * ``unaccounted``: there is no record, and no constant of ``layers`` has these values: their comparison decides;
+    * ``unused``: no output depends on it;
+    * ``changed``: the IR has other values in its place, with the greatest difference ``error``, and fails.
+    """
+
+    name: str
+    state: str
+    layers: tuple[str, ...] = ()
+    form: str = ""
+    error: float = 0.0
+    reason: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """True if the IR holds the tensor's values."""
+        return self.state != "changed"
 
 
 def check_weights(

@@ -7,16 +7,10 @@ from pathlib import Path
 
 from converter.equivalence.compare import Comparison, Errors
 from converter.equivalence.contracts import AppliedContract, contracts_text
-from converter.equivalence.report import (
-    DERIVED,
-    DIFFERENT,
-    EQUAL,
-    INAPPLICABLE,
-    UNPROVEN,
-    LayerDifference,
-    Report,
-    WeightCheck,
-)
+from converter.equivalence.layers import LayerDifference
+from converter.equivalence.rederivation import DERIVED, DIFFERENT, INAPPLICABLE
+from converter.equivalence.report import EQUAL, UNPROVEN, Report
+from converter.equivalence.weights import WeightCheck
 from converter.report.graph_data import CHANGED, DRIFTED, WRONG, GraphData
 from converter.report.graph_data import EQUAL as SAME
 from converter.report.markup import Table, format_count

@@ -17,9 +17,12 @@ import converter
 import ir_runtime
 from benchmarks.injected_faults import faults
 from converter.equivalence import ort_values
+from converter.equivalence.accounting import WeightAccount
 from converter.equivalence.compare import Errors, Tolerance, compare, errors_of
 from converter.equivalence.exact import ExactModel
-from converter.equivalence.report import DerivationCheck, LayerDifference, Report, WeightAccount
+from converter.equivalence.layers import LayerDifference
+from converter.equivalence.rederivation import DerivationCheck
+from converter.equivalence.report import Report
 from converter.equivalence.scaled_weights import find_unscaled
 from converter.passes.derivation import Derivation
 from ir_runtime.execution.wide_floats import in_float64
