@@ -50,25 +50,17 @@ class ExactModel:
         """The outputs by name, for inputs by the names of the ONNX model."""
         return run_by_names(self._engine, inputs)
 
-    def run_with_ties(self, inputs: Mapping[str, Array], seed: int) -> dict[str, Array]:
-        """As :meth:`run`, but values in the middle between two steps go to either.
-
-        They are codes times scales, of which every order of computing gives another last bit.
-        """
-        generator = np.random.default_rng(seed)
-        model = self._engine.model.clone()
-        _break_ties(model, generator)
-        return run_by_names(engine_for("numpy", model), inputs)
-
-    def run_with_rounding(self, inputs: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    def run_with_rounding(self, inputs: Mapping[str, Array], seed: int, *, to_steps: bool = False) -> dict[str, Array]:
         """As :meth:`run`, but the results of each layer change at random by up to the rounding of float32.
 
         What that does to an output is the least that implementations in float32 differ by (Monte Carlo arithmetic:
-        D. Stott Parker, UCLA CSD-970002, 1997). Sums inside of layers round, too, which is left out here.
+        D. Stott Parker, UCLA CSD-970002, 1997). Sums inside of layers round, too, which is left out here. With
+        ``to_steps`` values in the middle between two steps go to either instead: they are codes times scales, of which
+        every order of computing gives another last bit.
         """
-        generator = np.random.default_rng(seed)
         model = self._engine.model.clone()
-        _round_layers(model, generator)
+        change = _break_ties if to_steps else _round_layers
+        change(model, np.random.default_rng(seed))
         return run_by_names(engine_for("numpy", model), inputs)
 
 
