@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import converter
 import ir_runtime
-from converter.equivalence.inputs import random_inputs
+from converter.equivalence.inputs.arrays import random_inputs
 
 
 def main() -> None:

@@ -112,8 +112,8 @@ def prompts() -> list[np.ndarray]:
 def onnx_tokens(folder: Path, prompt: np.ndarray) -> list[int]:
     """Greedy tokens of onnxruntime, with caches as inputs and outputs."""
     import converter
-    from converter.equivalence.decoders import OnnxDecoder, caches_of
-    from converter.equivalence.references import OnnxReference
+    from converter.equivalence.reference.references import OnnxReference
+    from converter.equivalence.verdict.decoders import OnnxDecoder, caches_of
 
     reference = OnnxReference(folder / "model.onnx")
     decoder = OnnxDecoder(

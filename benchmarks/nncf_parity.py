@@ -31,9 +31,9 @@ from nncf.quantization.advanced_parameters import AdvancedCompressionParameters,
 
 import converter
 import ir_runtime
-from converter.equivalence.input_values import values_of
-from converter.equivalence.inputs import random_inputs
-from converter.equivalence.references import OnnxReference
+from converter.equivalence.inputs.arrays import random_inputs
+from converter.equivalence.inputs.input_values import values_of
+from converter.equivalence.reference.references import OnnxReference
 
 Feeds = dict[str, np.ndarray]
 Counts = collections.Counter[str]

@@ -21,7 +21,7 @@ import quiet_peers  # noqa: F401
 
 import converter
 import ir_runtime
-from converter.equivalence.inputs import random_inputs
+from converter.equivalence.inputs.arrays import random_inputs
 
 
 def main() -> None:

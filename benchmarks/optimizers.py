@@ -26,12 +26,12 @@ import onnxruntime
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import converter
-from converter.equivalence.compare import compare
-from converter.equivalence.onnx_engine import onnx_engine
-from converter.equivalence.references import reference_for
-from converter.equivalence.runs import Runs
-from converter.equivalence.sides import Sides
-from converter.equivalence.tolerances import chosen_by
+from converter.equivalence.comparison.compare import compare
+from converter.equivalence.comparison.runs import Runs
+from converter.equivalence.comparison.sides import Sides
+from converter.equivalence.comparison.tolerances import chosen_by
+from converter.equivalence.reference.onnx_engine import onnx_engine
+from converter.equivalence.reference.references import reference_for
 
 _TOOLS = {
     "onnxsim": "import onnx, onnxsim, sys; onnx.save(onnxsim.simplify(sys.argv[1])[0], sys.argv[2])",

@@ -34,7 +34,7 @@ import quiet_peers  # noqa: F401
 
 import converter
 import ir_runtime
-from converter.equivalence.compare import tolerance_for
+from converter.equivalence.comparison.compare import tolerance_for
 from ir_runtime.graph.element_types import element_type
 
 Case = dict[str, Any]

@@ -233,7 +233,7 @@ BUGS = [
     ),
     Bug(
         "`verify`",
-        "converter/equivalence/findings.py",
+        "converter/equivalence/verdict/findings.py",
         "            if run.passed:\n                continue\n            try:",
         "            if run.passed:\n                return\n            try:",
         "tests/converter/equivalence",

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import quiet_peers  # noqa: F401
 
 import converter
-from converter.equivalence import ort_values
+from converter.equivalence.reference import ort_values
 from tests.converter.to_onnx.graphs import second_pass
 from tests.suite.node_suite import Case, as_array, difference, node_cases
 

@@ -65,10 +65,10 @@ def _write_inputs(path: Path, xml: Path, target: Path) -> None:
     """The inputs that verify would make first."""
     import numpy as np
 
-    from converter.equivalence.dimensions import ShapeCandidates
-    from converter.equivalence.input_values import values_of
-    from converter.equivalence.inputs import random_inputs
-    from converter.equivalence.reference_model import ReferenceModel
+    from converter.equivalence.inputs.arrays import random_inputs
+    from converter.equivalence.inputs.dimensions import ShapeCandidates
+    from converter.equivalence.inputs.input_values import values_of
+    from converter.equivalence.reference.reference_model import ReferenceModel
     from ir_runtime import read_model
     from ir_runtime.execution.ports import ports_of
 

@@ -25,8 +25,8 @@ import quiet_peers  # noqa: F401
 
 import converter
 import ir_runtime
-from converter.equivalence.inputs import random_inputs
-from converter.equivalence.references import reference_for
+from converter.equivalence.inputs.arrays import random_inputs
+from converter.equivalence.reference.references import reference_for
 from converter.errors import VerificationError
 
 MODES = {"int8": "INT8_ASYM", "int4": "INT4_SYM"}

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from converter.equivalence import Sample as Sample
     from converter.equivalence import Tolerance as Tolerance
     from converter.equivalence import WeightCheck as WeightCheck
-    from converter.equivalence.rederivation import Rederivation as Rederivation
-    from converter.equivalence.rederivation import derive as derive
-    from converter.equivalence.steps import StepsReport as StepsReport
-    from converter.equivalence.steps import verify_steps as verify_steps
-    from converter.equivalence.verification import verify as verify
+    from converter.equivalence.derivation.rederivation import Rederivation as Rederivation
+    from converter.equivalence.derivation.rederivation import derive as derive
+    from converter.equivalence.verdict.steps import StepsReport as StepsReport
+    from converter.equivalence.verdict.steps import verify_steps as verify_steps
+    from converter.equivalence.verdict.verification import verify as verify
     from converter.errors import ConversionError as ConversionError
     from converter.errors import InternalError as InternalError
     from converter.errors import InvalidModelError as InvalidModelError
@@ -74,9 +74,9 @@ __getattr__, __dir__, _names = exports(
         "converter.from_onnx.translation.context": ("Context",),
         "converter.from_onnx.translation.registry": ("onnx_op",),
         "converter.passes.compression.weight_compression": ("WeightCompression",),
-        "converter.equivalence.rederivation": ("Rederivation", "derive"),
-        "converter.equivalence.steps": ("StepsReport", "verify_steps"),
-        "converter.equivalence.verification": ("verify",),
+        "converter.equivalence.derivation.rederivation": ("Rederivation", "derive"),
+        "converter.equivalence.verdict.steps": ("StepsReport", "verify_steps"),
+        "converter.equivalence.verdict.verification": ("verify",),
         "converter.passes.states.stateless": ("make_stateless",),
         "converter.editing.optimize": ("Optimization", "optimize"),
         "converter.options.optimization": ("OptimizationOptions",),

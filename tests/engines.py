@@ -21,9 +21,9 @@ from openvino.utils.node_factory import NodeFactory
 
 import converter
 import ir_runtime
-from converter.equivalence import ort_values
-from converter.equivalence.oracle import session_options
-from converter.equivalence.unsigned_operands import with_unsigned_operands
+from converter.equivalence.reference import ort_values
+from converter.equivalence.reference.oracle import session_options
+from converter.equivalence.reference.unsigned_operands import with_unsigned_operands
 from converter.onnx_file.types import element_type_of
 from ir_runtime.execution.ports import ports_of
 from ir_runtime.graph import element_types

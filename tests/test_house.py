@@ -67,10 +67,11 @@ CONVERTER = {
 CONVERTER["converter.options"] = {"ir_runtime", *CONVERTER}  # those before it
 CONVERTER["converter.from_onnx"] = {*MODEL_TO_MODEL, "converter.stages", "converter.onnx_file", "converter.options"}
 CONVERTER["converter.to_onnx"] = {*CONVERTER["converter.options"], "converter.options"}
-for _room in (
-    *("conversion", "editing", "folders", "equivalence", "workflow"),
-    *("report", "command_line"),
-):
+_ROOMS = ["conversion", "editing", "folders"]
+_ROOMS += [
+    f"equivalence.{_room}" for _room in ("reference", "inputs", "comparison", "derivation", "weights", "verdict")
+]
+for _room in (*_ROOMS, "equivalence", "workflow", "report", "command_line"):
     CONVERTER[f"converter.{_room}"] = {"ir_runtime", *CONVERTER}  # those before it
 CONVERTER["converter.__main__"] = {"converter.command_line"}
 CONVERTER["converter"] = {"ir_runtime", *CONVERTER}
@@ -310,7 +311,7 @@ WORK: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "export_model": ("converter.to_onnx.export._check_ends", lambda files: converter.export_model(files / "m.xml")),
     "save_onnx": ("converter.to_onnx.export.name_model",
                   lambda files: converter.save_onnx(files / "m.xml", files / "n.onnx")),
-    "verify": ("converter.equivalence.runs.Runs.compare",
+    "verify": ("converter.equivalence.comparison.runs.Runs.compare",
                lambda files: converter.verify(files / "m.onnx", files / "m.xml", inputs=FEEDS)),
     "make_stateless": ("converter.passes.states.stateless._check", lambda files: converter.make_stateless(ir(files,
         "counter"))),

@@ -64,7 +64,7 @@ def convert_folder(
         written = convert_pipeline(pipeline, Path(output), options, saving, prepares_images=reading.preprocess_images)
     report = None
     if reference is not None and check_seed is not None:
-        from converter.equivalence.steps import verify_steps
+        from converter.equivalence.verdict.steps import verify_steps
 
         with state.working(f"Verifying {written.models[-1].name}"):
             report = verify_steps(reference, written.models[-1], steps=STEPS, seed=check_seed)

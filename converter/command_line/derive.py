@@ -49,7 +49,7 @@ def derive(
       onnx2ir derive model.xml --from model.onnx
       onnx2ir derive model.xml --from model.onnx --json
     """
-    from converter.equivalence.rederivation import derive as derive_again
+    from converter.equivalence.derivation.rederivation import derive as derive_again
 
     if as_json:
         refuse_unused("json")

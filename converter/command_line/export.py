@@ -16,7 +16,7 @@ from converter.options.export import ExportOptions, ExternalData
 from converter.stages import stage
 
 if TYPE_CHECKING:
-    from converter.equivalence.report import Report
+    from converter.equivalence.verdict.report import Report
 
 
 @main.command()
@@ -80,7 +80,7 @@ def export(
             files = write_onnx(exported, target, external_data)
     report: Report | None = None
     if check:
-        from converter.equivalence.verification import verify
+        from converter.equivalence.verdict.verification import verify
 
         with state.working(f"Verifying {target.name}"):
             report = verify(target, model, inputs=inputs, seed=seed, weights=False, report=page)

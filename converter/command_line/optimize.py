@@ -17,7 +17,7 @@ from converter.options.optimization import OptimizationOptions
 from converter.stages import stage
 
 if TYPE_CHECKING:
-    from converter.equivalence.report import Report
+    from converter.equivalence.verdict.report import Report
 
 
 @main.command("optimize")
@@ -70,7 +70,7 @@ def optimize_command(
             files = result.save(target, external_data=external_data)
     report: Report | None = None
     if check:
-        from converter.equivalence.verification import verify
+        from converter.equivalence.verdict.verification import verify
 
         with state.working(f"Verifying {target.name}"):
             report = verify(model, target, input=options.input, batch=options.batch, inputs=inputs, seed=seed)

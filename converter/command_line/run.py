@@ -120,7 +120,7 @@ def _inputs_of_steps(
     ports: Sequence[Port], files: Sequence[Path], seed: int, steps: int | None
 ) -> list[dict[str, Array]]:
     """The inputs of each step; of a single call where ``steps`` is None."""
-    from converter.equivalence.inputs import given_inputs, random_inputs
+    from converter.equivalence.inputs.arrays import given_inputs, random_inputs
 
     inputs_of_files = [given_inputs(path, ports) for path in files] or [random_inputs(ports, seed)]
     if steps is None or len(inputs_of_files) > 1:

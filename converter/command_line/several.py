@@ -12,8 +12,8 @@ from converter.command_line.json_output import describe_error
 from converter.command_line.state import State, print_json, report_error, work_summary
 
 if TYPE_CHECKING:
-    from converter.equivalence.report import Report
-    from converter.equivalence.steps import StepsReport
+    from converter.equivalence.verdict.report import Report
+    from converter.equivalence.verdict.steps import StepsReport
 
 Outcome = tuple[dict[str, Any], Union["Report", "StepsReport", None]]
 """The JSON of one model, and its report where there is one."""

@@ -19,7 +19,7 @@ from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
     from converter.equivalence import Report
-    from converter.equivalence.steps import StepsReport
+    from converter.equivalence.verdict.steps import StepsReport
     from converter.folders.pipeline import Pipeline
     from ir_runtime.displayed import Printed
 
@@ -102,7 +102,7 @@ def _verify_one(
     if steps is not None:
         names = ("rtol", "atol", "seed", "engine", "device", "config", "accept_unproven")
         return _verify_steps(state, model, ir, as_json, steps=steps, **{name: getattr(options, name) for name in names})
-    from converter.equivalence.verification import verify
+    from converter.equivalence.verdict.verification import verify
 
     for path in (model, ir):
         if path.is_dir():
@@ -120,7 +120,7 @@ def _verify_one(
 
 
 def _verify_steps(state: State, model: Path, ir: Path, as_json: bool, **options: Any) -> Outcome:
-    from converter.equivalence.steps import verify_steps
+    from converter.equivalence.verdict.steps import verify_steps
     from converter.folders.recognition import recognise
     from converter.folders.source import MODEL
 

@@ -15,7 +15,7 @@ from ir_runtime.report import size_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from converter.equivalence.rederivation import Rederivation
+    from converter.equivalence.derivation.rederivation import Rederivation
     from converter.folders.pipeline import Pipeline
     from converter.from_onnx.support import NeededOperator, SupportedOperator
     from converter.workflow.rows import Row

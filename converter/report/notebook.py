@@ -14,7 +14,7 @@ from ir_runtime.report import Cell, cell, table, titled
 
 if TYPE_CHECKING:
     from converter.equivalence import Comparison, Report
-    from converter.equivalence.steps import StepsReport
+    from converter.equivalence.verdict.steps import StepsReport
     from converter.workflow.round_trips import RoundTrip
 
 _ERROR = "error in parts of the tolerance"

@@ -10,7 +10,7 @@ from ir_runtime.report import size_text
 
 if TYPE_CHECKING:
     from converter.equivalence import Comparison, Report
-    from converter.equivalence.steps import StepsReport
+    from converter.equivalence.verdict.steps import StepsReport
     from converter.workflow.round_trips import RoundTrip
     from converter.workflow.rows import Row
 

@@ -13,7 +13,7 @@ from .tables import new_table, say
 
 if TYPE_CHECKING:
     from converter.equivalence import DerivationCheck, Report
-    from converter.equivalence.steps import StepsReport
+    from converter.equivalence.verdict.steps import StepsReport
     from converter.workflow.round_trips import RoundTrip
 
 _WIDTH = 120

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from converter.equivalence.compare import Comparison, Errors
-from converter.equivalence.contracts import AppliedContract, contracts_text
-from converter.equivalence.layers import LayerDifference
-from converter.equivalence.rederivation import DERIVED, DIFFERENT, INAPPLICABLE
-from converter.equivalence.report import EQUAL, UNPROVEN, Report
-from converter.equivalence.weights import WeightCheck
+from converter.equivalence.comparison.compare import Comparison, Errors
+from converter.equivalence.comparison.layers import LayerDifference
+from converter.equivalence.derivation.contracts import AppliedContract, contracts_text
+from converter.equivalence.derivation.rederivation import DERIVED, DIFFERENT, INAPPLICABLE
+from converter.equivalence.verdict.report import EQUAL, UNPROVEN, Report
+from converter.equivalence.weights.checks import WeightCheck
 from converter.report.graph_data import CHANGED, DRIFTED, WRONG, GraphData
 from converter.report.graph_data import EQUAL as SAME
 from converter.report.markup import Table, format_count

@@ -20,7 +20,7 @@ from ir_runtime.graph.model_difference import ModelDifference, compare_models
 from ir_runtime.records import record
 
 if TYPE_CHECKING:
-    from converter.equivalence.report import Report
+    from converter.equivalence.verdict.report import Report
 
 _MOST_PASSES = 4
 """A round trip that has not come to rest after so many passes does not."""
@@ -83,7 +83,7 @@ def round_trip(
     Raises :class:`ConversionError` where a stage cannot be done, and :class:`converter.VerificationError` where one
     cannot be run.
     """
-    from converter.equivalence.verification import verify
+    from converter.equivalence.verdict.verification import verify
 
     path, options = Path(model), ConversionOptions(target=target)
     # Only differences matter: an output that proves nothing proves nothing against the round trip, either.

@@ -16,8 +16,8 @@ from converter.onnx_file.reader import OnnxFile
 from converter.options.conversion import STEPS, ConversionOptions, SavingOptions
 
 if TYPE_CHECKING:
-    from converter.equivalence.report import Report
-    from converter.equivalence.steps import StepsReport
+    from converter.equivalence.verdict.report import Report
+    from converter.equivalence.verdict.steps import StepsReport
     from converter.options.verification import VerificationOptions
 
 
@@ -63,8 +63,8 @@ def _verify(work: Work) -> None:
     """Compare calls, or :data:`converter.options.conversion.STEPS` tokens of random prompts where the IR has states."""
     if work.checking is None:
         return
-    from converter.equivalence.steps import verify_steps  # few conversions are verified at once
-    from converter.equivalence.verification import verify
+    from converter.equivalence.verdict.steps import verify_steps  # few conversions are verified at once
+    from converter.equivalence.verdict.verification import verify
 
     with work.progress(f"Verifying {work.path.name}"):
         if work.options.stateful:

@@ -109,7 +109,7 @@ class _Work:
         if not settings.verify:
             return
         started = time.perf_counter()
-        from converter.equivalence.steps import StepsReport
+        from converter.equivalence.verdict.steps import StepsReport
         from converter.options.verification import VerificationOptions
 
         self._work.checking = VerificationOptions(seed=settings.seed)

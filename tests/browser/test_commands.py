@@ -22,8 +22,8 @@ from click.testing import CliRunner
 import converter
 from converter.command_line import browser, main
 from converter.command_line.state import State
-from converter.equivalence.oracle import Oracle
-from converter.equivalence.reference_model import ReferenceModel
+from converter.equivalence.reference.oracle import Oracle
+from converter.equivalence.reference.reference_model import ReferenceModel
 from converter.options.conversion import ConversionOptions, SavingOptions, on_command_line, parameter_of
 from converter.options.export import ExportOptions
 from converter.options.optimization import OptimizationOptions

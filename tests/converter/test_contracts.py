@@ -22,8 +22,8 @@ import onnx
 import pytest
 
 import converter
-from converter.equivalence.contracts import contracts_of, contracts_text
-from converter.equivalence.rounding import ROUNDING_TO_STEPS
+from converter.equivalence.comparison.rounding import ROUNDING_TO_STEPS
+from converter.equivalence.derivation.contracts import contracts_of, contracts_text
 from converter.passes.decomposition.registry import CONTRACT, DECOMPOSITIONS, decompose_layers
 from converter.passes.derivation import Derivation, Step
 from converter.passes.registry import passes

@@ -17,7 +17,7 @@ import pytest
 import converter
 import ir_runtime
 from converter import Preprocess
-from converter.equivalence.oracle import session_options
+from converter.equivalence.reference.oracle import session_options
 from ir_runtime.graph.model import Model
 from ir_runtime.operations.interpolate import Interpolate11
 from tests.converter.preprocessing.pictures import MEAN, SCALE, both, compiled, executed

@@ -22,8 +22,8 @@ import onnxruntime
 from onnx import TensorProto, checker, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from converter.equivalence.oracle import session_options
-from converter.equivalence.unsigned_operands import with_unsigned_operands
+from converter.equivalence.reference.oracle import session_options
+from converter.equivalence.reference.unsigned_operands import with_unsigned_operands
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import ElementType, element_types
 from tests.suite.type_matrix import Sample, history, sample

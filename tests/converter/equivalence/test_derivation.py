@@ -368,7 +368,7 @@ def test_what_cannot_be_repeated_is_refused(path: Path, tmp_path: Path) -> None:
 
 def test_another_version_is_noted(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     converted(path, tmp_path)
-    monkeypatch.setattr("converter.equivalence.rederivation._CURRENT_VERSION", "0.3.0")
+    monkeypatch.setattr("converter.equivalence.derivation.rederivation._CURRENT_VERSION", "0.3.0")
     result = converter.derive(tmp_path / "m.xml", path)
     assert result.notes == (f"a step was done by onnx2ir {converter.__version__}, and is repeated by 0.3.0",)
 

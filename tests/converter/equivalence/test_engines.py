@@ -17,8 +17,8 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.equivalence import layers
-from converter.equivalence.engines import engine_for
+from converter.equivalence.comparison import layers
+from converter.equivalence.reference.engines import engine_for
 from tests.commands import onnx2ir
 from tests.converter.equivalence import models
 from tests.converter.equivalence.edits import damaged

@@ -16,13 +16,13 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.equivalence import cost
-from converter.equivalence.cost import Cost, types_for_shapes
-from converter.equivalence.dimensions import ShapeCandidates
-from converter.equivalence.engines import engine_for
-from converter.equivalence.input_values import fitting, values_of
-from converter.equivalence.reference_model import ReferenceModel
-from converter.equivalence.required_values import RequiredValues
+from converter.equivalence.inputs import cost
+from converter.equivalence.inputs.cost import Cost, types_for_shapes
+from converter.equivalence.inputs.dimensions import ShapeCandidates
+from converter.equivalence.inputs.input_values import fitting, values_of
+from converter.equivalence.inputs.required_values import RequiredValues
+from converter.equivalence.reference.engines import engine_for
+from converter.equivalence.reference.reference_model import ReferenceModel
 from converter.passes.derivation import Derivation, Step, without_record
 from ir_runtime.execution.ports import ports_of
 from ir_runtime.graph.model import Model
@@ -389,7 +389,7 @@ def counted_conversions(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
         conversions.append(keywords)
         return converter.convert_model(source, **keywords)
 
-    monkeypatch.setattr("converter.equivalence.rederivation.convert_model", convert_model)
+    monkeypatch.setattr("converter.equivalence.derivation.rederivation.convert_model", convert_model)
     return conversions
 
 
@@ -417,7 +417,7 @@ def test_another_version_or_source_gives_no_derivation(tmp_path: Path, monkeypat
     report = converter.verify(saved(other, tmp_path, "other.onnx"), xml)
     assert (report.verdict, report.derivation.state) == ("equal", "inapplicable")
     assert "was derived from another source, whose digest differs" in report.reason
-    monkeypatch.setattr("converter.equivalence.rederivation._CURRENT_VERSION", "0.3.0")
+    monkeypatch.setattr("converter.equivalence.derivation.rederivation._CURRENT_VERSION", "0.3.0")
     renamed, edited = ir_runtime.read_model(xml), ir_runtime.read_model(xml)
     layer(renamed, "Const").name = "renamed"
     attributes("MVN", eps=lambda eps: eps * 1.01)(edited)

@@ -15,8 +15,9 @@ import pytest
 
 import converter
 import ir_runtime
-from converter.equivalence import findings, runs
-from converter.equivalence.statement import PREDICATE_TYPE
+from converter.equivalence.comparison import runs
+from converter.equivalence.verdict import findings
+from converter.equivalence.verdict.statement import PREDICATE_TYPE
 from converter.report.page import Page
 from ir_runtime.graph.model import Model
 from tests.commands import onnx2ir

@@ -13,7 +13,7 @@ import openvino
 import pytest
 
 import converter
-from converter.equivalence.steps import verify_steps
+from converter.equivalence.verdict.steps import verify_steps
 from ir_runtime.graph.model import Model, Node
 from ir_runtime.graph.shape_inference import make_node
 from ir_runtime.graph.tensor import Tensor

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import converter
 import ir_runtime
 from converter.command_line.preprocessing import PreprocessingOptions
-from converter.equivalence import rederivation
+from converter.equivalence.derivation import rederivation
 from converter.options.conversion import SWITCH, json_schema, on_command_line, parameter_of, summary
 from converter.options.export import ExternalData
 from ir_runtime.errors import ModelError
@@ -70,7 +70,7 @@ def test_a_recorded_conversion_can_be_repeated_with_each_option() -> None:
     names = {entry.name for entry in dataclasses.fields(converter.ConversionOptions) if entry.init}
     repeatable = {*rederivation._REPEATABLE, *rederivation._WITHOUT_VALUES, "preprocess", "postprocess"}
     assert not names - repeatable, (
-        "add these to _REPEATABLE of converter/equivalence/rederivation.py, and rows to test_derivation.py"
+        "add these to _REPEATABLE of converter/equivalence/derivation/rederivation.py, and rows to test_derivation.py"
     )
 
 

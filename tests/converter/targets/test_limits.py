@@ -16,7 +16,7 @@ import pytest
 import converter
 import ir_runtime
 from converter.conversion.convert import convert
-from converter.equivalence import engines
+from converter.equivalence.reference import engines
 from converter.targets.openvino_cpu import intervals
 from converter.targets.openvino_cpu.intervals import interval_of, is_small
 from converter.targets.registry import Target, openvino_cpu

@@ -15,7 +15,7 @@ from onnx import numpy_helper
 
 import converter
 import ir_runtime
-from converter.equivalence.verification import verify
+from converter.equivalence.verdict.verification import verify
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import element_types
 from ir_runtime.graph.model import Model

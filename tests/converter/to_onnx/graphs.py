@@ -10,8 +10,8 @@ import onnx
 import onnxruntime
 
 import converter
-from converter.equivalence import ort_values
-from converter.equivalence.oracle import session_options
+from converter.equivalence.reference import ort_values
+from converter.equivalence.reference.oracle import session_options
 from ir_runtime import compile_model
 from ir_runtime.graph import element_types
 from ir_runtime.graph.element_types import Array, boolean

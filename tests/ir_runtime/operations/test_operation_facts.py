@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from converter.equivalence.input_values import fitting
+from converter.equivalence.inputs.input_values import fitting
 from ir_runtime import ModelError, Node, Operation, Output, PartialShape, Tensor, TensorType
 from ir_runtime.analysis.value_ranges import ValueRange, value_range
 from ir_runtime.graph import Array, element_types, make_node

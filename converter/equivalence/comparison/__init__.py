@@ -1,0 +1,1 @@
+"""Comparison of arrays, outputs and single layers, and what rounding allows."""

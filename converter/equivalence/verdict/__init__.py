@@ -1,0 +1,1 @@
+"""The verdict on an IR: findings, report, statement, and the commands that give it."""
