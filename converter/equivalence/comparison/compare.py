@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -151,8 +152,9 @@ class Comparison:
     errors: Errors | None = None
 
 
-@record
-class _Figures:
+class _Figures(NamedTuple):
+    """The fields of :class:`Comparison` that are measured."""
+
     max_absolute: float = 0.0
     max_relative: float = 0.0
     max_ulps: float | None = None
@@ -164,19 +166,7 @@ def compare(name: str, expected: Array, actual: Array, tolerance: Tolerance | No
     """Compare ``actual`` (the IR's) with ``expected`` (the ONNX model's)."""
     allowed = tolerance or tolerance_for(expected.dtype)
     reason, figures = _difference(expected, actual, allowed)
-    return Comparison(
-        name,
-        not reason,
-        reason,
-        str(expected.dtype),
-        expected.shape,
-        figures.max_absolute,
-        figures.max_relative,
-        figures.max_ulps,
-        figures.cosine,
-        figures.nan_agree,
-        allowed,
-    )
+    return Comparison(name, not reason, reason, str(expected.dtype), expected.shape, *figures, allowed)
 
 
 def _difference(expected: Array, actual: Array, allowed: Tolerance) -> tuple[str, _Figures]:

@@ -26,7 +26,6 @@ from converter.equivalence.inputs.cost import byte_size, types_for_shapes
 from converter.equivalence.reference.engines import Engine, engine_for
 from converter.equivalence.reference.oracle import Oracle
 from converter.equivalence.reference.reference_model import ReferenceModel, operator_name, read_by, written_by
-from converter.errors import VerificationError
 from converter.onnx_file.graph import operator_of
 from ir_runtime import Model, ModelError
 from ir_runtime.execution.plan import layer_runner
@@ -385,11 +384,7 @@ class LayerComparison:
         nodes = self._graph.needed([name], feeds)
         if any(operator_of(node).domain not in ("", "ai.onnx") for node in nodes):
             return None
-        try:
-            with np.errstate(all="ignore"):
-                return np.asarray(self.oracle.part_by_definition(nodes, feeds, [name])[name])
-        except VerificationError:
-            return None
+        return self.oracle.define(nodes, feeds, name)
 
     def _from_right_inputs(self, name: str, expected: Array, output: Output, part: Part) -> Comparison:
         plain = np.asarray(self._right[output])

@@ -18,6 +18,15 @@ from ir_runtime import Model, ModelError, Port
 from ir_runtime.graph import Array
 
 _PROBLEMS_SHOWN = 3
+_NOTES = {
+    "absent": "{count} inner tensors have no counterpart in the IR ({names}): they were compared with the layers "
+    "around them",
+    "defined": "{oracle} computes {names} otherwise than ONNX defines it: the IR agrees with onnx's own evaluator",
+    "ties": "{names} differ by one where rounding in float32 decides between two integers",
+    "limits": "{count} layers differ by known limits of OpenVINO's CPU plug-in (docs/limits.md): {first}",
+    "bodies": "the bodies of {count} layers were compared as a whole",
+}
+"""The fields of a comparison of layers that a reader must know of."""
 
 
 @dataclass
@@ -177,27 +186,11 @@ class Sides:
                 f"inner tensors of the whole run are computed in NumPy, layers from right inputs in "
                 f"{self.engine.name}{alone}"
             )
-        if comparison.absent:
-            self.notes.append(
-                f"{len(comparison.absent)} inner tensors have no counterpart in the IR ({_first(comparison.absent)}): "
-                f"they were compared with the layers around them"
-            )
-        if comparison.defined:
-            self.notes.append(
-                f"{self.reference.name} computes {_first(comparison.defined)} otherwise than ONNX defines it: "
-                "the IR agrees with onnx's own evaluator"
-            )
-        if comparison.ties:
-            self.notes.append(
-                f"{_first(comparison.ties)} differ by one where rounding in float32 decides between two integers"
-            )
-        if comparison.limits:
-            self.notes.append(
-                f"{len(comparison.limits)} layers differ by known limits of OpenVINO's CPU plug-in (docs/limits.md): "
-                f"{comparison.limits[0]}"
-            )
-        if comparison.bodies:
-            self.notes.append(f"the bodies of {len(comparison.bodies)} layers were compared as a whole")
+        for name, note in _NOTES.items():
+            found = getattr(comparison, name)
+            if found:
+                by = self.reference.name
+                self.notes.append(note.format(count=len(found), names=_first(found), first=found[0], oracle=by))
         more = " ..." if len(comparison.problems) > _PROBLEMS_SHOWN else ""
         return comparison, "; ".join(comparison.problems[:_PROBLEMS_SHOWN]) + more
 

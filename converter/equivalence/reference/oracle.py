@@ -67,11 +67,13 @@ class Oracle:
         """Prepare some nodes alone, without fusions, for inputs of the types and shapes of ``feeds``."""
         return self._load(self.graph.part(nodes, feeds, outputs), plain=True)
 
-    def part_by_definition(
-        self, nodes: Sequence[Node], feeds: Mapping[str, Any], outputs: Sequence[str]
-    ) -> dict[str, Any]:
-        """As :meth:`run_part`, but by onnx's own evaluator, from the operators' definitions."""
-        return _reference(self.graph, self.graph.part(nodes, feeds, outputs), "")(feeds)
+    def define(self, nodes: Sequence[Node], feeds: Mapping[str, Any], output: str) -> Array | None:
+        """Run some nodes alone in onnx's own evaluator, from the operators' definitions; None where it cannot."""
+        try:
+            with np.errstate(all="ignore"):
+                return np.asarray(_reference(self.graph, self.graph.part(nodes, feeds, [output]), "")(feeds)[output])
+        except VerificationError:
+            return None
 
     def _load(self, model: onnx.ModelProto | None, *, plain: bool) -> Evaluate:
         """``model``, or the file as it is."""

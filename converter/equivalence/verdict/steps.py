@@ -40,13 +40,9 @@ from converter.stages import inform, silent, stage, verbosely
 from ir_runtime import Model, ModelError, read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.displayed import Printed
-from ir_runtime.graph import Array, Tensor, make_node
-from ir_runtime.graph.invariants import OPTIONS
+from ir_runtime.graph import Array
 from ir_runtime.operations.elementwise import Comparison as ComparisonOperation
-from ir_runtime.operations.inputs_outputs import Const1
 from ir_runtime.records import record
-from ir_runtime.rewriting import graph_pass
-from ir_runtime.rewriting.edits import replace_parameter
 
 _MIN_PROMPT, _MAX_WINDOW = 24, 1024
 _PRECISIONS = {"float16": "f16", "bfloat16": "bf16"}
@@ -414,7 +410,8 @@ def _first_layer(
         }
         if POSITIONS in element_types and POSITIONS not in inputs_in_types:
             keys = next(value.shape[1] for name, value in feeds.items() if name == "attention_mask")
-            _freeze(plain, POSITIONS, np.arange(keys - feeds["input_ids"].shape[1], keys)[None])
+            places = np.arange(keys - feeds["input_ids"].shape[1], keys, dtype=element_types[POSITIONS].dtype)
+            inputs_in_types[POSITIONS] = places[None]
         report = verify(onnx_model, plain, inputs=inputs_in_types, layers=True, weights=False, **options)
     except ModelError as error:
         return None, str(error), False
@@ -424,13 +421,3 @@ def _first_layer(
         problem = report.layers_problem or "no layer differs with the caches of the ONNX model: the caches differ"
         return None, problem, is_right
     return layer, "", is_right
-
-
-@graph_pass("constant_input", OPTIONS)
-def _freeze(model: Model, name: str, value: Array) -> None:
-    node = next(node for node in model.parameters if name in node.end_names)
-    constant = make_node(
-        Const1(value=Tensor.from_array(value.astype(node.outputs[0].element_type.dtype))), (), node.name
-    )
-    node.outputs[0].replace_by(constant.outputs[0], move_names=False)
-    replace_parameter(model, node)
