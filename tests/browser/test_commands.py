@@ -22,8 +22,7 @@ from click.testing import CliRunner
 import converter
 from converter.command_line import browser, main
 from converter.command_line.state import State
-from converter.equivalence.reference.oracle import Oracle
-from converter.equivalence.reference.reference_model import ReferenceModel
+from converter.equivalence.reference.references import OnnxReference
 from converter.options.conversion import ConversionOptions, SavingOptions, on_command_line, parameter_of
 from converter.options.export import ExportOptions
 from converter.options.optimization import OptimizationOptions
@@ -216,8 +215,8 @@ def test_strings_and_external_weights_reach_onnxruntime_of_the_page(tmp_path: Pa
         sum = Add (x, w) text = StringConcat (a, a) }"""
     model = parse(text, 20, w=weights)
     onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
-    oracle = Oracle(ReferenceModel(str(tmp_path / "m.onnx")))
-    result = oracle.run({"x": np.ones((2, 300), np.float32), "a": np.array(["b", "ä"], object)})
+    reference = OnnxReference(str(tmp_path / "m.onnx"))
+    result = reference.run({"x": np.ones((2, 300), np.float32), "a": np.array(["b", "ä"], object)})
     np.testing.assert_array_equal(result["sum"], weights + 1)
     assert result["text"].tolist() == ["bb", "ää"]
     assert [path for path, _ in sessions.options[0]["files"]] == ["m.data"]
@@ -226,9 +225,9 @@ def test_strings_and_external_weights_reach_onnxruntime_of_the_page(tmp_path: Pa
 def test_models_that_onnxruntime_of_the_page_refuses_are_run_by_definition(tmp_path: Path, sessions: Sessions) -> None:
     model = parse("g (uint8[2] x) => (uint8[2] y) { y = Relu (x) }", 14)
     onnx.save(model, tmp_path / "m.onnx")
-    oracle = Oracle(ReferenceModel(str(tmp_path / "m.onnx")))
-    assert oracle.run({"x": np.array([1, 2], np.uint8)})["y"].tolist() == [1, 2]
-    assert oracle.name.startswith("onnx ReferenceEvaluator")
+    reference = OnnxReference(str(tmp_path / "m.onnx"))
+    assert reference.run({"x": np.array([1, 2], np.uint8)})["y"].tolist() == [1, 2]
+    assert reference.name.startswith("onnx ReferenceEvaluator")
 
 
 # --- the wheel under Pyodide in node, without a browser ---

@@ -19,8 +19,9 @@ import numpy as np
 from converter.equivalence.comparison.compare import Comparison, compare
 from converter.equivalence.comparison.parts import Part, Run
 from converter.equivalence.comparison.tolerances import strict_tolerance
-from converter.equivalence.reference.oracle import Evaluate, Oracle
+from converter.equivalence.reference.oracle import Evaluate
 from converter.equivalence.reference.reference_model import MOVING, read_by, written_by
+from converter.equivalence.reference.references import OnnxReference
 from converter.onnx_file.graph import operator_of
 from converter.onnx_file.messages import TensorProto
 from ir_runtime import ModelError
@@ -54,9 +55,9 @@ class DirectedValues:
     ``run`` computes a layer, ``names`` has the ONNX names of the IR's values.
     """
 
-    def __init__(self, oracle: Oracle, run: Run, names: Mapping[Output, Sequence[str]]) -> None:
-        self._oracle = oracle
-        self._graph = oracle.graph
+    def __init__(self, reference: OnnxReference, run: Run, names: Mapping[Output, Sequence[str]]) -> None:
+        self._reference = reference
+        self._graph = reference.graph
         self._run = run
         self._names = names
 
@@ -77,14 +78,14 @@ class DirectedValues:
         for feeds, is_finite in self._feeds(nodes, ordinary):
             try:
                 if evaluate is None:
-                    evaluate = self._oracle.part(nodes, feeds, [name])
+                    evaluate = self._reference.part(nodes, feeds, [name])
                 expected = np.asarray(evaluate(feeds)[name])
                 sources = {source: feeds[name] for source, name in names_of.items()}
                 actual = np.asarray(part.values(sources, self._run)[output])
             except ModelError:
                 return None  # onnxruntime has no kernel for the type, or the values do not go together
             comparison = compare(name, expected, actual, strict)
-            defined = None if comparison.passed else self._oracle.define(nodes, feeds, name)
+            defined = None if comparison.passed else self._reference.define_part(nodes, feeds, name)
             # onnxruntime differs from ONNX at some of these values.
             if not comparison.passed and (defined is None or not compare(name, defined, actual).passed):
                 which = "ties, bounds and equal operands" if is_finite else "NaN, infinities and zeros"

@@ -24,8 +24,8 @@ from converter.equivalence.comparison.rounding import Spread
 from converter.equivalence.comparison.tolerances import Choose, strict_tolerance
 from converter.equivalence.inputs.cost import byte_size, types_for_shapes
 from converter.equivalence.reference.engines import Engine, engine_for
-from converter.equivalence.reference.oracle import Oracle
 from converter.equivalence.reference.reference_model import ReferenceModel, operator_name, read_by, written_by
+from converter.equivalence.reference.references import OnnxReference
 from converter.onnx_file.graph import operator_of
 from ir_runtime import Model, ModelError
 from ir_runtime.execution.plan import layer_runner
@@ -39,6 +39,7 @@ from ir_runtime.rewriting.submodel import extract
 
 _SEGMENT_BYTES = 64 << 20
 _SEGMENT_NODES = 1000
+_PROBLEMS_SHOWN = 3
 _UNKNOWN_BYTES = 1 << 20
 _INDICES = (np.int32, np.int64)
 _TIMES_ABSOLUTE = 10.0
@@ -95,6 +96,22 @@ class Compared:
     limits: list[str] = field(default_factory=list)
     ties: list[str] = field(default_factory=list)
 
+    @property
+    def is_faulty(self) -> bool:
+        """True if a layer is wrong from right inputs."""
+        return any(not layer.local.passed for layer in self.layers)
+
+    @property
+    def is_right(self) -> bool:
+        """True if each layer could be compared, and none is wrong."""
+        return not self.problems and not self.is_faulty
+
+    @property
+    def problem(self) -> str:
+        """What could not be compared, in a line; empty for nothing."""
+        more = " ..." if len(self.problems) > _PROBLEMS_SHOWN else ""
+        return "; ".join(self.problems[:_PROBLEMS_SHOWN]) + more
+
 
 def worst_of(first: Compared, second: Compared) -> Compared:
     """Two comparisons of the same models on different inputs: of each tensor the one that is further from passing."""
@@ -115,7 +132,7 @@ def _badness(layer: LayerDifference) -> tuple[bool, bool]:
 class LayerComparison:
     """Comparison of every tensor of the main graph that both sides know by name, in the order of the graph."""
 
-    oracle: Oracle
+    reference: OnnxReference
     model: Model
     feeds: Mapping[Output, Array]
     """The values of the IR's inputs."""
@@ -137,7 +154,7 @@ class LayerComparison:
 
     def __post_init__(self) -> None:
         self._compile_part = None if self.engine is None else self.engine.compile_part
-        self._graph = self.oracle.graph
+        self._graph = self.reference.graph
         self._nodes = self.model.nodes()
         names = anchors(self._graph, self._nodes)
         self._names = {output: names[output] for output in names if output not in self.without}
@@ -145,7 +162,7 @@ class LayerComparison:
         self._misnamed: set[Output] = set()
         """Values that are not those of the tensors whose names they have, as where another program moved a name with
         the scale of a normalization: what follows is right from them, and wrong from the tensors."""
-        self._directed = DirectedValues(self.oracle, self.run, self._names) if self.directed else None
+        self._directed = DirectedValues(self.reference, self.run, self._names) if self.directed else None
         self._expected: dict[str, object] = dict(self.inputs)
         self._own: dict[Output, Array] = dict(self.feeds)
         self._right: dict[Output, Array] = dict(self.feeds)
@@ -167,7 +184,7 @@ class LayerComparison:
         compared = self._walk()
         if self._misnamed:
             again = replace(self, without=self._misnamed)._walk()
-            if all(layer.local.passed for layer in again.layers):
+            if not again.is_faulty:
                 return again
         return compared
 
@@ -188,7 +205,7 @@ class LayerComparison:
         by_level = self._levels(level_of, len(segments))
         last_read = self._last_read(by_level)
         for level, part in enumerate(segments):
-            self._run_oracle(level, part)
+            self._run_reference(level, part)
             self._by_segment = self._run_segment(by_level[level])
             for node in by_level[level]:
                 self._run_layer(node)
@@ -242,13 +259,13 @@ class LayerComparison:
             self._own.pop(output, None)
             self._right.pop(output, None)
 
-    def _run_oracle(self, level: int, part: Sequence[Node]) -> None:
+    def _run_reference(self, level: int, part: Sequence[Node]) -> None:
         """Compute the tensors of a segment that are compared, or read later."""
         last = self._last_use
         requested = [name for name in written_by(part) if name in self._shown or last.get(name, -1) > level]
         read = read_by(part)
         feeds = {name: value for name, value in self._expected.items() if name in read}
-        values = self.oracle.run_part(part, feeds, requested)
+        values = self.reference.part(part, feeds, requested)(feeds)
         self._expected = {name: value for name, value in self._expected.items() if last.get(name, -1) >= level}
         self._expected.update(values)
 
@@ -384,7 +401,7 @@ class LayerComparison:
         nodes = self._graph.needed([name], feeds)
         if any(operator_of(node).domain not in ("", "ai.onnx") for node in nodes):
             return None
-        return self.oracle.define(nodes, feeds, name)
+        return self.reference.define_part(nodes, feeds, name)
 
     def _from_right_inputs(self, name: str, expected: Array, output: Output, part: Part) -> Comparison:
         plain = np.asarray(self._right[output])

@@ -11,8 +11,8 @@ from converter.equivalence.comparison.compare import compare
 from converter.equivalence.comparison.layers import LayerDifference, anchors
 from converter.equivalence.comparison.parts import between
 from converter.equivalence.reference.engines import Engine
-from converter.equivalence.reference.oracle import Oracle
 from converter.equivalence.reference.reference_model import read_by, written_by
+from converter.equivalence.reference.references import OnnxReference
 from converter.errors import VerificationError
 from ir_runtime import Model, compile_model
 from ir_runtime.files.xml_writer import write_model
@@ -21,7 +21,7 @@ from ir_runtime.rewriting.submodel import extract
 
 
 def minimise(
-    oracle: Oracle,
+    reference: OnnxReference,
     model: Model,
     fault: LayerDifference,
     input_values: Mapping[str, Array],
@@ -35,7 +35,7 @@ def minimise(
     a sentence about the files. Raises :class:`VerificationError` where the part alone cannot be run, :class:`OSError`
     where it cannot be written.
     """
-    graph = oracle.graph
+    graph = reference.graph
     names = anchors(graph, model.nodes())
     target = next(output for output, tensor_names in names.items() if fault.comparison.name in tensor_names)
     part = between(target, names)
@@ -47,13 +47,13 @@ def minimise(
         outside[source] = names_in_graph[0]
     fault_name = fault.comparison.name
     missing = [name for name in outside.values() if name not in input_values]
-    values = {**input_values, **oracle.run(input_values, missing, plain=True)} if missing else dict(input_values)
+    values = {**input_values, **reference.run(input_values, missing, plain=True)} if missing else dict(input_values)
     feeds = {name: values[name] for name in outside.values()}
     nodes = graph.needed([fault_name], feeds)
     # Other inputs of the ONNX nodes, such as one that became a constant of the IR.
     more = read_by(nodes) - {*written_by(nodes), *feeds}
     feeds.update({name: values[name] for name in sorted(more) if name in values})
-    expected = oracle.run_part(nodes, feeds, [fault_name])[fault_name]
+    expected = reference.part(nodes, feeds, [fault_name])(feeds)[fault_name]
     small = extract(model, outside, {target: fault_name})
     inputs = {name: feeds[name] for name in outside.values()}
     if engine.compile_part is None:

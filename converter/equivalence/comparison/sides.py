@@ -12,12 +12,11 @@ from converter.equivalence.comparison.rounded_weights import RoundedWeights, rou
 from converter.equivalence.comparison.tolerances import Choose, Loss, gaps, widened
 from converter.equivalence.inputs.processing import Processing
 from converter.equivalence.reference.engines import Engine, by_names
-from converter.equivalence.reference.references import Reference
+from converter.equivalence.reference.references import OnnxReference, Reference
 from converter.errors import VerificationError
 from ir_runtime import Model, ModelError, Port
 from ir_runtime.graph import Array
 
-_PROBLEMS_SHOWN = 3
 _NOTES = {
     "absent": "{count} inner tensors have no counterpart in the IR ({names}): they were compared with the layers "
     "around them",
@@ -81,8 +80,9 @@ class Sides:
         """The reference's name for each input of the IR."""
         self.gaps: dict[str, float] = {}
         """The largest difference of each output between two runs of onnxruntime, optimised and plain."""
-        graph = self.reference.graph if self.default_tolerance else None
-        self.loss = None if graph is None else Loss.of(graph, self.model)
+        self.onnx = self.reference if isinstance(self.reference, OnnxReference) else None
+        """The reference where it is an ONNX model, whose inner tensors and weights are compared, too."""
+        self.loss = Loss.of(self.onnx.graph, self.model) if self.default_tolerance and self.onnx is not None else None
 
     def _reference_name(self, port: Port) -> str:
         input_names = self.reference.input_names
@@ -148,25 +148,25 @@ class Sides:
             outputs.append(compare(name, value, actual[name], allowed))
         return Run(description, feeds, expected, actual, outputs)
 
-    def layers(self, run: Run, *, histograms: bool = False, directed: bool = False) -> tuple[Compared, str]:
-        """The inner tensors of both sides, compared on the inputs of ``run``; and what could not be compared.
+    def layers(self, run: Run, *, histograms: bool = False, directed: bool = False) -> Compared:
+        """The inner tensors of both sides, compared on the inputs of ``run``.
 
         With ``directed`` layers that decide are compared on ties, bounds and the like as well.
         There are none where the reference shows none.
         """
-        oracle, core = self.reference.oracle, self.processing.core
-        if oracle is None:
-            return Compared(), ""
+        core = self.processing.core
+        if self.onnx is None:
+            return Compared()
         if core is not None and self.unrounded is not None:
             core = Processing(self.unrounded, self.reference.processing).core
         if core is None:
-            return Compared(), self.processing.hidden
+            return Compared(problems=[self.processing.hidden])
         reference_inputs = self.reference_feeds(run.feeds)
         before = self.feeds_of_core(run.feeds, reference_inputs)
         feeds = dict(zip(core.inputs, before))
         try:
             comparison = LayerComparison(
-                oracle,
+                self.onnx,
                 core,
                 feeds,
                 reference_inputs,
@@ -179,7 +179,7 @@ class Sides:
             ).result()
         except ModelError as error:
             # A side cannot show its inner tensors (sequences, odd types): the outputs stand alone.
-            return Compared(), str(error)
+            return Compared(problems=[str(error)])
         if self.engine.name != "NumPy":
             alone = f", but {len(comparison.in_numpy)} that cannot be run alone there" if comparison.in_numpy else ""
             self.notes.append(
@@ -191,8 +191,7 @@ class Sides:
             if found:
                 by = self.reference.name
                 self.notes.append(note.format(count=len(found), names=_first(found), first=found[0], oracle=by))
-        more = " ..." if len(comparison.problems) > _PROBLEMS_SHOWN else ""
-        return comparison, "; ".join(comparison.problems[:_PROBLEMS_SHOWN]) + more
+        return comparison
 
     def random_outputs(self) -> set[str]:
         """The outputs that depend on random numbers, by all their names."""
@@ -217,7 +216,7 @@ class Sides:
 
     def first_wrong_layer(self, feeds: dict[str, Array]) -> str:
         """The end of the message about an IR that cannot be run: its first layer that is wrong from right inputs."""
-        compared, _ = self.layers(Run("", feeds, {}, {}, []))
+        compared = self.layers(Run("", feeds, {}, {}, []))
         fault = next((layer for layer in compared.layers if not layer.local.passed), None)
         if fault is None:
             return ""

@@ -55,12 +55,13 @@ class Processing:
         name = self._recorded_name((port.name, *port.names))
         return value if name is None else preprocessed(value, self.record.inputs[name])
 
-    def returned(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Apply the recorded steps to the ``outputs`` of the reference, as callers get them."""
+    def returned(self, outputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Apply the recorded steps to the ``outputs`` of the reference, as callers get them: sequences as arrays."""
         steps = self.record.outputs
+        arrays = {name: np.asarray(value) for name, value in outputs.items()}
         return {
             name: postprocessed(value, steps[name], _dtype(steps[name].element_type, value)) if name in steps else value
-            for name, value in outputs.items()
+            for name, value in arrays.items()
         }
 
     def values(self, ports: Collection[Port]) -> dict[str, Values]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from converter.equivalence.inputs.input_values import Values
-from converter.equivalence.reference.oracle import Oracle
 from converter.equivalence.reference.reference_model import operator_name
+from converter.equivalence.reference.references import OnnxReference
 from converter.errors import VerificationError
 from converter.onnx_file.graph import operator_of
 from converter.onnx_file.messages import TensorProto
@@ -62,12 +62,12 @@ _WHOLE = {
 }  # fmt: skip
 
 
-def undefined(oracle: Oracle, reference_inputs: Mapping[str, Array]) -> str:
+def undefined(reference: OnnxReference, reference_inputs: Mapping[str, Array]) -> str:
     """A sentence on the first node of the main graph whose inputs have no result that ONNX defines; empty for none.
 
     Casts to whole numbers have no result for infinities and NaN, quantisation and sorting have none for NaN.
     """
-    graph = oracle.graph
+    graph = reference.graph
     requested: dict[str, tuple[Node, bool]] = {}
     for node in graph.needed(graph.outputs):
         op_type = operator_of(node).op_type
@@ -77,7 +77,7 @@ def undefined(oracle: Oracle, reference_inputs: Mapping[str, Array]) -> str:
                 requested.setdefault(source.names[0], (node, is_cast))
     try:
         computed = [name for name in requested if name in graph.computed]
-        inner = oracle.run(reference_inputs, computed, plain=True, only=True) if computed else {}
+        inner = reference.run(reference_inputs, computed, plain=True, only=True) if computed else {}
         values = {**reference_inputs, **inner}
     except VerificationError:
         return ""

@@ -13,8 +13,8 @@ from onnx import TensorProto, ValueInfoProto
 
 from converter.conversion.convert import convert
 from converter.equivalence.reference.engines import Engine
-from converter.equivalence.reference.oracle import Oracle
-from converter.equivalence.reference.reference_model import NARROW, ReferenceModel
+from converter.equivalence.reference.reference_model import NARROW
+from converter.equivalence.reference.references import OnnxReference, Reference
 from converter.errors import ConversionError, InternalError
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.types import element_type_of
@@ -33,7 +33,7 @@ def is_onnx(model: object) -> bool:
 
 
 def onnx_engine(
-    source: object, frozen: Mapping[str, Any] = MappingProxyType({}), reference: ReferenceModel | None = None
+    source: object, frozen: Mapping[str, Any] = MappingProxyType({}), reference: Reference | None = None
 ) -> Engine:
     """The ONNX model ready to run; ``frozen`` are the values of inputs that the caller does not give.
 
@@ -42,15 +42,15 @@ def onnx_engine(
     Its ``model`` is its IR, which tells what a run costs, which values the inputs take, and whether it computes in 16
     bits; where there is no IR, a graph of the inputs alone.
     """
-    graph = ReferenceModel(source)  # type: ignore[arg-type]
-    oracle = Oracle(graph)
+    side = OnnxReference(source)  # type: ignore[arg-type]
+    graph = side.graph
     constants = {
         name: np.asarray(frozen[name], element_type_of(value.type.tensor_type.elem_type).dtype)
         for name, value in graph.inputs.items()
         if name in frozen
     }
     outputs = [_port(value, element_types.f32) for value in graph.outputs.values()]
-    declared = {} if reference is None else reference.outputs
+    declared = reference.graph.outputs if isinstance(reference, OnnxReference) else {}
     halves = {
         port.name
         for port in outputs
@@ -61,7 +61,7 @@ def onnx_engine(
     outputs = [replace(port, element_type=element_types.f32) if port.name in halves else port for port in outputs]
 
     def run(feeds: Mapping[str, Array]) -> list[Array]:
-        results = oracle.run({**feeds, **constants})
+        results = side.run({**feeds, **constants})
         return [
             np.asarray(results[port.name]).astype(np.float32) if port.name in halves else np.asarray(results[port.name])
             for port in outputs

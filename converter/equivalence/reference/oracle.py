@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from converter.equivalence.reference.deviations import with_specified_results
 from converter.equivalence.reference.reference_model import ReferenceModel
 from converter.equivalence.reference.unsigned_operands import with_unsigned_operands
 from converter.errors import VerificationError
-from ir_runtime.graph import Array, Node
+from ir_runtime.graph import Array
 
 Evaluate = Callable[[Mapping[str, Any]], dict[str, Any]]
 """From inputs by name to outputs by name: arrays, or lists of them for sequences."""
@@ -23,75 +23,25 @@ Evaluate = Callable[[Mapping[str, Any]], dict[str, Any]]
 _HINT = "; onnxruntime, which knows more, is not installed: pip install 'onnx2ir[verify]'"
 
 
-class Oracle:
-    """Runs a model, or parts of it.
+def load(
+    graph: ReferenceModel, model: onnx.ModelProto | None, *, plain: bool, by_definition: bool
+) -> tuple[Evaluate, str]:
+    """Return what runs ``model``, or the file of ``graph`` as it is, and its name.
 
     ``plain`` asks for a run without onnxruntime's fusions, which round elsewhere than the single operators do.
-    Raises :class:`VerificationError`, in every method, where the model cannot be loaded or run.
     """
-
-    def __init__(self, graph: ReferenceModel) -> None:
-        self.graph = graph
-        self.name = ""
-        self.by_definition = False
-        """True where onnx's own evaluator runs everything, because onnxruntime refused what the other side takes."""
-        self._evaluators: dict[tuple[Any, ...], Evaluate] = {}
-
-    def run(
-        self, feeds: Mapping[str, Any], outputs: Sequence[str] = (), *, plain: bool = False, only: bool = False
-    ) -> dict[str, Any]:
-        """The model's outputs, and ``outputs``, which may be inner tensors, or these alone.
-
-        Sessions are kept for later runs.
-        """
-        relaxed = tuple(name for name in self.graph.inputs if not self.graph.is_accepted(name, feeds.get(name)))
-        relaxed += tuple(name for name in self.graph.defaults if name in feeds)
-        key = (relaxed, tuple(outputs), plain, only, self.by_definition)
-        if key not in self._evaluators:
-            as_it_is = not relaxed and not only and all(name in self.graph.outputs for name in outputs)
-            source = None if as_it_is else self.graph.whole(feeds, outputs, only=only)
-            self._evaluators[key] = self._load(source, plain=plain)
-        return self._evaluators[key](feeds)
-
-    def run_by_definition(self, feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
-        """``outputs`` as onnx's own evaluator computes them, from the operators' definitions."""
-        evaluate = _reference(self.graph, self.graph.whole(feeds, outputs, only=True), "")
-        with np.errstate(all="ignore"):
-            return evaluate(feeds)
-
-    def run_part(self, nodes: Sequence[Node], feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
-        """Run some nodes alone, without fusions, from the values of their inputs."""
-        return self.part(nodes, feeds, outputs)(feeds)
-
-    def part(self, nodes: Sequence[Node], feeds: Mapping[str, Any], outputs: Sequence[str]) -> Evaluate:
-        """Prepare some nodes alone, without fusions, for inputs of the types and shapes of ``feeds``."""
-        return self._load(self.graph.part(nodes, feeds, outputs), plain=True)
-
-    def define(self, nodes: Sequence[Node], feeds: Mapping[str, Any], output: str) -> Array | None:
-        """Run some nodes alone in onnx's own evaluator, from the operators' definitions; None where it cannot."""
+    name = f"onnx ReferenceEvaluator {onnx.__version__}"
+    is_installed = importlib.util.find_spec("onnxruntime") is not None
+    if by_definition or not is_installed:
+        return define(graph, model, "" if is_installed else _HINT), name
+    try:
+        return _onnxruntime(graph, model, plain)
+    except VerificationError as refused:
+        # Newer opsets and rarer types than onnxruntime has: onnx itself may still know them.
         try:
-            with np.errstate(all="ignore"):
-                return np.asarray(_reference(self.graph, self.graph.part(nodes, feeds, [output]), "")(feeds)[output])
-        except VerificationError:
-            return None
-
-    def _load(self, model: onnx.ModelProto | None, *, plain: bool) -> Evaluate:
-        """``model``, or the file as it is."""
-        is_installed = importlib.util.find_spec("onnxruntime") is not None
-        if self.by_definition or not is_installed:
-            self.name = f"onnx ReferenceEvaluator {onnx.__version__}"
-            return _reference(self.graph, model, "" if is_installed else _HINT)
-        try:
-            evaluate, self.name = _onnxruntime(self.graph, model, plain)
-            return evaluate
-        except VerificationError as refused:
-            # Newer opsets and rarer types than onnxruntime has: onnx itself may still know them.
-            try:
-                evaluate = _reference(self.graph, model, "")
-            except VerificationError as error:
-                raise VerificationError(f"{refused}; {error}") from error
-            self.name = f"onnx ReferenceEvaluator {onnx.__version__}"
-            return evaluate
+            return define(graph, model), name
+        except VerificationError as error:
+            raise VerificationError(f"{refused}; {error}") from error
 
 
 def session_options() -> Any:
@@ -169,7 +119,8 @@ def _convert_result(value: Any) -> Array | list[Any]:
     return value if isinstance(value, list) else np.asarray(value)
 
 
-def _reference(graph: ReferenceModel, model: onnx.ModelProto | None, hint: str) -> Evaluate:
+def define(graph: ReferenceModel, model: onnx.ModelProto | None, hint: str = "") -> Evaluate:
+    """Return what runs ``model`` in onnx's own evaluator, from the operators' definitions."""
     return evaluate_by_definition(graph.embedded(model or graph.whole({})), hint)
 
 

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 from converter.equivalence.reference.engines import Engine, by_names, engine_for
-from converter.equivalence.reference.oracle import Oracle
+from converter.equivalence.reference.oracle import Evaluate, define, load
 from converter.equivalence.reference.reference_model import ReferenceModel, read_by
 from converter.errors import VerificationError
 from converter.onnx_file.reader import ModelSource
 from converter.passes.preprocessing.recorded import METADATA, Recorded
 from ir_runtime import Model, Port, read_model
-from ir_runtime.graph import Array, PartialShape
+from ir_runtime.graph import Array, Node, PartialShape
 
 
 class Reference(ABC):
@@ -26,9 +27,6 @@ class Reference(ABC):
     name: str
     processing: Recorded
     """The preprocessing that the reference has itself."""
-    graph: ReferenceModel | None = None
-    oracle: Oracle | None = None
-    """What runs an ONNX model, whose inner tensors and weights are compared, too; None for an IR."""
 
     @property
     @abstractmethod
@@ -43,14 +41,14 @@ class Reference(ABC):
     @abstractmethod
     def run(
         self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False, only: bool = False
-    ) -> dict[str, Array]:
+    ) -> dict[str, Any]:
         """The outputs by name, and ``extra`` ones, or these alone; ``plain`` without fusions of the runtime."""
 
     def required_inputs(self, outputs: Sequence[str] | None) -> Collection[str]:
         """The inputs that ``outputs`` need; None stands for the outputs of the model."""
         return []  # the engine raises an error for missing inputs
 
-    def run_by_definition(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
+    def run_by_definition(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Any]:
         """``outputs`` by name, from an evaluator that is the definition."""
         raise VerificationError(f"{self.name} has no other evaluator")
 
@@ -68,21 +66,21 @@ class Reference(ABC):
 
 
 class OnnxReference(Reference):
-    """An ONNX model and what runs it."""
+    """An ONNX model, which runs in onnxruntime where it is installed, else in onnx's own evaluator.
 
-    graph: ReferenceModel
-    oracle: Oracle
+    Its results are arrays, and lists of them for sequences. Raises :class:`VerificationError`, in every method, where
+    the model or a part of it cannot be loaded or run.
+    """
 
     def __init__(self, source: ModelSource) -> None:
         self.graph = ReferenceModel(source)
-        self.oracle = Oracle(self.graph)
+        self.name = ""
+        self.by_definition = False
+        """True where onnx's own evaluator runs everything, because onnxruntime refused what the other side takes."""
         self.processing = Recorded.from_text(
             next((entry.value for entry in self.graph.header.metadata_props if entry.key == METADATA), "")
         )
-
-    @property
-    def name(self) -> str:  # type: ignore[override]  # it changes with what runs the model
-        return self.oracle.name
+        self._evaluators: dict[tuple[Any, ...], Evaluate] = {}
 
     @property
     def input_names(self) -> Collection[str]:
@@ -100,16 +98,39 @@ class OnnxReference(Reference):
         return [name for name in self.graph.inputs if name in read]
 
     def run(
-        self, feeds: Mapping[str, Array], extra: Sequence[str] = (), *, plain: bool = False, only: bool = False
-    ) -> dict[str, Array]:
-        # Sequences are arrays of their elements.
-        results = self.oracle.run(feeds, extra, plain=plain, only=only)
-        return {name: _as_array(value) for name, value in results.items()}
+        self, feeds: Mapping[str, Any], extra: Sequence[str] = (), *, plain: bool = False, only: bool = False
+    ) -> dict[str, Any]:
+        # Sessions are kept for later runs.
+        relaxed = tuple(name for name in self.graph.inputs if not self.graph.is_accepted(name, feeds.get(name)))
+        relaxed += tuple(name for name in self.graph.defaults if name in feeds)
+        key = (relaxed, tuple(extra), plain, only, self.by_definition)
+        if key not in self._evaluators:
+            as_it_is = not relaxed and not only and all(name in self.graph.outputs for name in extra)
+            source = None if as_it_is else self.graph.whole(feeds, extra, only=only)
+            self._evaluators[key] = self._load(source, plain=plain)
+        return self._evaluators[key](feeds)
 
-    def run_by_definition(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Array]:
-        """``outputs`` by name, from onnx's own evaluator."""
-        results = self.oracle.run_by_definition(feeds, outputs)
-        return {name: _as_array(value) for name, value in results.items()}
+    def run_by_definition(self, feeds: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Any]:
+        """``outputs`` as onnx's own evaluator computes them, from the operators' definitions."""
+        evaluate = define(self.graph, self.graph.whole(feeds, outputs, only=True))
+        with np.errstate(all="ignore"):
+            return evaluate(feeds)
+
+    def part(self, nodes: Sequence[Node], feeds: Mapping[str, Any], outputs: Sequence[str]) -> Evaluate:
+        """Prepare some nodes alone, without fusions, for inputs of the types and shapes of ``feeds``."""
+        return self._load(self.graph.part(nodes, feeds, outputs), plain=True)
+
+    def define_part(self, nodes: Sequence[Node], feeds: Mapping[str, Any], output: str) -> Array | None:
+        """A tensor of some nodes alone by onnx's own evaluator; None where it cannot."""
+        try:
+            with np.errstate(all="ignore"):
+                return np.asarray(define(self.graph, self.graph.part(nodes, feeds, [output]))(feeds)[output])
+        except VerificationError:
+            return None
+
+    def _load(self, model: onnx.ModelProto | None, *, plain: bool) -> Evaluate:
+        evaluate, self.name = load(self.graph, model, plain=plain, by_definition=self.by_definition)
+        return evaluate
 
     def declared(self, name: str) -> PartialShape:
         return self.graph.declared(name)
@@ -162,7 +183,3 @@ def reference_for(source: ModelSource | Model) -> Reference:
     if isinstance(source, (str, os.PathLike)) and Path(source).suffix.lower() == ".xml":
         return IrReference(read_model(source))
     return OnnxReference(source)
-
-
-def _as_array(value: Any) -> Array:
-    return np.asarray(value)

@@ -68,8 +68,8 @@ class Findings:
         sides.notes += [
             f"output '{name}' {why}: it proves nothing about the layers before it" for name, why in proofless.items()
         ]
-        if sides.reference.graph is not None and sides.reference.name.startswith("onnxruntime"):
-            sides.notes += sides.reference.graph.deviations
+        if sides.onnx is not None and sides.onnx.name.startswith("onnxruntime"):
+            sides.notes += sides.onnx.graph.deviations
         wide = [output.name for output in runs[0].outputs if output.element_type == "float64"]
         if wide and sides.engine.precision and sides.default_tolerance:
             sides.notes.append(
@@ -80,7 +80,7 @@ class Findings:
             widest = max(sides.gaps.values())
             sides.notes.append(f"onnxruntime's own optimised and plain runs differ by up to {widest:.3g}")
         first = next((run for run in runs if not run.passed), runs[0])
-        compared, problem = Compared(), ""
+        compared = Compared()
         at_fault = first
         is_edited = self._derivation.state == DIFFERENT
         is_unclear = not first.passed or bool(proofless) or is_edited or chosen.minimise is not None
@@ -88,39 +88,38 @@ class Findings:
         if wants_layers:
             with stage("layers"):
                 directs = bool(layers) or directed or is_edited
-                compared, problem = sides.layers(first, histograms=histograms, directed=directs)
+                compared = sides.layers(first, histograms=histograms, directed=directs)
                 # Layers may be wrong at some sizes alone.
                 for run in self._other_sizes(first) if layers or proofless else ():
-                    at_fault = first if _is_faulty(compared) else run
-                    more, also = sides.layers(run, histograms=histograms)
-                    compared, problem = worst_of(compared, more), problem or also
+                    at_fault = first if compared.is_faulty else run
+                    compared = worst_of(compared, sides.layers(run, histograms=histograms))
         if random:
             self._pass_random(random)
         checks, of_file = self._weights() if chosen.weights else ((), frozenset())
-        if not first.passed and compared.defined and not _is_faulty(compared) and not problem:
+        if not first.passed and compared.defined and compared.is_right:
             self._compare_definitions()
         if compared.chosen and not sides.rounded and sides.engine.name == "NumPy":
             self._compare_with_choices()
-        if not first.passed and compared.layers and not _is_faulty(compared) and not problem:
+        if not first.passed and compared.layers and compared.is_right:
             if sides.loss is not None:
                 self._allow(sides.loss)
             if all(check.passed for check in checks) and sides.default_tolerance:
-                compared, problem = self._compare_errors(compared, {str(first.shapes)})
+                compared = self._compare_errors(compared, {str(first.shapes)})
         account = self._account(of_file, compared) if chosen.weights else None
         if account is not None and account.missing and not wants_layers and layers is None:
             with stage("layers"):
-                compared, problem = sides.layers(first)
+                compared = sides.layers(first)
             account = self._account(of_file, compared)
         others = self._against(against) if against is not None else ()
         outputs = tuple(furthest([run.outputs[i] for run in runs]) for i in range(len(runs[0].outputs)))
-        names_by_layers = tuple(name for name in proofless if self._is_shown(name, compared, problem))
+        names_by_layers = tuple(name for name in proofless if self._is_shown(name, compared))
         outcome = Report(
             oracle=sides.reference.name,
             seed=chosen.seed if chosen.inputs is None else None,
             inputs=runs[0].shapes,
             outputs=outputs,
             layers=tuple(compared.layers),
-            layers_problem=problem,
+            layers_problem=compared.problem,
             engine=sides.engine.name,
             samples=tuple(Sample(run.description, run.shapes, run.passed) for run in runs),
             weights=checks,
@@ -173,8 +172,8 @@ class Findings:
         Rows of which the keys agree within rounding may be in another order, or be others.
         """
         for run in self._runs:
-            compared, problem = (Compared(), "") if run.passed else self._sides.layers(run)
-            if problem or not compared.chosen or _is_faulty(compared):
+            compared = Compared() if run.passed else self._sides.layers(run)
+            if not compared.chosen or not compared.is_right:
                 continue
             comparisons = {layer.comparison.name: layer.comparison for layer in compared.layers}
             for number, comparison in enumerate(run.outputs):
@@ -186,15 +185,15 @@ class Findings:
                         f"was compared with the reference's own indices ({', '.join(compared.chosen)})"
                     )
 
-    def _is_shown(self, name: str, compared: Compared, problem: str) -> bool:
+    def _is_shown(self, name: str, compared: Compared) -> bool:
         """True if the layers before an output that proves nothing were all compared, on values that show something."""
         is_finite = any(np.isfinite(run.expected[name]).any() for run in self._runs)
         is_telling = any(layer.is_telling for layer in compared.layers)
-        return is_finite and is_telling and not problem and not _is_faulty(compared)
+        return is_finite and is_telling and compared.is_right
 
     def _account(self, of_file: frozenset[Node], compared: Compared) -> WeightAccount | None:
         model = self._sides.processing.core
-        if model is None or self._sides.reference.graph is None:
+        if model is None or self._sides.onnx is None:
             return None
         with stage("account"):
             return account_for(model, of_file, self._derivation, compared.layers)
@@ -202,12 +201,12 @@ class Findings:
     def _with_part(self, report: Report, run: Run) -> Report:
         """``report`` with the smallest part that shows the first fault written where that was asked for."""
         folder = self._chosen.minimise
-        model, oracle, fault = self._sides.processing.core, self._sides.reference.oracle, report.first_fault
-        if folder is None or fault is None or model is None or oracle is None:
+        model, onnx, fault = self._sides.processing.core, self._sides.onnx, report.first_fault
+        if folder is None or fault is None or model is None or onnx is None:
             return report
         try:
             feeds = self._sides.reference_feeds(run.feeds)
-            minimised = minimise(oracle, model, fault, feeds, Path(folder), self._sides.engine)
+            minimised = minimise(onnx, model, fault, feeds, Path(folder), self._sides.engine)
         except (ModelError, OSError) as error:  # the report must not be lost with it
             return replace(report, unwritten=(f"the smallest part could not be written to {folder}: {error}",))
         return replace(report, minimised=minimised)
@@ -218,21 +217,20 @@ class Findings:
         by_shapes.pop(str(first.shapes), None)
         return list(by_shapes.values())
 
-    def _compare_errors(self, compared: Compared, compared_shapes: set[str]) -> tuple[Compared, str]:
+    def _compare_errors(self, compared: Compared, compared_shapes: set[str]) -> Compared:
         """Compare the outputs that failed by their errors: how far both sides are from the result in float64.
 
         Every layer is right from right inputs in the runs of ``compared_shapes``. Those of other failed runs are
-        compared before. Returns the layers compared so far, and what could not be compared.
+        compared before. Returns the layers compared so far.
         """
         sides = self._sides
         failed = [run for run in self._runs if not run.passed]
         for run in failed:
             if str(run.shapes) not in compared_shapes:
                 compared_shapes.add(str(run.shapes))
-                more, problem = sides.layers(run)
-                compared = worst_of(compared, more)
-                if problem or _is_faulty(compared):
-                    return compared, problem
+                compared = worst_of(compared, sides.layers(run))
+                if not compared.is_right:
+                    return compared
         try:
             with stage("float64"):
                 conversion = {name: getattr(self._chosen, name) for name in _OF_CONVERSION}
@@ -241,7 +239,7 @@ class Findings:
                     self._compare_errors_of(run, exact)
         except ModelError as error:
             sides.notes.append(f"both sides could not be compared with the result in float64: {error}")
-        return compared, ""
+        return compared
 
     def _compare_errors_of(self, run: Run, exact: ExactModel) -> None:
         sides = self._sides
@@ -303,8 +301,8 @@ class Findings:
         return gaps({name: run.actual[name] for name in run.expected}, rounded)
 
     def _weights(self) -> tuple[tuple[WeightCheck, ...], frozenset[Node]]:
-        graph = self._sides.reference.graph
-        if graph is None:
+        onnx = self._sides.onnx
+        if onnx is None:
             return (), frozenset()
         returned = list(self._runs[0].expected)
         core = self._sides.processing.core
@@ -312,7 +310,7 @@ class Findings:
             self._sides.notes.append(f"weights were not compared: {self._sides.processing.hidden}")
             return (), frozenset()
         with stage("weights"):
-            return check_weights(graph, core, returned, self._derivation)
+            return check_weights(onnx.graph, core, returned, self._derivation)
 
     def _against(self, other: Engine) -> tuple[Comparison, ...]:
         """The outputs of another IR in the first run, compared with those of the IR.
@@ -350,20 +348,16 @@ class Findings:
 
     def _is_right(self, other: Engine, feeds: Mapping[str, Array], run: Run) -> bool:
         """True if every layer of another IR, given right inputs, is right."""
-        sides, oracle = self._sides, self._sides.reference.oracle
-        if oracle is None:
+        sides = self._sides
+        if sides.onnx is None:
             return False
         inputs_of_other = {output: feeds[port.name] for output, port in zip(other.model.inputs, other.inputs)}
         rounded = RoundedWeights.of(other.model)
         try:
             feeds_of_oracle = sides.reference_feeds(run.feeds)
             compared = LayerComparison(
-                oracle, other.model, inputs_of_other, feeds_of_oracle, sides.tolerance, rounded
+                sides.onnx, other.model, inputs_of_other, feeds_of_oracle, sides.tolerance, rounded
             ).result()
         except ModelError:
             return False
-        return bool(compared.layers) and not compared.problems and not _is_faulty(compared)
-
-
-def _is_faulty(compared: Compared) -> bool:
-    return any(not layer.local.passed for layer in compared.layers)
+        return bool(compared.layers) and compared.is_right

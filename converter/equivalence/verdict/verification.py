@@ -17,7 +17,7 @@ from converter.equivalence.inputs.arrays import given_inputs
 from converter.equivalence.reference.engines import Engine, engine_for
 from converter.equivalence.reference.names_by_order import with_reference_names, with_reference_names_of_ports
 from converter.equivalence.reference.onnx_engine import is_onnx, onnx_engine
-from converter.equivalence.reference.references import Reference, reference_for
+from converter.equivalence.reference.references import OnnxReference, Reference, reference_for
 from converter.equivalence.verdict.findings import Findings
 from converter.equivalence.verdict.report import Report
 from converter.equivalence.verdict.statement import Statement, files_of, statement_of, write_statement
@@ -140,7 +140,7 @@ class _Subject:
 
 def _onnx_subject(source: object, reference: Reference, bound: Bindings) -> _Subject:
     with stage("read"):
-        engine = onnx_engine(source, bound.frozen, reference.graph)
+        engine = onnx_engine(source, bound.frozen, reference)
     engine, notes = with_reference_names_of_ports(engine, reference, bound.frozen, bound.outputs)
     derivation = DerivationCheck(INAPPLICABLE, "an ONNX model has no record of its derivation")
     return _Subject(engine, derivation, [*notes, *engine.notes])
@@ -165,7 +165,7 @@ def _ir_subject(
 
 
 def _sides(reference: Reference, subject: _Subject, chosen: VerificationOptions, bound: Bindings) -> Sides:
-    is_narrow = reference.graph is not None and reference.graph.is_narrow
+    is_narrow = isinstance(reference, OnnxReference) and reference.graph.is_narrow
     sides = Sides(
         reference,
         subject.engine.model,
