@@ -184,4 +184,4 @@ def reshape_exactly(ctx: Context, x: Value, target: Value, rank: int) -> Value:
 def split_equally(ctx: Context, x: Value, count: int, axis: int) -> list[Value]:
     """Split into equal parts; from opset 18 on their number is an attribute."""
     number = count if ctx.opset >= 18 else None
-    return ctx.emit_many("Split", x, count=count, types=[x.element_type] * count, axis=axis, num_outputs=number)
+    return ctx.emit_many("Split", x, count=count, axis=axis, num_outputs=number)

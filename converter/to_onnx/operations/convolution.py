@@ -34,7 +34,7 @@ def convolution(ctx: Context, op: ir.Convolution1, x: Value, weights: Value) -> 
         weights = _join(ctx, weights, 0)
     if not element_type.is_real:  # as OpenVINO does
         x, weights = ctx.cast(x, element_types.f32), ctx.cast(weights, element_types.f32)
-    return ctx.cast(ctx.emit("Conv", x, weights, **attributes), element_type)
+    return ctx.emit("Conv", x, weights, **attributes)
 
 
 def _integer_filters(ctx: Context, is_grouped: bool) -> IntegerOperand | None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_number, reshape
-from ir_runtime.graph import ElementType, Output, element_types
+from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import detection as ir
 from ir_runtime.operations.elementwise import Add1, Maximum1, Multiply1
 from ir_runtime.rewriting import Match, anything, layer, number
@@ -50,25 +50,16 @@ def non_max_suppression(
         floor,
         center_point_box=int(op.box_encoding == "center") or None,
     )
-    return _write(ctx, op, rows, ctx.emit("GatherND", values, rows), scores.element_type)
-
-
-def _write(ctx: Context, op: ir.NonMaxSuppression9, rows: Value, best: Value, of_scores: ElementType) -> list[Value]:
-    """The layer's outputs for rows ``batch, class, box`` and their scores."""
+    best = ctx.emit("GatherND", values, rows)
     if op.sort_result_descending:
-        result_types = [element_types.f32, element_types.i64]
-        best, order = ctx.emit_many(
-            "TopK", best, ctx.emit("Shape", best), count=2, types=result_types, axis=0, sorted=1
-        )
+        best, order = ctx.emit_many("TopK", best, ctx.emit("Shape", best), count=2, axis=0, sorted=1)
         rows = ctx.emit("Gather", rows, order, axis=0)
-    element_type = getattr(op, "output_type", element_types.i64)
     if len(ctx.node.outputs) == 1:
-        return [ctx.cast(rows, element_type)]
+        return [rows]
     ends = ctx.constant([0]), ctx.constant([2]), ctx.constant([1])
     indices = ctx.cast(ctx.emit("Slice", rows, *ends), element_types.f32)
     scored = ctx.emit("Concat", indices, ctx.emit("Unsqueeze", best, ctx.constant([1])), axis=1)
-    count = ctx.emit("Shape", best)
-    return [ctx.cast(rows, element_type), ctx.cast(scored, of_scores), ctx.cast(count, element_type)]
+    return [rows, scored, ctx.emit("Shape", best)]
 
 
 def _limit(ctx: Context, most: Value, overlap: Value | None) -> Value:

@@ -117,7 +117,7 @@ def _bits(ctx: Context, x: Value) -> Value:
 
 
 def _of_bits(ctx: Context, element_type: ElementType, bits: Value) -> Value:
-    """The whole numbers whose bits are in the last dimension, as :func:`_bits` gives them."""
+    """The whole numbers, as int64, whose bits are in the last dimension, as :func:`_bits` gives them."""
     # onnxruntime's sums of int64 are rounded to 53 bits: each word of 32 bits has its own.
     total: Value | None = None
     for first in reversed(range(0, element_type.bits, _WORD)):
@@ -129,7 +129,7 @@ def _of_bits(ctx: Context, element_type: ElementType, bits: Value) -> Value:
         word = ctx.emit("ReduceSum", parts, ctx.constant([-1]), keepdims=0)
         total = word if total is None else ctx.emit("Add", ctx.emit("Mul", total, ctx.constant(1 << _WORD)), word)
     assert total is not None
-    return ctx.cast(total, element_type)
+    return total
 
 
 @ir_op(ir.BitwiseLeftShift15)
@@ -140,8 +140,7 @@ def left_shift(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
     unsigned = (
         element_types.element_type(f"u{element_type.bits}") if element_type.category == "signed" else element_type
     )
-    shifted = ctx.emit("BitShift", ctx.cast(a, unsigned), ctx.cast(b, unsigned), direction="LEFT")
-    return ctx.cast(shifted, element_type)
+    return ctx.emit("BitShift", ctx.cast(a, unsigned), ctx.cast(b, unsigned), direction="LEFT")
 
 
 @ir_op(ir.BitwiseRightShift15)
@@ -169,7 +168,7 @@ def unary_of_floats(ctx: Context, op: ir.Unary, x: Value) -> Value:
     if element_type.is_real:
         return ctx.emit(op.type, x)
     wide = element_types.f64 if element_type.bits > 16 else element_types.f32
-    return ctx.cast(ctx.emit(op.type, ctx.cast(x, wide)), element_type)
+    return ctx.emit(op.type, ctx.cast(x, wide))
 
 
 @ir_op(ir.Ceiling1, ir.Floor1)

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import concat, int64_list, known_list, reshape, scalar
-from ir_runtime.graph import ElementType, element_types
+from converter.to_onnx.operator_rows import writes
+from ir_runtime.graph import element_types
 from ir_runtime.operations.generation import CumSum3, Eye9, Range1, Range4, ShapeOf1, ShapeOf3
 
-
-@ir_op(ShapeOf1, ShapeOf3)
-def shape_of(ctx: Context, op: ShapeOf1 | ShapeOf3, x: Value) -> Value:
-    """Shape"""
-    return ctx.cast(ctx.emit("Shape", x), getattr(op, "output_type", element_types.i64))
+writes("Shape", ShapeOf1, ShapeOf3)
 
 
 @ir_op(Range1, Range4)
 def range_(ctx: Context, op: Range1 | Range4, start: Value, stop: Value, step: Value) -> Value:
     """Range, in float32 where a bound is a float, else in int64 or int32"""
-    target_type: ElementType = getattr(op, "output_type", start.element_type)
     result_types = {bound.element_type for bound in (start, stop, step)}
     if any(element_type is element_types.f64 for element_type in result_types):
         work = element_types.f64
@@ -26,7 +22,7 @@ def range_(ctx: Context, op: Range1 | Range4, start: Value, stop: Value, step: V
     else:
         work = element_types.i32 if result_types == {element_types.i32} else element_types.i64
     bounds = [scalar(ctx, ctx.cast(bound, work)) for bound in (start, stop, step)]
-    return ctx.cast(ctx.emit("Range", *bounds), target_type)
+    return ctx.emit("Range", *bounds)
 
 
 @ir_op(CumSum3)

@@ -94,4 +94,4 @@ def non_zero(ctx: Context, op: ir.NonZero3, x: Value) -> Value:
     """NonZero; of a scalar as a list"""
     if rank_of(ctx, x, "the data") == 0:
         x = unsqueeze(ctx, x, [0])
-    return ctx.cast(ctx.emit("NonZero", x), op.output_type)
+    return ctx.emit("NonZero", x)

@@ -174,11 +174,7 @@ def _by_products(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, targe
         work = transpose(ctx, moved, [order.index(i) for i in range(rank)])
         if rounds_each:
             work = _rounded(ctx, work, element_type)
-    if work.element_type is element_type:
-        return work
-    if element_type.is_real:
-        return ctx.cast(work, element_type)
-    return ctx.cast(_rounded(ctx, work, element_type), element_type)
+    return work if element_type.is_real else _rounded(ctx, work, element_type)
 
 
 def _rounded(ctx: Context, x: Value, element_type: ElementType) -> Value:

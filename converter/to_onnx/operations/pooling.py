@@ -101,8 +101,7 @@ def _maxima(ctx: Context, op: ir.Pooling, x: Value, count: int) -> list[Value]:
             ctx.fail("indices of a pooling need pads that are smaller than the kernel")
         element_type = x.element_type
         x = _pad(ctx, x, windows.outer, -math.inf if element_type.is_real else element_type.limits[0])
-    result_types = [x.element_type, element_types.i64]
-    return ctx.emit_many("MaxPool", x, count=count, types=result_types, **windows.attributes)
+    return ctx.emit_many("MaxPool", x, count=count, **windows.attributes)
 
 
 @ir_op(ir.MaxPool1)
@@ -119,7 +118,7 @@ def max_pool_with_indices(ctx: Context, op: ir.IndexedMaxPool, x: Value) -> list
     if axis:
         sizes = ctx.emit("Slice", shape_of(ctx, x), ctx.constant([axis]), ctx.constant([np.iinfo(np.int64).max]))
         indices = ctx.emit("Mod", indices, reduce(ctx, "ReduceProd", sizes, [0], keepdims=False))
-    return [best, ctx.cast(indices, op.index_element_type)]
+    return [best, indices]
 
 
 @ir_op(ir.AdaptiveAvgPool8, local_function=True)
@@ -158,20 +157,18 @@ def adaptive_max_pool(ctx: Context, op: ir.AdaptiveMaxPool8, x: Value, shape: Va
     if counts is None or not sizes or not all(size.is_static for size in sizes):
         ctx.fail("the spatial dimensions of data and output must be known")
     lengths = [size.value for size in sizes]
-    result_types = [x.element_type, element_types.i64]
     total = ctx.constant(int(np.prod(lengths)))
     if all(length % count == 0 for length, count in zip(lengths, counts)):
         kernel = [length // count for length, count in zip(lengths, counts)]
-        best, indices = ctx.emit_many("MaxPool", x, count=2, types=result_types, kernel_shape=kernel, strides=kernel)
-        return [best, ctx.cast(ctx.emit("Mod", indices, total), op.index_element_type)]
+        best, indices = ctx.emit_many("MaxPool", x, count=2, kernel_shape=kernel, strides=kernel)
+        return [best, ctx.emit("Mod", indices, total)]
     numbers = ctx.constant(np.arange(int(np.prod(lengths))).reshape(lengths))
-    best, indices = _regions(ctx, op, x, numbers, lengths, counts, 0)
-    return [best, ctx.cast(indices, op.index_element_type)]
+    return _regions(ctx, op, x, numbers, lengths, counts, 0)
 
 
 def _regions(
     ctx: Context, op: ir.AdaptiveMaxPool8, x: Value, numbers: Value, lengths: list[int], counts: list[int], axis: int
-) -> tuple[Value, Value]:
+) -> list[Value]:
     """The maxima of the regions along ``axis`` and those behind it, and the numbers of their elements."""
     if axis == len(lengths):
         flat = ctx.emit("Reshape", x, ctx.constant([0, 0, -1]))
@@ -179,14 +176,11 @@ def _regions(
         best = reduce(ctx, "ReduceMax", flat, [2])
         where = ctx.emit("Gather", ctx.emit("Reshape", numbers, ctx.constant([-1])), winner, axis=0)
         tail = ctx.constant([0, 0, *[1] * len(lengths)])
-        return ctx.emit("Reshape", best, tail), ctx.emit("Reshape", where, tail)
+        return [ctx.emit("Reshape", values, tail) for values in (best, where)]
     maxima = []
     for start, stop in op.regions(lengths[axis], counts[axis]):
         bounds = ctx.constant([start]), ctx.constant([stop])
         part = ctx.emit("Slice", x, *bounds, ctx.constant([axis + 2]))
         part_numbers = ctx.emit("Slice", numbers, *bounds, ctx.constant([axis]))
         maxima.append(_regions(ctx, op, part, part_numbers, lengths, counts, axis + 1))
-    return (
-        concat(ctx, [best for best, _ in maxima], axis + 2),
-        concat(ctx, [where for _, where in maxima], axis + 2),
-    )
+    return [concat(ctx, parts, axis + 2) for parts in zip(*maxima)]

@@ -35,8 +35,7 @@ def fake_quantize(
     if grid is not None:
         return _quantize(ctx, x, grid)
     low, high, out_low, out_high = limits
-    element_type = x.element_type
-    if element_type.bits < 32:
+    if x.element_type.bits < 32:
         x, low, high, out_low, out_high = (ctx.cast(operand, element_types.f32) for operand in (x, *limits))
     steps = ctx.like(op.levels - 1, x)
     index = ctx.emit("Div", ctx.emit("Sub", x, low), ctx.emit("Sub", high, low))
@@ -45,8 +44,7 @@ def fake_quantize(
     quantized = ctx.emit("Add", quantized, out_low)
     # Each limit is compared by itself: low may be above high.
     quantized = ctx.emit("Where", ctx.emit("LessOrEqual", x, ctx.emit("Min", low, high)), out_low, quantized)
-    quantized = ctx.emit("Where", ctx.emit("Greater", x, ctx.emit("Max", low, high)), out_high, quantized)
-    return ctx.cast(quantized, element_type)
+    return ctx.emit("Where", ctx.emit("Greater", x, ctx.emit("Max", low, high)), out_high, quantized)
 
 
 def _grid(
@@ -100,8 +98,7 @@ def _quantize(ctx: Context, x: Value, grid: _Grid) -> Value:
 def fake_convert(ctx: Context, op: FakeConvert13, x: Value, scale: Value, shift: Value | None = None) -> Value:
     """Cast to 8 bits (opset 19) and back, between Mul and Div"""
     ctx.opsets.require(19, f"the element type {op.destination_type}")
-    element_type = x.element_type
-    if element_type.bits < 32:
+    if x.element_type.bits < 32:
         x, scale = ctx.cast(x, element_types.f32), ctx.cast(scale, element_types.f32)
         shift = None if shift is None else ctx.cast(shift, element_types.f32)
     greatest = 448.0 if op.destination_type is element_types.f8e4m3 else 57344.0
@@ -114,4 +111,4 @@ def fake_convert(ctx: Context, op: FakeConvert13, x: Value, scale: Value, shift:
     back = ctx.cast(ctx.cast(limited, op.destination_type), x.element_type)
     if shift is not None:
         back = ctx.emit("Add", back, shift)
-    return ctx.cast(ctx.emit("Div", back, scale), element_type)
+    return ctx.emit("Div", back, scale)

@@ -64,22 +64,20 @@ def random_uniform(ctx: Context, op: RandomUniform8, shape: Value, low: Value, h
     work = element_types.f64 if element_type is element_types.f64 else element_types.f32
     bounds = known_number(ctx, low), known_number(ctx, high)
     if bounds[0] is not None and bounds[1] is not None:
-        return ctx.cast(_uniform(ctx, op, shape, work, bounds[0], bounds[1]), element_type)
+        return _uniform(ctx, op, shape, work, bounds[0], bounds[1])
     start, end = (scalar(ctx, ctx.cast(bound, work)) for bound in (low, high))
-    scaled = ctx.emit("Mul", _uniform(ctx, op, shape, work), ctx.emit("Sub", end, start))
-    return ctx.cast(ctx.emit("Add", scaled, start), element_type)
+    return ctx.emit("Add", ctx.emit("Mul", _uniform(ctx, op, shape, work), ctx.emit("Sub", end, start)), start)
 
 
 @ir_op(Multinomial13)
 def multinomial(ctx: Context, op: Multinomial13, weights: Value, count: Value) -> Value:
     """Multinomial; without replacement TopK of the logarithms with Gumbel noise, one random number each"""
-    samples, element_type = size_from(ctx, count), op.convert_type
+    samples = size_from(ctx, count)
     if not op.with_replacement:
-        return ctx.cast(_greatest(ctx, op, _logarithms(ctx, op, weights), as_list(ctx, samples)), element_type)
+        return _greatest(ctx, op, _logarithms(ctx, op, weights), as_list(ctx, samples))
     if isinstance(samples, int):
-        wide = element_type is not element_types.i32
-        number = element_types.i64 if wide else element_types.i32
-        samples_drawn = ctx.emit(
+        number = element_types.i32 if op.convert_type is element_types.i32 else element_types.i64
+        return ctx.emit(
             "Multinomial",
             _logarithms(ctx, op, weights),
             type=number,
@@ -87,7 +85,6 @@ def multinomial(ctx: Context, op: Multinomial13, weights: Value, count: Value) -
             seed=_seed(op),
             dtype=onnx_number(number),
         )
-        return ctx.cast(samples_drawn, element_type)
     # The number of samples is an attribute of Multinomial. A computed one: places among the sums of the weights.
     if op.log_probs:
         weights = ctx.emit("Exp", ctx.emit("LogSoftmax", weights, axis=-1))
@@ -96,9 +93,7 @@ def multinomial(ctx: Context, op: Multinomial13, weights: Value, count: Value) -
     shape = shape_list(ctx, [size_of(ctx, weights, 0), samples])
     drawn = ctx.emit("Mul", _uniform(ctx, op, shape, element_types.f32), whole)
     is_before = ctx.emit("LessOrEqual", unsqueeze(ctx, sums, [1]), unsqueeze(ctx, drawn, [2]))
-    return ctx.cast(
-        ctx.emit("ReduceSum", ctx.cast(is_before, element_types.i64), ctx.constant([2]), keepdims=0), element_type
-    )
+    return ctx.emit("ReduceSum", ctx.cast(is_before, element_types.i64), ctx.constant([2]), keepdims=0)
 
 
 def _logarithms(ctx: Context, op: Multinomial13, weights: Value) -> Value:
@@ -110,6 +105,5 @@ def _greatest(ctx: Context, op: Multinomial13, logarithms: Value, count: Value) 
     logarithms = ctx.cast(logarithms, element_types.f32)
     drawn = _uniform(ctx, op, ctx.emit("Shape", logarithms), element_types.f32)
     noise = ctx.emit("Neg", ctx.emit("Log", ctx.emit("Neg", ctx.emit("Log", drawn))))
-    result_types = [element_types.f32, element_types.i64]
     scores = ctx.emit("Add", logarithms, noise)
-    return ctx.emit_many("TopK", scores, count, count=2, types=result_types, axis=1, largest=1, sorted=1)[1]
+    return ctx.emit_many("TopK", scores, count, count=2, axis=1, largest=1, sorted=1)[1]

@@ -121,7 +121,6 @@ def _emit(
         order = [own.index(gate) for gate in _ONNX_GATES]
         w, r, b = (_rows(ctx, weight, order, 4) for weight in (w, r, b))
         b = concat(ctx, [b, _zeros(ctx, b)], 1)
-    element_type = x.element_type
     return ctx.emit_many(
         name,
         x,
@@ -131,7 +130,6 @@ def _emit(
         lengths,
         *states,
         count=1 + len(states),
-        types=[element_type] * (1 + len(states)),
         hidden_size=hidden,
         direction=direction if direction != "forward" else None,
         **attributes,

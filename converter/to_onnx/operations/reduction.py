@@ -4,42 +4,30 @@ from __future__ import annotations
 
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_list, reduce
-from ir_runtime.graph import Operation, element_types
+from ir_runtime.graph import ElementType, Operation, element_types
 from ir_runtime.operations import reduction as ir
 
 
-def _reduction(operation: type[Operation], single: str = "", *, in_float64: bool = False) -> None:
-    """``single`` is what remains of the operation where there are no axes."""
+def _reduction(operation: type[Operation], op_type: str, single: str = "", work: ElementType | None = None) -> None:
+    """``single`` is what remains of the operation without axes; what is no float is computed in the type ``work``."""
 
     def export(ctx: Context, op: ir.Reduction, x: Value, axes: Value) -> Value:
         if known_list(ctx, axes) == []:
             return ctx.emit(single, x) if single else x
-        work = ctx.cast(x, element_types.f64) if in_float64 and not x.element_type.is_real else x
-        return ctx.cast(reduce(ctx, operation.type, work, axes, keepdims=op.keep_dims), x.element_type)
+        operand = x if work is None or x.element_type.is_real else ctx.cast(x, work)
+        return reduce(ctx, op_type, operand, axes, keepdims=op.keep_dims)
 
-    export.__doc__ = operation.type + ("; of integers in float64, rounded towards zero" if in_float64 else "")
+    notes = {element_types.f64: "; of integers in float64, rounded towards zero", element_types.i32: " of 0 and 1"}
+    export.__doc__ = op_type + ("" if work is None else notes[work])
     ir_op(operation)(export)
 
 
-_reduction(ir.ReduceSum1)
-_reduction(ir.ReduceProd1)
-_reduction(ir.ReduceMax1)
-_reduction(ir.ReduceMin1)
-_reduction(ir.ReduceMean1, in_float64=True)
-_reduction(ir.ReduceL1_4, "Abs")
-_reduction(ir.ReduceL2_4, "Abs", in_float64=True)
-
-
-def _logical(op_type: str, operation: type[Operation]) -> None:
-    def export(ctx: Context, op: ir.Reduction, x: Value, axes: Value) -> Value:
-        if known_list(ctx, axes) == []:
-            return x
-        reduced = reduce(ctx, op_type, ctx.cast(x, element_types.i32), axes, keepdims=op.keep_dims)
-        return ctx.cast(reduced, element_types.boolean)
-
-    export.__doc__ = f"{op_type} of 0 and 1"
-    ir_op(operation)(export)
-
-
-_logical("ReduceMin", ir.ReduceLogicalAnd1)
-_logical("ReduceMax", ir.ReduceLogicalOr1)
+_reduction(ir.ReduceSum1, "ReduceSum")
+_reduction(ir.ReduceProd1, "ReduceProd")
+_reduction(ir.ReduceMax1, "ReduceMax")
+_reduction(ir.ReduceMin1, "ReduceMin")
+_reduction(ir.ReduceMean1, "ReduceMean", work=element_types.f64)
+_reduction(ir.ReduceL1_4, "ReduceL1", "Abs")
+_reduction(ir.ReduceL2_4, "ReduceL2", "Abs", element_types.f64)
+_reduction(ir.ReduceLogicalAnd1, "ReduceMin", work=element_types.i32)
+_reduction(ir.ReduceLogicalOr1, "ReduceMax", work=element_types.i32)

@@ -42,7 +42,6 @@ def roi_pooling(ctx: Context, op: ROIPooling2, x: Value, regions: Value) -> Valu
     """MaxRoiPool; for the method bilinear the four neighbours of each point"""
     if op.method != "max":
         return ctx.decompose()[0]
-    element_type = x.element_type
     x, regions = (ctx.cast(value, element_types.f32) for value in (x, regions))
     first = ctx.emit("Gather", regions, ctx.constant(0), axis=1)
     ends = ctx.cast(ctx.emit("Equal", first, ctx.like(-1, first)), element_types.i64)
@@ -50,4 +49,4 @@ def roi_pooling(ctx: Context, op: ROIPooling2, x: Value, regions: Value) -> Valu
     image = unsqueeze(ctx, ctx.emit("Where", is_region, first, ctx.like(0, first)), [1])
     rois = concat(ctx, [image, slice_along(ctx, regions, 1, 1, 5)], 1)
     pooled = ctx.emit("MaxRoiPool", x, rois, pooled_shape=list(op.output_roi), spatial_scale=op.spatial_scale)
-    return ctx.cast(ctx.emit("Where", unsqueeze(ctx, is_region, [1, 2, 3]), pooled, ctx.like(0, pooled)), element_type)
+    return ctx.emit("Where", unsqueeze(ctx, is_region, [1, 2, 3]), pooled, ctx.like(0, pooled))

@@ -60,10 +60,8 @@ def _has_reduction(ctx: Context, x: Value, reduction: str) -> bool:
 def _emit(
     ctx: Context, op_type: str, x: Value, indices: Value, updates: Value, reduction: str, **attributes: Any
 ) -> Value:
-    element_type = x.element_type
     if reduction == "none":
         return ctx.emit(op_type, x, indices, updates, **attributes)
-    if element_type is element_types.f16:  # onnxruntime has kernels for it, which refuse reductions
+    if x.element_type is element_types.f16:  # onnxruntime has kernels for it, which refuse reductions
         x, updates = (ctx.cast(value, element_types.f32) for value in (x, updates))
-    scattered = ctx.emit(op_type, x, indices, updates, reduction=_REDUCTIONS[reduction][0], **attributes)
-    return ctx.cast(scattered, element_type)
+    return ctx.emit(op_type, x, indices, updates, reduction=_REDUCTIONS[reduction][0], **attributes)

@@ -118,8 +118,7 @@ def _each(ctx: Context, x: Value, signal: Value, axes: Sequence[int], lengths: S
 def dft(ctx: Context, op: _Fourier, x: Value, axes: Value, lengths: Value | None = None) -> Value:
     """DFT along one axis after the other"""
     chosen = _axes(ctx, axes, rank_of(ctx, x, "the data") - 1)
-    transformed = _each(ctx, _wide(ctx, x), x, chosen, _lengths(ctx, len(chosen), lengths), isinstance(op, IDFT7))
-    return ctx.cast(transformed, x.element_type)
+    return _each(ctx, _wide(ctx, x), x, chosen, _lengths(ctx, len(chosen), lengths), isinstance(op, IDFT7))
 
 
 @ir_op(RDFT9)
@@ -132,7 +131,7 @@ def rdft(ctx: Context, op: RDFT9, x: Value, axes: Value, lengths: Value | None =
     *counts, count = _lengths(ctx, len(chosen), lengths)
     length = None if count == -1 else _length(ctx, count, size_of(ctx, x, last))
     transformed = _transform(ctx, unsqueeze(ctx, _wide(ctx, x), [-1]), last, length, onesided=True)
-    return ctx.cast(_each(ctx, transformed, x, others, counts, False), x.element_type)
+    return _each(ctx, transformed, x, others, counts, False)
 
 
 write_inline(IRDFT9)

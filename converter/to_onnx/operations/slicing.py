@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import (
-    concat,
     int64_list,
     known_list,
     list_of,
     rank_of,
-    reshape,
     shape_of,
     split_equally,
     unsqueeze,
 )
 from converter.to_onnx.parts_of_shapes import part_of_shape
+from converter.to_onnx.sizes import Size, as_scalar, shape_list
 from ir_runtime.graph import Output
 from ir_runtime.operations.elementwise import Less1, Maximum1, Select1, Subtract1
 from ir_runtime.operations.reduction import ReduceSum1
@@ -79,14 +76,13 @@ def strided_slice(
         place += 1
     if axes:
         by = ctx.constant(chosen) if any(step != 1 for step in chosen) else None
-        x = ctx.emit("Slice", x, _list(ctx, starts), _list(ctx, stops), ctx.constant(axes), by)
+        x = ctx.emit("Slice", x, shape_list(ctx, starts), shape_list(ctx, stops), ctx.constant(axes), by)
     for axis, position in reversed(single):
-        at = ctx.constant(position) if isinstance(position, int) else reshape(ctx, position, [])
-        x = ctx.emit("Gather", x, at, axis=axis)
+        x = ctx.emit("Gather", x, as_scalar(ctx, position), axis=axis)
     return unsqueeze(ctx, x, new)
 
 
-def _position(ctx: Context, positions: Value, index: int) -> int | Value:
+def _position(ctx: Context, positions: Value, index: int) -> Size:
     """Return one of the positions: a number, or a list of one int64."""
     numbers = known_list(ctx, positions)
     if numbers is not None:
@@ -97,12 +93,6 @@ def _position(ctx: Context, positions: Value, index: int) -> int | Value:
         if low == high:
             return int(low)
     return ctx.emit("Gather", int64_list(ctx, positions), ctx.constant([index]), axis=0)
-
-
-def _list(ctx: Context, parts: Sequence[int | Value]) -> Value:
-    if all(isinstance(part, int) for part in parts):
-        return ctx.constant(list(parts))
-    return concat(ctx, [ctx.constant([part]) if isinstance(part, int) else part for part in parts], 0)
 
 
 @ir_op(Split1)
@@ -126,17 +116,15 @@ def variadic_split(ctx: Context, op: VariadicSplit1, x: Value, axis: Value, leng
         else:
             whole = ctx.emit("Gather", ctx.emit("Shape", x), ctx.constant([index]), axis=0)
             left = ctx.emit("Sub", whole, ctx.constant([rest]))
-            split_at: list[int | Value] = [left if length == -1 else length for length in numbers]
-            return ctx.emit_many(
-                "Split", x, _list(ctx, split_at), count=count, types=[x.element_type] * count, axis=index
-            )
+            split_at: list[Size] = [left if length == -1 else length for length in numbers]
+            return ctx.emit_many("Split", x, shape_list(ctx, split_at), count=count, axis=index)
     sizes = ctx.constant(numbers) if numbers is not None else int64_list(ctx, lengths)
     if numbers is None and not _is_without_rest(ctx.node.inputs[2]):
         is_rest = ctx.emit("Less", sizes, ctx.constant([0]))
         whole = ctx.emit("Gather", shape_of(ctx, x), ctx.constant([index]), axis=0)
         others = ctx.emit("ReduceSum", ctx.emit("Max", sizes, ctx.constant([0])), keepdims=1)
         sizes = ctx.emit("Where", is_rest, ctx.emit("Sub", whole, others), sizes)
-    return ctx.emit_many("Split", x, sizes, count=count, types=[x.element_type] * count, axis=index)
+    return ctx.emit_many("Split", x, sizes, count=count, axis=index)
 
 
 def _is_without_rest(lengths: Output) -> bool:
