@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from converter.onnx_file.graph import operator_of
-from ir_runtime.graph import Dimension, PartialShape, Tensor, TensorType, element_types
+from ir_runtime.graph import Dimension, Operation, PartialShape, Tensor, TensorType, element_types
+from ir_runtime.operations.elementwise import Select1
 
 from .context import Context
 from .graph import Value, is_computed
@@ -136,6 +137,17 @@ def dimension(ctx: Context, x: Value, axis: int) -> Value:
     if x.shape.has_rank and x.shape[axis].is_static:
         return ctx.constant([x.shape[axis].value], element_types.i64)
     return ctx.emit("Gather", ctx.emit("Shape", x), ctx.constant([axis]), axis=0)
+
+
+def aligned(ctx: Context, op: Operation, operands: list[Value]) -> list[Value]:
+    """Operands as ONNX broadcasts them: ``pdpd`` aligns them with the first dimensions of the data."""
+    if getattr(op, "auto_broadcast", "numpy") != "pdpd":
+        return operands
+    data = operands[1] if isinstance(op, Select1) else operands[0]
+    if not all(operand.shape.has_rank for operand in operands):
+        ctx.fail("auto_broadcast='pdpd' needs operands of known rank")
+    missing = [list(range(operand.shape.rank, data.shape.rank)) for operand in operands]
+    return [unsqueeze(ctx, operand, axes) if axes else operand for operand, axes in zip(operands, missing)]
 
 
 def scalar(ctx: Context, value: Value) -> Value:

@@ -63,6 +63,21 @@ def ir_op(*operations: type[Operation], local_function: bool = False) -> Callabl
     return register
 
 
+def writes(op_type: str, *operations: type[Operation], **attributes: Any) -> None:
+    """Register operations that are written as one operator of their inputs.
+
+    ``attributes`` are those of the operator; a string is the name of the operation's attribute that has the value.
+    """
+
+    def export(ctx: Any, op: Operation, *inputs: Any) -> Any:
+        values = {key: getattr(op, value) if isinstance(value, str) else value for key, value in attributes.items()}
+        return ctx.emit(op_type, *inputs, **values)
+
+    fixed = ", ".join(f"{key} = {value:.4g}" for key, value in attributes.items() if not isinstance(value, str))
+    export.__doc__ = f"{op_type} with {fixed}" if fixed else op_type
+    ir_op(*operations)(export)
+
+
 def write_inline(*operations: type[Operation]) -> None:
     """Register that the decompositions of these operations, which are few layers, do not become functions."""
     for operation in operations:

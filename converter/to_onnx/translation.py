@@ -17,6 +17,7 @@ from ir_runtime.rewriting import Builder, NotMatched
 from .context import Context
 from .functions import Functions
 from .graph import Graph, Value, input_value, is_computed, listed_inputs
+from .layers import aligned
 from .opsets import FORMS, Opsets, OpsetTooLow
 from .registry import find_exporter
 
@@ -160,7 +161,7 @@ class Translation:
         exporter = find_exporter(type(node.op))
         if isinstance(exporter, str):
             raise UnsupportedModelError(exporter)
-        inputs = [values[source] for source in node.inputs]
+        inputs = aligned(ctx, node.op, [values[source] for source in node.inputs])
         is_inlined = self.options.inline_functions or self.opsets.version < FORMS  # whose readers know no functions
         if self._is_decomposing or is_inlined or not exporter.is_local_function:
             return _cast_results(ctx, exporter.function(ctx, node.op, *inputs))

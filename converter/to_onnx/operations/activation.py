@@ -7,7 +7,7 @@ import math
 from converter.onnx_file.domains import MICROSOFT
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_number, scalar, unsqueeze
-from converter.to_onnx.operator_rows import writes
+from converter.to_onnx.registry import writes
 from ir_runtime.graph import Operation, element_types
 from ir_runtime.operations import activation as ir
 

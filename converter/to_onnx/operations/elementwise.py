@@ -7,9 +7,8 @@ import math
 import numpy as np
 
 from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.broadcasting import aligned
 from converter.to_onnx.layers import unsqueeze
-from converter.to_onnx.operator_rows import writes
+from converter.to_onnx.registry import writes
 from ir_runtime.graph import ElementType, Operation, element_types
 from ir_runtime.operations import elementwise as ir
 
@@ -33,20 +32,19 @@ writes("Mod", ir.Mod1, fmod=1)
 @ir_op(ir.NotEqual1)
 def not_equal(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
     """Not(Equal)"""
-    return ctx.emit("Not", ctx.emit("Equal", *aligned(ctx, op.auto_broadcast, a, b)))
+    return ctx.emit("Not", ctx.emit("Equal", a, b))
 
 
 @ir_op(ir.SquaredDifference1)
 def squared_difference(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
     """Mul(d, d) of d = Sub(a, b)"""
-    difference = ctx.emit("Sub", *aligned(ctx, op.auto_broadcast, a, b))
+    difference = ctx.emit("Sub", a, b)
     return ctx.emit("Mul", difference, difference)
 
 
 @ir_op(ir.Divide1)
 def divide(ctx: Context, op: ir.Divide1, a: Value, b: Value) -> Value:
     """Div, which rounds integers towards zero; one less where the rest is not 0 and has another sign than b"""
-    a, b = aligned(ctx, op.auto_broadcast, a, b)
     quotient = ctx.emit("Div", a, b)
     if a.element_type.category != "signed" or not op.m_pythondiv or (_is_positive(a) and _is_positive(b)):
         return quotient
@@ -67,7 +65,6 @@ def _is_positive(value: Value) -> bool:
 @ir_op(ir.FloorMod1)
 def floor_mod(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
     """Mod; for floats fmod, plus b where that has another sign than b"""
-    a, b = aligned(ctx, op.auto_broadcast, a, b)
     if not a.element_type.is_real:
         return ctx.emit("Mod", a, b)
     rest = ctx.emit("Mod", a, b, fmod=1)
@@ -79,7 +76,6 @@ def floor_mod(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
 
 def _bitwise(op_type: str, logical: str, operation: type[Operation]) -> None:
     def export(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
-        a, b = aligned(ctx, op.auto_broadcast, a, b)
         if a.element_type is element_types.boolean:
             return ctx.emit(logical, a, b)
         if ctx.at_least(18):
@@ -135,7 +131,6 @@ def _of_bits(ctx: Context, element_type: ElementType, bits: Value) -> Value:
 @ir_op(ir.BitwiseLeftShift15)
 def left_shift(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
     """BitShift of the bits as an unsigned type"""
-    a, b = aligned(ctx, op.auto_broadcast, a, b)
     element_type = a.element_type
     unsigned = (
         element_types.element_type(f"u{element_type.bits}") if element_type.category == "signed" else element_type
@@ -146,7 +141,6 @@ def left_shift(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
 @ir_op(ir.BitwiseRightShift15)
 def right_shift(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
     """BitShift; of signed types, whose sign is shifted in, ~(~a >> b) where a is negative"""
-    a, b = aligned(ctx, op.auto_broadcast, a, b)
     element_type = a.element_type
     if element_type.category == "unsigned":
         return ctx.emit("BitShift", a, b, direction="RIGHT")
@@ -222,7 +216,4 @@ def convert_like(ctx: Context, op: ir.ConvertLike1, x: Value, like: Value) -> Va
 @ir_op(ir.Select1)
 def select(ctx: Context, op: ir.Select1, condition: Value, then: Value, otherwise: Value) -> Value:
     """Where"""
-    if op.auto_broadcast == "pdpd":
-        _, condition = aligned(ctx, "pdpd", then, condition)
-        _, otherwise = aligned(ctx, "pdpd", then, otherwise)
     return ctx.emit("Where", condition, then, otherwise)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import concat, int64_list, known_list, reshape, scalar
-from converter.to_onnx.operator_rows import writes
+from converter.to_onnx.registry import writes
 from ir_runtime.graph import element_types
 from ir_runtime.operations.generation import CumSum3, Eye9, Range1, Range4, ShapeOf1, ShapeOf3
 

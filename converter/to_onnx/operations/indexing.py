@@ -6,8 +6,8 @@ from typing import Union
 
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import concat, list_of, rank_of, reshape, scalar, squeeze, transpose, unsqueeze
-from converter.to_onnx.operator_rows import writes
 from converter.to_onnx.parts_of_shapes import part_of_shape
+from converter.to_onnx.registry import writes
 from converter.to_onnx.split_lists import pair_of
 from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import indexing as ir

@@ -17,7 +17,7 @@ from converter.to_onnx.layers import (
     unsqueeze,
 )
 from converter.to_onnx.layers import transpose as turned
-from converter.to_onnx.operator_rows import writes
+from converter.to_onnx.registry import writes
 from ir_runtime.graph import element_types
 from ir_runtime.operations import movement as ir
 

@@ -6,8 +6,7 @@ import numpy as np
 
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import known_axes, rank_of, reshape
-from converter.to_onnx.operator_rows import writes
-from converter.to_onnx.registry import write_inline
+from converter.to_onnx.registry import write_inline, writes
 from ir_runtime.operations import normalization as ir
 
 writes("BatchNormalization", ir.BatchNormInference5, epsilon="epsilon")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.broadcasting import aligned
 from converter.to_onnx.layers import known_number
 from ir_runtime.graph import Array, ElementType, element_types
 from ir_runtime.operations.quantization import FakeConvert13, FakeQuantize1
@@ -30,11 +29,10 @@ def fake_quantize(
     ctx: Context, op: FakeQuantize1, x: Value, low: Value, high: Value, out_low: Value, out_high: Value
 ) -> Value:
     """QuantizeLinear and DequantizeLinear where zero is a level; else rounding spelled out"""
-    limits = [aligned(ctx, op.auto_broadcast, x, limit)[1] for limit in (low, high, out_low, out_high)]
+    limits = low, high, out_low, out_high
     grid = _grid(ctx, op, x, *limits)
     if grid is not None:
         return _quantize(ctx, x, grid)
-    low, high, out_low, out_high = limits
     if x.element_type.bits < 32:
         x, low, high, out_low, out_high = (ctx.cast(operand, element_types.f32) for operand in (x, *limits))
     steps = ctx.like(op.levels - 1, x)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from converter.onnx_file.graph import operator_of
 from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.broadcasting import aligned
 from converter.to_onnx.layers import reshape
 from ir_runtime.graph import Node, Output
 from ir_runtime.operations import convolution as ir
@@ -27,7 +26,7 @@ def add(ctx: Context, op: Binary, a: Value, b: Value) -> Value:
             return ctx.emit(node.op.type, *node.inputs, vector, **operator_of(node).values)
         if node.op.type in ("MatMul", "Gemm") and _is_by_column(node, product, bias):
             return ctx.emit("Gemm", *node.inputs, ctx.value(bias), **operator_of(node).values)
-    return ctx.emit("Add", *aligned(ctx, op.auto_broadcast, a, b))
+    return ctx.emit("Add", a, b)
 
 
 def _is_by_channel(product: Output, bias: Output) -> bool:
