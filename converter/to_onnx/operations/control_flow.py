@@ -11,6 +11,8 @@ import numpy as np
 from converter.to_onnx import Context, Graph, Value, ir_op
 from converter.to_onnx.graph import input_value
 from converter.to_onnx.layers import (
+    INT64_MAX,
+    INT64_MIN,
     concat,
     dimension,
     known_number,
@@ -25,8 +27,6 @@ from ir_runtime.operations.control_flow import If8, Loop5, TensorIterator1
 from ir_runtime.operations.elementwise import Maximum1
 from ir_runtime.operations.movement import Unsqueeze1
 from ir_runtime.records import record
-
-_MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 
 @ir_op(If8)
@@ -83,7 +83,7 @@ def loop(ctx: Context, op: Loop5, trips: Value, condition: Value, *inputs: Value
         count = scalar(ctx, ctx.cast(trips if limited is None else ctx.value(limited), element_types.i64))
         if number is None and limited is None:
             endless = ctx.emit("Less", count, ctx.constant(0))
-            count = ctx.emit("Where", endless, ctx.constant(_MAX), count)
+            count = ctx.emit("Where", endless, ctx.constant(INT64_MAX), count)
     begins = scalar(ctx, ctx.cast(condition, element_types.boolean))
     holds = known_number(ctx, condition)
     return _loop(ctx, op, (trips, condition, *inputs), count, None if holds else begins, op.condition())
@@ -280,7 +280,7 @@ def _join(ctx: Context, stacked: Value, entry: OutputMap, shape: PartialShape) -
     if not shape.has_rank:
         ctx.fail("the rank of what the iterations return must be known")
     if entry.stride < 0:
-        bounds = (ctx.constant([-1]), ctx.constant([_MIN]), ctx.constant([0]), ctx.constant([-1]))
+        bounds = (ctx.constant([-1]), ctx.constant([INT64_MIN]), ctx.constant([0]), ctx.constant([-1]))
         stacked = ctx.emit("Slice", stacked, *bounds)
     rank, axis = shape.rank, entry.axis
     if entry.part_size == 1 and _is_one(shape, axis):

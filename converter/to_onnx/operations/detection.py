@@ -1,14 +1,17 @@
-"""Boxes without those that overlap better ones."""
+"""Boxes without those that overlap better ones, at regular places of an image, and pooled to one size."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.layers import known_number, reshape
+from converter.to_onnx.layers import concat, known_number, reshape, slice_along, unsqueeze
 from ir_runtime.graph import Output, element_types
+from ir_runtime.graph.operation import Operation
 from ir_runtime.operations import detection as ir
 from ir_runtime.operations.elementwise import Add1, Maximum1, Multiply1
+from ir_runtime.operations.priors import PriorBox1, PriorBox8, PriorBoxClustered1
+from ir_runtime.operations.regions import ROIAlign3, ROIAlign9, ROIPooling2
 from ir_runtime.rewriting import Match, anything, layer, number
 
 _NUMBER = anything("number")
@@ -91,3 +94,57 @@ def _threshold(ctx: Context, overlap: Value | None) -> Value:
         return reshape(ctx, ctx.cast(ctx.value(before), element_types.f32), [1])
     value = reshape(ctx, ctx.cast(overlap, element_types.f32), [1])
     return ctx.emit("Mul", value, ctx.constant(np.array([1 - 2.0**-24], np.float32)))
+
+
+@ir_op(ROIAlign3, ROIAlign9)
+def roi_align(ctx: Context, op: ROIAlign9, x: Value, regions: Value, batches: Value) -> Value:
+    """RoiAlign (opset 16); maxima as MaxPool of its points, each of which is a bin of its own"""
+    ratio, each = op.sampling_ratio, 1
+    if op.mode == "max":
+        if not ratio:
+            ctx.fail("maxima over a number of points that depends on the region (sampling_ratio=0) cannot be expressed")
+        ratio, each = 1, ratio
+    ctx.opsets.require(16, "RoiAlign at half pixels")
+    aligned = getattr(op, "aligned_mode", "asymmetric")
+    if aligned == "half_pixel":
+        regions = ctx.emit("Add", regions, ctx.like(0.5, regions))
+    pooled = ctx.emit(
+        "RoiAlign",
+        x,
+        regions,
+        ctx.cast(batches, element_types.i64),
+        coordinate_transformation_mode="output_half_pixel" if aligned == "asymmetric" else "half_pixel",
+        mode="avg",
+        output_height=op.pooled_h * each,
+        output_width=op.pooled_w * each,
+        sampling_ratio=ratio,
+        spatial_scale=op.spatial_scale,
+    )
+    if op.mode == "avg":
+        return pooled
+    return ctx.emit("Relu", ctx.emit("MaxPool", pooled, kernel_shape=[each, each], strides=[each, each]))
+
+
+@ir_op(ROIPooling2, local_function=True)
+def roi_pooling(ctx: Context, op: ROIPooling2, x: Value, regions: Value) -> Value:
+    """MaxRoiPool; for the method bilinear the four neighbours of each point"""
+    if op.method != "max":
+        return ctx.decompose()[0]
+    x, regions = (ctx.cast(value, element_types.f32) for value in (x, regions))
+    first = ctx.emit("Gather", regions, ctx.constant(0), axis=1)
+    ends = ctx.cast(ctx.emit("Equal", first, ctx.like(-1, first)), element_types.i64)
+    is_region = ctx.emit("Equal", ctx.emit("CumSum", ends, ctx.constant(0)), ctx.constant(0))
+    image = unsqueeze(ctx, ctx.emit("Where", is_region, first, ctx.like(0, first)), [1])
+    rois = concat(ctx, [image, slice_along(ctx, regions, 1, 1, 5)], 1)
+    pooled = ctx.emit("MaxRoiPool", x, rois, pooled_shape=list(op.output_roi), spatial_scale=op.spatial_scale)
+    return ctx.emit("Where", unsqueeze(ctx, is_region, [1, 2, 3]), pooled, ctx.like(0, pooled))
+
+
+@ir_op(PriorBox1, PriorBox8, PriorBoxClustered1, local_function=True)
+def prior_boxes(ctx: Context, op: Operation, layer: Value, image: Value) -> Value:
+    """A constant: the sizes of layer and image must be known"""
+    sizes = [ctx.constant_values(shape_input) for shape_input in (layer, image)]
+    if sizes[0] is None or sizes[1] is None:
+        ctx.fail("the sizes of the layer and of the image must be known: set the shapes of the inputs first")
+    boxes = op.evaluate(sizes[0], sizes[1])
+    return ctx.constant(np.asarray(boxes), ctx.node.outputs[0].element_type)

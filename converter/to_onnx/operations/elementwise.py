@@ -1,4 +1,4 @@
-"""Arithmetic, comparison, logic, bits, unary mathematics, Convert and Select."""
+"""Arithmetic, comparison, logic, bits, unary mathematics, conversions and Select."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from converter.to_onnx.layers import unsqueeze
 from converter.to_onnx.registry import writes
 from ir_runtime.graph import ElementType, Operation, element_types
 from ir_runtime.operations import elementwise as ir
+from ir_runtime.operations.type_promotion import ConvertPromoteTypes14
 
 for _operation in (ir.Equal1, ir.Greater1, ir.Less1, ir.Abs1, ir.Sign1, ir.IsNaN10):
     writes(_operation.type, _operation)
@@ -217,3 +218,11 @@ def convert_like(ctx: Context, op: ir.ConvertLike1, x: Value, like: Value) -> Va
 def select(ctx: Context, op: ir.Select1, condition: Value, then: Value, otherwise: Value) -> Value:
     """Where"""
     return ctx.emit("Where", condition, then, otherwise)
+
+
+@ir_op(ConvertPromoteTypes14)
+def convert_promote_types(ctx: Context, op: ConvertPromoteTypes14, a: Value, b: Value) -> list[Value]:
+    """Cast of both to the type that inference found"""
+    if ctx.node.outputs[0].element_type.is_dynamic:
+        ctx.fail("whether an input is a scalar must be known: the common type follows from it")
+    return [a, b]

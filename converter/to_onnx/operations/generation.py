@@ -1,12 +1,35 @@
-"""Values made from shapes and numbers."""
+"""Values made from shapes and numbers, and random ones.
+
+Random numbers come from another generator than OpenVINO's, so their values are others. onnxruntime 1.32 has kernels for
+them up to opset 21 alone.
+"""
 
 from __future__ import annotations
 
+import math
+from typing import Union
+
+import numpy as np
+
+from converter.onnx_file.types import onnx_number
 from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.layers import concat, int64_list, known_list, reshape, scalar
+from converter.to_onnx.layers import (
+    as_list,
+    concat,
+    int64_list,
+    known_list,
+    known_number,
+    reshape,
+    scalar,
+    shape_list,
+    size_from,
+    size_of,
+    unsqueeze,
+)
 from converter.to_onnx.registry import writes
-from ir_runtime.graph import element_types
+from ir_runtime.graph import ElementType, element_types
 from ir_runtime.operations.generation import CumSum3, Eye9, Range1, Range4, ShapeOf1, ShapeOf3
+from ir_runtime.operations.randomness import Multinomial13, RandomUniform8
 
 writes("Shape", ShapeOf1, ShapeOf3)
 
@@ -47,3 +70,95 @@ def eye(ctx: Context, op: Eye9, rows: Value, columns: Value, diagonal: Value, ba
     if batch is None or known_list(ctx, batch) == []:
         return eye_matrix
     return ctx.emit("Expand", eye_matrix, concat(ctx, [int64_list(ctx, batch), ctx.emit("Shape", eye_matrix)], 0))
+
+
+_Random = Union[RandomUniform8, Multinomial13]
+
+_SEEDS = 1 << 24
+"""Seeds are float32, which holds the whole numbers below."""
+
+
+def _seed(op: _Random) -> float | None:
+    """Return one seed for the layer's two; none where every call gives other numbers.
+
+    A layer that was made from ONNX has the bits of its seed, and one more, as 0 means none.
+    """
+    if op.global_seed == op.op_seed == 0:
+        return None
+    if not op.global_seed and 0 < op.op_seed <= 1 << 32:
+        seed = float(np.uint32(op.op_seed - 1).view(np.float32))
+        if seed == 0 or 1 <= abs(seed) < math.inf:
+            return seed
+    return float((op.global_seed * 1_000_003 + op.op_seed) % _SEEDS)
+
+
+def _uniform(
+    ctx: Context, op: _Random, shape: Value, element_type: ElementType, low: float = 0.0, high: float = 1.0
+) -> Value:
+    """Floats from low up to high."""
+    like = ctx.emit("ConstantOfShape", shape, type=element_types.f32)
+    return ctx.emit(
+        "RandomUniformLike",
+        like,
+        type=element_type,
+        dtype=onnx_number(element_type),
+        seed=_seed(op),
+        low=float(low),
+        high=float(high),
+    )
+
+
+@ir_op(RandomUniform8)
+def random_uniform(ctx: Context, op: RandomUniform8, shape: Value, low: Value, high: Value) -> Value:
+    """RandomUniformLike; whole numbers by Floor"""
+    element_type, shape = op.output_type, int64_list(ctx, shape)
+    if element_type.is_integral:
+        span = ctx.cast(ctx.emit("Sub", scalar(ctx, high), scalar(ctx, low)), element_types.f64)
+        steps = ctx.emit("Floor", ctx.emit("Mul", _uniform(ctx, op, shape, element_types.f64), span))
+        return ctx.emit("Add", ctx.cast(steps, element_type), scalar(ctx, low))
+    work = element_types.f64 if element_type is element_types.f64 else element_types.f32
+    bounds = known_number(ctx, low), known_number(ctx, high)
+    if bounds[0] is not None and bounds[1] is not None:
+        return _uniform(ctx, op, shape, work, bounds[0], bounds[1])
+    start, end = (scalar(ctx, ctx.cast(bound, work)) for bound in (low, high))
+    return ctx.emit("Add", ctx.emit("Mul", _uniform(ctx, op, shape, work), ctx.emit("Sub", end, start)), start)
+
+
+@ir_op(Multinomial13)
+def multinomial(ctx: Context, op: Multinomial13, weights: Value, count: Value) -> Value:
+    """Multinomial; without replacement TopK of the logarithms with Gumbel noise, one random number each"""
+    samples = size_from(ctx, count)
+    if not op.with_replacement:
+        return _greatest(ctx, op, _logarithms(ctx, op, weights), as_list(ctx, samples))
+    if isinstance(samples, int):
+        number = element_types.i32 if op.convert_type is element_types.i32 else element_types.i64
+        return ctx.emit(
+            "Multinomial",
+            _logarithms(ctx, op, weights),
+            type=number,
+            sample_size=samples,
+            seed=_seed(op),
+            dtype=onnx_number(number),
+        )
+    # The number of samples is an attribute of Multinomial. A computed one: places among the sums of the weights.
+    if op.log_probs:
+        weights = ctx.emit("Exp", ctx.emit("LogSoftmax", weights, axis=-1))
+    sums = ctx.emit("CumSum", ctx.cast(weights, element_types.f32), ctx.constant(1))
+    whole = ctx.emit("Slice", sums, ctx.constant([-1]), ctx.constant([1 << 30]), ctx.constant([1]))
+    shape = shape_list(ctx, [size_of(ctx, weights, 0), samples])
+    drawn = ctx.emit("Mul", _uniform(ctx, op, shape, element_types.f32), whole)
+    is_before = ctx.emit("LessOrEqual", unsqueeze(ctx, sums, [1]), unsqueeze(ctx, drawn, [2]))
+    return ctx.emit("ReduceSum", ctx.cast(is_before, element_types.i64), ctx.constant([2]), keepdims=0)
+
+
+def _logarithms(ctx: Context, op: Multinomial13, weights: Value) -> Value:
+    return weights if op.log_probs else ctx.emit("Log", weights)
+
+
+def _greatest(ctx: Context, op: Multinomial13, logarithms: Value, count: Value) -> Value:
+    """The greatest sums of logarithms and Gumbel noise are a sample without replacement."""
+    logarithms = ctx.cast(logarithms, element_types.f32)
+    drawn = _uniform(ctx, op, ctx.emit("Shape", logarithms), element_types.f32)
+    noise = ctx.emit("Neg", ctx.emit("Log", ctx.emit("Neg", ctx.emit("Log", drawn))))
+    scores = ctx.emit("Add", logarithms, noise)
+    return ctx.emit_many("TopK", scores, count, count=2, axis=1, largest=1, sorted=1)[1]

@@ -1,4 +1,7 @@
-"""Constants and identities. Parameters and results are the graph's own; variables have become inputs and outputs."""
+"""Constants, identities, and texts, which ONNX does not take apart.
+
+Parameters and results are the graph's own; variables have become inputs and outputs.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.registry import REFUSALS
 from ir_runtime.graph import Tensor, element_types
 from ir_runtime.operations.inputs_outputs import Assign3, Assign6, Const1, Identity16, ReadValue3, ReadValue6
+from ir_runtime.operations.strings import StringTensorPack15, StringTensorUnpack15
 
 REFUSALS.of((ReadValue3, ReadValue6, Assign3, Assign6))(
     "ONNX has no variables, and only those of the model itself become inputs and outputs, not those of a body"
@@ -50,3 +54,20 @@ def _name(ctx: Context) -> str:
 def identity(ctx: Context, op: Identity16, x: Value) -> Value:
     """Identity"""
     return x
+
+
+REFUSALS.add(StringTensorUnpack15, "no ONNX operator gives the bytes of a text")
+
+
+@ir_op(StringTensorPack15)
+def string_tensor_pack(ctx: Context, op: StringTensorPack15, begins: Value, ends: Value, symbols: Value) -> Value:
+    """A constant of texts"""
+    constants = [ctx.constant_values(source) for source in (begins, ends, symbols)]
+    arrays = [constant for constant in constants if constant is not None]
+    if len(arrays) < len(constants):
+        ctx.fail("no ONNX operator makes a text of bytes: begins, ends and bytes must be known")
+    try:
+        texts = op.evaluate(*arrays)
+    except UnicodeDecodeError as error:
+        ctx.fail(f"the bytes of a text are not UTF-8: {error}")
+    return ctx.initializer(Tensor.from_array(texts, element_types.string))

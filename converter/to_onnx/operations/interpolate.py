@@ -1,4 +1,4 @@
-"""Resized data."""
+"""Resized data, and values interpolated at the positions of a grid."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import concat, dimension, int64_list, list_of, rank_of, transpose, with_shape
 from ir_runtime.graph import INFINITY, Dimension, ElementType, element_types
+from ir_runtime.operations.grid_sample import GridSample9
 from ir_runtime.operations.interpolate import Interpolate1, Interpolate4, Interpolate11, scaled_dimension
 
 _MODES = {"nearest": "nearest", "linear": "linear", "linear_onnx": "linear", "cubic": "cubic"}
@@ -181,3 +182,18 @@ def _rounded(ctx: Context, x: Value, element_type: ElementType) -> Value:
     """The nearest whole numbers that ``element_type`` has, still as floats."""
     low, high = (ctx.like(limit, x) for limit in element_type.limits)
     return ctx.emit("Clip", ctx.emit("Round", x), low, high)
+
+
+_MODES_SINCE_20 = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+"""Modes of the IR -> names that opset 20 gave them in ONNX; before it, both are the same."""
+
+
+@ir_op(GridSample9)
+def grid_sample(ctx: Context, op: GridSample9, x: Value, grid: Value) -> Value:
+    """GridSample (opset 16)"""
+    ctx.opsets.require(16, "GridSample")
+    mode = _MODES_SINCE_20[op.mode] if ctx.opset >= 20 else op.mode
+    positions = ctx.cast(grid, x.element_type) if x.element_type.is_real else grid
+    return ctx.emit(
+        "GridSample", x, positions, mode=mode, padding_mode=op.padding_mode, align_corners=int(op.align_corners)
+    )

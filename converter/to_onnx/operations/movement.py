@@ -1,10 +1,11 @@
-"""Shapes, orders and repetition."""
+"""Shapes, orders, repetition, pads, and blocks and patches of images."""
 
 from __future__ import annotations
 
 from converter.onnx_file.graph import operator_of
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import (
+    INT64_MIN,
     concat,
     int64_list,
     known_axes,
@@ -13,13 +14,19 @@ from converter.to_onnx.layers import (
     rank_of,
     reshape,
     reshape_exactly,
+    scalar,
     squeeze,
     unsqueeze,
 )
 from converter.to_onnx.layers import transpose as turned
-from converter.to_onnx.registry import writes
+from converter.to_onnx.parts_of_lists import halves_of
+from converter.to_onnx.registry import write_inline, writes
 from ir_runtime.graph import element_types
 from ir_runtime.operations import movement as ir
+from ir_runtime.operations.blocks import DepthToSpace1, SpaceToDepth1
+from ir_runtime.operations.padding import Pad1, Pad12
+from ir_runtime.operations.patches import Col2Im15
+from ir_runtime.operations.reordering import Reverse1, ReverseSequence1, Roll7
 
 
 @ir_op(ir.Reshape1)
@@ -122,3 +129,100 @@ def tile(ctx: Context, op: ir.Tile1, x: Value, repeats: Value) -> Value:
         ones = ctx.constant([1] * (rank - count.value), element_types.i64)
         times = concat(ctx, [ones, times], 0)
     return ctx.emit("Tile", unsqueeze(ctx, x, list(range(count.value - rank))), times)
+
+
+@ir_op(Reverse1)
+def reverse(ctx: Context, op: Reverse1, x: Value, axes: Value) -> Value:
+    """Slice with steps of -1"""
+    numbers = known_list(ctx, axes)
+    if numbers is None and op.mode == "mask":
+        ctx.fail("the mask of the axes must be known")
+    if numbers is not None:
+        chosen = [axis for axis, flag in enumerate(numbers) if flag] if op.mode == "mask" else numbers
+        if not chosen:
+            return x
+        at, count = ctx.constant(chosen), len(chosen)
+    else:
+        size = axes.shape.element_count()
+        if not size.is_static:
+            ctx.fail("the number of axes must be known")
+        at, count = int64_list(ctx, axes), size.value
+    first, last, step = ([number] * count for number in (-1, INT64_MIN, -1))
+    return ctx.emit("Slice", x, ctx.constant(first), ctx.constant(last), at, ctx.constant(step))
+
+
+@ir_op(ReverseSequence1)
+def reverse_sequence(ctx: Context, op: ReverseSequence1, x: Value, lengths: Value) -> Value:
+    """ReverseSequence, whose axes are the first two"""
+    rank = rank_of(ctx, x, "the data")
+    batch, time = op.batch_axis % rank, op.seq_axis % rank
+    counts = int64_list(ctx, lengths)
+    if {batch, time} == {0, 1}:
+        return ctx.emit("ReverseSequence", x, counts, batch_axis=batch, time_axis=time)
+    order = [batch, time, *[i for i in range(rank) if i not in (batch, time)]]
+    reversed_batch = ctx.emit("ReverseSequence", turned(ctx, x, order), counts, batch_axis=0, time_axis=1)
+    return turned(ctx, reversed_batch, [order.index(i) for i in range(rank)])
+
+
+write_inline(Roll7)
+
+
+@ir_op(Pad1, Pad12)
+def pad(ctx: Context, op: Pad1, x: Value, begins: Value, ends: Value, value: Value | None = None) -> Value:
+    """Pad; for the mode symmetric, Gather by indices that turn back at the edges"""
+    if op.pad_mode == "symmetric":
+        return ctx.decompose()[0]
+    pads_per_end = known_list(ctx, begins), known_list(ctx, ends)
+    if pads_per_end[0] is not None and pads_per_end[1] is not None:
+        if not any([*pads_per_end[0], *pads_per_end[1]]):
+            return x
+        pads = ctx.constant([*pads_per_end[0], *pads_per_end[1]])
+    elif (whole := halves_of(ctx.node.inputs[1], ctx.node.inputs[2], rank_of(ctx, x, "the data"))) is not None:
+        pads = int64_list(ctx, ctx.value(whole))
+    else:
+        pads = concat(ctx, [int64_list(ctx, begins), int64_list(ctx, ends)], 0)
+    if op.pad_mode == "constant":
+        filled = value is not None and ctx.constant_values(value) is not None and not ctx.constant_values(value).any()  # type: ignore[union-attr]
+        return ctx.emit("Pad", x, pads, None if filled or value is None else scalar(ctx, value))
+    return ctx.emit("Pad", x, pads, mode=op.pad_mode)
+
+
+@ir_op(DepthToSpace1)
+def depth_to_space(ctx: Context, op: DepthToSpace1, x: Value) -> Value:
+    """DepthToSpace for images, else Reshape and Transpose"""
+    rank, block = rank_of(ctx, x, "the data"), op.block_size
+    if rank == 4:
+        mode = "DCR" if op.mode == "blocks_first" else "CRD"
+        return ctx.emit("DepthToSpace", x, blocksize=block, mode=mode)
+    return ctx.decompose()[0]
+
+
+@ir_op(SpaceToDepth1)
+def space_to_depth(ctx: Context, op: SpaceToDepth1, x: Value) -> Value:
+    """SpaceToDepth for images with the blocks first, else Reshape and Transpose"""
+    rank, block = rank_of(ctx, x, "the data"), op.block_size
+    if rank == 4 and op.mode == "blocks_first":
+        return ctx.emit("SpaceToDepth", x, blocksize=block)
+    return ctx.decompose()[0]
+
+
+_HELD_BY_FLOAT32 = (element_types.f32, element_types.f16, element_types.bf16)
+"""Types whose sums float32 holds."""
+
+
+@ir_op(Col2Im15)
+def col2im(ctx: Context, op: Col2Im15, x: Value, image: Value, block: Value) -> Value:
+    """Col2Im; ScatterElements of types that onnxruntime's Col2Im would round"""
+    is_known = known_list(ctx, image) is not None and known_list(ctx, block) is not None
+    if x.element_type not in _HELD_BY_FLOAT32 or (is_known and not ctx.at_least(18)):
+        return ctx.decompose()[0]
+    is_single = rank_of(ctx, x, "the data") == 2
+    image_of_columns = ctx.emit(
+        "Col2Im",
+        unsqueeze(ctx, x, [0]) if is_single else x,
+        *(ctx.cast(dimensions_input, element_types.i64) for dimensions_input in (image, block)),
+        strides=list(op.strides),
+        dilations=list(op.dilations),
+        pads=[*op.pads_begin, *op.pads_end],
+    )
+    return squeeze(ctx, image_of_columns, [0]) if is_single else image_of_columns

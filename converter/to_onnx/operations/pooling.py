@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.layers import concat, known_list, list_of, rank_of, reduce, shape_of
+from converter.to_onnx.layers import INT64_MAX, concat, known_list, list_of, rank_of, reduce, shape_of
 from converter.to_onnx.windows import dilations_of, padding, spatial
 from ir_runtime.graph import Dimension, element_types
 from ir_runtime.operations import pooling as ir
@@ -116,7 +116,7 @@ def max_pool_with_indices(ctx: Context, op: ir.IndexedMaxPool, x: Value) -> list
     best, indices = _maxima(ctx, op, x, 2)
     axis = op.axis % rank_of(ctx, x, "the data") if op.axis < 0 else op.axis
     if axis:
-        sizes = ctx.emit("Slice", shape_of(ctx, x), ctx.constant([axis]), ctx.constant([np.iinfo(np.int64).max]))
+        sizes = ctx.emit("Slice", shape_of(ctx, x), ctx.constant([axis]), ctx.constant([INT64_MAX]))
         indices = ctx.emit("Mod", indices, reduce(ctx, "ReduceProd", sizes, [0], keepdims=False))
     return [best, indices]
 

@@ -6,19 +6,25 @@ from collections.abc import Sequence
 from typing import Union
 
 from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.layers import known_list, list_of, rank_of, reshape, squeeze, transpose, unsqueeze
-from converter.to_onnx.registry import write_inline
-from converter.to_onnx.sizes import (
+from converter.to_onnx.layers import (
     Size,
     as_list,
     as_scalar,
     divide,
+    known_list,
+    list_of,
+    rank_of,
+    reshape,
     shape_list,
     size_from,
     size_of,
+    squeeze,
     subtract,
+    transpose,
+    unsqueeze,
 )
-from converter.to_onnx.split_lists import halves_of
+from converter.to_onnx.parts_of_lists import halves_of
+from converter.to_onnx.registry import write_inline
 from ir_runtime.graph import Output, element_types
 from ir_runtime.operations.elementwise import Divide1, Equal1, Select1, Subtract1
 from ir_runtime.operations.generation import ShapeOf3

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from converter.to_onnx import Context, Value, ir_op
 from converter.to_onnx.layers import (
+    INT64_MAX,
+    INT64_MIN,
+    Size,
+    as_scalar,
     int64_list,
     known_list,
     list_of,
     rank_of,
+    shape_list,
     shape_of,
     split_equally,
     unsqueeze,
 )
-from converter.to_onnx.parts_of_shapes import part_of_shape
-from converter.to_onnx.sizes import Size, as_scalar, shape_list
+from converter.to_onnx.parts_of_lists import part_of_shape
 from ir_runtime.graph import Output
 from ir_runtime.operations.elementwise import Less1, Maximum1, Select1, Subtract1
 from ir_runtime.operations.reduction import ReduceSum1
@@ -25,8 +27,6 @@ from ir_runtime.rewriting import Match, anything, layer, number
 _LENGTHS = anything("lengths")
 _COUNTED = layer(ReduceSum1, layer(Maximum1, _LENGTHS, number(0)))
 _WITHOUT_REST = layer(Select1, layer(Less1, _LENGTHS, number(0)), layer(Subtract1, anything(), _COUNTED), _LENGTHS)
-
-_MIN, _MAX = int(np.iinfo(np.int64).min), int(np.iinfo(np.int64).max)
 
 
 @ir_op(Slice8)
@@ -65,10 +65,10 @@ def strided_slice(
             continue
         elif part_type == "part":
             step = steps[index]
-            first, last = (0, _MAX) if step > 0 else (_MAX, _MIN)
+            first, last = (0, INT64_MAX) if step > 0 else (INT64_MAX, INT64_MIN)
             low = first if op.is_set(op.begin_mask, index) else _position(ctx, begin, index)
             high = last if op.is_set(op.end_mask, index) else _position(ctx, end, index)
-            if (low, high, step) != (0, _MAX, 1):
+            if (low, high, step) != (0, INT64_MAX, 1):
                 axes.append(axis)
                 starts.append(low)
                 stops.append(high)
