@@ -95,6 +95,13 @@ def transpose(ctx: Context, x: Value, order: Sequence[int]) -> Value:
     return ctx.emit("Transpose", x, perm=list(order))
 
 
+def product_along(ctx: Context, x: Value, axis: int, rank: int, matrix: Value) -> Value:
+    """The product of a matrix with the data along one axis."""
+    order = [*[index for index in range(rank) if index != axis], axis]
+    product = ctx.emit("MatMul", transpose(ctx, x, order), matrix)
+    return transpose(ctx, product, [order.index(index) for index in range(rank)])
+
+
 def unsqueeze(ctx: Context, x: Value, axes: Sequence[int]) -> Value:
     """Unsqueeze; nothing without axes. A constant is reshaped at once."""
     tensor = x.type.tensor

@@ -165,7 +165,6 @@ def deformable_convolution(
     """DeformConv (opset 19), which interpolates with zeros around the data"""
     if not getattr(op, "bilinear_interpolation_pad", False):
         ctx.fail("ONNX's DeformConv interpolates with zeros around the data (bilinear_interpolation_pad)")
-    ctx.opsets.require(19, "DeformConv")
     attributes = _attributes(ctx, op, x, weights, 2)
     if "auto_pad" in attributes:
         ctx.fail(f"ONNX's DeformConv has no auto_pad, but it is {op.auto_pad}")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.layers import concat, dimension, int64_list, list_of, rank_of, transpose, with_shape
+from converter.to_onnx.layers import concat, dimension, int64_list, list_of, product_along, rank_of, with_shape
 from ir_runtime.graph import INFINITY, Dimension, ElementType, element_types
 from ir_runtime.operations.grid_sample import GridSample9
 from ir_runtime.operations.interpolate import Interpolate1, Interpolate4, Interpolate11, scaled_dimension
@@ -170,9 +170,7 @@ def _by_products(ctx: Context, op: Interpolate4 | Interpolate11, x: Value, targe
         if count == size and (scale == 1 or op.shape_calculation_mode == "sizes"):
             continue
         weights = op.taps(size, count, scale).apply(np.eye(size), 0)
-        order = [*[i for i in range(rank) if i != axis], axis]
-        moved = ctx.emit("MatMul", transpose(ctx, work, order), ctx.like(weights.T, work))
-        work = transpose(ctx, moved, [order.index(i) for i in range(rank)])
+        work = product_along(ctx, work, axis, rank, ctx.like(weights.T, work))
         if rounds_each:
             work = _rounded(ctx, work, element_type)
     return work if element_type.is_real else _rounded(ctx, work, element_type)
@@ -191,7 +189,6 @@ _MODES_SINCE_20 = {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic
 @ir_op(GridSample9)
 def grid_sample(ctx: Context, op: GridSample9, x: Value, grid: Value) -> Value:
     """GridSample (opset 16)"""
-    ctx.opsets.require(16, "GridSample")
     mode = _MODES_SINCE_20[op.mode] if ctx.opset >= 20 else op.mode
     positions = ctx.cast(grid, x.element_type) if x.element_type.is_real else grid
     return ctx.emit(

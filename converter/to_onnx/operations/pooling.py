@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.layers import INT64_MAX, concat, known_list, list_of, rank_of, reduce, shape_of
+from converter.to_onnx.layers import INT64_MAX, concat, known_list, list_of, product_along, rank_of, reduce, shape_of
 from converter.to_onnx.windows import dilations_of, padding, spatial
 from ir_runtime.graph import Dimension, element_types
 from ir_runtime.operations import pooling as ir
-from ir_runtime.records import record
 
 
-@record
-class _Windows:
-    """The attributes of a pooling, and the pads of the data that onnxruntime does not take as attributes."""
+def _windows(ctx: Context, op: ir.Pooling, x: Value) -> tuple[dict[str, Any], Sequence[int]]:
+    """Return the attributes of a pooling in a form that every release reads in the same way.
 
-    attributes: Mapping[str, Any]
-    outer: Sequence[int]
-    """Pads in front of and behind each spatial dimension, which a Pad must add; empty where there are none."""
-
-
-def _windows(ctx: Context, op: ir.Pooling, x: Value) -> _Windows:
-    """Return the windows in a form that every release reads in the same way.
-
-    onnxruntime takes no pads as large as the kernel. Windows that are rounded up follow from pads along dimensions that
-    are known, as releases of onnx and onnxruntime count them differently. Along others onnxruntime (1.32) leaves out
-    those that start behind the data, as ``ceil_torch`` does.
+    Behind them are the pads in front of and behind each spatial dimension that a Pad must add; empty where there are
+    none. onnxruntime takes no pads as large as the kernel. Windows that are rounded up follow from pads along
+    dimensions that are known, as releases of onnx and onnxruntime count them differently. Along others onnxruntime
+    (1.32) leaves out those that start behind the data, as ``ceil_torch`` does.
     """
     rank = len(op.kernel)
     sizes = spatial(x.shape.dims if x.shape.has_rank else (), rank)
@@ -62,9 +53,7 @@ def _windows(ctx: Context, op: ir.Pooling, x: Value) -> _Windows:
     if is_up and (is_dropped or (not is_inner and _may_start_behind(op))):
         # Where a window is left out along a dimension that is known, onnx's inference contradicts onnxruntime.
         ctx.fail(f"rounding_type='{op.rounding_type}' with these windows needs data whose dimensions are all known")
-    if is_inner:
-        return _Windows(attributes, ())
-    return _Windows({**attributes, "pads": [0] * (2 * rank)}, pads)
+    return (attributes, ()) if is_inner else ({**attributes, "pads": [0] * (2 * rank)}, pads)
 
 
 def _may_start_behind(op: ir.Pooling) -> bool:
@@ -81,27 +70,26 @@ def _pad(ctx: Context, x: Value, pads: Sequence[int], value: Any) -> Value:
 @ir_op(ir.AvgPool1, ir.AvgPool14, ir.AvgPool16)
 def average_pool(ctx: Context, op: ir.AvgPool, x: Value) -> Value:
     """AveragePool; dilations from opset 19 on"""
-    windows = _windows(ctx, op, x)
-    attributes = {name: value for name, value in windows.attributes.items() if name != "dilations" or value}
-    if "dilations" in attributes:
+    attributes, outer = _windows(ctx, op, x)
+    if attributes["dilations"]:
         ctx.opsets.require(19, "an AveragePool with dilations")
-    if not windows.outer:
+    if not outer:
         return ctx.emit("AveragePool", x, count_include_pad=int(not op.exclude_pad) or None, **attributes)
-    means = ctx.emit("AveragePool", _pad(ctx, x, windows.outer, 0), **attributes)
+    means = ctx.emit("AveragePool", _pad(ctx, x, outer, 0), **attributes)
     if not op.exclude_pad:
         return means
     ones = ctx.emit("Add", ctx.emit("Mul", x, ctx.like(0, x)), ctx.like(1, x))
-    return ctx.emit("Div", means, ctx.emit("AveragePool", _pad(ctx, ones, windows.outer, 0), **attributes))
+    return ctx.emit("Div", means, ctx.emit("AveragePool", _pad(ctx, ones, outer, 0), **attributes))
 
 
 def _maxima(ctx: Context, op: ir.Pooling, x: Value, count: int) -> list[Value]:
-    windows = _windows(ctx, op, x)
-    if windows.outer:
+    attributes, outer = _windows(ctx, op, x)
+    if outer:
         if count > 1 and ctx.node.outputs[1].is_used:
             ctx.fail("indices of a pooling need pads that are smaller than the kernel")
         element_type = x.element_type
-        x = _pad(ctx, x, windows.outer, -math.inf if element_type.is_real else element_type.limits[0])
-    return ctx.emit_many("MaxPool", x, count=count, **windows.attributes)
+        x = _pad(ctx, x, outer, -math.inf if element_type.is_real else element_type.limits[0])
+    return ctx.emit_many("MaxPool", x, count=count, **attributes)
 
 
 @ir_op(ir.MaxPool1)
@@ -138,14 +126,7 @@ def adaptive_average_pool(ctx: Context, op: ir.AdaptiveAvgPool8, x: Value, shape
         shares = np.zeros((size.value, count), np.float64)
         for index, (start, stop) in enumerate(op.regions(size.value, count)):
             shares[start:stop, index] = 1 / (stop - start)
-        order = [*[i for i in range(rank) if i != axis], axis]
-        moved = ctx.emit("Transpose", x, perm=order) if axis != rank - 1 else x
-        averaged = ctx.emit("MatMul", moved, ctx.like(shares, x))
-        x = (
-            ctx.emit("Transpose", averaged, perm=[order.index(i) for i in range(rank)])
-            if axis != rank - 1
-            else averaged
-        )
+        x = product_along(ctx, x, axis, rank, ctx.like(shares, x))
     return x
 
 

@@ -45,7 +45,6 @@ def _transform(
     ctx: Context, x: Value, axis: int, length: Size | None, *, inverse: bool = False, onesided: bool = False
 ) -> Value:
     """DFT along one axis; its axis is an input from opset 20 on."""
-    ctx.opsets.require(17, "the operator DFT")
     count = None if length is None else as_scalar(ctx, length)
     at, attribute = (ctx.constant(axis), None) if ctx.opset >= 20 else (None, axis)
     return ctx.emit("DFT", x, count, at, axis=attribute, inverse=int(inverse) or None, onesided=int(onesided) or None)
