@@ -26,27 +26,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _WIDER = {
-    "u1": ("u8", "i32", "i64", "f32"),
-    "u2": ("u8", "i32", "i64", "f32"),
-    "u4": ("u8", "i32", "i64", "f32"),
+    **dict.fromkeys(("u1", "u2", "u4", "boolean"), ("u8", "i32", "i64", "f32")),
     "i4": ("i8", "i32", "i64", "f32"),
-    "boolean": ("u8", "i32", "i64", "f32"),
-    "i8": ("i32", "i64", "f32"),
-    "u8": ("i32", "i64", "f32"),
-    "i16": ("i32", "i64", "f32"),
-    "u16": ("i32", "i64", "f32"),
-    "i32": ("i64", "f64"),
-    "u32": ("i64", "f64"),
+    **dict.fromkeys(("i8", "u8", "i16", "u16"), ("i32", "i64", "f32")),
+    **dict.fromkeys(("i32", "u32"), ("i64", "f64")),
     "u64": ("i64",),
-    "i64": ("f64",),
-    "f8e4m3": ("f32",),
-    "f8e5m2": ("f32",),
-    "f8e8m0": ("f32",),
-    "f4e2m1": ("f32",),
-    "bf16": ("f32",),
-    "f16": ("f32",),
-    "f32": ("f64",),
-    "f64": ("f32",),
+    **dict.fromkeys(("i64", "f32"), ("f64",)),
+    **dict.fromkeys(("f8e4m3", "f8e5m2", "f8e8m0", "f4e2m1", "bf16", "f16", "f64"), ("f32",)),
 }
 """The types that hold the values of a type, the first the nearest: see :meth:`Context.emit`. i64 in place of u64 and
 f64 in place of 64-bit integers hold those below 2^63 and 2^53; f32 takes the place of f64 where there is no other."""
@@ -131,20 +117,15 @@ class Context:
             last = last_opset(op_type, domain, schema.since_version)
             if last is not None:
                 self.opsets.at_most(last)
-        bound: dict[str, ElementType] = {}
+        bound, replaced = dict[str, ElementType](), dict[str, ElementType]()
         if schema is not None:
             bound = _bound(schema, inputs)
             has_body = any(isinstance(value, Graph) for value in attributes.values())
             replaced = self._other_types(schema, bound, _bound_outputs(schema, bound, types or ()), has_body)
-            if replaced:
-                inputs = tuple(
-                    None
-                    if value is None
-                    else self.cast(value, replaced.get(_variable(schema, index), value.element_type))
-                    for index, value in enumerate(inputs)
-                )
-        else:
-            replaced = {}
+            inputs = tuple(
+                value and self.cast(value, replaced.get(_variable(schema, index), value.element_type))
+                for index, value in enumerate(inputs)
+            )
         values = {key: value for key, value in attributes.items() if value is not None}
         op, read = operator(op_type, domain, inputs, values, count)
         computed_types, requested_types = list[TensorType](), list[ElementType]()

@@ -155,30 +155,25 @@ def _header(
 
 def _translate(model: Model, opsets: Opsets, options: ExportOptions, data: list[Tensor]) -> tuple[Translation, Graph]:
     """The graph of a model in the opset that its layers ask for, or in a lower one that the runtime has kernels for."""
+
+    def translate(opsets: Opsets) -> tuple[Translation, Graph]:
+        translation = Translation(opsets, options, data)
+        return translation, translation.model(model)
+
     with shared_shapes():
         with written_as(options.opset, options.contrib):
             fused = before_export.run(model, skip=options.skip_passes)
         inform("fused before export: %s", fused)
-        return _translate_fused(model, opsets, options, data)
-
-
-def _translate_fused(
-    model: Model, opsets: Opsets, options: ExportOptions, data: list[Tensor]
-) -> tuple[Translation, Graph]:
-    translation = Translation(opsets, options, data)
-    graph = translation.model(model)
-    if opsets.needed > opsets.version:
-        opsets = Opsets(opsets.needed, is_chosen=False)
-        translation = Translation(opsets, options, data)
-        graph = translation.model(model)
+        written = translate(opsets)
         if opsets.needed > opsets.version:
-            raise InternalError(f"the export asked for opset {opsets.needed} once {opsets.version} was chosen")
-    if opsets.most < opsets.version and not opsets.is_chosen:
-        lower = Translation(Opsets(opsets.most, is_chosen=False), options, data)
-        lower_graph = lower.model(model)
-        if lower.opsets.needed <= opsets.most:
-            return lower, lower_graph
-    return translation, graph
+            opsets = Opsets(opsets.needed, is_chosen=False)
+            written = translate(opsets)
+            if opsets.needed > opsets.version:
+                raise InternalError(f"the export asked for opset {opsets.needed} once {opsets.version} was chosen")
+        if opsets.most < opsets.version and not opsets.is_chosen:
+            lower = translate(Opsets(opsets.most, is_chosen=False))
+            written = lower if lower[0].opsets.needed <= opsets.most else written
+        return written
 
 
 @graph_pass("dimension_names", PASSES)

@@ -69,7 +69,8 @@ class Functions:
 
     def _function(self, op: Operation, graph: Graph, inputs: Sequence[str], opset: int) -> OnnxGraph:
         """The function of a graph, whose inputs have these names."""
-        _forget_names(graph)
+        for node in graph.nodes:
+            _forget_names(node)
         outputs = [f"output_{index}" for index in range(len(graph.outputs))] if len(graph.outputs) > 1 else ["output"]
         function = name_model(graph, inputs, outputs, opset)
         _make_constant_nodes(function)
@@ -98,17 +99,12 @@ def _make_constant_nodes(function: Model) -> None:
         node.op = OnnxOperator(NODE, "Constant", order=index - len(constants), **fields)
 
 
-def _forget_names(graph: Graph) -> None:
+def _forget_names(node: Node) -> None:
     """Forget names that come from the layer: equal functions have equal ones."""
-    for node in graph.nodes:
-        _forget_names_of(node)
-
-
-def _forget_names_of(node: Node) -> None:
     node.name = ""
     for value in node.outputs:
         value.names = []
     for sub in node.op.subgraphs:
         sub.body.name = "graph"
         for inner in sub.body.nodes():
-            _forget_names_of(inner)
+            _forget_names(inner)

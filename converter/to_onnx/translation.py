@@ -200,20 +200,14 @@ class Translation:
 
     def initializer(self, graph: Graph, tensor: Tensor, name: str) -> Value:
         """As :meth:`Context.initializer`."""
-        if tensor.byte_size > _SHARED_BYTES:
-            graph = self._main  # bodies read it from there: large data has one place
-        key: tuple[object, ...] | None = None
-        if tensor.byte_size > _SHARED_BYTES:
-            key = tensor.place()
-        else:
-            key = (b"".join(bytes(chunk) for chunk in tensor.chunks()),)
-        if key is not None:
-            key = graph, tensor.element_type.name, tensor.shape, *key
-        if key is not None and key in self._shared:
-            shared = self._shared[key]
-            shared.names = shared.names or ([name] if name else [])
-            return shared
-        value = graph.constant(tensor, name, self.tensor_data)
-        if key is not None:
-            self._shared[key] = value
-        return value
+        is_large = tensor.byte_size > _SHARED_BYTES
+        graph = self._main if is_large else graph  # bodies read large data from there: it has one place
+        contents = tensor.place() if is_large else (b"".join(map(bytes, tensor.chunks())),)
+        if contents is None:
+            return graph.constant(tensor, name, self.tensor_data)
+        key = graph, tensor.element_type.name, tensor.shape, *contents
+        if key not in self._shared:
+            self._shared[key] = graph.constant(tensor, name, self.tensor_data)
+        shared = self._shared[key]
+        shared.names = shared.names or ([name] if name else [])
+        return shared
