@@ -13,6 +13,7 @@ from converter.conversion.convert import convert_model
 from converter.conversion.from_ir import apply_options, is_ir, read_ir
 from converter.editing.edits import Editable, check_axis
 from converter.editing.operators import OperatorText
+from converter.onnx_file.graph import value_info
 from converter.onnx_file.types import onnx_number
 from converter.options.conversion import ConversionOptions
 from converter.options.input_forms import OptionError
@@ -174,13 +175,11 @@ def _model_of(
     """Return a model of one node."""
     inputs, weights = [], []
     for label, entry in sources.items():
-        number = onnx_number(entry.element_type)
         if isinstance(entry, Tensor):
-            data = b"".join(entry.chunks())
+            number, data = onnx_number(entry.element_type), b"".join(entry.chunks())
             weights.append(onnx.TensorProto(name=label, data_type=number, dims=entry.shape, raw_data=data))
-            continue
-        shape = [dim.value if dim.is_static else None for dim in entry.shape] if entry.shape.has_rank else None
-        inputs.append(helper.make_tensor_value_info(label, number, shape))
+        else:
+            inputs.append(value_info(label, entry.type))
     node = helper.make_node(operator.op_type, list(sources), ["y"], domain=operator.domain, **attributes)
     opsets = [helper.make_opsetid("", _OPSET)]
     opsets += [helper.make_opsetid(operator.domain, 1)] if operator.domain else []

@@ -97,7 +97,7 @@ def _declare_ends(graph: Model, source: Source) -> None:
         added = copied(declared)
         is_right = not node.inputs or declared_shape(declared.type).merge(result.shape) is not None
         if node.inputs and (source.is_bound or not is_right) and declared.type.HasField("tensor_type"):
-            added = value_info(result, [] if is_right else dimension_params(declared.type))
+            added = value_info(value_name(result), result.type, [] if is_right else dimension_params(declared.type))
         if result.element_type is element_types.f16 and added.type.tensor_type.elem_type == _FLOAT:
             added.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
         node.op = operator_of(node).replace(infos={-1: (0, added)})

@@ -13,7 +13,7 @@ from onnx import helper
 from converter.editing.edits import Editable, check_axis
 from converter.editing.operators import OperatorText
 from converter.errors import ConversionError, InvalidModelError, UnsupportedModelError
-from converter.onnx_file.declared_types import types_of
+from converter.onnx_file.declared_types import inferred_graph, types_of
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.graph import (
     INITIALIZER,
@@ -102,7 +102,7 @@ class EditedOnnx(OnnxModel, Editable):
             tensor.name: helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
             for tensor in message.graph.initializer
         }
-        graphs = (_inferred(message), message.graph)
+        graphs = (inferred_graph(message), message.graph)
         declared = [value for graph in graphs for value in graph.value_info]
         types.update((v.name, v) for v in (*declared, *message.graph.input, *message.graph.output) if not _lacks(v))
         if any(_lacks(types.get(name), shape=True) for name in names):
@@ -124,7 +124,7 @@ class EditedOnnx(OnnxModel, Editable):
             return
         value = known_tensors(model).get(name)
         if value is not None:
-            types[name] = named(value_info(value), name)
+            types[name] = value_info(name, value.type)
 
     def element_type_of(self, value: Output) -> ElementType | None:
         types = self.types(value.names)
@@ -147,7 +147,7 @@ class EditedOnnx(OnnxModel, Editable):
         before = {node: operator_of(node).infos[-1][1] for node in ends}
         for node in ends:
             _declare(node, onnx.ValueInfoProto(name=before[node].name))
-        inferred = {value.name: value for value in _inferred(self.message()).output} if ends else {}
+        inferred = {value.name: value for value in inferred_graph(self.message()).output} if ends else {}
         for node in ends:
             if _lacks(inferred.get(node.end_names[0]), shape=True):
                 self._type_by_conversion(node.end_names[0], inferred)
@@ -427,14 +427,6 @@ def _problem(proto: onnx.ModelProto) -> str | None:
     except Exception as error:  # onnx raises several types
         return str(error).strip().split("\n\n")[0]
     return None
-
-
-def _inferred(message: onnx.ModelProto) -> onnx.GraphProto:
-    """Return the graph with the types that onnx infers."""
-    try:
-        return onnx.shape_inference.infer_shapes(message, strict_mode=False, data_prop=True).graph
-    except Exception:  # onnx raises several types
-        return message.graph
 
 
 def _lacks(value: onnx.ValueInfoProto | None, *, shape: bool = False) -> bool:

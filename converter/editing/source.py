@@ -14,10 +14,10 @@ from converter.onnx_file import schema_table
 from converter.onnx_file.declared_types import type_of, types_of
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import model_functions
-from converter.onnx_file.graph import INITIALIZER, OnnxOperator, copied, operator_of, ordered_operators
+from converter.onnx_file.graph import INITIALIZER, OnnxOperator, copied, operator_of, ordered_operators, value_info
 from converter.onnx_file.messages import FunctionProto, NodeProto
 from converter.onnx_file.model import OnnxModel, store
-from converter.onnx_file.model_info import declared_shape, model_opsets
+from converter.onnx_file.model_info import declared_shape, dimension_params, model_opsets
 from converter.onnx_file.node_order import node_name, subgraphs
 from converter.onnx_file.types import element_type_of, onnx_number
 from converter.options.inputs import Bindings
@@ -227,9 +227,9 @@ def _bind_inputs(graph: Model, bound: Bindings, model: OnnxModel) -> None:
             value.replace_by(constant.outputs[0])
             continue
         parameters.append(node)
-        declared = onnx.ValueInfoProto(name=name)
-        declared.type.tensor_type.elem_type = onnx_number(element_type)
-        _set_shape(declared.type.tensor_type, bound.shape_of(name, shape), info.type.tensor_type.shape.dim)
+        new_shape, names = bound.shape_of(name, shape), dimension_params(info.type)
+        names = names if new_shape.has_rank and len(names) == new_shape.rank else []
+        declared = value_info(name, TensorType(element_type, new_shape), names)
         node.op = operator_of(node).replace(infos={-1: (0, declared)})
     graph.parameters = parameters
     for node in graph.nodes():
@@ -245,19 +245,3 @@ def _constant(tensor: Tensor, model: OnnxModel) -> Node:
     store(proto, tensor, model.tensor_data)
     operator = OnnxOperator(INITIALIZER, proto=proto, read=model.data_of)
     return Node(operator, (), [TensorType(tensor.element_type, PartialShape(tensor.shape))])
-
-
-def _set_shape(
-    declared: onnx.TypeProto.Tensor, shape: PartialShape, before: Sequence[onnx.TensorShapeProto.Dimension]
-) -> None:
-    """Declare a shape; dynamic dimensions keep their names."""
-    if not shape.has_rank:
-        return
-    declared.shape.SetInParent()
-    names = [dimension.dim_param for dimension in before] if len(before) == shape.rank else [""] * shape.rank
-    for dimension, name in zip(shape, names):
-        added = declared.shape.dim.add()
-        if dimension.is_static:
-            added.dim_value = dimension.value
-        elif name:
-            added.dim_param = name

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx
 from onnx import helper
 
@@ -12,19 +10,24 @@ from converter.onnx_file import schema_table
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.model import OnnxModel
 from converter.onnx_file.model_info import declared_shape
-from converter.onnx_file.node_order import subgraphs
+from converter.onnx_file.node_order import all_graphs, subgraphs
 from converter.onnx_file.types import element_type_of, of_spelling, onnx_number
 from ir_runtime.graph import TensorType, element_types
+
+
+def inferred_graph(message: onnx.ModelProto) -> onnx.GraphProto:
+    """Return the graph of a model with the types that onnx infers; without these where it fails."""
+    try:
+        return onnx.shape_inference.infer_shapes(message, data_prop=True).graph
+    except Exception:  # onnx raises several types
+        return message.graph
 
 
 def types_of(model: OnnxModel) -> dict[str, onnx.ValueInfoProto]:
     """The types of tensors, by name; those of values that are no tensors are left out."""
     message = model.message()
-    try:
-        inferred = onnx.shape_inference.infer_shapes(message, data_prop=True).graph
-    except (onnx.shape_inference.InferenceError, ValueError):  # ValueError: onnx counts on a Loop's two inputs
-        inferred = message.graph  # what the file declares is left
-    declared = [value for graph in _graphs(inferred) for value in (*graph.value_info, *graph.input, *graph.output)]
+    inferred = inferred_graph(message)
+    declared = [value for graph in all_graphs(inferred) for value in (*graph.value_info, *graph.input, *graph.output)]
     types = {value.name: value for value in reversed(declared) if value.type.tensor_type.elem_type}
     _infer_from_readers(message, types)
     return types
@@ -49,17 +52,9 @@ def type_of(value: onnx.ValueInfoProto) -> TensorType:
     return TensorType(element_type, declared_shape(value.type))
 
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    """Yield a graph and the graphs of its nodes."""
-    yield graph
-    for node in graph.node:
-        for inner in subgraphs(node):
-            yield from _graphs(inner)
-
-
 def _infer_from_readers(message: onnx.ModelProto, types: dict[str, onnx.ValueInfoProto]) -> None:
     """Add element types of what unknown operators compute, where a reader takes no other type."""
-    graphs = list(_graphs(message.graph))
+    graphs = list(all_graphs(message.graph))
     nodes = [node for graph in graphs for node in graph.node]
     opsets = {normalize_domain(entry.domain): entry.version for entry in message.opset_import}
     numbers = {name: value.type.tensor_type.elem_type for name, value in types.items()}

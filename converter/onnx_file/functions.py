@@ -12,7 +12,6 @@ from converter.errors import InvalidModelError
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.messages import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, to_onnx
 from converter.onnx_file.schema_table import Schema
-from converter.onnx_file.types import onnx_number
 from converter.onnx_file.wire_format import parse_bytes
 from ir_runtime.graph.operation import TensorType
 from ir_runtime.records import record
@@ -50,7 +49,9 @@ def schema_function(
         return None  # an onnx that is older than the table
     data = b""
     if definition.has_context_dependent_function:
-        types = [_type_proto(type).SerializeToString() if type is not None else b"" for type in inputs]
+        from converter.onnx_file.graph import value_info
+
+        types = [b"" if type is None else value_info("", type).type.SerializeToString() for type in inputs]
         version = _newest(definition.context_dependent_function_opset_versions, opset)
         if version:
             written = to_onnx(node, onnx.NodeProto()).SerializeToString()
@@ -74,20 +75,6 @@ def has_schema_function(schema: Schema | None) -> bool:
 
 def _newest(versions: Sequence[int], opset: int) -> int:
     return max((version for version in versions if version <= opset), default=0)
-
-
-def _type_proto(type: TensorType) -> Any:
-    import onnx
-
-    proto = onnx.TypeProto()
-    proto.tensor_type.elem_type = onnx_number(type.element_type)
-    if type.shape.has_rank:
-        proto.tensor_type.shape.SetInParent()
-        for dimension in type.shape:
-            dim = proto.tensor_type.shape.dim.add()
-            if dimension.is_static:
-                dim.dim_value = dimension.value
-    return proto
 
 
 def expand(function: FunctionProto, node: NodeProto, opsets: Mapping[str, int]) -> Expansion:

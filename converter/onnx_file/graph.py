@@ -530,21 +530,13 @@ def named(message: Any, name: str) -> Any:
     return copy
 
 
-def value_info(value: Output, dimensions: Sequence[str] = ()) -> onnx.ValueInfoProto:
-    """Return the declaration of an input or an output: dynamic dimensions are unknown, or have their names."""
-    message = onnx.ValueInfoProto(name=next(iter(value.names), ""))
-    tensor = message.type.tensor_type
-    tensor.elem_type = onnx_number(value.element_type)
-    shape = value.shape
-    if shape.has_rank:
-        tensor.shape.SetInParent()
-        for index, dimension in enumerate(shape.dims):
-            dimension_message = tensor.shape.dim.add()
-            if dimension.is_static:
-                dimension_message.dim_value = dimension.low
-            elif index < len(dimensions) and dimensions[index]:
-                dimension_message.dim_param = dimensions[index]
-    return message
+def value_info(name: str, type: TensorType, dimensions: Sequence[str] = ()) -> onnx.ValueInfoProto:
+    """Return the declaration of a tensor: dynamic dimensions are unknown, or have their names."""
+    dims = None
+    if type.shape.has_rank:
+        names = [*dimensions, *[""] * type.shape.rank]
+        dims = [dim.value if dim.is_static else name or None for dim, name in zip(type.shape, names)]
+    return helper.make_tensor_value_info(name, onnx_number(type.element_type), dims)
 
 
 def _type_text(value: onnx.ValueInfoProto) -> dict[str, str]:

@@ -26,6 +26,14 @@ def subgraphs(node: Any) -> Iterator[Any]:
         yield from attribute.graphs
 
 
+def all_graphs(graph: Any) -> Iterator[Any]:
+    """Yield a graph, or a function, and the graphs of its nodes, those in these included."""
+    yield graph
+    for node in graph.node:
+        for inner in subgraphs(node):
+            yield from all_graphs(inner)
+
+
 def read_names(node: Any) -> set[str]:
     """The names of all tensors that a node reads, those that its graphs read from outside included."""
     names = {name for name in node.input if name}

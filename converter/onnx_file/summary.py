@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from onnx import (
     AttributeProto,
-    FunctionProto,
     GraphProto,
     ModelProto,
     NodeProto,
@@ -19,12 +18,15 @@ from onnx import (
 )
 
 from converter.errors import ConversionError
-from converter.onnx_file.node_order import subgraphs
+from converter.onnx_file.declared_types import inferred_graph
+from converter.onnx_file.node_order import all_graphs
 from converter.onnx_file.reader import OnnxFile
 from converter.onnx_file.types import element_type_of
 from ir_runtime.records import record
 
 Shape = list[int | None] | None
+_PRODUCTS = ("MatMul", "MatMulInteger", "Gemm")
+_CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
 
 
 @record
@@ -39,7 +41,7 @@ class Multiplications:
 def summary_of_onnx(file: OnnxFile) -> dict[str, Any]:
     """Inputs, outputs, opsets, origin, operators, weights and work, as plain values."""
     proto = file.as_onnx()
-    graphs = [graph for part in (proto.graph, *proto.functions) for graph in _graphs(part)]
+    graphs = [graph for part in (proto.graph, *proto.functions) for graph in all_graphs(part)]
     weights = [tensor for graph in graphs if isinstance(graph, GraphProto) for tensor in graph.initializer]
     constants = [node for graph in graphs for node in graph.node if node.op_type == "Constant"]
     weights += [attribute.t for node in constants for attribute in _tensors(node)]
@@ -54,7 +56,7 @@ def summary_of_onnx(file: OnnxFile) -> dict[str, Any]:
         "graph": proto.graph.name,
         "inputs": [_port(value) for value in proto.graph.input if value.name not in fixed],
         "outputs": [_port(value) for value in proto.graph.output],
-        "operators": _counted([node for graph in _graphs(flat.graph) for node in graph.node]),
+        "operators": _counted([node for graph in all_graphs(flat.graph) for node in graph.node]),
         "functions": [f"{f.domain}.{f.name}" if f.domain else f.name for f in proto.functions],
         "parameters": sum(_count(tensor) for tensor in weights),
         "weight_bytes": sum(_bytes(tensor) for tensor in weights),
@@ -70,7 +72,7 @@ def _without_functions(proto: ModelProto) -> ModelProto:
         return proto
     calls = {
         (function.domain, function.name): {
-            (node.domain, node.op_type) for graph in _graphs(function) for node in graph.node
+            (node.domain, node.op_type) for graph in all_graphs(function) for node in graph.node
         }
         for function in proto.functions
     }
@@ -90,16 +92,6 @@ def _without_functions(proto: ModelProto) -> ModelProto:
         for entry in part.opset_import:
             entry.version = 1 if entry.domain in domains else entry.version
     return inliner.inline_local_functions(copy)
-
-
-def _graphs(graph: GraphProto | FunctionProto) -> Iterator[GraphProto | FunctionProto]:
-    """A graph or a function and every graph inside it."""
-    pending = [graph]
-    while pending:
-        current = pending.pop()
-        yield current
-        for node in current.node:
-            pending += subgraphs(node)
 
 
 def _tensors(node: NodeProto) -> list[AttributeProto]:
@@ -148,31 +140,19 @@ def multiplications(proto: ModelProto) -> Multiplications:
     shapes = _shapes(proto)
     count = unknown = 0
     for node in proto.graph.node:
-        work = _WORK.get(node.op_type) if node.domain in ("", "ai.onnx") else None
-        if work is None:
+        if node.domain not in ("", "ai.onnx") or node.op_type not in (*_PRODUCTS, *_CONVOLUTIONS):
             continue
         try:
-            count += work(
-                node,
-                [_known_shape(shapes, name) for name in node.input],
-                [_known_shape(shapes, n) for n in node.output],
-            )
-        except (LookupError, TypeError, ValueError):
+            count += _work(node, *([shapes.get(name) for name in names] for names in (node.input, node.output)))
+        except (LookupError, TypeError):
             unknown += 1
     return Multiplications(count, unknown)
 
 
 def _shapes(proto: ModelProto) -> Mapping[str, Shape]:
-    from onnx import shape_inference
-
-    values: list[ValueInfoProto] = [*proto.graph.input, *proto.graph.output, *proto.graph.value_info]
-    try:
-        inferred = shape_inference.infer_shapes(proto, data_prop=True).graph
-        values += [*inferred.value_info, *inferred.output]
-    except Exception:  # then the summary has fewer shapes
-        pass
     shapes: dict[str, Shape] = {}
-    for value in values:
+    inferred = inferred_graph(proto)
+    for value in (*proto.graph.input, *proto.graph.output, *inferred.value_info, *inferred.output):
         tensor = value.type.tensor_type
         if tensor.HasField("shape"):
             shapes[value.name] = [dim.dim_value if dim.HasField("dim_value") else None for dim in tensor.shape.dim]
@@ -183,47 +163,15 @@ def _shapes(proto: ModelProto) -> Mapping[str, Shape]:
     return shapes
 
 
-def _known_shape(shapes: Mapping[str, Shape], name: str) -> Shape:
-    return shapes.get(name)
+def _product(shape: Shape, start: int = 0, end: int | None = None) -> int:
+    """Return the product of some dimensions; raises :class:`TypeError` where these are not known."""
+    return math.prod(shape[start:end])  # type: ignore[index,arg-type]
 
 
-def _product(shape: Shape) -> int:
-    if shape is None or None in shape:
-        raise ValueError("not known")
-    return math.prod(dimension for dimension in shape if dimension is not None)
-
-
-def _matmul(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
-    first = inputs[0]
-    if first is None or first[-1] is None:
-        raise ValueError("not known")
-    return _product(outputs[0]) * first[-1]
-
-
-def _gemm(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
-    transposed = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
-    first = inputs[0]
-    depth = None if first is None else first[0 if transposed else 1]
-    if depth is None:
-        raise ValueError("not known")
+def _work(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
+    """Return the multiplications of a node; raises as :func:`_product`, and LookupError for one without inputs."""
+    if node.op_type in _CONVOLUTIONS:
+        return _product(inputs[0] if node.op_type == "ConvTranspose" else outputs[0]) * _product(inputs[1], 1)
+    is_transposed = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
+    depth = _product(inputs[0], 0, 1) if is_transposed else _product(inputs[0], -1)
     return _product(outputs[0]) * depth
-
-
-def _convolution(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
-    weights = inputs[1]
-    return _product(outputs[0]) * _product(None if weights is None else weights[1:])
-
-
-def _transposed_convolution(node: NodeProto, inputs: list[Shape], outputs: list[Shape]) -> int:
-    weights = inputs[1]
-    return _product(inputs[0]) * _product(None if weights is None else weights[1:])
-
-
-_WORK = {
-    "MatMul": _matmul,
-    "Gemm": _gemm,
-    "Conv": _convolution,
-    "ConvTranspose": _transposed_convolution,
-    "ConvInteger": _convolution,
-    "MatMulInteger": _matmul,
-}

@@ -175,7 +175,7 @@ class Graph:
         results = [Node(OnnxOperator(OUTPUT, count=0), [value]) for value in self.outputs]
         for node in (*parameters, *results):
             (value,) = node.inputs or node.outputs
-            node.op = operator_of(node).replace(infos={-1: (0, value_info(value))})
+            node.op = operator_of(node).replace(infos={-1: (0, value_info(value_name(value), value.type))})
         return OnnxGraph(self.name or "graph", parameters, results)
 
 

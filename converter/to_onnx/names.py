@@ -81,7 +81,7 @@ def _name(graph: Model, opset: int, names: UniqueNames, dimensions: Mapping[str,
     _name_values(graph, opset, names, UniqueNames(), {*graph.inputs, *graph.outputs})
     for node in (*graph.parameters, *graph.results):
         (value,) = node.inputs or node.outputs
-        info = value_info(value, dimensions.get(value_name(value), ()))
+        info = value_info(value_name(value), value.type, dimensions.get(value_name(value), ()))
         node.op = operator_of(node).replace(infos={-1: (0, info)})
 
 
