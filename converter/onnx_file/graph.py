@@ -23,8 +23,8 @@ import onnx
 from onnx import helper
 
 from converter.errors import InvalidModelError, UnsupportedModelError
-from converter.onnx_file.attribute_values import attribute_value
 from converter.onnx_file.domains import normalize_domain
+from converter.onnx_file.messages import attribute_value
 from converter.onnx_file.model_info import declared_shape
 from converter.onnx_file.node_order import in_order, node_name, stable_order, subgraphs
 from converter.onnx_file.types import element_type_of, onnx_number

@@ -181,12 +181,46 @@ class AttributeProto(Message):
     strings: Sequence[bytes] = ()
     tensors: Sequence[TensorProto] = ()
     graphs: Sequence[GraphProto] = ()
+    sparse_tensors: Sequence[SparseTensorProto] = ()
 
 
 ATTRIBUTE_TYPES: Mapping[int, str] = {
     number: name for name, number in vars(AttributeProto).items() if name.isupper() and isinstance(number, int)
 }
 """``AttributeProto.AttributeType``: number -> name."""
+
+
+_VALUE_FIELDS = {
+    AttributeProto.FLOAT: "f",
+    AttributeProto.INT: "i",
+    AttributeProto.STRING: "s",
+    AttributeProto.TENSOR: "t",
+    AttributeProto.GRAPH: "g",
+    AttributeProto.SPARSE_TENSOR: "sparse_tensor",
+    AttributeProto.TYPE_PROTO: "tp",
+    AttributeProto.FLOATS: "floats",
+    AttributeProto.INTS: "ints",
+    AttributeProto.STRINGS: "strings",
+    AttributeProto.TENSORS: "tensors",
+    AttributeProto.GRAPHS: "graphs",
+}
+"""``AttributeProto.AttributeType`` -> the field that has the value."""
+_OF_LISTS = frozenset(range(AttributeProto.FLOATS, AttributeProto.GRAPHS + 1))
+
+
+def attribute_value(attribute: AttributeProto) -> Any:
+    """The Python value of an attribute, onnx's own or of this module: numbers, texts, lists of them, or a message."""
+    if attribute.type not in _VALUE_FIELDS:
+        raise InvalidModelError(f"attribute '{attribute.name}' has the unknown type {attribute.type}")
+    value: Any = getattr(attribute, _VALUE_FIELDS[attribute.type])
+    try:
+        if attribute.type == AttributeProto.STRING:
+            return value.decode()
+        if attribute.type == AttributeProto.STRINGS:
+            return [text.decode() for text in value]
+    except UnicodeDecodeError as error:
+        raise InvalidModelError(f"attribute '{attribute.name}' is not UTF-8") from error
+    return list(value) if attribute.type in _OF_LISTS else value
 
 
 class NodeProto(Message):
@@ -308,6 +342,7 @@ _declare(
     strings=9,
     tensors=10,
     graphs=11,
+    sparse_tensors=23,
 )
 _declare(NodeProto, input=1, output=2, name=3, op_type=4, domain=7, attribute=5)
 _declare(GraphProto, node=1, name=2, initializer=5, sparse_initializer=15, input=11, output=12, value_info=13)

@@ -11,6 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from converter.onnx_file.messages import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+)
 from converter.onnx_file.wire_format import Buffer, deeper, field_spans
 
 if TYPE_CHECKING:
@@ -27,16 +36,14 @@ _LARGE = 1 << 20
 _RAW_DATA = 9
 _EXTERNAL_DATA = 13
 
-# message -> field number -> what the field holds; only the ways that lead to the raw data of tensors
-_FIELDS: Mapping[str, Mapping[int, str]] = {
-    "model": {7: "graph", 25: "function"},
-    "graph": {1: "node", 5: "tensor", 15: "sparse"},
-    "function": {7: "node"},
-    "node": {5: "attribute"},
-    "attribute": {5: "tensor", 6: "graph", 10: "tensor", 11: "graph"},
-    "sparse": {1: "tensor", 2: "tensor"},
-    "tensor": {_RAW_DATA: "bytes"},
+_HOLDERS = (GraphProto, FunctionProto, NodeProto, AttributeProto, SparseTensorProto, TensorProto)
+_WAYS: Mapping[str, Mapping[int, str]] = {
+    message.__name__: {
+        tag >> 3: field.message.__name__ for tag, field in message.fields.items() if field.message in _HOLDERS
+    }
+    for message in (ModelProto, *_HOLDERS)
 }
+"""Message -> the numbers of the fields that lead to tensors, and what these hold."""
 
 
 def skeleton(data: Buffer, passed: Callable[[], None] = lambda: None) -> bytes:
@@ -44,18 +51,18 @@ def skeleton(data: Buffer, passed: Callable[[], None] = lambda: None) -> bytes:
 
     Raises :class:`InvalidModelError` where the bytes are not a protobuf message.
     """
-    return _strip(memoryview(data), 0, len(data), "model", 0, passed)
+    return _strip(memoryview(data), 0, len(data), "ModelProto", 0, passed)
 
 
 def _strip(data: memoryview, start: int, end: int, message: str, depth: int, passed: Callable[[], None]) -> bytes:
-    nested = _FIELDS[message]
+    nested = _WAYS[message]
     pieces: list[bytes | memoryview] = []
     copied = start
-    for field in field_spans(data, start, end, nested):
+    for field in field_spans(data, start, end, nested or (_RAW_DATA,)):
         size = field.end - field.payload
         if size < _SMALLEST_CUT:
             continue  # as most nodes, which cannot hold what is cut: three quarters of the time
-        if message == "tensor":
+        if message == "TensorProto":
             pieces += [data[copied : field.start], _reference(field.payload, size)]
             copied = field.end
             if size >= _LARGE:
@@ -106,7 +113,7 @@ def place_of(tensor: onnx.TensorProto) -> int | None:
 def restored(message: onnx.ModelProto, tensors: Sequence[Tensor]) -> Iterator[memoryview | Tensor]:
     """Yield the bytes of a model and the tensors of :func:`refer` between them; the opposite of :func:`skeleton`."""
     data = message.SerializeToString(deterministic=True)
-    yield from _restored(data, 0, len(data), "model", tensors)[0]
+    yield from _restored(data, 0, len(data), "ModelProto", tensors)[0]
 
 
 def _restored(
@@ -116,15 +123,15 @@ def _restored(
     mark, view = data.find(_MARK, start, end), memoryview(data)
     if mark < 0:
         return [view[start:end]], end - start
-    if message == "tensor":
+    if message == "TensorProto":
         return _filled(data, start, end, tensors)
     pieces: list[memoryview | Tensor] = []
     copied, size = start, end - start
-    for field in field_spans(view, start, end, _FIELDS[message]):
+    for field in field_spans(view, start, end, _WAYS[message]):
         if mark < 0:
             break
         if field.end > mark:
-            inner, length = _restored(data, field.payload, field.end, _FIELDS[message][field.number], tensors)
+            inner, length = _restored(data, field.payload, field.end, _WAYS[message][field.number], tensors)
             head = _begin(field.number, length)
             pieces += [view[copied : field.start], memoryview(head), *inner]
             size += len(head) + length - (field.end - field.start)
@@ -157,24 +164,11 @@ def _begin(number: int, size: int) -> bytes:
 
 def tensors_in(message: Any) -> Iterator[onnx.TensorProto]:
     """Yield the tensors of a model, graph, function or node, those in the graphs of its nodes included."""
-    for name, nested in _TENSORS.get(message.DESCRIPTOR.name, {}).items():
-        held = getattr(message, name)
-        for value in held if nested else [held] if message.HasField(name) else ():
-            if value.DESCRIPTOR.name == "TensorProto":
-                yield value
-            else:
-                yield from tensors_in(value)
-
-
-_TENSORS: Mapping[str, Mapping[str, bool]] = {
-    "ModelProto": {"graph": False, "functions": True},
-    "GraphProto": {"node": True, "initializer": True, "sparse_initializer": True},
-    "FunctionProto": {"node": True},
-    "NodeProto": {"attribute": True},
-    "AttributeProto": {
-        **dict.fromkeys(("t", "g", "sparse_tensor"), False),
-        **dict.fromkeys(("tensors", "graphs", "sparse_tensors"), True),
-    },
-    "SparseTensorProto": {"values": False, "indices": False},
-}
-"""Message -> the fields that lead to tensors, and whether they are repeated."""
+    if message.DESCRIPTOR.name == "TensorProto":
+        yield message
+        return
+    nested = _WAYS[message.DESCRIPTOR.name]
+    for field, value in message.ListFields():
+        if field.number in nested:
+            for held in [value] if hasattr(value, "ListFields") else value:
+                yield from tensors_in(held)

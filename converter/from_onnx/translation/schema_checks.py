@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from converter.errors import InvalidModelError
-from converter.onnx_file.attribute_values import attribute_value
-from converter.onnx_file.messages import ATTRIBUTE_TYPES, NodeProto
+from converter.onnx_file.messages import ATTRIBUTE_TYPES, NodeProto, attribute_value
 from converter.onnx_file.schema_table import Schema, versions
 from converter.onnx_file.types import spelling
 from ir_runtime.graph import ElementType, Output, element_types

@@ -6,10 +6,9 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from converter.errors import InvalidModelError, Problem
-from converter.onnx_file.attribute_values import attribute_value
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import has_schema_function
-from converter.onnx_file.messages import GraphProto, NodeProto, ValueInfoProto
+from converter.onnx_file.messages import GraphProto, NodeProto, ValueInfoProto, attribute_value
 from converter.onnx_file.node_order import node_name, read_names
 from converter.onnx_file.types import element_type_of
 from converter.options.input_forms import OptionError
