@@ -102,13 +102,10 @@ class EditedOnnx(OnnxModel, Editable):
             tensor.name: helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
             for tensor in message.graph.initializer
         }
-        graphs = (inferred_graph(message), message.graph)
-        declared = [value for graph in graphs for value in graph.value_info]
-        types.update((v.name, v) for v in (*declared, *message.graph.input, *message.graph.output) if not _lacks(v))
-        if any(_lacks(types.get(name), shape=True) for name in names):
-            for name, value in types_of(self).items():
-                types.setdefault(name, value)
-            for name in [name for name in names if _lacks(types.get(name), shape=True)]:
+        declared = (*message.graph.value_info, *message.graph.input, *message.graph.output)
+        types = {**types_of(message), **types, **{value.name: value for value in declared if not _lacks(value)}}
+        for name in names:
+            if _lacks(types.get(name), shape=True):
                 self._type_by_conversion(name, types)
         return types
 

@@ -143,7 +143,7 @@ class Source:
     @cached_property
     def types(self) -> Mapping[str, onnx.ValueInfoProto]:
         """The types of tensors, by name, as far as the file and onnx's inference of shapes know them."""
-        return types_of(self.model)
+        return types_of(self.model.message())
 
     @cached_property
     def weight_types(self) -> Mapping[str, int]:

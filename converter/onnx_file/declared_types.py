@@ -23,9 +23,8 @@ def inferred_graph(message: onnx.ModelProto) -> onnx.GraphProto:
         return message.graph
 
 
-def types_of(model: OnnxModel) -> dict[str, onnx.ValueInfoProto]:
-    """The types of tensors, by name; those of values that are no tensors are left out."""
-    message = model.message()
+def types_of(message: onnx.ModelProto) -> dict[str, onnx.ValueInfoProto]:
+    """The types of a model's tensors, by name; those of values that are no tensors are left out."""
     inferred = inferred_graph(message)
     declared = [value for graph in all_graphs(inferred) for value in (*graph.value_info, *graph.input, *graph.output)]
     types = {value.name: value for value in reversed(declared) if value.type.tensor_type.elem_type}
@@ -35,7 +34,7 @@ def types_of(model: OnnxModel) -> dict[str, onnx.ValueInfoProto]:
 
 def set_types(model: OnnxModel) -> None:
     """Give the tensors of a model's graph, which is only shown, their types."""
-    infos = types_of(model)
+    infos = types_of(model.message())
     for part in model.graph.parts():
         for value in (value for node in part.nodes for value in node.outputs):
             info = next((infos[name] for name in value.names if name in infos), None)
