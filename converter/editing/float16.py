@@ -123,14 +123,12 @@ def float32_nodes(graph: Model, reasons: Mapping[str, str], opset: int) -> Itera
 
 def _takes_half(schema: schema_table.Schema, reads: Sequence[bool], returns: Sequence[bool]) -> bool:
     """True if the operator takes float16 where it reads and returns float32, and its inputs decide its types."""
-    inputs = [schema.inputs[min(number, len(schema.inputs) - 1)].type_str for number in range(len(reads))]
-    outputs = [schema.output_types[min(number, len(schema.output_types) - 1)] for number in range(len(returns))]
-    float32 = {
-        variable
-        for types, are_float32 in ((inputs, reads), (outputs, returns))
-        for variable, is_float32 in zip(types, are_float32)
-        if is_float32
-    }
+    inputs = [schema.input(number).type_str for number in range(len(reads))]
+    pairs = [
+        *zip(inputs, reads),
+        *((schema.output_type(number), is_single) for number, is_single in enumerate(returns)),
+    ]
+    float32 = {variable for variable, is_single in pairs if is_single}
     return float32.issubset(inputs) and all("tensor(float16)" in schema.allowed.get(name, ()) for name in float32)
 
 

@@ -16,7 +16,6 @@ from converter.errors import ConversionError, InvalidModelError, UnsupportedMode
 from converter.onnx_file.declared_types import inferred_graph, types_of
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.graph import (
-    INITIALIZER,
     INPUT,
     NODE,
     OUTPUT,
@@ -25,13 +24,14 @@ from converter.onnx_file.graph import (
     copied,
     function_message,
     named,
+    new_operator,
     operator_of,
     value_info,
 )
-from converter.onnx_file.model import OnnxModel, store
+from converter.onnx_file.model import OnnxModel, constant_operator, store
 from converter.onnx_file.reader import ModelSource
 from converter.onnx_file.skeleton import place_of, tensors_in
-from converter.onnx_file.types import element_type_of, onnx_number
+from converter.onnx_file.types import element_type_of
 from converter.options.input_forms import OptionError
 from converter.options.inputs import suggestions
 from ir_runtime.graph import ElementType, Node, Output, Tensor
@@ -226,16 +226,13 @@ class EditedOnnx(OnnxModel, Editable):
         is_computed, before = self.is_computed(value), operator_of(value.node).order
         other = unique(f"{name}/before_{operator.op_type}" if is_computed else f"{name}/{operator.op_type}")
         inputs = [value, *(e if isinstance(e, Output) else self._weight(e, unique(f"{name}/value")) for e in further)]
-        entries = helper.make_node(operator.op_type, [], [], **attributes).attribute
-        added = OnnxOperator(
-            NODE,
+        added = new_operator(
             operator.op_type,
+            inputs,
+            attributes,
             domain=operator.domain,
             label=f"{name}/{operator.op_type}",
             opset=self.opset_of(operator.domain),
-            entries=list(entries),
-            bodies=[0] * len(entries),
-            slots=[True] * len(inputs),
             order=(before + math.floor(before) + 1) / 2 if is_computed else -1,
             read=self.data_of,
         )
@@ -248,9 +245,7 @@ class EditedOnnx(OnnxModel, Editable):
         self._infer_again([result])
 
     def _weight(self, tensor: Tensor, name: str) -> Output:
-        proto = onnx.TensorProto(name=name, data_type=onnx_number(tensor.element_type), dims=tensor.shape)
-        store(proto, tensor, self.tensor_data)
-        return _node(OnnxOperator(INITIALIZER, proto=proto, read=self.data_of), (), name, name).outputs[0]
+        return _node(constant_operator(tensor, self.tensor_data), (), name, name).outputs[0]
 
     # --- dimensions ---
 

@@ -84,14 +84,14 @@ class OperatorText:
             )
         if schema.least_outputs > 1 or not schema.output_types:
             raise OptionError(f"insert_after: {self.op_type} has {schema.least_outputs} outputs, and must have one")
-        variables = [schema.inputs[min(index, len(schema.inputs) - 1)].type_str for index in range(count)]
+        variables = [schema.input(index).type_str for index in range(count)]
         spelled = None if element_type is None else spelling(element_type)
-        allowed = schema.allowed.get(variables[0], (variables[0],))
+        allowed = schema.types_of(variables[0])
         if spelled is not None and spelled not in allowed:
             raise OptionError(f"insert_after: {self.op_type} takes {', '.join(allowed)}, but the tensor is {spelled}")
         types = []
         for variable in variables[1:]:
-            others = schema.allowed.get(variable, (variable,))
+            others = schema.types_of(variable)
             is_index = variable != variables[0] and "tensor(int64)" in others  # axes, shapes and the like
             types.append(element_types.i64 if is_index else element_type)
         return self._typed(schema), types

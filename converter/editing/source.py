@@ -14,14 +14,14 @@ from converter.onnx_file import schema_table
 from converter.onnx_file.declared_types import type_of, types_of
 from converter.onnx_file.domains import normalize_domain
 from converter.onnx_file.functions import model_functions
-from converter.onnx_file.graph import INITIALIZER, OnnxOperator, copied, operator_of, ordered_operators, value_info
+from converter.onnx_file.graph import OnnxOperator, copied, operator_of, ordered_operators, value_info
 from converter.onnx_file.messages import FunctionProto, NodeProto
-from converter.onnx_file.model import OnnxModel, store
+from converter.onnx_file.model import OnnxModel, constant_operator
 from converter.onnx_file.model_info import declared_shape, dimension_params, model_opsets
 from converter.onnx_file.node_order import node_name, subgraphs
-from converter.onnx_file.types import element_type_of, onnx_number
+from converter.onnx_file.types import element_type_of
 from converter.options.inputs import Bindings
-from ir_runtime.graph import Model, Node, PartialShape, Tensor, TensorType, element_types
+from ir_runtime.graph import Model, Node, PartialShape, TensorType, element_types
 from ir_runtime.graph.invariants import OPTIONS, REMOVALS
 from ir_runtime.rewriting import graph_pass
 
@@ -223,8 +223,8 @@ def _bind_inputs(graph: Model, bound: Bindings, model: OnnxModel) -> None:
         shape = declared_shape(info.type)
         element_type = bound.element_types.get(name) or element_type_of(info.type.tensor_type.elem_type)
         if name in bound.frozen:
-            constant = _constant(bound.frozen_tensor(name, element_type, shape), model)
-            value.replace_by(constant.outputs[0])
+            constant = constant_operator(bound.frozen_tensor(name, element_type, shape), model.tensor_data)
+            value.replace_by(Node(constant, (), constant.infer(())).outputs[0])
             continue
         parameters.append(node)
         new_shape, names = bound.shape_of(name, shape), dimension_params(info.type)
@@ -238,10 +238,3 @@ def _bind_inputs(graph: Model, bound: Bindings, model: OnnxModel) -> None:
             if node.op.role == "result" and info.type.HasField("tensor_type"):
                 info.type.tensor_type.ClearField("shape")
         node.op = operator_of(node).replace(infos=infos)
-
-
-def _constant(tensor: Tensor, model: OnnxModel) -> Node:
-    proto = onnx.TensorProto(data_type=onnx_number(tensor.element_type), dims=tensor.shape)
-    store(proto, tensor, model.tensor_data)
-    operator = OnnxOperator(INITIALIZER, proto=proto, read=model.data_of)
-    return Node(operator, (), [TensorType(tensor.element_type, PartialShape(tensor.shape))])

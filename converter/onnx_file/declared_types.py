@@ -72,11 +72,11 @@ def _infer_once(
     schema = schema_table.find(node.op_type, domain, opsets.get(domain, 0))
     if schema is None or not schema.inputs or any(subgraphs(node)):
         return  # the inputs of bodies have types of their own
-    variables = [schema.inputs[min(index, len(schema.inputs) - 1)].type_str for index in range(len(node.input))]
+    variables = [schema.input(index).type_str for index in range(len(node.input))]
     ends = [*zip(variables, node.input), *zip(schema.output_types, node.output)]
     bound = {variable: numbers[name] for variable, name in ends if name in numbers}
     for variable, name in ends:
-        allowed = schema.allowed.get(variable, (variable,))
+        allowed = schema.types_of(variable)
         only = of_spelling(allowed[0]) if len(allowed) == 1 else None
         number = bound.get(variable, 0) if only is None else onnx_number(only)
         is_tensor = variable in bound or all(type_name.startswith("tensor(") for type_name in allowed)

@@ -10,11 +10,11 @@ import onnx
 from converter.errors import ConversionError, InvalidModelError, UnsupportedModelError
 from converter.onnx_file import messages
 from converter.onnx_file.domains import normalize_domain
-from converter.onnx_file.graph import GraphReader, OnnxGraph, function_message, graph_message
+from converter.onnx_file.graph import INITIALIZER, GraphReader, OnnxGraph, OnnxOperator, function_message, graph_message
 from converter.onnx_file.model_info import model_info, model_opsets
 from converter.onnx_file.reader import ModelSource, OnnxFile, open_model
 from converter.onnx_file.skeleton import EMBEDDED, place_of, refer, tensors_in
-from converter.onnx_file.types import element_type_of
+from converter.onnx_file.types import element_type_of, onnx_number
 from ir_runtime.graph import Array, Tensor, element_types
 
 _SMALL_BYTES = 1 << 10
@@ -181,6 +181,13 @@ def store(proto: onnx.TensorProto, tensor: Tensor, stored: list[Tensor]) -> None
     else:
         proto.ClearField("external_data")
         proto.raw_data = b"".join(tensor.chunks())
+
+
+def constant_operator(tensor: Tensor, stored: list[Tensor]) -> OnnxOperator:
+    """Return the operator of an initializer; data that is large is added to ``stored``."""
+    proto = onnx.TensorProto(data_type=onnx_number(tensor.element_type), dims=tensor.shape)
+    store(proto, tensor, stored)
+    return OnnxOperator(INITIALIZER, proto=proto, read=lambda _: tensor)
 
 
 def _from_packed(packed: Array, data_type: int, shape: tuple[int, ...]) -> Tensor:

@@ -52,6 +52,18 @@ class Schema:
     has_function: bool
     """True if the operator is made of others."""
 
+    def input(self, index: int) -> Formal:
+        """Return what the schema says of an input; the last one may stand for any number."""
+        return self.inputs[min(index, len(self.inputs) - 1)]
+
+    def output_type(self, index: int) -> str:
+        """Return the type or the type variable of an output."""
+        return self.output_types[min(index, len(self.output_types) - 1)]
+
+    def types_of(self, variable: str) -> Sequence[str]:
+        """Return the types that a type variable allows; of a type itself."""
+        return self.allowed.get(variable, (variable,))
+
     @property
     def has_variadic_output(self) -> bool:
         """True if the last output may stand for any number of outputs."""
@@ -97,23 +109,11 @@ def _table() -> dict[str, Any]:
 def _schema(name: str, domain: str, index: int) -> Schema:
     table = _table()
     row = table["domains"][domain][name][index]
+    counts: tuple[int, int, int, int]
     since, deprecated, counts, inputs, outputs, allowed, attributes, function = row
-    least_inputs, most_inputs, least_outputs, most_outputs = counts
-    return Schema(
-        name,
-        domain,
-        since,
-        deprecated,
-        least_inputs,
-        most_inputs,
-        least_outputs,
-        most_outputs,
-        tuple(Formal(*formal) for formal in inputs),
-        tuple(outputs),
-        {variable: table["types"][place] for variable, place in allowed.items()},
-        attributes,
-        function,
-    )
+    formals = tuple(Formal(*formal) for formal in inputs)
+    types = {variable: table["types"][place] for variable, place in allowed.items()}
+    return Schema(name, domain, since, deprecated, *counts, formals, tuple(outputs), types, attributes, function)
 
 
 def _registered_schemas(name: str, domain: str) -> tuple[Schema, ...]:

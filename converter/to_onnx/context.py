@@ -123,7 +123,7 @@ class Context:
             has_body = any(isinstance(value, Graph) for value in attributes.values())
             replaced = self._other_types(schema, bound, _bound_outputs(schema, bound, types or ()), has_body)
             inputs = tuple(
-                value and self.cast(value, replaced.get(_variable(schema, index), value.element_type))
+                value and self.cast(value, replaced.get(schema.input(index).type_str, value.element_type))
                 for index, value in enumerate(inputs)
             )
         values = {key: value for key, value in attributes.items() if value is not None}
@@ -132,7 +132,7 @@ class Context:
         for index in range(count):
             declared_type = types[index] if types is not None else None
             shape = shapes[index] if shapes is not None else None
-            variable = "" if schema is None else schema.output_types[min(index, len(schema.output_types) - 1)]
+            variable = "" if schema is None else schema.output_type(index)
             requested = declared_type or bound.get(variable) or _literal(schema, variable)
             if requested is None:
                 raise InternalError(f"the type of output {index} of {op_type} must be given")
@@ -304,16 +304,11 @@ class Context:
         return self._translation.translate(model, self.graph, inputs)
 
 
-def _variable(schema: schema_table.Schema, index: int) -> str:
-    return schema.inputs[min(index, len(schema.inputs) - 1)].type_str
-
-
 def _bound(schema: schema_table.Schema, inputs: Sequence[Value | None]) -> dict[str, ElementType]:
     """The element type of each type variable."""
     bound_types: dict[str, ElementType] = {}
     for index, value in enumerate(inputs):
-        variable = _variable(schema, index)
-        if value is not None and variable in schema.allowed:
+        if value is not None and (variable := schema.input(index).type_str) in schema.allowed:
             bound_types.setdefault(variable, value.element_type)
     return bound_types
 
@@ -332,5 +327,5 @@ def _bound_outputs(
 
 def _literal(schema: schema_table.Schema | None, variable: str) -> ElementType | None:
     """Return the only type that an output can have."""
-    allowed = schema.allowed.get(variable, (variable,)) if schema is not None else ()
+    allowed = () if schema is None else schema.types_of(variable)
     return of_spelling(allowed[0]) if len(allowed) == 1 else None

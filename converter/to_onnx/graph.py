@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import onnx
-
 from converter.onnx_file.graph import (
     CAPTURED,
     INITIALIZER,
@@ -24,8 +22,7 @@ from converter.onnx_file.graph import (
     operator_of,
     value_info,
 )
-from converter.onnx_file.model import store
-from converter.onnx_file.types import onnx_number
+from converter.onnx_file.model import constant_operator
 from ir_runtime.graph import InputMap, Model, Node, Output, OutputMap, PartialShape, SubGraph, Tensor, TensorType
 
 Value = Output
@@ -111,9 +108,7 @@ class Graph:
 
     def constant(self, tensor: Tensor, name: str, stored: list[Tensor]) -> Value:
         """Add a constant; data that is large is added to ``stored``."""
-        proto = onnx.TensorProto(data_type=onnx_number(tensor.element_type), dims=tensor.shape)
-        store(proto, tensor, stored)
-        op = OnnxOperator(INITIALIZER, proto=proto, read=lambda _: tensor)
+        op = constant_operator(tensor, stored)
         node = self.add(op, (), [TensorType(tensor.element_type, PartialShape(tensor.shape), tensor)], "")
         node.outputs[0].names = [name] if name else []
         return node.outputs[0]

@@ -114,8 +114,7 @@ def _name_values(
         for index, listed in enumerate(listed_inputs(node)):
             source = None if listed is None else around.get(listed, listed)
             if source is not None and not is_computed(source) and not source.names:
-                formals = () if schema is None else schema.inputs
-                formal = formals[min(index, len(formals) - 1)].name if formals else "input"
+                formal = schema.input(index).name if schema is not None and schema.inputs else "input"
                 rename(source, names(f"{node.name}/{formal}"))
                 final.add(source)
         for sub in op.subgraphs if op.place is None else ():

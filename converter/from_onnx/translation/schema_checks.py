@@ -122,7 +122,7 @@ def _are_of(schema: Schema, inputs: Sequence[Value | None]) -> bool:
             return False
         element_type, type_str = value.type.element_type, formal.type_str
         if (
-            spelling(element_type) not in schema.allowed.get(type_str, (type_str,))
+            spelling(element_type) not in schema.types_of(type_str)
             or bound.setdefault(type_str, element_type) is not element_type
         ):
             return False
@@ -140,9 +140,9 @@ def _convert(ctx: Context, schema: Schema, index: int, value: Value | None) -> V
     """
     if not isinstance(value, Output) or value.element_type.is_dynamic or not schema.inputs:
         return value
-    formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+    formal = schema.input(index)
     element_type = value.element_type
-    allowed_types = schema.allowed.get(formal.type_str, [formal.type_str])
+    allowed_types = schema.types_of(formal.type_str)
     if spelling(element_type) in allowed_types:
         return value
     choices = set(allowed_types)
@@ -174,7 +174,7 @@ def _other_versions(schema: Schema) -> list[Schema]:
 
 def _takes_besides(schema: Schema, translator: Translator, inputs: Sequence[Value | None]) -> bool:
     """True if the first input, and those of its type variable, have one type of the translator's ``also``."""
-    formals = [schema.inputs[min(index, len(schema.inputs) - 1)] for index in range(len(inputs))]
+    formals = [schema.input(index) for index in range(len(inputs))]
     of_first = [formal.type_str == formals[0].type_str for formal in formals]
     input_types = {value.element_type for value, own in zip(inputs, of_first) if own and isinstance(value, Output)}
     rest = [None if own else value for value, own in zip(inputs, of_first)]
@@ -195,10 +195,10 @@ def _check_types(schema: Schema, inputs: Sequence[Value | None]) -> None:
     for index, value in enumerate(inputs):
         if not isinstance(value, Output) or value.element_type.is_dynamic or not schema.inputs:
             continue
-        formal = schema.inputs[min(index, len(schema.inputs) - 1)]
+        formal = schema.input(index)
         type_str = formal.type_str
         actual = spelling(value.element_type)
-        choices = schema.allowed.get(type_str, [type_str])
+        choices = schema.types_of(type_str)
         if actual not in choices:
             if any("seq(" in choice or "optional(" in choice for choice in choices):
                 continue
