@@ -123,6 +123,19 @@ class Options:
     def _check(self) -> None:
         """Raise :class:`ConversionError` for values that do not fit each other."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the options that differ from their defaults as JSON, without the folders of files."""
+        from converter.options.values import as_json
+
+        return as_json(self)
+
+    @cached_property
+    def bindings(self) -> Bindings:
+        """Shapes, types and values by input, of options that have ``input``, ``freeze`` and ``batch``."""
+        from converter.options.inputs import bindings_of
+
+        return bindings_of(self, stateful=bool(getattr(self, "stateful", False)))
+
 
 _SHAPES, _LAYERS, _WEIGHTS, _STATES = "Inputs, outputs and shapes", "Layers", "Weights", "Language models"
 _TRANSLATION = ("stateless", "folder")
@@ -283,19 +296,6 @@ class ConversionOptions(Options):
         None, "Steps that become layers behind the model, by output: :class:`converter.Postprocess`."
     )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the options that differ from their defaults as JSON, without the folders of files."""
-        from converter.options.values import as_json
-
-        return as_json(self)
-
-    @cached_property
-    def bindings(self) -> Bindings:
-        """Shapes, types and values by input."""
-        from converter.options.inputs import bindings_of
-
-        return bindings_of(self, stateful=bool(self.stateful))
-
     @cached_property
     def runtime(self) -> Target:
         """The runtime that ``target`` names."""
@@ -368,12 +368,6 @@ class SavingOptions(Options):
         "--record/--no-record",
         group="Output",
     )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the options that differ from their defaults as JSON."""
-        from converter.options.values import as_json
-
-        return as_json(self)
 
     @cached_property
     def compression(self) -> WeightCompression | None:

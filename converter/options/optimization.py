@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from converter.errors import OptionError
@@ -13,7 +13,6 @@ from converter.options.export import ExportOptions
 
 if TYPE_CHECKING:
     from converter.options.input_forms import InputShapes
-    from converter.options.inputs import Bindings
 
 TARGETS = ("plain", "onnxruntime")
 _as_for_convert = partial(same_option, ConversionOptions)
@@ -101,13 +100,6 @@ class OptimizationOptions(Options):
         return ConversionOptions(
             target="any", static=True, fuse=self.fuse, skip_passes=self.skip_passes, exact=self.exact
         )
-
-    @cached_property
-    def bindings(self) -> Bindings:
-        """Shapes, types and values by input."""
-        from converter.options.inputs import bindings_of
-
-        return bindings_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options that differ from their defaults, by name."""

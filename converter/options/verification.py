@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Union
 
 from converter.errors import VerificationError
@@ -12,7 +12,6 @@ from converter.options.conversion import SWITCH, TEXT, ConversionOptions, Option
 
 if TYPE_CHECKING:
     from converter.options.input_forms import InputShapes
-    from converter.options.inputs import Bindings
     from ir_runtime.graph import Model
 
 InputSource = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
@@ -198,13 +197,6 @@ class VerificationOptions(Options):
     def _check(self) -> None:
         if self.config and self.engine == "numpy":
             raise VerificationError("config has properties of OpenVINO: give a device, or the engine openvino, with it")
-
-    @cached_property
-    def bindings(self) -> Bindings:
-        """Shapes, types and values by input."""
-        from converter.options.inputs import bindings_of
-
-        return bindings_of(self)
 
     @property
     def running(self) -> dict[str, Any]:
