@@ -98,11 +98,7 @@ def convert(
     conversions = _Conversion(state, options, saving, checking, page, as_json)
     if len(models) > 1:
         targets = target_paths(models, output_model)
-        results = for_each(
-            state,
-            models,
-            lambda model: conversions.convert(model, str(targets[model])),
-        )
+        results = for_each(state, models, lambda model: conversions.convert(model, str(targets[model])))
         finish_several(state, results, as_json)
         return
     State.keep_objects()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 import click
 
 from converter.command_line.json_output import describe_error
-from converter.command_line.state import State, print_json, report_error, work_summary
+from converter.command_line.state import State, attempt, print_json, work_summary
 
 if TYPE_CHECKING:
     from converter.equivalence.verdict.report import Report
@@ -42,23 +43,13 @@ def target_paths(models: Sequence[Path], output: str | None) -> dict[Path, Path]
     return targets
 
 
-def for_each(
-    state: State, models: Sequence[Path], work: Callable[[Path], Outcome | None]
-) -> list[tuple[Path, Outcome]]:
+def for_each(state: State, models: Sequence[Path], work: Callable[[Path], Outcome]) -> list[tuple[Path, Outcome]]:
     """Run ``work`` for each model and return the outcomes; of a failure the JSON of its error and no report."""
     results: list[tuple[Path, Outcome]] = []
     for model in dict.fromkeys(models):
-        outcomes: list[Outcome] = []
-
-        # The defaults bind the values of this iteration.
-        def run(model: Path = model, completed: list[Outcome] = outcomes) -> None:
-            outcome = work(model)
-            if outcome is not None:
-                completed.append(outcome)
-
         with state.recording():
-            error = report_error(state, run)
-            result, report = outcomes[0] if outcomes else ({}, None)
+            outcome, error = attempt(state, partial(work, model))
+            result, report = outcome or ({}, None)
             if error is not None:
                 result = {"error": describe_error(error, 1)}
             results.append((model, ({**result, **work_summary(state)}, report)))

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import update_wrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
@@ -18,6 +18,7 @@ from converter.command_line.json_output import describe_error, json_text, text_o
 from converter.command_line.option_groups import write_options
 from converter.stages import Times, timed, watched
 
+T = TypeVar("T")
 PATIENCE = 2.0
 """Seconds after which a terminal shows progress."""
 
@@ -206,25 +207,24 @@ def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
     @click.pass_context
     def wrapper(context: click.Context, /, *args: Any, **kwargs: Any) -> Any:
         state: State = context.obj
-        found: list[Any] = []
         with state.recording():
-            error = report_error(state, lambda: found.append(function(state, *args, **kwargs)))
+            result, error = attempt(state, lambda: function(state, *args, **kwargs))
             if error is not None:
                 if kwargs.get("as_json"):
                     print_json_error(state, error, 1)
                 context.exit(1)
-        return found[0]
+        return result
 
     return update_wrapper(wrapper, function)
 
 
-def report_error(state: State, work: Callable[[], object]) -> Exception | None:
-    """Do ``work``; its error, whose text is also printed to stderr."""
+def attempt(state: State, work: Callable[[], T]) -> tuple[T | None, Exception | None]:
+    """Do ``work``, and return its result and its error, whose text is also printed to stderr."""
     from ir_runtime.boundary import boundary
     from ir_runtime.errors import InternalError, ModelError
 
     try:
-        work()
+        return work(), None
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
     except Exception as cause:
@@ -234,8 +234,7 @@ def report_error(state: State, work: Callable[[], object]) -> Exception | None:
 
             print_traceback()
         click.echo(f"{click.style('error:', fg='red', bold=True)} {text_of(error)}", err=True)
-        return error
-    return None
+        return None, error
 
 
 def print_json(state: State, result: Mapping[str, Any]) -> None:
