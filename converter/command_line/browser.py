@@ -25,6 +25,7 @@ import numpy as np
 from converter.command_line import main
 from converter.command_line.option_groups import GROUPS
 from converter.command_line.state import State
+from converter.onnx_file.node_order import all_graphs
 from converter.onnx_file.reader import open_model
 from ir_runtime.report import size_text
 
@@ -319,12 +320,9 @@ _FOLDER = "session.model_external_initializers_file_folder_path"
 
 def _external_files(source: str | bytes, folder: Path) -> list[tuple[str, bytes]]:
     """Return the files in which a model has weights, by the paths that it names, where these exist."""
-    pending = [open_model(source).proto.graph]
     locations: dict[str, None] = {}
-    while pending:
-        graph = pending.pop()
+    for graph in all_graphs(open_model(source).proto.graph):
         attributes = [attribute for node in graph.node for attribute in node.attribute]
-        pending += [inner for attribute in attributes for inner in (attribute.g, *attribute.graphs) if inner.node]
         tensors = (
             *graph.initializer,
             *(value for attribute in attributes for value in (attribute.t, *attribute.tensors)),

@@ -12,12 +12,12 @@ Without images the mask has a single element, which is broadcast to all tokens.
 from __future__ import annotations
 
 from converter.errors import UnsupportedModelError
-from ir_runtime.graph import Model, PartialShape, element_types, make_node
+from converter.folders.inputs import new_input
+from ir_runtime.graph import Model, PartialShape, element_types
 from ir_runtime.graph.invariants import OPTIONS
 from ir_runtime.operations.elementwise import Maximum1, Select1
 from ir_runtime.operations.generation import CumSum3
 from ir_runtime.operations.indexing import Gather8
-from ir_runtime.operations.inputs_outputs import Parameter1
 from ir_runtime.operations.movement import Broadcast3, Reshape1
 from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers
 from ir_runtime.rewriting.shape_layers import concat_lists, product, shape_of
@@ -40,27 +40,21 @@ def take_states_of_images(model: Model, name: str, embedded: str) -> int:
     if not shape.has_rank or shape.rank != 4 or not (shape[0].is_static and shape[3].is_static):
         raise UnsupportedModelError(f"'{name}' must be [layers, batch, tokens, width] of a known width, but is {shape}")
     count, width = shape[0].value, shape[3].value
-    mask = make_node(Parameter1(shape=PartialShape([None, None]), element_type=element_types.boolean), (), MASK)
-    states = make_node(
-        Parameter1(shape=PartialShape([count, None, width]), element_type=old.outputs[0].element_type), (), STATES
-    )
-    for node, input_name in ((mask, MASK), (states, STATES)):
-        node.outputs[0].add_name(input_name)
+    mask = new_input(model, MASK, element_types.boolean, PartialShape([None, None]))
+    states = new_input(model, STATES, old.outputs[0].element_type, PartialShape([count, None, width]))
     builder = Builder(UniqueNames(model))
     builder.begin(old)
     dims = shape_of(builder, tokens.outputs[0])
-    flat = builder.emit(
-        Broadcast3(), layers.reshape(builder, mask.outputs[0], [-1]), product(builder, tokens.outputs[0], [0, 1])
-    )
+    flat = builder.emit(Broadcast3(), layers.reshape(builder, mask, [-1]), product(builder, tokens.outputs[0], [0, 1]))
     counts = builder.emit(CumSum3(), layers.in_type(builder, flat, element_types.i64), builder.constant(0))
     # Text before all images has index -1, which becomes 0: the mask does not select that state.
     index = builder.emit(Maximum1(), layers.subtract(builder, counts, builder.constant(1)), builder.constant(0))
-    gathered = builder.emit(Gather8(), states.outputs[0], index, builder.constant(1))
+    gathered = builder.emit(Gather8(), states, index, builder.constant(1))
     zero = builder.like(0, gathered)
     selected = builder.emit(Select1(), layers.unsqueeze(builder, flat, 1), gathered, zero)
     target = concat_lists(builder, [builder.constant([count]), dims])
     value = builder.emit(Reshape1(special_zero=False), selected, target)
     old.outputs[0].replace_by(value, move_names=False)
-    model.parameters = (*(node for node in model.parameters if node is not old), mask, states)
+    model.parameters = [node for node in model.parameters if node is not old]
     infer_stale(model)
     return count
