@@ -22,7 +22,7 @@ from ir_runtime.records import record
 
 from .builder import Builder
 from .checks import Checks
-from .contracts import Contract
+from .contracts import EXACT, Contract
 from .matching import Match, NotMatched, Pattern
 from .replace_layers import Edit, Replace, Replacement, edit_layers, replace_layers
 from .trace import PassTrace, Trace
@@ -54,17 +54,17 @@ class Entry:
     """A line in the order of a pipeline: which pass runs here, for which models, and why here.
 
     ``operations`` are the class names of the operations that the pass looks for, base classes included (``Binary``);
-    None for a pass that runs for every model. ``contract`` says how far results may be from those before, which
-    ``tests/converter/test_contracts.py`` holds. ``after`` names the passes that have to run earlier; the others may
-    run in any order, which ``tests/fuzz/test_random_graphs.py`` tries. ``module`` is the module in the package of the
-    pipeline, by default the one called like the pass.
+    None for a pass that runs for every model. ``contract`` says how far results may be from those before, by
+    default not at all, which ``tests/converter/test_contracts.py`` holds. ``after`` names the passes that have to run
+    earlier; the others may run in any order, which ``tests/fuzz/test_random_graphs.py`` tries. ``module`` is the module
+    in the package of the pipeline, by default the one called like the pass.
     """
 
     name: str
     operations: Sequence[str] | None
     groups: Sequence[Group]
     reason: str
-    contract: Contract
+    contract: Contract = EXACT
     after: Sequence[str] = ()
     module: str = ""
 

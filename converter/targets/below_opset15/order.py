@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from ir_runtime.rewriting.contracts import EXACT
 from ir_runtime.rewriting.pipeline import Entry
 
 # fmt: off
 ORDER = [
     Entry("bitwise_shifts", ["BitwiseLeftShift15", "BitwiseRightShift15"], ["target"],
-          reason="free: no other rule emits shifts", contract=EXACT),
-    Entry("rounded_up_poolings", ["AvgPool14", "MaxPool14"], ["target"], reason="free: no other rule emits poolings",
-          contract=EXACT),
+          reason="free: no other rule emits shifts"),
+    Entry("rounded_up_poolings", ["AvgPool14", "MaxPool14"], ["target"], reason="free: no other rule emits poolings"),
 ]
 # fmt: on
