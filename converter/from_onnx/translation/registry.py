@@ -1,19 +1,21 @@
 """Registry of translators by operator and version.
 
 A translator's signature is the ONNX schema: inputs are positional parameters (``= None`` where they
-are optional, ``*`` where there may be any number), attributes are keyword-only with ONNX's defaults.
+are optional, ``*`` where there may be any number), attributes are keyword-only with ONNX's defaults,
+and annotated as ``Literal`` where they may have a few values only.
 Inputs annotated as ``Expression`` are expressions, of which formulas make layers.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from converter.errors import ConversionError
 from converter.onnx_file import schema_table
@@ -95,6 +97,16 @@ class Translator:
         """Attribute name -> the types that a single number or text may have; other annotations are not looked at."""
         named = {p.name: getattr(p.annotation, "__name__", p.annotation) for p in self.parameters}
         return {name: _SCALARS[named[name]] for name in self.attributes if named[name] in _SCALARS}
+
+    @cached_property
+    def choices(self) -> dict[str, tuple[Any, ...]]:
+        """Attribute name -> the only values that it may have, where its annotation is ``Literal`` or a name of one."""
+        named = {p.name: self.function.__globals__.get(str(p.annotation), p.annotation) for p in self.parameters}
+        literals = {name: annotation for name, annotation in named.items() if "Literal[" in str(annotation)}
+        return {
+            name: ast.literal_eval(f"({text[8:-1]},)") if isinstance(text, str) else get_args(text)
+            for name, text in literals.items()
+        }
 
     @cached_property
     def required_attributes(self) -> tuple[str, ...]:

@@ -157,6 +157,11 @@ def call_translator(
             raise InvalidModelError(
                 f"the attribute {name} must be of type {types[0].__name__}, but is {attributes[name]!r}"
             )
+    for name, choices in translator.choices.items():
+        if name in attributes and attributes[name] not in choices:
+            *others, last = map(str, choices)
+            listed = f"{', '.join(others)} or {last}" if others else last
+            raise InvalidModelError(f"{name} must be {listed}, but is {attributes[name]!r}")
     if not translator.takes_values:
         for index, value in enumerate(arguments):
             if value is not None:

@@ -296,7 +296,7 @@ ROWS += [
     *(row for steps in (0, 1) for row in linear(label=f"of_{steps}_steps", **inputs("gated_delta", steps=steps))),
     *(row for rule in ("gated", "gated_delta") for keys in (1, 2, 4)
       for row in linear(label="shared_keys", **inputs(rule, 2, 4, keys=keys))),
-    *linear(**inputs("squared"), refused="update_rule must be one of linear, gated, delta, gated_delta"),
+    *linear(**inputs("squared"), refused="update_rule must be linear, gated, delta or gated_delta"),
     *linear(**inputs("linear") | {"q_num_heads": 5}, refused="q_num_heads must divide the last dimension"),
     *linear(**inputs("linear"), state_window=2, refused="state_window"),
     *linear(**inputs("linear") | {"update_rule": "gated"}, refused="requires the input decay"),
@@ -306,7 +306,7 @@ ROWS += [
     *(row for options in NETS for row in net(**delta_net(**options))),
     *net(**delta_net(left_out="state"), refused="without cu_seqlens the input initial_state is required"),
     *net(**delta_net(left_out="state", packed=True), refused="require the input initial_state"),
-    *net(**delta_net(gate_activation="relu"), refused="gate_activation must be none, softplus or sigmoid"),
+    *net(**delta_net(gate_activation="relu"), refused="gate_activation must be none, softplus, qwen"),
     *net(**delta_net(gate_activation="softplus", left_out="bias"), refused="requires the inputs a_log and dt_bias"),
     *net(**delta_net(beta_activation="relu"), refused="beta_activation must be none or sigmoid"),
     *net(**delta_net(state_update_capacity=4, left_out="count active"), refused="requires the input capture_count"),
@@ -340,7 +340,7 @@ ROWS += [
     *(row for direction in ("forward", "reverse", "bidirectional")
       for options in ("", "b lengths h c p", "b memory_lengths aw", "lengths h c p memory_lengths aw")
       for row in attention_lstm(options, direction, input_forget=each(0, 1))),
-    *attention_lstm(direction="sideways", refused="direction must be one of"),
+    *attention_lstm(direction="sideways", refused="direction must be forward, reverse or"),
     *attention_lstm(clip=1.0, refused="and clip, are not supported"),
     *attention_lstm(activations=["tanh"] * 3, refused="activations other than"),
 ]  # fmt: skip

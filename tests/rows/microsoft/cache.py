@@ -97,7 +97,7 @@ ROWS = [
         label="room", **step(1, [4], 7, bits), **in_bits(bits), local_window_size=2, expect=as_far_as_defined)),
     *group(label="of_another_layer", **OF_ANOTHER,
            dims=each(None, opened(WIDTH, WIDTH) | {"q": [1, "s", HEADS * WIDTH]})),
-    *group(**step(1, [4], 3, 8), **in_bits(8) | {"k_quant_type": "PER_ROW"}, refused="k_quant_type must be one of"),
+    *group(**step(1, [4], 3, 8), **in_bits(8) | {"k_quant_type": "PER_ROW"}, refused="k_quant_type must be NONE,"),
     *group(**step(1, [4], 3, 8), **BARE, ks=const([0.1], "f4"), vs=const([0.1], "f4"), refused="k_scale is given"),
     *group(**step(1, [4], 3, 8), **in_bits(8) | {"ks": None, "vs": None}, refused="needs both"),
     *group(**step(1, [4], 3, 4), **in_bits(8), refused="u8 with 8 bits"),

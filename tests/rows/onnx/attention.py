@@ -106,7 +106,7 @@ ROWS = [
     *attention("past", 23, QKV, m=None, pk=PAST["pk"], refused="past_key and past_value must be given together"),
     *attention("mask", 24, QKV, m=mask(3, 6), refused="wider than the 5 keys"),
     *attention("window", 25, QKV, left_window_size=-2, refused="window sizes must be -1 or more, but are -2"),
-    *attention("scores", 24, QKV, qk_matmul_output_mode=4, refused="must be 0 to 3, but is 4"),
+    *attention("scores", 24, QKV, qk_matmul_output_mode=4, refused="must be 0, 1, 2 or 3, but is 4"),
     *rotation("angles_of_rows", X3, ANGLES, num_heads=4, interleaved=1),
     *rotation("open", X4, TURNS, dims={"x": ["b", 4, "s", None], "c": ["m", 4], "s": ["m", 4], "p": ["b", "s"]}),
     *rotation("rows", X3, TURNS, refused="num_heads is required"),

@@ -83,7 +83,7 @@ ROWS = [
     *rows("GatherElements", 13, x=X, i=const([0]), refused="must have one rank"),
     *rows("GatherND", 13, x=X, i=const([[0, 0, 0, 0]]), refused="indices name 4 dimensions"),
     *rows("ScatterElements", 16, x=X, i=const(X, np.int64), u=const(X), reduction="mean",
-          refused="reduction must be one of none, add, mul"),
+          refused="reduction must be none, add, mul"),
     *rows("ScatterND", 13, x=X, i=const([[0]]), u=const(X), refused="updates must have the shape"),
     *rows("TensorScatter", 24, x=X, u=const(X), axis=0, refused="axis must not be 0"),
 ]  # fmt: skip

@@ -8,6 +8,7 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -342,7 +343,7 @@ def group_query_attention(
     causal: int = 1,
     do_rotary: int | None = None,
     k_norm_epsilon: float | None = None,
-    k_quant_type: str = "NONE",
+    k_quant_type: Literal["NONE", "PER_TENSOR", "PER_CHANNEL"] = "NONE",
     kv_cache_bit_width: int | None = None,
     kv_num_heads: int,
     local_window_size: int = -1,
@@ -355,7 +356,7 @@ def group_query_attention(
     sliding_window_cache: int = 0,
     smooth_softmax: int = -1,
     softcap: float | None = None,
-    v_quant_type: str = "NONE",
+    v_quant_type: Literal["NONE", "PER_TENSOR", "PER_CHANNEL"] = "NONE",
 ) -> tuple[Output, ...]:
     """Attention in which several heads of the queries share one of the keys, with a cache of the past.
 

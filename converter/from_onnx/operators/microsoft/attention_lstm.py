@@ -7,6 +7,7 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#com.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -40,7 +41,7 @@ def attention_lstm(
     activation_beta: Sequence[float] | None = None,
     activations: Sequence[str] | None = None,
     clip: float | None = None,
-    direction: str = "forward",
+    direction: Literal["forward", "reverse", "bidirectional"] = "forward",
     hidden_size: int | None = None,
     input_forget: int = 0,
 ) -> list[Expression]:
@@ -49,8 +50,6 @@ def attention_lstm(
     Each step reads its input and the attention of the step before: the memory ``m`` ``[b, t, d]`` weighted by the
     softmax of v tanh(m mw + h qw), and with ``aw`` [h, weighted memory] times that.
     """
-    if direction not in _DIRECTIONS:
-        raise ctx.invalid(f"direction must be one of {', '.join(_DIRECTIONS)}, but is {direction!r}")
     backwards = _DIRECTIONS[direction]
     names = [name.lower() for name in activations or ()] or _ACTIVATIONS * len(backwards)
     if names != _ACTIVATIONS * len(backwards) or activation_alpha or activation_beta or clip:

@@ -6,6 +6,8 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from converter.from_onnx.translation import Context, onnx_op
@@ -38,7 +40,7 @@ def causal_convolution(
     bias: Output | None = None,
     past_state: Output | None = None,
     *,
-    activation: str = "none",
+    activation: Literal["none", "silu", "swish"] = "none",
     channels_last: int = 0,
     dilation: int = 1,
     input_channel_offset: int = 0,
@@ -63,8 +65,6 @@ def causal_convolution(
         raise ctx.unsupported("a part of the input's channels is not supported")
     if state_channels_last not in (-1, channels_last):
         raise ctx.unsupported("states in another layout than the data's are not supported")
-    if activation not in ("none", "silu", "swish"):
-        raise ctx.invalid(f"activation must be none, silu or swish, but is {activation!r}")
     if dilation < 1:
         raise ctx.invalid(f"dilation must be positive, but is {dilation}")
     if ctx.rank(x, "the input") != 3:
@@ -110,7 +110,7 @@ def packed_causal_convolution(
     kernel_delta: Expression | None = None,
     previous_mask: Expression | None = None,
     *,
-    activation: str = "none",
+    activation: Literal["none", "silu", "swish"] = "none",
     delta_offset: int = 0,
     dilation: int = 1,
     group_size: int = 1,

@@ -7,6 +7,8 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
+from typing import Literal
+
 from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.rewriting.expressions import Expression
@@ -38,12 +40,10 @@ def gated_rms_norm(
     scale: Expression,
     gate: Expression,
     *,
-    activation: str = "silu",
+    activation: Literal["silu", "swish", "sigmoid"] = "silu",
     epsilon: float = 1e-5,
 ) -> Expression:
     """Each group of as many numbers as the scale has, normalized, scaled and gated."""
-    if activation not in ("silu", "swish", "sigmoid"):
-        raise ctx.invalid(f"activation must be silu, swish or sigmoid, but is {activation!r}")
     groups = x.as_type("f32").reshape(-1, scale.size(0))
     normalized = (_normalize(groups, epsilon) * scale.as_type("f32")).reshape(*x.sizes())
     wide = gate.as_type("f32")

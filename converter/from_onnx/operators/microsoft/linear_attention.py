@@ -9,6 +9,7 @@ https://onnx.ai/onnx/operators/onnx__LinearAttention.html
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -132,8 +133,6 @@ def _rule(
     ctx: Context, name: str, decay: Expression | None, beta: Expression | None
 ) -> tuple[Expression | None, Expression | None]:
     """The inputs that the update rule uses."""
-    if name not in _RULES:
-        raise ctx.invalid(f"update_rule must be one of {', '.join(_RULES)}, but is {name!r}")
     decays, retrieves = _RULES[name]
     for needed, value, role in ((decays, decay, "decay"), (retrieves, beta, "beta")):
         if needed and value is None:
@@ -202,7 +201,7 @@ def linear_attention(
     q_num_heads: int,
     scale: float = 0.0,
     state_window: int = 0,
-    update_rule: str = "gated_delta",
+    update_rule: Literal["linear", "gated", "delta", "gated_delta"] = "gated_delta",
 ) -> list[Expression]:
     """The attention of heads packed into the last dimension ``[b, l, n k]``, and the last state ``[b, h, k, v]``."""
     if state_window:
@@ -267,14 +266,14 @@ def gated_delta_net(
     capture_count: Expression | None = None,
     state_update_active: Expression | None = None,
     *,
-    beta_activation: str = "none",
+    beta_activation: Literal["none", "sigmoid"] = "none",
     chunk_size: int = 64,
-    gate_activation: str = "none",
+    gate_activation: Literal["none", "softplus", "qwen", "sigmoid", "kda"] = "none",
     gate_lower_bound: float = -5.0,
     qk_l2_norm: int = 0,
     scale: float = 0.0,
     state_update_capacity: int = 0,
-    update_rule: str = "gated_delta",
+    update_rule: Literal["linear", "gated", "delta", "gated_delta"] = "gated_delta",
 ) -> list[Expression]:
     """The attention of tokens ``[t, n, k]`` or ``[b, l, n, k]``, and the last states ``[b, h, v, k]``.
 
@@ -287,8 +286,6 @@ def gated_delta_net(
         query, key, value = _unpack(ctx, query, initial_state)
     *outer, heads, value_size = value.sizes()
     decay, beta = _rule(ctx, update_rule, decay, beta)
-    if beta_activation not in ("none", "sigmoid"):
-        raise ctx.invalid(f"beta_activation must be none or sigmoid, but is {beta_activation!r}")
     tokens = [value_.as_type("f32").reshape(-1, *value_.sizes()[-2:]) for value_ in (query, key, value)]
     if qk_l2_norm:
         tokens[:2] = [value_ / ((value_ * value_).sum(-1, keep_dims=True) + 1e-6).sqrt() for value_ in tokens[:2]]
@@ -363,8 +360,6 @@ def _decay(
     """The logarithms of the decay ``[t, h, 1]`` or ``[t, h, k]``."""
     if activation == "none":
         return raw
-    if activation not in ("softplus", "qwen", "sigmoid", "kda"):
-        raise ctx.invalid(f"gate_activation must be none, softplus or sigmoid, but is {activation!r}")
     if a_log is None or bias is None:
         raise ctx.invalid(f"the gate activation {activation!r} requires the inputs a_log and dt_bias")
     rate = a_log.exp().reshape(-1, 1)

@@ -5,7 +5,7 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -172,11 +172,9 @@ def crop_and_resize(
     crop_size: Expression,
     *,
     extrapolation_value: float = 0.0,
-    mode: str = "bilinear",
+    mode: Literal["bilinear", "nearest"] = "bilinear",
 ) -> Expression:
     """Parts ``[r, 4]`` (top, left, bottom, right; 1 is the last row or column) of images, resized to ``crop_size``."""
-    if mode not in ("bilinear", "nearest"):
-        raise ctx.invalid(f"mode must be bilinear or nearest, but is {mode!r}")
     sizes = crop_size.as_type("i64").reshape(2)
     count = rois.size(0)
     images = batch_indices.as_type("i64").reshape(count, 1, 1)

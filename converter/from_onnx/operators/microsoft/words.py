@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
+from typing import Literal
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def max_pool_with_mask(
     x: Expression,
     m: Expression,
     *,
-    auto_pad: str = "NOTSET",
+    auto_pad: Literal["NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"] = "NOTSET",
     kernel_shape: Sequence[int] | None = None,
     pads: Sequence[int] | None = None,
     storage_order: int = 0,
@@ -89,8 +90,6 @@ def max_pool_with_mask(
         raise ctx.unsupported(
             f"the mask must be [1, 1, ...], but is {m.value.shape}: onnxruntime reads others at shifted places"
         )
-    if auto_pad not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"):
-        raise ctx.invalid(f"auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER, but is {auto_pad!r}")
     lowest = float(np.finfo(np.float32).min)
     x = where(x >= lowest, x, lowest)  # NaN is never the maximum
     mask = ~m.equal(0)

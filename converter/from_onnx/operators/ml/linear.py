@@ -7,6 +7,7 @@ https://onnx.ai/onnx/operators/#ai-onnx-ml
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -67,14 +68,12 @@ def binarizer(ctx: Context, x: Expression, *, threshold: float = 0.0) -> Express
 
 
 @onnx_op("Normalizer", domain=ML, versions=(1,))
-def normalizer(ctx: Context, x: Expression, *, norm: str = "MAX") -> Expression:
+def normalizer(ctx: Context, x: Expression, *, norm: Literal["MAX", "L1", "L2"] = "MAX") -> Expression:
     """Each row divided by its greatest element, its sum of magnitudes, or the root of its sum of squares."""
     rank = ctx.rank(x.value, "the input")
     if rank not in (1, 2):
         raise ctx.invalid(f"the input must be a list or a matrix, but has the shape {x.value.shape}")
     reductions = {"MAX": reduction.ReduceMax1, "L1": reduction.ReduceL1_4, "L2": reduction.ReduceL2_4}
-    if norm not in reductions:
-        raise ctx.invalid(f"norm must be MAX, L1 or L2, but is '{norm}'")
     wide = real(x)
     size = wide.emit(reductions[norm](keep_dims=True), wide.of([rank - 1], "i64"))
     return (wide / where(size.equal(0), size.of(1), size)).as_type("f32")

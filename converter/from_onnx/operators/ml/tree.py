@@ -9,7 +9,7 @@ https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsemble.html
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -109,8 +109,6 @@ def _next(x: Expression, forest: _Forest, place: Expression, *, is_first: bool) 
 
 def _scores(ctx: Context, x: Expression, forest: _Forest, weights: Array, has: Array, aggregate: str) -> Expression:
     """``[n, c]`` of the leaves' weights ``[nodes, c]``; ``has`` marks the weights that the model gives."""
-    if aggregate not in _AGGREGATES:
-        raise ctx.invalid(f"aggregate_function must be one of {', '.join(_AGGREGATES)}, but is '{aggregate}'")
     wide = real(x.unsqueeze(0) if ctx.rank(x.value, "the input") == 1 else x)
     leaves = _leaves(ctx, wide, forest)
     beyond = float(np.finfo(np.float32).max) * (-1 if aggregate == "MAX" else 1)
@@ -247,7 +245,7 @@ def tree_ensemble_regressor(
     ctx: Context,
     x: Expression,
     *,
-    aggregate_function: str = "SUM",
+    aggregate_function: Literal["AVERAGE", "SUM", "MIN", "MAX"] = "SUM",
     base_values: Real = None,
     base_values_as_tensor: StoredTensor = None,
     n_targets: int | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
@@ -98,10 +99,8 @@ def hard_sigmoid(ctx: Context, x: Output, *, alpha: float = 0.2, beta: float = 0
 
 
 @onnx_op("Gelu", versions=(20,))
-def gelu(ctx: Context, x: Output, *, approximate: str = "none") -> Output:
+def gelu(ctx: Context, x: Output, *, approximate: Literal["none", "tanh"] = "none") -> Output:
     """x times the normal distribution's share below x, or an approximation by tanh."""
-    if approximate not in ("none", "tanh"):
-        raise ctx.invalid(f"approximate must be none or tanh, but is {approximate!r}")
     return ctx.emit(ir.Gelu7(approximation_mode="ERF" if approximate == "none" else "TANH"), x)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -220,7 +221,7 @@ def attention(
     kv_num_heads: int | None = None,
     left_window_size: int = -1,
     q_num_heads: int | None = None,
-    qk_matmul_output_mode: int = 0,
+    qk_matmul_output_mode: Literal[0, 1, 2, 3] = 0,
     right_window_size: int = -1,
     scale: float | None = None,
     softcap: float = 0.0,
@@ -240,8 +241,6 @@ def attention(
         raise ctx.invalid(
             f"window sizes must be -1 or more, but are {left_window_size} (left) and {right_window_size} (right)"
         )
-    if qk_matmul_output_mode not in range(4):
-        raise ctx.invalid(f"qk_matmul_output_mode must be 0 to 3, but is {qk_matmul_output_mode}")
     q, k, v = _separate(ctx, (query, key, value), q_num_heads, kv_num_heads)
     if past_key is not None and past_value is not None:
         k, v = concat(ctx, 2, past_key, k), concat(ctx, 2, past_value, v)

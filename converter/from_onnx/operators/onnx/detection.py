@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -28,14 +29,12 @@ def non_max_suppression(
     iou_threshold: Output | None = None,
     score_threshold: Output | None = None,
     *,
-    center_point_box: int = 0,
+    center_point_box: Literal[0, 1] = 0,
 ) -> Output:
     """One row ``batch, class, box`` for each box that is kept, by batch, class and falling score.
 
     Without the most boxes a class may have there are none; without a score threshold any score will do.
     """
-    if center_point_box not in (0, 1):
-        raise ctx.invalid(f"center_point_box must be 0 or 1, but is {center_point_box}")
     limit = ctx.constant(0) if max_output_boxes_per_class is None else max_output_boxes_per_class
     limit = as_scalar(ctx, limit, "max_output_boxes_per_class")
     constant = limit.type.constant
@@ -76,8 +75,8 @@ def roi_align(
     rois: Output,
     batch_indices: Output,
     *,
-    coordinate_transformation_mode: str = "half_pixel",
-    mode: str = "avg",
+    coordinate_transformation_mode: Literal["half_pixel", "output_half_pixel"] = "half_pixel",
+    mode: Literal["avg", "max"] = "avg",
     output_height: int = 1,
     output_width: int = 1,
     sampling_ratio: int = 0,
@@ -88,15 +87,8 @@ def roi_align(
     Their coordinates are those of elements (output_half_pixel, and before version 16), or lie half an element
     further to the front (half_pixel).
     """
-    modes = ("half_pixel", "output_half_pixel")
-    if coordinate_transformation_mode not in modes:
-        raise ctx.invalid(
-            f"coordinate_transformation_mode must be {' or '.join(modes)}, but is '{coordinate_transformation_mode}'"
-        )
     shifted = ctx.version >= 16 and coordinate_transformation_mode == "half_pixel"
     size = (output_height, output_width)
-    if mode not in ("avg", "max"):
-        raise ctx.invalid(f"mode must be avg or max, but is '{mode}'")
     if min(size) < 1 or sampling_ratio < 0:
         raise ctx.invalid("output_height and output_width must be positive, and sampling_ratio must not be negative")
     data, corners = (computable(ctx, value) for value in (x, rois))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -142,11 +143,9 @@ _two_inputs("Pow", layers.power, (), (1,))
 _two_inputs("Pow", _power, (7, 12, 13, 15))
 
 
-def _modulo(ctx: Context, a: Output, b: Output, *, fmod: int = 0) -> Output:
+def _modulo(ctx: Context, a: Output, b: Output, *, fmod: Literal[0, 1] = 0) -> Output:
     """With ``fmod`` the sign of ``a``, otherwise (for integers, up to opset 27) that of ``b``."""
     integral = a.element_type.is_integral
-    if fmod not in (0, 1):
-        raise ctx.invalid(f"fmod must be 0 or 1, but is {fmod}")
     if fmod:
         return ctx.emit(ir.Mod1(), a, b)
     if integral:
@@ -212,10 +211,8 @@ def is_finite(ctx: Context, x: Output) -> Output:
 
 
 @onnx_op("BitShift", versions=(11, 28))
-def bit_shift(ctx: Context, x: Output, y: Output, *, direction: str) -> Output:
+def bit_shift(ctx: Context, x: Output, y: Output, *, direction: Literal["LEFT", "RIGHT"]) -> Output:
     """x shifted by y bits. A shift by all its bits, or by a negative number, leaves nothing but the sign."""
-    if direction not in ("LEFT", "RIGHT"):
-        raise ctx.invalid(f"direction must be LEFT or RIGHT, but is {direction!r}")
     element_type = x.element_type
     most = ctx.like(element_type.bits - 1, x)
     inside = _is_limited(y, element_type.bits - 1)

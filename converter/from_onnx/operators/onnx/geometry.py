@@ -8,8 +8,9 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
+from typing import Any, Literal
 
-from converter.from_onnx.translation import Context, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from ir_runtime.graph import Dimension, Output, element_types
 from ir_runtime.operations import grid_sample, movement
 from ir_runtime.records import record
@@ -17,8 +18,7 @@ from ir_runtime.rewriting.expressions import Expression, concat, positions, wher
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import part_of, shape_of
 
-_MODES = {"linear": "bilinear", "cubic": "bicubic", "nearest": "nearest"}
-_OLD_MODES = {mode: mode for mode in ("bilinear", "nearest", "bicubic")}
+_OLD_MODES: dict[str, Any] = {"linear": "bilinear", "cubic": "bicubic", "nearest": "nearest"}
 
 
 @onnx_op("GridSample", versions=(16,))
@@ -28,28 +28,10 @@ def grid_sample_16(
     grid: Output,
     *,
     align_corners: int = 0,
-    mode: str = "bilinear",
-    padding_mode: str = "zeros",
+    mode: Literal["bilinear", "nearest", "bicubic"] = "bilinear",
+    padding_mode: Literal["zeros", "border", "reflection"] = "zeros",
 ) -> Output:
     """Values of images ``[N, C, H, W]`` at the places of a grid ``[N, OH, OW, 2]``."""
-    return _sample(ctx, x, grid, align_corners, mode, _OLD_MODES, padding_mode)
-
-
-@onnx_op("GridSample", versions=(20, 22))
-def grid_sample_20(
-    ctx: Context, x: Output, grid: Output, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
-) -> Output:
-    """Values of data with any number ``r`` of spatial dimensions at places of ``r`` coordinates."""
-    return _sample(ctx, x, grid, align_corners, mode, _MODES, padding_mode)
-
-
-def _sample(
-    ctx: Context, x: Output, grid: Output, align_corners: int, mode: str, modes: dict[str, str], padding: str
-) -> Output:
-    if mode not in modes:
-        raise ctx.invalid(f"mode must be one of {', '.join(modes)}, but is '{mode}'")
-    if padding not in ("zeros", "border", "reflection"):
-        raise ctx.invalid(f"padding_mode must be zeros, border or reflection, but is '{padding}'")
     rank = (x if x.shape.has_rank else grid).shape
     if not rank.has_rank:
         raise ctx.unsupported("the rank of the data or the grid must be known while converting, but is not")
@@ -68,13 +50,22 @@ def _sample(
     data = _convert(ctx, x, wide)
     places = in_type(ctx, grid, element_types.f64 if grid.element_type is element_types.f64 else element_types.f32)
     if rank.rank == 4:
-        op = grid_sample.GridSample9(align_corners=bool(align_corners), mode=modes[mode], padding_mode=padding)
+        op = grid_sample.GridSample9(align_corners=bool(align_corners), mode=mode, padding_mode=padding_mode)
         return _convert(ctx, ctx.emit(op, data, places), element_type)
     if rank.rank < 3:
         raise ctx.invalid(f"the data must have at least one spatial dimension, but the shape is {rank}")
-    sampler = _Sampler(bool(align_corners), modes[mode], padding)
+    sampler = _Sampler(bool(align_corners), mode, padding_mode)
     sampled = sampler.sample(Expression(ctx, data), Expression(ctx, places), rank.rank - 2)
     return _convert(ctx, sampled.value, element_type)
+
+
+@onnx_op("GridSample", versions=(20, 22))
+@attributes_of(grid_sample_16)
+def grid_sample_20(
+    ctx: Context, x: Output, grid: Output, *, mode: Literal["linear", "nearest", "cubic"] = "linear", **attributes: Any
+) -> Output:
+    """Values of data with any number ``r`` of spatial dimensions at places of ``r`` coordinates."""
+    return grid_sample_16(ctx, x, grid, mode=_OLD_MODES[mode], **attributes)
 
 
 def _convert(ctx: Context, value: Output, element_type: element_types.ElementType) -> Output:

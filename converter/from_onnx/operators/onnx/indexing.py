@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 
 from converter.from_onnx.lowering.shapes import as_scalar
@@ -60,12 +62,11 @@ def gather_nd(ctx: Context, data: Output, indices: Output, *, batch_dims: int = 
 
 # --- placing ---
 
+_Reduction = Literal["none", "add", "mul", "max", "min"]
 _REDUCTIONS = {"none": "none", "add": "sum", "mul": "prod", "max": "max", "min": "min"}
 
 
 def _reduction(ctx: Context, name: str, later: bool) -> str:
-    if name not in _REDUCTIONS:
-        raise ctx.invalid(f"reduction must be one of {', '.join(_REDUCTIONS)}, but is {name!r}")
     if name in ("max", "min") and not later:
         ctx.tolerate(f"reduction must be none, add or mul before opset 18, but is {name!r}")
     return _REDUCTIONS[name]
@@ -75,7 +76,7 @@ def _reduction(ctx: Context, name: str, later: bool) -> str:
 @onnx_op("ScatterElements", versions=(11, 13), without=("reduction",))
 @onnx_op("ScatterElements", versions=(16, 18))
 def scatter_elements(
-    ctx: Context, data: Output, indices: Output, updates: Output, *, axis: int = 0, reduction: str = "none"
+    ctx: Context, data: Output, indices: Output, updates: Output, *, axis: int = 0, reduction: _Reduction = "none"
 ) -> Output:
     """The data with ``out[i][indices[i][j]] = updates[i][j]`` for axis 1.
 
@@ -93,7 +94,9 @@ def scatter_elements(
 
 @onnx_op("ScatterND", versions=(11, 13), without=("reduction",))
 @onnx_op("ScatterND", versions=(16, 18))
-def scatter_nd(ctx: Context, data: Output, indices: Output, updates: Output, *, reduction: str = "none") -> Output:
+def scatter_nd(
+    ctx: Context, data: Output, indices: Output, updates: Output, *, reduction: _Reduction = "none"
+) -> Output:
     """The data with whole slices replaced, each placed by one tuple along the last dimension of indices.
 
     ``reduction`` is as in ScatterElements.
@@ -111,11 +114,9 @@ def tensor_scatter(
     write_indices: Output | None = None,
     *,
     axis: int = -2,
-    mode: str = "linear",
+    mode: Literal["linear", "circular"] = "linear",
 ) -> Output:
     """The cache with ``update`` written along ``axis``, for each batch from its own index on."""
-    if mode not in ("linear", "circular"):
-        raise ctx.invalid(f"mode must be linear or circular, but is {mode!r}")
     rank = ctx.rank(past_cache, "the cache")
     at = normalize_axis(axis, rank)
     if at == 0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -58,7 +58,6 @@ def _without_scalar_scales(ctx: Context, x: Output, request: Request) -> Request
 
 
 def _resize(ctx: Context, x: Output, request: Request) -> Output:
-    request.check(ctx)
     request = _without_scalar_scales(ctx, x, request)
     if (request.scales is None) == (request.sizes is None):
         raise ctx.invalid("needs either scales or sizes")
@@ -390,7 +389,10 @@ def resize(
     return _resize(ctx, x, Request(axes=chosen, scales=scales, sizes=sizes, roi=roi, **attributes))
 
 
-def _scale(ctx: Context, x: Output, scales: Output, mode: str) -> Output:
+_Mode = Literal["nearest", "linear", "bilinear", "trilinear", "cubic"]
+
+
+def _scale(ctx: Context, x: Output, scales: Output, mode: Any) -> Output:
     """Resizing as the first versions define it: ``asymmetric``, and nearest rounds down where data grow."""
     mode = "linear" if mode in ("bilinear", "trilinear") else mode
     axes = tuple(range(ctx.rank(x, "the data")))
@@ -399,20 +401,20 @@ def _scale(ctx: Context, x: Output, scales: Output, mode: str) -> Output:
 
 @onnx_op("Resize", versions=(10,))
 @onnx_op("Upsample", versions=(9, 10))
-def resize_by_scales(ctx: Context, x: Output, scales: Output, *, mode: str = "nearest") -> Output:
+def resize_by_scales(ctx: Context, x: Output, scales: Output, *, mode: _Mode = "nearest") -> Output:
     """``x`` resized along every dimension by ``scales``."""
     return _scale(ctx, x, scales, mode)
 
 
 @onnx_op("Upsample", versions=(7,))
-def upsample_by_attribute(ctx: Context, x: Output, *, scales: Sequence[float], mode: str = "nearest") -> Output:
+def upsample_by_attribute(ctx: Context, x: Output, *, scales: Sequence[float], mode: _Mode = "nearest") -> Output:
     """``x`` enlarged along every dimension."""
     return _scale(ctx, x, ctx.constant(scales, "f32"), mode)
 
 
 @onnx_op("Upsample", versions=(1,))
 def upsample_image(
-    ctx: Context, x: Output, *, height_scale: float, width_scale: float, mode: str = "nearest"
+    ctx: Context, x: Output, *, height_scale: float, width_scale: float, mode: _Mode = "nearest"
 ) -> Output:
     """Images ``[N, C, H, W]`` enlarged."""
     if ctx.rank(x, "the data") != 4:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -307,10 +308,12 @@ def tile_6(ctx: Context, data: Output, repeats: Output) -> Output:
 
 # --- blocks ---
 
+_BlockMode = Literal["DCR", "CRD"]
+
 
 @onnx_op("DepthToSpace", versions=(1,), without=("mode",))
 @onnx_op("DepthToSpace", versions=(11, 13, 28))
-def depth_to_space(ctx: Context, data: Output, *, blocksize: int, mode: str = "DCR") -> Output:
+def depth_to_space(ctx: Context, data: Output, *, blocksize: int, mode: _BlockMode = "DCR") -> Output:
     """Channels become blocks of height and width.
 
     The place in the block is the outer part of the channel (DCR), or the inner one (CRD).
@@ -321,7 +324,7 @@ def depth_to_space(ctx: Context, data: Output, *, blocksize: int, mode: str = "D
 
 @onnx_op("SpaceToDepth", versions=(1, 13), without=("mode",))
 @onnx_op("SpaceToDepth", versions=(28,))
-def space_to_depth(ctx: Context, data: Output, *, blocksize: int, mode: str = "DCR") -> Output:
+def space_to_depth(ctx: Context, data: Output, *, blocksize: int, mode: _BlockMode = "DCR") -> Output:
     """Blocks of height and width become channels.
 
     The place in the block is the outer part of the channel (DCR), or the inner one (CRD).
@@ -333,8 +336,6 @@ def space_to_depth(ctx: Context, data: Output, *, blocksize: int, mode: str = "D
 def _block_mode(ctx: Context, data: Output, blocksize: int, mode: str) -> str:
     if blocksize < 1:
         raise ctx.invalid(f"blocksize must be positive, but is {blocksize}")
-    if mode not in ("DCR", "CRD"):
-        raise ctx.invalid(f"mode must be DCR or CRD, but is {mode!r}")
     if data.shape.has_rank and data.shape.rank != 4:
         raise ctx.invalid(f"the data must have 4 dimensions, but have the shape {data.shape}")
     return "blocks_first" if mode == "DCR" else "depth_first"

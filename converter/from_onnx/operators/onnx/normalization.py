@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -355,10 +356,8 @@ def _lrn_by_pooling(ctx: Context, x: Output, size: int, alpha: float, beta: floa
 
 
 @onnx_op("LpNormalization", versions=(1, 22))
-def lp_normalization(ctx: Context, x: Output, *, axis: int = -1, p: int = 2) -> Output:
+def lp_normalization(ctx: Context, x: Output, *, axis: int = -1, p: Literal[1, 2] = 2) -> Output:
     """x divided by its sum of magnitudes, or the root of its sum of squares, along ``axis``; 0 where that is 0."""
-    if p not in (1, 2):
-        raise ctx.invalid(f"p must be 1 or 2, but is {p}")
     if x.shape.has_rank:
         axis = normalize_axis(axis, x.shape.rank)
     wide = in_type(ctx, x, _wide(x.element_type))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -177,19 +177,18 @@ def _column_major(ctx: Context, x: Output, indices: Output) -> Output:
 @onnx_op("MaxPool", versions=(10, 11, 12, 22), also=_INTEGERS)
 @attributes_of(make_geometry)
 def max_pool(
-    ctx: Context, x: Output, *, storage_order: int = 0, dilations: Sequence[int] | None = None, **attributes: Any
+    ctx: Context,
+    x: Output,
+    *,
+    storage_order: Literal[0, 1] = 0,
+    dilations: Sequence[int] | None = None,
+    **attributes: Any,
 ) -> Output | tuple[Output, ...]:
     """The maxima and, from version 8 on, their indices; ``storage_order`` is the order in which these count."""
     # onnxruntime crops with dilations only; without, it refuses to.
     crops = any(dilation != 1 for dilation in dilations or ())
     geometry = make_geometry(ctx, x, crops, dilations=dilations, **attributes)
-    return _max(ctx, x, geometry, _is_column_major(ctx, storage_order))
-
-
-def _is_column_major(ctx: Context, storage_order: int) -> bool:
-    if storage_order not in (0, 1):
-        raise ctx.invalid(f"storage_order must be 0 or 1, but is {storage_order}")
-    return storage_order == 1
+    return _max(ctx, x, geometry, storage_order == 1)
 
 
 # --- LpPool ---

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -110,7 +111,7 @@ def tf_idf_vectorizer(
     max_gram_length: int,
     max_skip_count: int,
     min_gram_length: int,
-    mode: str,
+    mode: Literal["TF", "IDF", "TFIDF"],
     ngram_counts: Sequence[int],
     ngram_indexes: Sequence[int],
     pool_int64s: Sequence[int] | None = None,
@@ -128,8 +129,6 @@ def tf_idf_vectorizer(
     rank = ctx.rank(x.value, "the input")
     if rank not in (1, 2):
         raise ctx.invalid(f"the input must be a sequence or a batch of them, but has the shape {x.value.shape}")
-    if mode not in ("TF", "IDF", "TFIDF"):
-        raise ctx.invalid(f"the mode must be TF, IDF or TFIDF, but is '{mode}'")
     if not 1 <= min_gram_length <= max_gram_length <= len(ngram_counts) or max_skip_count < 0:
         raise ctx.invalid(
             f"n-grams of {min_gram_length} to {max_gram_length} tokens with up to {max_skip_count} between them "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation import Context, onnx_op
@@ -90,12 +91,10 @@ def momentum(
     *tensors: Expression,
     alpha: float,
     beta: float,
-    mode: str,
+    mode: Literal["standard", "nesterov"],
     norm_coefficient: float,
 ) -> list[Expression]:
     """New values and momenta, of the standard kind or Nesterov's."""
-    if mode not in ("standard", "nesterov"):
-        raise ctx.invalid(f"mode must be standard or nesterov, but is '{mode}'")
     rate, count = _scalars(ctx, rate, count)
 
     def step(x: Expression, gradient: Expression, velocity: Expression) -> tuple[Expression, ...]:
