@@ -145,7 +145,7 @@ BUGS = [
     ),
     Bug(
         "an exporter, a decomposition",
-        "converter/passes/before_export/layer_normalizations.py",
+        "converter/passes/before_export/normalizations.py",
         "if node.outputs[0].shape.rank != rank:",
         "if node.outputs[0].shape.rank < rank:",
         "--full tests/converter/to_onnx -k normali",
@@ -153,7 +153,7 @@ BUGS = [
     ),
     Bug(
         "an exporter, a decomposition",
-        "converter/passes/before_export/group_query_attentions.py",
+        "converter/passes/before_export/attentions.py",
         "if not scale:",
         "if scale is None:",
         "--full tests/converter/to_onnx -k attention",
