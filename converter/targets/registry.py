@@ -19,7 +19,7 @@ from ir_runtime.rewriting.trace import Trace
 
 from .below_opset15 import order as below_opset15_order
 from .openvino_cpu import order as openvino_cpu_order
-from .openvino_cpu.refused_layers import refused_layers
+from .openvino_cpu.limits import refused_layers
 
 openvino_cpu = Pipeline("converter.targets.openvino_cpu", openvino_cpu_order.ORDER)
 """Rules for layers that OpenVINO's CPU plug-in computes wrongly, slowly or not at all."""

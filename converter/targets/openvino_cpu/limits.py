@@ -1,12 +1,12 @@
-"""Results of single layers in which the CPU plug-in differs, and which no rule prevents; docs/limits.md lists them."""
+"""Layers that the CPU plug-in refuses or computes otherwise, which no rule prevents; docs/limits.md lists them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ir_runtime.graph import Array, Node
+from ir_runtime.graph import Array, Model, Node
 from ir_runtime.records import record
 
 _LEAST_INT32 = -(2**31)
@@ -48,3 +48,21 @@ def limit_reached(node: Node, inputs: Sequence[Array], expected: Array, actual: 
             if mask.any():
                 return limit.text, mask
     return "", None
+
+
+def refused_layers(model: Model) -> Iterator[str]:
+    """Yield a sentence for each kind of layer of which the plug-in will refuse the model, and what to do."""
+    # Layers that follow from the first ones are refused as well.
+    open_ranks = [
+        node.where
+        for part in model.parts()
+        for node in part.nodes
+        if not all(output.shape.has_rank for output in node.outputs)
+        and all(source.shape.has_rank for source in node.inputs)
+    ]
+    if open_ranks:
+        more = f" and {len(open_ranks) - 1} more return" if len(open_ranks) > 1 else " returns"
+        yield (
+            f"OpenVINO's CPU plug-in takes no tensors of unknown rank, such as {open_ranks[0]}{more}; give the "
+            "shapes of inputs (--input), or axes in the model"
+        )
