@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from converter.equivalence.inputs.input_values import Values, uniform, whole_numbers
+from converter.passes.preprocessing.insertion import without_preprocessing
 from converter.passes.preprocessing.recorded import Recorded
 from converter.passes.preprocessing.reference import postprocessed, preprocessed
-from converter.passes.preprocessing.removal import without_preprocessing
 from ir_runtime import Model, Port
 from ir_runtime.graph import Array
 from ir_runtime.graph.element_types import element_type

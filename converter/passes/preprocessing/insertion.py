@@ -1,8 +1,9 @@
-"""Preprocessing as layers at the inputs and outputs of a model.
+"""Preprocessing as layers at the inputs and outputs of a model, and the model without these.
 
 u8 [n, h, w, c] -> Convert -> Interpolate -> Subtract -> Multiply -> Transpose -> readers of the input
 
-These are the layers that OpenVINO's PrePostProcessor writes, in its order, so that its plug-ins fuse them.
+These are the layers that OpenVINO's PrePostProcessor writes, in its order, so that its plug-ins fuse them. They are
+removed as far as later changes still show where they end.
 """
 
 from __future__ import annotations
@@ -15,11 +16,6 @@ import numpy as np
 
 from converter.errors import ConversionError
 from converter.passes.compression.float16_constants import PREPROCESSING
-from converter.passes.preprocessing.channel_order import reverse_in_weights
-from converter.passes.preprocessing.description import PILLOW_RESIZES, PLANES, Postprocess, Preprocess
-from converter.passes.preprocessing.folding import fold
-from converter.passes.preprocessing.recorded import Recorded
-from converter.passes.preprocessing.resolution import Resolved, order_of_output, resolve
 from ir_runtime.graph import Model, Node, Output, RuntimeInfo, make_node
 from ir_runtime.graph.element_types import element_type
 from ir_runtime.graph.invariants import PROCESSING
@@ -32,6 +28,11 @@ from ir_runtime.operations.movement import Transpose1
 from ir_runtime.operations.reduction import ReduceMin1
 from ir_runtime.rewriting import Builder, UniqueNames, graph_pass, layers, shape_layers
 from ir_runtime.rewriting.edits import replace_parameter
+
+from .description import PILLOW_RESIZES, PLANES, Postprocess, Preprocess
+from .recorded import Recorded
+from .resolution import Resolved, order_of_output, resolve
+from .weights import fold, reverse_back, reverse_in_weights
 
 _PLANES = {
     ("nv12", "rgb"): NV12toRGB8,
@@ -252,3 +253,60 @@ def _insert_output(model: Model, node: Node, name: str, steps: Postprocess) -> P
     if steps.layout is not None:
         value.runtime_info = (*value.runtime_info, layout_info(steps.layout))
     return complete
+
+
+def inner_inputs(model: Model, record: Recorded) -> Mapping[str, Output] | None:
+    """Return the inputs that the model itself takes in place of those with steps.
+
+    None where a later change removed one, and where weights hold mean and scale.
+    """
+    if any(steps.fold for steps in record.inputs.values()):
+        return None
+    values = {name: output for node in model.nodes() for output in node.outputs for name in output.names}
+    parameters = {node.end_names[0]: node.outputs[0] for node in model.parameters if node.end_names}
+    values_by_name = {name: values.get(inner_name(name), parameters.get(name)) for name in record.inputs}
+    return (
+        {name: value for name, value in values_by_name.items() if value is not None}
+        if all(values_by_name.values())
+        else None
+    )
+
+
+def without_preprocessing(model: Model, record: Recorded) -> Model | None:
+    """A copy that takes and returns what the model did before; None where a later change hides where that is."""
+    copy = model.clone()
+    return copy if _remove(copy, record) else None
+
+
+@graph_pass("without_preprocessing", PROCESSING)
+def _remove(copy: Model, record: Recorded) -> bool:
+    inner = inner_inputs(copy, record)
+    if inner is None:
+        return False
+    for name, value in inner.items():
+        (node,) = [candidate for candidate in copy.parameters if name in candidate.end_names]
+        if value is node.outputs[0]:
+            continue
+        parameter = make_node(Parameter1(shape=value.shape, element_type=value.element_type), (), node.name)
+        node.outputs[0].names, parameter.outputs[0].names = [], list(node.outputs[0].names)
+        parameter.output_names = list(node.output_names)
+        replace_parameter(copy, node, parameter)
+        value.replace_by(parameter.outputs[0], move_names=False)
+    values = {name: output for node in copy.nodes() for output in node.outputs for name in output.names}
+    for result in copy.results:
+        _return_inner(result, record, values)
+    if not reverse_back(copy, list(record.reversed_layers)):
+        return False
+    Recorded({}, {}).write(copy)
+    return True
+
+
+def _return_inner(result: Node, record: Recorded, values: Mapping[str, Output]) -> None:
+    name = next((name for name in result.end_names if name in record.outputs), None)
+    before = None if name is None else values.get(inner_name(name))
+    if before is None:
+        return
+    names = list(result.end_names)
+    result.inputs[0].names = []
+    before.names = [*names, *(other for other in before.names if other not in names)]
+    result.replace_inputs([before])

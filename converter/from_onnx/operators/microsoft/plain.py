@@ -14,7 +14,7 @@ from converter.from_onnx.operators.onnx.convolution import conv, conv_transpose
 from converter.from_onnx.operators.onnx.generation import range_11
 from converter.from_onnx.operators.onnx.geometry import grid_sample_16
 from converter.from_onnx.operators.onnx.indexing import gather_nd, trilu, unique
-from converter.from_onnx.operators.onnx.padding import pad as onnx_pad
+from converter.from_onnx.operators.onnx.slicing import pad as onnx_pad
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output, normalize_axis

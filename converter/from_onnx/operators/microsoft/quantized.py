@@ -18,7 +18,7 @@ from converter.from_onnx.operators.microsoft.fused import embed_layer_normalizat
 from converter.from_onnx.operators.onnx.activation import leaky_relu
 from converter.from_onnx.operators.onnx.pooling import average_pool
 from converter.from_onnx.operators.onnx.quantization import dequantize, dynamic_quantize, quantize
-from converter.from_onnx.operators.onnx.recurrent_layers import LSTM, Inputs, Options, run
+from converter.from_onnx.operators.onnx.recurrent import LSTM, Inputs, Options, run
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Operation, Output, element_types, normalize_axis

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from converter.from_onnx.operators.onnx.loop_states import condition, declared_rank, is_single
+from converter.from_onnx.operators.onnx.loops import condition, declared_rank, is_single
 from converter.from_onnx.translation import Body, Context, onnx_op
 from converter.from_onnx.translation.readers_in_branches import DifferentRanks
 from converter.from_onnx.translation.values import Value

@@ -1,6 +1,6 @@
-"""onnxruntime's hashes: of numbers, and of the n-grams of tokens that Engram layers look up.
+"""onnxruntime's operators on tokens: guesses that hold, n-grams that come again, hashes of numbers and n-grams.
 
-They are defined by arithmetic modulo 2^32 or 2^64. OpenVINO's CPU plug-in has no integers of more than 32 bits, so
+Hashes are defined by arithmetic modulo 2^32 or 2^64. OpenVINO's CPU plug-in has no integers of more than 32 bits, so
 numbers of 64 bits are computed as eight bytes each.
 https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 """
@@ -11,13 +11,105 @@ from functools import reduce
 
 import numpy as np
 
+from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import element_types
 from ir_runtime.operations import elementwise
-from ir_runtime.rewriting.expressions import Expression, concat, where
+from ir_runtime.operations.movement import Reshape1
+from ir_runtime.rewriting.expressions import Expression, concat, positions, where
+from ir_runtime.rewriting.shape_layers import shape_of
 
 from .packed_tokens import Rows
+
+_NO_TOKEN, _NO_OTHER = -1, -2
+"""Numbers that no token has, one behind the source and one before the tokens, so that they match nothing."""
+
+
+def _count(flags: Expression) -> Expression:
+    return flags.as_type("i64").sum(0)
+
+
+def _before_the_first(flags: Expression) -> Expression:
+    """Return the number of entries before the first that is true."""
+    return _count(flags.as_type("i64").cumulative_sum(0).equal(0))
+
+
+def _extend(source: Expression, tokens: Expression, start: Expression, guess: Expression) -> Expression:
+    """The tokens, followed by as much of the guess as the source has, and by the guess's next token."""
+    rest = source.cut(0, start)
+    held = _before_the_first(~guess.cut(0, 0, rest.size(0)).equal(rest))
+    return concat([tokens, guess.cut(0, 0, held + 1)], 0)
+
+
+@onnx_op("BifurcationDetector", domain=MICROSOFT, versions=(1,))
+def bifurcation_detector(
+    ctx: Context,
+    src_tokens: Expression,
+    cur_tokens: Expression,
+    prev_suffix_match_idx: Expression,
+    pred_tokens: Expression | None = None,
+    *,
+    max_ngram_size: int = 3,
+    min_ngram_size: int = 1,
+) -> tuple[Expression, Expression]:
+    """The tokens with what holds of a guess, and the place in the source behind their last few, or -1.
+
+    Ever longer ends of the tokens are looked for, until one is not there or ends the source. The place is
+    that of the longest one, where it is there once only or ends the source.
+    """
+    if not 1 <= min_ngram_size <= max_ngram_size:
+        raise ctx.invalid(f"sizes must be positive and in order, but are {min_ngram_size} and {max_ngram_size}")
+    tokens, start = cur_tokens, Expression(ctx, as_scalar(ctx, prev_suffix_match_idx.value, "the index"))
+    if pred_tokens is not None:
+        tokens = _extend(src_tokens, cur_tokens, start, pred_tokens)
+    length = src_tokens.size(0)
+    rows = positions(length + 1).unsqueeze(1)
+    place, stopped = length.of(-1), length.of(False, "boolean")
+    for size in range(min_ngram_size, max_ngram_size + 1):
+        longer = concat([src_tokens, src_tokens.of([_NO_TOKEN] * size)], 0)
+        ending = concat([tokens.of([_NO_OTHER] * size), tokens], 0).cut(0, -size)
+        match = longer.gather(rows + list(range(size))).equal(ending.unsqueeze(0)).all(1)
+        count, behind = _count(match), _before_the_first(match) + size
+        at_end = behind >= length
+        keep = stopped | ~(count > 0)
+        place = where(keep, place, where(at_end | count.equal(1), behind, -1))
+        stopped = keep | at_end
+    shape = Expression(ctx, shape_of(ctx, prev_suffix_match_idx.value))
+    return tokens, place.emit(Reshape1(special_zero=False), shape)
+
+
+def _find_repeated(ids: Expression, no_token: Expression, size: int) -> Expression:
+    """The last token of each n-gram; ``no_token`` where the tokens before it are not those that end the row.
+
+    ``size`` times ``no_token`` stands before each row, so that rows have an n-gram however short they are: the plug-in
+    crashes when it looks nothing up.
+    """
+    longer = ids.pad([0, size], [0, 0], no_token)
+    ends = longer.cut(1, size - 1)
+    if size == 1:
+        return ends
+    starts = positions(ids.size(1) + 2).unsqueeze(1) + np.arange(size - 1)
+    before = longer.gather(starts, 1)
+    same = before.cut(1, 0, -1).equal(before.cut(1, -1)).all(2)
+    return where(same, ends, no_token)
+
+
+@onnx_op("NGramRepeatBlock", domain=MICROSOFT, versions=(1,))
+def ngram_repeat_block(ctx: Context, input_ids: Expression, scores: Expression, *, ngram_size: int) -> Expression:
+    """Scores, -inf for each token that would end an n-gram which its row already has.
+
+    What the other n-grams write goes into a column behind the last token.
+    """
+    if ngram_size < 1:
+        raise ctx.invalid(f"ngram_size must be positive, but is {ngram_size}")
+    for value, name in ((input_ids, "input_ids"), (scores, "scores")):
+        if ctx.rank(value.value, name) != 2:
+            raise ctx.invalid(f"{name} must have 2 dimensions, but has {value.rank}")
+    places = _find_repeated(input_ids, scores.size(1), ngram_size)
+    blocked = scores.of(-np.inf).broadcast(*places.sizes())
+    return scores.pad([0, 0], [0, 1]).scatter(places, blocked, 1).cut(1, 0, -1)
+
 
 _BYTES = 8
 _LARGEST_MODULUS = 2**23
