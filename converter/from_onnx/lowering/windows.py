@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from converter.from_onnx.translation.context import Context
-from ir_runtime.graph import Output, element_types
-from ir_runtime.operations import elementwise, generation, movement, padding
+from ir_runtime.graph import Output
+from ir_runtime.operations import padding
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.shape_layers import shape_of
+from ir_runtime.rewriting.shape_layers import arange, concat_lists, dimension_list
 
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
@@ -194,70 +194,52 @@ class DynamicWindows:
 
     def dimensions_of(self, ctx: Context, x: Output) -> Output:
         """``[1, 1, D1, D2, ...]`` of ``x``."""
-        spatial = spatial_dimensions(ctx, x, len(self.geometry.axes))
-        return ctx.emit(movement.Concat1(axis=0), ctx.constant([1, 1]), spatial)
+        return concat_lists(ctx, [ctx.constant([1, 1]), spatial_dimensions(ctx, x, len(self.geometry.axes))])
 
     def pad(self, ctx: Context, x: Output, value: Output) -> Output:
         """``x`` with the padding in front and behind, filled with ``value``."""
-        zeros = ctx.constant([0, 0])
-        begin = ctx.emit(movement.Concat1(axis=0), zeros, self.begin)
-        end = ctx.emit(movement.Concat1(axis=0), zeros, self.end)
+        begin, end = (concat_lists(ctx, [ctx.constant([0, 0]), side]) for side in (self.begin, self.end))
         return ctx.emit(padding.Pad12(pad_mode="constant"), x, begin, end, value)
 
     def pad_beyond(self, ctx: Context, x: Output, value: Output) -> Output:
         """Add padding for the last window where it covers more than the data and its padding."""
-        zeros = ctx.constant([0, 0])
         none = ctx.constant([0] * (2 + len(self.geometry.axes)))
-        end = ctx.emit(movement.Concat1(axis=0), zeros, self.beyond)
+        end = concat_lists(ctx, [ctx.constant([0, 0]), self.beyond])
         return ctx.emit(padding.Pad12(pad_mode="constant"), x, none, end, value)
 
     def cut(self, ctx: Context, pooled: Output) -> Output:
         """The pooled data without windows behind the last one that ONNX has."""
         for index in range(len(self.geometry.axes)):
-            count = layers.gather(ctx, self.counts, ctx.constant(index), ctx.constant(0))
-            numbers = generation.Range4(output_type=element_types.i64)
-            first = ctx.emit(numbers, ctx.constant(0), count, ctx.constant(1))
+            first = arange(ctx, layers.take(ctx, self.counts, index, 0))
             pooled = layers.gather(ctx, pooled, first, ctx.constant(2 + index))
         return pooled
 
 
 def spatial_dimensions(ctx: Context, x: Output, rank: int) -> Output:
     """The ``rank`` dimensions behind batch and channels, as a list."""
-    sizes = shape_of(ctx, x)
-    return layers.gather(ctx, sizes, ctx.constant(list(range(2, 2 + rank))), ctx.constant(0))
+    return dimension_list(ctx, x, *range(2, 2 + rank))
 
 
 def windows_dynamic(ctx: Context, x: Output, geometry: Geometry) -> DynamicWindows:
     """Compute pads and window counts from the shape of ``x``."""
+    from ir_runtime.rewriting.expressions import Expression  # few models need it
+
     axes = geometry.axes
-    add, sub, mul = elementwise.Add1(), elementwise.Subtract1(), elementwise.Multiply1()
-    sizes = spatial_dimensions(ctx, x, len(axes))
-    strides = ctx.constant([axis.stride for axis in axes])
-    unit = ctx.constant(1)
-
-    def divided(value: Output, by: Output) -> Output:
-        return ctx.emit(elementwise.Divide1(m_pythondiv=False), value, by)
-
+    sizes = Expression(ctx, spatial_dimensions(ctx, x, len(axes)))
+    strides, unit = sizes.of([axis.stride for axis in axes]), sizes.of(1)
     if axes[0].auto_pad.startswith("SAME"):
-        steps = divided(ctx.emit(sub, sizes, unit), strides)
-        reach = ctx.emit(add, ctx.emit(mul, steps, strides), ctx.constant(geometry.kernel))
-        total = ctx.emit(sub, reach, sizes)
-        if not axes[0].crops:
-            total = layers.maximum(ctx, total, ctx.constant(0))
-        more = ctx.constant(1 if axes[0].auto_pad == "SAME_LOWER" else 0)
-        begin = divided(ctx.emit(add, total, more), ctx.constant(2))
-        end = ctx.emit(sub, total, begin)
+        total = (sizes - unit).truncated(strides) * strides + geometry.kernel - sizes
+        total = total if axes[0].crops else total.maximum(0)
+        begin = (total + int(axes[0].auto_pad == "SAME_LOWER")).truncated(2)
+        end = total - begin
     else:
-        begin = ctx.constant([axis.begin for axis in axes])
-        end = ctx.constant([axis.end for axis in axes])
-    front = ctx.emit(add, sizes, begin)
-    room = ctx.emit(sub, ctx.emit(add, front, end), ctx.constant([axis.span for axis in axes]))
+        begin, end = sizes.of([axis.begin for axis in axes]), sizes.of([axis.end for axis in axes])
+    front = sizes + begin
+    room = front + end - [axis.span for axis in axes]
     if axes[0].ceil:
         # No window starts behind the data.
-        rounded = divided(ctx.emit(sub, ctx.emit(add, room, strides), unit), strides)
-        last = divided(ctx.emit(sub, front, unit), strides)
-        steps = layers.minimum(ctx, rounded, last)
+        steps = (room + strides - unit).truncated(strides).minimum((front - unit).truncated(strides))
     else:
-        steps = divided(room, strides)
-    beyond = layers.maximum(ctx, ctx.emit(sub, ctx.emit(mul, steps, strides), room), ctx.constant(0))
-    return DynamicWindows(begin, end, beyond, ctx.emit(add, steps, unit), geometry)
+        steps = room.truncated(strides)
+    beyond = (steps * strides - room).maximum(0)
+    return DynamicWindows(begin.value, end.value, beyond.value, (steps + unit).value, geometry)

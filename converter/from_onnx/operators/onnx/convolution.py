@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from ir_runtime.graph import Dimension, Output
 from ir_runtime.operations import convolution, movement
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.shape_layers import shape_of
+from ir_runtime.rewriting.shape_layers import dimension_list
 
 _AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
@@ -109,8 +107,7 @@ def _group(ctx: Context, w: Output, group: int, rank: int) -> Output:
     if w.shape.has_rank and all(d.is_static for d in w.shape.dims[1:]):
         rest = ctx.constant([d.value for d in w.shape.dims[1:]])
     else:
-        dimensions = shape_of(ctx, w)
-        rest = layers.gather(ctx, dimensions, ctx.constant(np.arange(1, rank)), ctx.constant(0))
+        rest = dimension_list(ctx, w, *range(1, rank))
     per_group = first.value // group if first.is_static else -1
     target = ctx.emit(movement.Concat1(axis=0), ctx.constant([group, per_group]), rest)
     return ctx.emit(movement.Reshape1(special_zero=False), w, target)
@@ -239,8 +236,7 @@ def _transpose(
     if output_dimensions is not None:
         dimensions = ctx.constant(output_dimensions)
     else:
-        whole = shape_of(ctx, x)
-        chosen = layers.gather(ctx, whole, ctx.constant(np.arange(2, geometry.rank + 2)), ctx.constant(0))
+        chosen = dimension_list(ctx, x, *range(2, geometry.rank + 2))
         dimensions = layers.multiply(ctx, chosen, ctx.constant(geometry.strides))
     return ctx.emit(layer(zeros, zeros, extra, mode), x, weights, dimensions)
 

@@ -153,10 +153,7 @@ def _max_by_pad(ctx: Context, x: Output, geometry: Geometry) -> Output:
 def _column_major(ctx: Context, x: Output, indices: Output) -> Output:
     """Indices that count the spatial dimensions with the first one fastest (``storage_order`` 1)."""
     spatial = x.shape.rank - 2
-    dimensions = [
-        layers.gather(ctx, spatial_dimensions(ctx, x, spatial), ctx.constant(i), ctx.constant(0))
-        for i in range(spatial)
-    ]
+    dimensions = [layers.take(ctx, spatial_dimensions(ctx, x, spatial), i, 0) for i in range(spatial)]
     add, sub, mul = elementwise.Add1(), elementwise.Subtract1(), elementwise.Multiply1()
     rest, result, weight = indices, None, ctx.constant(1)
     positions: list[Output] = []
@@ -252,8 +249,7 @@ def _spatial_axes(ctx: Context, x: Output) -> Output:
         if x.shape.rank < 2:
             raise ctx.invalid(f"the input must have at least two dimensions, but has the shape {x.shape}")
         return ctx.constant(np.arange(2, x.shape.rank))
-    op = generation.Range4(output_type=element_types.i64)
-    return ctx.emit(op, ctx.constant(2), rank_of(ctx, x), ctx.constant(1))
+    return ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(2), rank_of(ctx, x), ctx.constant(1))
 
 
 def _global(op_type: str, reduce: Callable[..., reduction.Reduction], also: Sequence[str] = ()) -> None:

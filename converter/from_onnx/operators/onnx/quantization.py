@@ -15,9 +15,9 @@ from converter.from_onnx.operators.onnx.convolution import conv
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import ElementType, Output, element_types, normalize_axis
-from ir_runtime.operations import activation, elementwise, generation, indexing, matmul, movement, reduction
+from ir_runtime.operations import activation, elementwise, matmul, movement, reduction
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.shape_layers import shape_of
+from ir_runtime.rewriting.shape_layers import arange, dim_of
 
 _F32 = element_types.f32
 
@@ -67,14 +67,10 @@ def _repeat(ctx: Context, value: Output, x: Output, axis: int, block_size: int) 
         if not blocks_present.contains(blocks):
             raise ctx.invalid(f"{dimension.value} elements have {blocks} blocks of {block_size}, not {blocks_present}")
     if x.shape[at].is_static:
-        return ctx.emit(
-            indexing.Gather8(), value, ctx.constant(np.arange(dimension.value) // block_size), ctx.constant(at)
-        )
-    shape = shape_of(ctx, x)
-    count = layers.gather(ctx, shape, ctx.constant(at), ctx.constant(0))
+        blocks_of_elements = ctx.constant(np.arange(dimension.value) // block_size)
+        return layers.gather(ctx, value, blocks_of_elements, ctx.constant(at))
     # The block of each index along the axis.
-    column = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), count, ctx.constant(1))
-    index = ctx.emit(elementwise.Divide1(m_pythondiv=False), column, ctx.constant(block_size))
+    index = layers.truncated_quotient(ctx, arange(ctx, dim_of(ctx, x, at)), ctx.constant(block_size))
     return layers.gather(ctx, value, index, ctx.constant(at))
 
 

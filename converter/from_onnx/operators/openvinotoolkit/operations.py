@@ -28,7 +28,7 @@ from ir_runtime.operations import (
     quantization,
 )
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.shape_layers import shape_of
+from ir_runtime.rewriting.shape_layers import dimension_list, shape_of
 
 OPENVINO = "org.openvinotoolkit"
 
@@ -186,8 +186,7 @@ def _image_dimensions(ctx: Context, x: Output, name: str) -> Output:
     """Height and width of ``[n, c, h, w]``."""
     if ctx.rank(x, name) != 4:
         raise ctx.invalid(f"{name} must have 4 dimensions, but has the shape {x.shape}")
-    shape = shape_of(ctx, x)
-    return layers.gather(ctx, shape, ctx.constant([2, 3]), ctx.constant(0))
+    return dimension_list(ctx, x, 2, 3)
 
 
 def _place(ctx: Context, op: priors.PriorBox8 | priors.PriorBoxClustered1, layer: Output, image: Output) -> Output:
