@@ -8,7 +8,7 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from converter.from_onnx.operators.microsoft.fused import simplified_layer_norma
 from converter.from_onnx.operators.microsoft.key_value_cache import Cache, Window
 from converter.from_onnx.operators.onnx.attention import Scores, attended
 from converter.from_onnx.operators.onnx.rotary import angles, half_of, rotated
-from converter.from_onnx.translation import Context, onnx_op
+from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import indexing, matmul, movement, padding, scatter, slicing
@@ -27,14 +27,14 @@ from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import add, concat, in_type, reshape, subtract, take, unsqueeze
 from ir_runtime.rewriting.shape_layers import arange, concat_lists, dim_of, of_rank, shape_of
 
-FILTER = -10000.0
+_FILTER = -10000.0
 """The number that is added to masked scores, unless ``mask_filter_value`` is given."""
 
 
 # --- masks ---
 
 
-def _mask(ctx: Context, mask: Output | None, keys: Output, value: float) -> Output | None:
+def _mask(ctx: Context, mask: Output | None, keys: Output, value: float | None) -> Output | None:
     """The numbers that a mask or lengths add to scores ``[b, n, s, t]``; ``keys`` are ``[b, n, t, h]``.
 
     ``[b, t]`` and ``[b, s, t]`` hold 0 for masked keys. ``[b]`` holds the number of keys, ``[2 b]`` where each
@@ -43,6 +43,7 @@ def _mask(ctx: Context, mask: Output | None, keys: Output, value: float) -> Outp
     """
     if mask is None:
         return None
+    value = _FILTER if value is None else value
     rank = ctx.rank(mask, "the mask")
     if rank in (2, 3):
         allowed = layers.greater(ctx, mask, ctx.like(0, mask))
@@ -120,20 +121,24 @@ def _attend(
 def self_attention(
     ctx: Context,
     projected: Sequence[Output],
-    num_heads: int,
     mask: Output | None,
     past: Output | None,
-    bias: Output | None,
-    scale: float | None,
-    filter_value: float | None,
-    unidirectional: int,
+    bias: Output | None = None,
+    *,
+    do_rotary: int | None = None,
+    mask_filter_value: float | None = None,
+    num_heads: int,
+    past_present_share_buffer: int | None = None,
+    scale: float | None = None,
+    unidirectional: int = 0,
 ) -> tuple[Output, Output]:
     """Attention of queries, keys and values ``[b, s, n h]`` with a past ``[2, b, n, p, h]``, and the new past."""
+    _refuse(ctx, do_rotary=do_rotary, past_present_share_buffer=past_present_share_buffer)
     q, k, v = (split_heads(ctx, part, num_heads, name) for part, name in zip(projected, ("query", "key", "value")))
     if past is not None:
         k = concat(ctx, 2, take(ctx, past, 0, 0), k)
         v = concat(ctx, 2, take(ctx, past, 1, 0), v)
-    added = [_mask(ctx, mask, k, FILTER if filter_value is None else filter_value), bias]
+    added = [_mask(ctx, mask, k, mask_filter_value), bias]
     if unidirectional and (past is not None or mask is not None or bias is not None):
         # With ``causal`` the layer counts from the first key, and takes no other mask.
         added.append(_causal(ctx, q, k, q))
@@ -152,6 +157,7 @@ def _refuse(ctx: Context, **attributes: object) -> None:
 
 
 @onnx_op("Attention", domain=MICROSOFT, versions=(1,))
+@attributes_of(self_attention)
 def attention(
     ctx: Context,
     x: Output,
@@ -162,17 +168,11 @@ def attention(
     attention_bias: Output | None = None,
     past_sequence_length: Output | None = None,
     *,
-    do_rotary: int | None = None,
-    mask_filter_value: float | None = None,
-    num_heads: int,
-    past_present_share_buffer: int | None = None,
     qkv_hidden_sizes: Sequence[int] | None = None,
     rotary_embedding_dim: int | None = None,
-    scale: float | None = None,
-    unidirectional: int = 0,
+    **attributes: Any,
 ) -> tuple[Output, ...]:
     """Attention of ``x``, which is projected to queries, keys and values by ``[i, 3 n h]`` weights."""
-    _refuse(ctx, do_rotary=do_rotary, past_present_share_buffer=past_present_share_buffer)
     _refuse(ctx, past_sequence_length=past_sequence_length)
     x, weights = of_rank(ctx, x, 3), of_rank(ctx, weights, 2)
     bias, past = (None if v is None else of_rank(ctx, v, rank) for v, rank in ((bias, 1), (past, 5)))
@@ -184,9 +184,7 @@ def attention(
         parts = ctx.emit_all(slicing.VariadicSplit1(), whole, ctx.constant(2), lengths)
     else:
         parts = thirds(ctx, whole)
-    return self_attention(
-        ctx, parts, num_heads, mask_index, past, attention_bias, scale, mask_filter_value, unidirectional
-    )
+    return self_attention(ctx, parts, mask_index, past, attention_bias, **attributes)
 
 
 def thirds(ctx: Context, whole: Output) -> list[Output]:
@@ -221,8 +219,7 @@ def multi_head_attention(
         raise ctx.invalid("past_key and past_value must be given together")
     if past_key is not None and past_value is not None:
         k, v = concat(ctx, 2, past_key, new), concat(ctx, 2, past_value, v)
-    added = [_mask(ctx, key_padding_mask, k, FILTER if mask_filter_value is None else mask_filter_value)]
-    added.append(attention_bias)
+    added = [_mask(ctx, key_padding_mask, k, mask_filter_value), attention_bias]
     if unidirectional:
         added.append(_causal(ctx, q, k, new))
     output = _attend(ctx, q, k, v, scale, added)
@@ -256,7 +253,7 @@ def decoder_masked_attention(
     """
     _refuse(ctx, beam_width=beam_width, cache_indirection=cache_indirection, output_qk=output_qk)
     if key is None:
-        query, key, value = ctx.emit_all(slicing.Split1(num_splits=3), query, ctx.constant(2))
+        query, key, value = thirds(ctx, query)
     if past_present_share_buffer and past_key is not None and past_value is not None:
         q, k, v = _queries_keys_values(ctx, query, key, value, bias, num_heads)
         place = reshape(ctx, ctx.required(past_sequence_length, "past_sequence_length"), [1])
@@ -268,22 +265,11 @@ def decoder_masked_attention(
         keys, values = (
             ctx.emit(slicing.Slice8(), cache, ctx.like([0], place), end, ctx.like([1], place), axis) for cache in caches
         )
-        hidden = _mask(ctx, mask_index, keys, FILTER if mask_filter_value is None else mask_filter_value)
+        hidden = _mask(ctx, mask_index, keys, mask_filter_value)
         return _attend(ctx, q, keys, values, scale, [hidden, attention_bias]), *caches
-    return multi_head_attention(
-        ctx,
-        query,
-        key,
-        value,
-        bias,
-        mask_index,
-        attention_bias,
-        past_key,
-        past_value,
-        mask_filter_value=mask_filter_value,
-        num_heads=num_heads,
-        scale=scale,
-    )
+    inputs = query, key, value, bias, mask_index, attention_bias, past_key, past_value
+    attributes: dict[str, Any] = {"mask_filter_value": mask_filter_value, "num_heads": num_heads, "scale": scale}
+    return multi_head_attention(ctx, *inputs, **attributes)
 
 
 def _queries_keys_values(

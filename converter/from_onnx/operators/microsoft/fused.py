@@ -37,6 +37,8 @@ def _batches_first(ctx: Context, value: Output, apply: int, name: str) -> Output
     return layers.transpose(ctx, value, ctx.constant(order))
 
 
+# FusedMatMul was called TransposeMatMul before.
+@onnx_op("TransposeMatMul", domain=MICROSOFT, versions=(1,), without=("transBatchA", "transBatchB"))
 @onnx_op("FusedMatMul", domain=MICROSOFT, versions=(1,))
 def fused_mat_mul(
     ctx: Context,
@@ -145,6 +147,9 @@ def quick_gelu(ctx: Context, x: Output, *, alpha: float = 1.7020000219345093) ->
 
 
 # --- normalisations ---
+
+# onnxruntime's optimiser puts this one into ONNX's domain in files of any opset, as it was before version 17.
+onnx_op("LayerNormalization", versions=(1,))(layer_normalization)
 
 
 def _by_root_mean_square(ctx: Context, x: Output, axis: int, epsilon: float) -> tuple[Output, Output]:

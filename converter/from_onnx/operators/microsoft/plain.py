@@ -14,6 +14,7 @@ from converter.from_onnx.operators.onnx.convolution import conv, conv_transpose
 from converter.from_onnx.operators.onnx.generation import range_11
 from converter.from_onnx.operators.onnx.geometry import grid_sample_16
 from converter.from_onnx.operators.onnx.indexing import gather_nd, trilu, unique
+from converter.from_onnx.operators.onnx.pooling import max_pool
 from converter.from_onnx.operators.onnx.slicing import pad as onnx_pad
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
@@ -81,6 +82,18 @@ def nhwc_conv(ctx: Context, x: Output, w: Output, b: Output | None = None, **att
     """A convolution of ``[n, ..., c]`` with weights ``[o, ..., c / group]``."""
     weights = move_axis(ctx, w, -1, 1)
     return channels_first(ctx, x, lambda data: conv(ctx, data, weights, b, **attributes))
+
+
+@onnx_op("NhwcMaxPool", domain=MICROSOFT, versions=(1,))
+@attributes_of(max_pool, without=("storage_order",))
+def nhwc_max_pool(ctx: Context, x: Output, **attributes: Any) -> Output:
+    """The greatest number of each window of ``[n, ..., c]``."""
+
+    def pool(data: Output) -> Output:
+        result = max_pool(ctx, data, **attributes)
+        return result if isinstance(result, Output) else result[0]
+
+    return channels_first(ctx, x, pool)
 
 
 # --- group normalisations of images whose channels may come last ---

@@ -17,7 +17,15 @@ from converter.from_onnx.operators.microsoft.attention import self_attention, th
 from converter.from_onnx.operators.microsoft.fused import embed_layer_normalization
 from converter.from_onnx.operators.onnx.activation import leaky_relu
 from converter.from_onnx.operators.onnx.pooling import average_pool
-from converter.from_onnx.operators.onnx.quantization import dequantize, dynamic_quantize, quantize
+from converter.from_onnx.operators.onnx.quantization import (
+    column,
+    dequantize,
+    dynamic_quantize,
+    less_zero,
+    qlinear_conv,
+    quantize,
+    requantized,
+)
 from converter.from_onnx.operators.onnx.recurrent import LSTM, Inputs, Options, run
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
@@ -189,14 +197,6 @@ def _reduce_mean(ctx: Context, data: Output, *, axes: Sequence[int], keepdims: i
 # --- products ---
 
 
-def _less(ctx: Context, value: Output, zero: Output | None) -> Output:
-    wide = in_type(ctx, value, element_types.f32)
-    constant = None if zero is None else zero.type.constant
-    if zero is None or (constant is not None and not constant.any()):
-        return wide
-    return layers.subtract(ctx, wide, in_type(ctx, zero, element_types.f32))
-
-
 def _rescaled_product(
     ctx: Context, left: Output, right: Output, a_scale: Output, b_scale: Output, bias: Output | None
 ) -> Output:
@@ -219,8 +219,8 @@ def dynamic_quantize_mat_mul(
 ) -> Output:
     """Real A, rounded to 8 bits of its own range, times quantised B."""
     rounded, a_scale, a_zero = dynamic_quantize(ctx, a)
-    left = _less(ctx, rounded, a_zero)
-    return _rescaled_product(ctx, left, _less(ctx, b, b_zero_point), a_scale, b_scale, bias)
+    left = less_zero(ctx, rounded, a_zero)
+    return _rescaled_product(ctx, left, less_zero(ctx, b, b_zero_point), a_scale, b_scale, bias)
 
 
 @onnx_op("MatMulIntegerToFloat", domain=MICROSOFT, versions=(1,))
@@ -235,11 +235,74 @@ def mat_mul_integer_to_float(
     bias: Output | None = None,
 ) -> Output:
     """The real product of quantised matrices."""
-    left, right = _less(ctx, a, a_zero_point), _less(ctx, b, b_zero_point)
+    left, right = less_zero(ctx, a, a_zero_point), less_zero(ctx, b, b_zero_point)
     return _rescaled_product(ctx, left, right, a_scale, b_scale, bias)
 
 
+@onnx_op("QGemm", domain=MICROSOFT, versions=(1,))
+def qgemm(
+    ctx: Context,
+    a: Output,
+    a_scale: Output,
+    a_zero_point: Output,
+    b: Output,
+    b_scale: Output,
+    b_zero_point: Output,
+    c: Output | None = None,
+    y_scale: Output | None = None,
+    y_zero_point: Output | None = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,  # noqa: N803
+    transB: int = 0,  # noqa: N803
+) -> Output:
+    """``alpha * A * B + C`` of quantised matrices; C has both scales and alpha. Real without a scale for Y.
+
+    The scales and zero points of B are one number, or one for each column of the product.
+    """
+    if (y_scale is None) != (y_zero_point is None):
+        raise ctx.invalid("y_scale and y_zero_point must be given together")
+    left = less_zero(ctx, a, a_zero_point)
+    right = less_zero(ctx, b, column(ctx, b_zero_point) if transB else b_zero_point)
+    total = ctx.emit(matmul.MatMul1(transpose_a=bool(transA), transpose_b=bool(transB)), left, right)
+    if c is not None:
+        # As integers: C may have more digits than float32 holds.
+        whole = layers.add(ctx, in_type(ctx, total, c.element_type), c)
+        total = in_type(ctx, whole, total.element_type)
+    factor = a_scale if alpha == 1 else layers.multiply(ctx, a_scale, ctx.like(alpha, a_scale))
+    if y_scale is not None and y_zero_point is not None:
+        return requantized(ctx, total, factor, b_scale, y_scale, y_zero_point)
+    return layers.multiply(ctx, total, layers.multiply(ctx, factor, b_scale))
+
+
+@onnx_op("QLinearConv", domain=MICROSOFT, versions=(1,))
+@attributes_of(qlinear_conv)
+def qlinear_conv_of_layout(
+    ctx: Context,
+    x: Output,
+    x_scale: Output,
+    x_zero_point: Output,
+    w: Output,
+    w_scale: Output,
+    w_zero_point: Output,
+    y_scale: Output,
+    y_zero_point: Output,
+    b: Output | None = None,
+    *,
+    channels_last: int = 0,
+    **attributes: Any,
+) -> Output:
+    """ONNX's operator, whose data may have their channels last; the weights have them first either way."""
+
+    def convolve(data: Output) -> Output:
+        weights = w, w_scale, w_zero_point
+        return qlinear_conv(ctx, data, x_scale, x_zero_point, *weights, y_scale, y_zero_point, b, **attributes)
+
+    return channels_first(ctx, x, convolve) if channels_last else convolve(x)
+
+
 @onnx_op("QAttention", domain=MICROSOFT, versions=(1,))
+@attributes_of(self_attention)
 def qattention(
     ctx: Context,
     x: Output,
@@ -251,22 +314,12 @@ def qattention(
     input_zero_point: Output | None = None,
     weight_zero_point: Output | None = None,
     past: Output | None = None,
-    *,
-    do_rotary: int | None = None,
-    mask_filter_value: float | None = None,
-    num_heads: int,
-    past_present_share_buffer: int | None = None,
-    scale: float | None = None,
-    unidirectional: int = 0,
+    **attributes: Any,
 ) -> tuple[Output, Output]:
     """Attention whose input and projection are quantised; the rest is real."""
-    if do_rotary or past_present_share_buffer:
-        raise ctx.unsupported("'do_rotary' and 'past_present_share_buffer' are not supported")
-    left, right = _less(ctx, x, input_zero_point), _less(ctx, weight, weight_zero_point)
+    left, right = less_zero(ctx, x, input_zero_point), less_zero(ctx, weight, weight_zero_point)
     whole = _rescaled_product(ctx, left, right, input_scale, weight_scale, bias)
-    return self_attention(
-        ctx, thirds(ctx, whole), num_heads, mask_index, past, None, scale, mask_filter_value, unidirectional
-    )
+    return self_attention(ctx, thirds(ctx, whole), mask_index, past, **attributes)
 
 
 @onnx_op("DynamicQuantizeLSTM", domain=MICROSOFT, versions=(1,))
@@ -299,7 +352,7 @@ def dynamic_quantize_lstm(
             # One a direction, or one for each of its columns.
             column = ctx.constant([0, 1, -1] if ctx.rank(part, "a scale") == 2 else [-1, 1, 1])
             parts.append(ctx.emit(movement.Reshape1(special_zero=True), part, column))
-        real = layers.multiply(ctx, _less(ctx, value, parts[1]), parts[0])
+        real = layers.multiply(ctx, less_zero(ctx, value, parts[1]), parts[0])
         return layers.transpose(ctx, real, ctx.constant([0, 2, 1]))
 
     w = weights(w, ctx.required(w_scale, "W_scale"), ctx.required(w_zero_point, "W_zero_point"))

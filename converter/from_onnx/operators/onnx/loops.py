@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import numpy as np
 
 from converter.from_onnx.lowering.bodies import for_each_slice
+from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation import Body, Context, onnx_op
 from converter.from_onnx.translation.context import Boundary
 from converter.from_onnx.translation.values import JoinedSequence, SequenceValue, StackedSequence, Value, tensor_of
@@ -41,17 +42,10 @@ _MAX_TRANSLATIONS = 4
 """Maximum number of translations of a loop's body to find types of its states that no longer change."""
 
 
-def scalar(ctx: Context, value: Output) -> Output:
-    """A single value as a scalar, whatever its rank."""
-    if value.shape.has_rank and value.shape.rank == 0:
-        return value
-    return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
-
-
 def condition(ctx: Context, value: Output) -> Output:
     if value.element_type is not element_types.boolean:
         value = ctx.emit(elementwise.Convert1(destination_type=element_types.boolean), value)
-    return scalar(ctx, value)
+    return as_scalar(ctx, value, "a condition")
 
 
 def declared_rank(output: ValueInfoProto) -> int | None:
@@ -344,7 +338,7 @@ def _loop(
     # A trip count of -1 means no limit in the IR, and no iteration in ONNX.
     trips = ctx.constant(-1)
     if trip_count is not None:
-        trips = layers.maximum(ctx, scalar(ctx, trip_count), ctx.constant(0))
+        trips = layers.maximum(ctx, as_scalar(ctx, trip_count, "the trip count"), ctx.constant(0))
     start = ctx.constant(True, "boolean") if cond is None else condition(ctx, cond)
     join = joined_along(dict.fromkeys(range(1 + count, len(body.output)), 0))
 

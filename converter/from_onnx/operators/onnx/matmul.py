@@ -1,4 +1,4 @@
-"""ONNX's products of matrices, and Det: MatMul, Gemm, Einsum, MatMulInteger and ConvInteger."""
+"""ONNX's products of matrices, and Det: MatMul, Gemm and Einsum."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import numpy as np
 
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from ir_runtime.graph import Output, broadcast, element_types
-from ir_runtime.operations import matmul, movement
+from ir_runtime.operations import matmul
 from ir_runtime.operations.sorting import TopK11
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.expressions import Expression, where
 from ir_runtime.rewriting.shape_layers import part_of, shape_of
-
-from .convolution import conv
 
 
 @onnx_op("MatMul", versions=(1, 9, 13))
@@ -82,53 +80,6 @@ def einsum(ctx: Context, *inputs: Output, equation: str) -> Output:
     if len(parsed.operands) != len(inputs):
         raise ctx.invalid(f"the equation '{equation}' is of {len(parsed.operands)} inputs, but got {len(inputs)}")
     return ctx.emit(matmul.Einsum7(equation=parsed.text()), *inputs)
-
-
-# --- products of 8-bit integers ---
-
-
-def without_zero_point(ctx: Context, value: Output, zero: Output | None) -> Output:
-    """``value - zero`` as i32; ``value`` are 8-bit integers, which stay stored as such."""
-    wide = layers.in_type(ctx, value, element_types.i32)
-    constant = None if zero is None else zero.type.constant
-    if zero is None or (constant is not None and not constant.any()):
-        return wide
-    return layers.subtract(ctx, wide, layers.in_type(ctx, zero, element_types.i32))
-
-
-@onnx_op("MatMulInteger", versions=(10,))
-def mat_mul_integer(
-    ctx: Context,
-    a: Output,
-    b: Output,
-    a_zero_point: Output | None = None,
-    b_zero_point: Output | None = None,
-) -> Output:
-    """The i32 product of 8-bit matrices less their zero points (one number, or one a row or column)."""
-    if a_zero_point is not None and a_zero_point.shape.has_rank and a_zero_point.shape.rank == 1:
-        # One zero point a row of A (a single one fits both ways).
-        a_zero_point = layers.unsqueeze(ctx, a_zero_point, 1)
-    left, right = without_zero_point(ctx, a, a_zero_point), without_zero_point(ctx, b, b_zero_point)
-    return ctx.emit(matmul.MatMul1(), left, right)
-
-
-@onnx_op("ConvInteger", versions=(10,))
-@attributes_of(conv)
-def conv_integer(
-    ctx: Context,
-    x: Output,
-    w: Output,
-    x_zero_point: Output | None = None,
-    w_zero_point: Output | None = None,
-    **attributes: Any,
-) -> Output:
-    """The i32 convolution of 8-bit data and weights less their zero points; padding adds nothing."""
-    rank = ctx.rank(w, "the weights")
-    if w_zero_point is not None and w_zero_point.shape.has_rank and w_zero_point.shape.rank == 1:
-        per_filter = ctx.constant([-1] + [1] * (rank - 1))
-        w_zero_point = ctx.emit(movement.Reshape1(special_zero=False), w_zero_point, per_filter)
-    data, weights = without_zero_point(ctx, x, x_zero_point), without_zero_point(ctx, w, w_zero_point)
-    return conv(ctx, data, weights, **attributes)
 
 
 @onnx_op("Det", versions=(11, 22))

@@ -1,4 +1,4 @@
-"""ONNX's quantisation: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, QLinearConv, QLinearMatMul.
+"""ONNX's quantisation: QuantizeLinear, DequantizeLinear, DynamicQuantizeLinear, and products of such tensors.
 
 They become plain layers (Divide, Round, Add, Clamp, Convert), which give ONNX's numbers to
 the last step. Quantised weights stay quantised: a constant of their type, a Convert, a Subtract where
@@ -7,10 +7,12 @@ there is a zero point, and a Multiply, which is what engines recognise as compre
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.operators.onnx.convolution import conv
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.types import element_type_of
@@ -19,7 +21,7 @@ from ir_runtime.operations import activation, elementwise, matmul, movement, red
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.shape_layers import arange, dim_of
 
-_F32 = element_types.f32
+_F32, _I32 = element_types.f32, element_types.i32
 
 _GREATEST = {element_types.f8e4m3: 448.0, element_types.f8e5m2: 57344.0, element_types.f4e2m1: 6.0}
 """The greatest finite number of each small float type."""
@@ -40,17 +42,21 @@ def _fit(ctx: Context, value: Output, x: Output, axis: int, block_size: int) -> 
         return value
     if rank > 1:
         raise ctx.invalid(f"a scale or zero point must be a number or a list, but has the shape {value.shape}")
-    if value.shape[0].is_static and value.shape[0].value == 1:
-        return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
+    if value.shape[0].high == 1:
+        return as_scalar(ctx, value, "a scale or zero point")
     data_rank = ctx.rank(x, "the data")
     at = normalize_axis(axis, data_rank)
     declared, count = ctx.declared(x).shape, ctx.declared(value).shape[0]
     if declared[at].merge(count) is None:
         raise ctx.invalid(f"{count} scales or zero points were given for dimension {at} of {declared}")
-    if at == data_rank - 1:
-        return value
-    target = [1] * data_rank
-    target[at] = -1
+    return value if at == data_rank - 1 else _along(ctx, value, at, data_rank)
+
+
+def _along(ctx: Context, value: Output, axis: int, rank: int) -> Output:
+    """A list as a tensor of ``rank`` dimensions, along ``axis``; a single number as a scalar."""
+    if not value.shape.has_rank or value.shape.rank == 0 or value.shape[0].high == 1:
+        return as_scalar(ctx, value, "a scale or zero point")
+    target = [-1 if place == axis else 1 for place in range(rank)]
     return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(target))
 
 
@@ -98,11 +104,10 @@ def _unless_zero(zero: Output | None) -> Output | None:
     return None if constant is not None and not constant.astype(np.float32).any() else zero
 
 
-def _rescale(ctx: Context, x: Output, factor: Output, zero: Output | None, work: ElementType) -> Output:
-    wide = layers.in_type(ctx, x, work)
-    if zero is not None:
-        wide = layers.subtract(ctx, wide, layers.in_type(ctx, zero, work))
-    return layers.multiply(ctx, wide, factor)
+def less_zero(ctx: Context, value: Output, zero: Output | None, work: ElementType = _F32) -> Output:
+    """``value - zero`` in another type; ``value`` stays stored in its own."""
+    wide, zero = layers.in_type(ctx, value, work), _unless_zero(zero)
+    return wide if zero is None else layers.subtract(ctx, wide, layers.in_type(ctx, zero, work))
 
 
 def _is_in_whole_blocks(x: Output, scale: Output, axis: int, block_size: int) -> bool:
@@ -145,7 +150,7 @@ def _dequantized_blocks(
     zero = _unless_zero(zero)
     if zero is not None:
         zero = reshaped(zero, single)
-    y = _rescale(ctx, reshaped(x, in_blocks), factor, zero, work)
+    y = layers.multiply(ctx, less_zero(ctx, reshaped(x, in_blocks), zero, work), factor)
     return layers.in_type(ctx, reshaped(y, dimensions), element_type)
 
 
@@ -224,7 +229,7 @@ def dequantize(
     zero = _unless_zero(x_zero_point)
     if zero is not None:
         zero = _fit(ctx, zero, x, axis, block_size)
-    return layers.in_type(ctx, _rescale(ctx, x, factor, zero, work), element_type)
+    return layers.in_type(ctx, layers.multiply(ctx, less_zero(ctx, x, zero, work), factor), element_type)
 
 
 # --- DynamicQuantizeLinear ---
@@ -253,13 +258,6 @@ def dynamic_quantize(ctx: Context, x: Output) -> tuple[Output, Output, Output]:
 # --- products of quantised tensors ---
 
 
-def less_zero(ctx: Context, value: Output, zero: Output) -> Output:
-    wide = layers.in_type(ctx, value, _F32)
-    if _unless_zero(zero) is None:
-        return wide
-    return layers.subtract(ctx, wide, layers.in_type(ctx, zero, _F32))
-
-
 def requantized(
     ctx: Context, total: Output, a_scale: Output, b_scale: Output, y_scale: Output, y_zero: Output
 ) -> Output:
@@ -270,7 +268,7 @@ def requantized(
     return quantized(ctx, ratio, _unless_zero(y_zero), y_zero.element_type)
 
 
-def _column(ctx: Context, value: Output) -> Output:
+def column(ctx: Context, value: Output) -> Output:
     """A number for each row as a column; one number for all stays as it is."""
     if value.shape.has_rank and value.shape.rank == 1 and value.shape[0].high != 1:
         return layers.unsqueeze(ctx, value, 1)
@@ -290,10 +288,10 @@ def qlinear_mat_mul(
     y_zero_point: Output,
 ) -> Output:
     """The quantised product of quantised matrices; scales are one number, or one a row or column."""
-    left = less_zero(ctx, a, _column(ctx, a_zero_point))
+    left = less_zero(ctx, a, column(ctx, a_zero_point))
     right = less_zero(ctx, b, b_zero_point)
     total = ctx.emit(matmul.MatMul1(), left, right)
-    return requantized(ctx, total, _column(ctx, a_scale), b_scale, y_scale, y_zero_point)
+    return requantized(ctx, total, column(ctx, a_scale), b_scale, y_scale, y_zero_point)
 
 
 @onnx_op("QLinearConv", versions=(10,))
@@ -312,20 +310,45 @@ def qlinear_conv(
     **attributes: Any,
 ) -> Output:
     """The quantised convolution of quantised data and weights, whose scales may be one a filter."""
-    rank = ctx.rank(w, "the weights")
-
-    def along(value: Output, axis: int) -> Output:
-        if not value.shape.has_rank or value.shape.rank == 0 or value.shape[0].high == 1:
-            return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant([]))
-        target = [1] * rank
-        target[axis] = -1
-        return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(target))
-
-    data = less_zero(ctx, x, along(x_zero_point, 1))
-    weights = less_zero(ctx, w, along(w_zero_point, 0))
+    along = partial(_along, ctx, rank=ctx.rank(w, "the weights"))
+    data = less_zero(ctx, x, along(x_zero_point, axis=1))
+    weights = less_zero(ctx, w, along(w_zero_point, axis=0))
     total = conv(ctx, data, weights, **attributes)
     if b is not None:
         # The sum is one of integers: a bias may have more digits than float32.
         whole = layers.in_type(ctx, total, element_types.i32)
-        total = layers.in_type(ctx, layers.add(ctx, whole, along(b, 1)), _F32)
-    return requantized(ctx, total, along(x_scale, 1), along(w_scale, 1), along(y_scale, 1), along(y_zero_point, 1))
+        total = layers.in_type(ctx, layers.add(ctx, whole, along(b, axis=1)), _F32)
+    return requantized(ctx, total, *(along(value, axis=1) for value in (x_scale, w_scale, y_scale, y_zero_point)))
+
+
+# --- products of 8-bit integers ---
+
+
+@onnx_op("MatMulInteger", versions=(10,))
+def mat_mul_integer(
+    ctx: Context,
+    a: Output,
+    b: Output,
+    a_zero_point: Output | None = None,
+    b_zero_point: Output | None = None,
+) -> Output:
+    """The i32 product of 8-bit matrices less their zero points (one number, or one a row or column)."""
+    a_zero_point = None if a_zero_point is None else column(ctx, a_zero_point)
+    left, right = less_zero(ctx, a, a_zero_point, _I32), less_zero(ctx, b, b_zero_point, _I32)
+    return ctx.emit(matmul.MatMul1(), left, right)
+
+
+@onnx_op("ConvInteger", versions=(10,))
+@attributes_of(conv)
+def conv_integer(
+    ctx: Context,
+    x: Output,
+    w: Output,
+    x_zero_point: Output | None = None,
+    w_zero_point: Output | None = None,
+    **attributes: Any,
+) -> Output:
+    """The i32 convolution of 8-bit data and weights less their zero points; padding adds nothing."""
+    w_zero_point = None if w_zero_point is None else _along(ctx, w_zero_point, 0, ctx.rank(w, "the weights"))
+    data, weights = less_zero(ctx, x, x_zero_point, _I32), less_zero(ctx, w, w_zero_point, _I32)
+    return conv(ctx, data, weights, **attributes)
