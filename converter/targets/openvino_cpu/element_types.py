@@ -123,7 +123,7 @@ def layers_of_narrow_types(builder: Builder, node: Node) -> Replacement:
         x (bf16) -> GroupNormalization            becomes      x -> Convert(f32) -> GroupNormalization -> Convert(bf16)
 
     A conversion to the wider type and back loses nothing. Transpose is wrong in both types and stays. Stored tables
-    of u2 have a rule of their own: :mod:`.gather_from_2_bit_tables`.
+    of u2 have a rule of their own, gather_from_2_bit_tables.
     """
     element_type = node.inputs[0].element_type
     wide, layers = _WIDER.get(element_type, (element_type, ()))

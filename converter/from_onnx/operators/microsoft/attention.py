@@ -13,9 +13,8 @@ from typing import Any, Literal
 import numpy as np
 
 from converter.from_onnx.lowering.attention import mask_of, merge_heads, repeat_heads, split_heads, swap
-from converter.from_onnx.operators.microsoft import stateful_attention as stateful
+from converter.from_onnx.operators.microsoft.attention_caches import Cache, Window, mask_of_input, positions_of_input
 from converter.from_onnx.operators.microsoft.fused import simplified_layer_normalization
-from converter.from_onnx.operators.microsoft.key_value_cache import Cache, Window
 from converter.from_onnx.operators.onnx.attention import Scores, attended
 from converter.from_onnx.operators.onnx.rotary import angles, half_of, rotated
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
@@ -371,7 +370,7 @@ def group_query_attention(
     if do_rotary:
         waves = ctx.required(cos_cache, "cos_cache"), ctx.required(sin_cache, "sin_cache")
         if position_ids is None:
-            position_ids = stateful.positions(ctx, q) if steps is None else steps.positions
+            position_ids = positions_of_input(ctx, q) if steps is None else steps.positions
         cos, sin = (angles(ctx, cache, position_ids, 1) for cache in waves)
         q, k = (rotated(ctx, part, cos, sin, half_of(ctx, waves[0]), bool(rotary_interleaved)) for part in (q, k))
     caches = [
@@ -390,7 +389,7 @@ def group_query_attention(
         if any(cache.scale is not None for cache in caches):
             raise ctx.unsupported("a cache of quantised keys and values cannot become a variable of the model")
         present = k, v = [concat(ctx, 2, past, part) for past, part in zip(pasts, new)]
-        added = [stateful.mask(ctx, q, position_ids, lengths, bool(causal), local_window_size)]
+        added = [mask_of_input(ctx, q, position_ids, lengths, bool(causal), local_window_size)]
     if attention_bias is not None:
         added.append(_as_wide(ctx, attention_bias, k))
     sink = head_sink

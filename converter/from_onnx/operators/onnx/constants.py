@@ -1,4 +1,4 @@
-"""ONNX's Constant, ConstantOfShape, Identity, Cast, CastLike and Dropout, which does nothing in inference."""
+"""ONNX's Constant, ConstantOfShape, Identity, Cast and CastLike."""
 
 from __future__ import annotations
 

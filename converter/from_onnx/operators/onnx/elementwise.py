@@ -1,4 +1,4 @@
-"""ONNX's arithmetic, logic, bits and unary mathematics, and its comparisons."""
+"""ONNX's arithmetic, logic, bits and unary mathematics, its comparisons, Where and Clip."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import Literal
 
 import numpy as np
 
+from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation import Context, onnx_form, onnx_op, unary
 from ir_runtime.graph import Dimension, Operation, Output, element_types
+from ir_runtime.graph.element_types import finfo
+from ir_runtime.operations import activation, movement
 from ir_runtime.operations import elementwise as ir
-from ir_runtime.operations import movement
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.layers import in_type
 
@@ -304,3 +306,51 @@ for _cls in (ir.Sin1, ir.Cos1, ir.Tan1, ir.Asin1, ir.Acos1, ir.Atan1):
     onnx_op(_cls.type, versions=(7, 22))(unary(_cls))
 for _cls in (ir.Sinh1, ir.Cosh1, ir.Asinh4, ir.Acosh4, ir.Atanh4):
     onnx_op(_cls.type, versions=(9, 22))(unary(_cls))
+
+
+@onnx_op("Where", versions=(9, 16))
+def where(ctx: Context, condition: Output, x: Output, y: Output) -> Output:
+    """x where the condition holds, y elsewhere; all three broadcast."""
+    return layers.select(ctx, condition, x, y)
+
+
+def _clamp(ctx: Context, x: Output, low: Output | None, high: Output | None) -> Output:
+    """Min(max, Max(x, min)), so that ``max`` wins where they contradict; a missing one is the type's limit."""
+    element_type = x.element_type
+    for name, bound in (("min", low), ("max", high)):
+        if bound is not None and bound.shape.has_rank and bound.shape.element_count().low > 1:
+            raise ctx.invalid(f"{name} must be a scalar, but has the shape {bound.shape}")
+    if element_type.is_real:
+        constants = [None if bound is None else bound.type.constant for bound in (low, high)]
+        if all(bound is None or values is not None for bound, values in zip((low, high), constants)):
+            greatest = float(finfo(element_type).max)
+            ends = zip(constants, (-greatest, greatest))
+            least, most = (end if values is None else float(values.reshape(-1)[0]) for values, end in ends)
+            return ctx.emit(activation.Clamp1(min=min(least, most), max=most), x)
+    if low is not None:
+        x = layers.maximum(ctx, x, as_scalar(ctx, low, "min"))
+    return x if high is None else layers.minimum(ctx, x, as_scalar(ctx, high, "max"))
+
+
+@onnx_op("Clip", versions=(1,))
+def clip_1(ctx: Context, x: Output, *, max: float | None = None, min: float | None = None) -> Output:
+    """A bound that is not given does not limit."""
+    if min is not None and max is not None:
+        return ctx.emit(activation.Clamp1(min=min if min < max else max, max=max), x)
+    if min is not None:
+        return layers.maximum(ctx, x, ctx.like(min, x))
+    return x if max is None else layers.minimum(ctx, x, ctx.like(max, x))
+
+
+@onnx_op("Clip", versions=(6,))
+def clip_6(
+    ctx: Context, x: Output, *, max: float = 3.4028234663852886e38, min: float = -3.4028234663852886e38
+) -> Output:
+    """The bounds are attributes."""
+    return ctx.emit(activation.Clamp1(min=min if min < max else max, max=max), x)
+
+
+@onnx_op("Clip", versions=(11, 12, 13))
+def clip(ctx: Context, x: Output, min: Output | None = None, max: Output | None = None) -> Output:
+    """The bounds are inputs."""
+    return _clamp(ctx, x, min, max)

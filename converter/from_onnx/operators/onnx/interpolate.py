@@ -2,8 +2,9 @@
 
 Where the IR's Interpolate computes the same, it is used, with dimensions or scales that may be computed at
 execution. Everything else that Resize can do (a region of interest, ``exclude_outside``, antialiasing,
-``keep_aspect_ratio_policy`` ...) is done one dimension at a time by a Gather or a product with a
-matrix: a constant one where the dimensions are known, and else one that layers compute at execution.
+``keep_aspect_ratio_policy`` ...) is done one dimension at a time by a Gather (nearest), or a product with a matrix of
+how much every output position takes of every input position: a constant one where the dimensions are known, and else
+one that layers compute at execution. Beyond its ends the data repeat their outermost element.
 """
 
 from __future__ import annotations
@@ -14,12 +15,219 @@ from typing import Any, Literal
 
 import numpy as np
 
-from converter.from_onnx.operators.onnx.interpolate_request import MODES, NATIVE_COORDINATES, Request
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
-from ir_runtime.graph import Array, Dimension, Output, element_types, normalize_axes
-from ir_runtime.operations import elementwise, generation, interpolate, movement
+from ir_runtime.graph import Array, Dimension, ElementType, Output, element_types, normalize_axes
+from ir_runtime.operations import activation, elementwise, generation, interpolate, movement, padding
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
+from ir_runtime.rewriting.expressions import Expression, Operand, where
+from ir_runtime.rewriting.shape_layers import shape_of
+
+MODES = {"nearest": "nearest", "linear": "linear_onnx", "cubic": "cubic"}
+"""ONNX's modes, and Interpolate's names for them."""
+NATIVE_COORDINATES = ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn")
+"""The coordinate transformations that Interpolate has, too."""
+
+
+@record
+class Request:
+    """The attributes and inputs; ``scales`` or ``sizes`` (the other is None) and ``roi`` have entries for all ``axes``.
+
+    A region of interest holds the starts of all axes, and then their ends. ``keep_aspect_ratio_policy`` goes with
+    ``sizes`` alone.
+    """
+
+    mode: Literal["nearest", "linear", "cubic"] = "nearest"
+    coordinate_transformation_mode: Literal[
+        "half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn",
+        "tf_crop_and_resize", "half_pixel_symmetric",
+    ] = "half_pixel"  # fmt: skip
+    nearest_mode: Literal["round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "simple"] = "round_prefer_floor"
+    cubic_coeff_a: float = -0.75
+    exclude_outside: int = 0
+    antialias: int = 0
+    extrapolation_value: float = 0.0
+    keep_aspect_ratio_policy: Literal["stretch", "not_larger", "not_smaller"] = "stretch"
+    axes: tuple[int, ...] = ()
+    scales: Output | None = None
+    sizes: Output | None = None
+    roi: Output | None = None
+
+    @property
+    def is_cropped(self) -> bool:
+        """True if a region of interest is resized, and not all of the data."""
+        return self.coordinate_transformation_mode == "tf_crop_and_resize"
+
+    def rounds_each_dimension(self, element_type: ElementType) -> bool:
+        """Return whether integers of this type are rounded after each dimension, from the last to the first.
+
+        ONNX says nothing on it. onnxruntime's antialiasing does so; its int8 is left out, which it clips like uint8.
+        """
+        return bool(self.antialias) and element_type in (element_types.u8, element_types.i32)
+
+    def rounds(self, element_type: ElementType) -> bool:
+        """Return whether integers of this type are rounded, as onnx's evaluator does.
+
+        onnxruntime drops their fractions where it interpolates linearly, in each type for which it has a kernel.
+        """
+        is_truncated = self.mode == "linear" and not self.antialias
+        return not is_truncated or element_type not in (element_types.u8, element_types.i8, element_types.i32)
+
+    def round_off(self, ctx: Context, y: Output, element_type: ElementType) -> Output:
+        """Return ``y`` rounded to integers of the type, still as floats."""
+        halves = "half_away_from_zero" if self.rounds_each_dimension(element_type) else "half_to_even"
+        y = ctx.emit(elementwise.Round5(mode=halves), y)
+        if self.mode != "cubic" or element_type.bits > 16:  # f32 does not represent the limits of wider types
+            return y
+        low, high = element_type.limits
+        return ctx.emit(activation.Clamp1(min=low, max=high), y)
+
+
+@record
+class _Axis:
+    """One dimension: its number, and float32 scalars but for ``count``."""
+
+    axis: int
+    dimension: Expression
+    count: Expression
+    scale: Expression
+    start: Expression
+    end: Expression
+    exact: Expression
+    """The output's dimension before it was rounded to a whole number."""
+
+
+def resize_dynamic(
+    ctx: Context, x: Output, request: Request, resized: Sequence[int], element_type: ElementType
+) -> Output:
+    """The layers that resize ``x`` (of a float type unless ``mode`` is nearest).
+
+    ``resized`` are the indices into the request's ``axes`` of the dimensions that may change, ``element_type`` is that
+    of the node's data.
+    """
+    y = Expression(ctx, x)
+    masks: list[Expression] = []
+    for axis in sorted(_axes(ctx, x, request, resized), key=lambda axis: -axis.axis):
+        places = _dynamic_places(axis, request.coordinate_transformation_mode)
+        if request.is_cropped:
+            outside = (places < 0) | ((axis.dimension - 1) < places)
+            masks.append(outside.reshape(*(-1 if i == axis.axis else 1 for i in range(y.rank))))
+        if request.mode == "nearest":
+            y = _nearest(y, axis, places, request)
+            continue
+        y = _apply_weights(y, axis, places, request)
+        if request.rounds_each_dimension(element_type):
+            y = Expression(ctx, request.round_off(ctx, y.value, element_type))
+    for mask in masks:
+        y = where(mask, y.of(request.extrapolation_value), y)
+    return y.value
+
+
+def _axes(ctx: Context, x: Output, request: Request, resized: Sequence[int]) -> list[_Axis]:
+    def real(value: Output) -> Expression:
+        return Expression(ctx, value).as_type("f32")
+
+    count = len(request.axes)
+    dimensions = Expression(ctx, shape_of(ctx, x)).gather(request.axes).as_type("f32")
+    starts, ends = dimensions.of(np.zeros(count)), dimensions.of(np.ones(count))
+    if request.roi is not None and request.is_cropped:
+        region = real(request.roi)
+        starts, ends = region.gather(range(count)), region.gather(range(count, 2 * count))
+    if request.scales is not None:
+        scales = real(request.scales)
+        exact = dimensions * scales  # without the region of interest, as onnxruntime
+        counts = exact.floor().as_type("i64")
+    else:
+        assert request.sizes is not None
+        counts, exact = Expression(ctx, request.sizes).as_type("i64"), real(request.sizes)
+        scales = exact / dimensions
+        if request.keep_aspect_ratio_policy != "stretch":
+            reduce = scales.min if request.keep_aspect_ratio_policy == "not_larger" else scales.max
+            scales = scales.of(np.ones(count)) * reduce(0, keep_dims=True)
+            counts = (dimensions * scales + 0.5).floor().as_type("i64")
+    lists = (dimensions, counts, scales, starts, ends, exact)
+    return [_Axis(request.axes[i], *[values.gather(i) for values in lists]) for i in resized]
+
+
+def _numbers(start: Expression, stop: Expression) -> Expression:
+    """The whole numbers from start up to, but without, stop, in float32."""
+    return start.emit(generation.Range4(output_type=element_types.i64), stop, start.of(1)).as_type("f32")
+
+
+def _dynamic_places(axis: _Axis, mode: str) -> Expression:
+    """The input coordinate of each output position."""
+    steps = _numbers(axis.count.of(0), axis.count)
+    count = axis.count.as_type("f32")
+    if mode == "asymmetric":
+        return steps / axis.scale
+    if mode == "align_corners":
+        return steps * (axis.dimension - 1) / (count - 1).maximum(1)
+    if mode == "tf_crop_and_resize":
+        last = axis.dimension - 1
+        step = (axis.end - axis.start) * last / (count - 1).maximum(1)
+        several = axis.start * last + steps * step
+        middle = (axis.start + axis.end) * 0.5 * last
+        return where(count > 1, several, middle)
+    centres = (steps + 0.5) / axis.scale
+    if mode == "tf_half_pixel_for_nn":
+        return centres
+    places = centres - 0.5
+    if mode == "pytorch_half_pixel":
+        return where(count > 1, places, 0)
+    if mode == "half_pixel_symmetric":
+        return places + axis.dimension * 0.5 * (1 - count / axis.exact)
+    return places
+
+
+def _nearest(y: Expression, axis: _Axis, places: Expression, request: Request) -> Expression:
+    if request.nearest_mode == "simple":
+        chosen = where(axis.scale < 1, places.ceil(), places.floor())
+    elif request.nearest_mode == "floor":
+        chosen = places.floor()
+    elif request.nearest_mode == "ceil":
+        chosen = places.ceil()
+    elif request.nearest_mode == "round_prefer_ceil":
+        chosen = (places + 0.5).floor()
+    else:
+        chosen = (places - 0.5).ceil()
+    return y.gather(chosen.maximum(0).minimum(axis.dimension - 1).as_type("i64"), axis.axis)
+
+
+def _apply_weights(y: Expression, axis: _Axis, places: Expression, request: Request) -> Expression:
+    shrink = axis.scale.minimum(1) if request.antialias else axis.scale.of(1)
+    margin = axis.count.of(0)
+    if not request.exclude_outside:
+        margin = ((1.0 if request.mode == "linear" else 2.0) / shrink).ceil().as_type("i64")
+    inputs = _numbers(0 - margin, axis.dimension.as_type("i64") + margin)
+    weights = _kernel(abs(places.unsqueeze(1) - inputs) * shrink, request)
+    if request.antialias or request.exclude_outside:
+        weights = weights / weights.sum(1, keep_dims=True)
+    if not request.exclude_outside:
+        pads = margin.of(np.eye(y.rank, dtype=np.int64)[axis.axis]) * margin
+        y = y.emit(padding.Pad12(pad_mode="edge"), pads, pads)
+    return multiplied(y, weights.as_type(y.element_type), axis.axis)
+
+
+def _kernel(distance: Expression, request: Request) -> Expression:
+    if request.mode == "linear":
+        return (1 - distance).relu()
+    a = request.cubic_coeff_a
+    square = distance * distance
+    near = (distance * (a + 2) - (a + 3)) * square + 1
+    far = ((distance * a - 5 * a) * distance + 8 * a) * distance - 4 * a
+    return where(distance > 1, where(distance < 2, far, 0), near)
+
+
+def multiplied(y: Expression, weights: Operand, axis: int) -> Expression:
+    """The matrix ``[out, in]`` applied to dimension ``axis``."""
+    weights = y.of(weights)
+    if axis == y.rank - 1:
+        return y.matmul(weights, transpose_b=True)
+    if axis == y.rank - 2:
+        return weights.matmul(y)
+    order = [i for i in range(y.rank) if i != axis] + [axis]
+    return y.transpose(*order).matmul(weights, transpose_b=True).transpose(*np.argsort(order))
+
 
 _INTERPOLATED = (
     element_types.f32, element_types.f16, element_types.bf16, element_types.f64,
@@ -85,7 +293,6 @@ def _resize(ctx: Context, x: Output, request: Request) -> Output:
 
 
 def _at_execution(ctx: Context, x: Output, request: Request) -> Output:
-    from converter.from_onnx.operators.onnx.interpolate_dynamic import resize_dynamic  # few models need it
 
     resized = range(len(request.axes)) if request.is_cropped else _resized(x, request, None)
     work = x if request.mode == "nearest" else _computable(ctx, x, request)
@@ -296,9 +503,6 @@ def _back(ctx: Context, y: Output, x: Output, request: Request) -> Output:
 
 
 def _separately(ctx: Context, x: Output, request: Request, plan: list[_Along]) -> Output:
-    from converter.from_onnx.operators.onnx.interpolate_dynamic import multiplied  # few models need it
-    from ir_runtime.rewriting.expressions import Expression
-
     y = x if request.mode == "nearest" else _computable(ctx, x, request)
     outside: list[tuple[int, Array]] = []
     for along in sorted(plan, key=lambda along: -along.axis):
