@@ -113,7 +113,7 @@ CALLS: dict[str, Call] = {
 }
 """For each pass with arguments of the conversion, of saving and of exporting a call that runs it."""
 OF_COMPARISONS = {
-    *("perturbed_weights", "constant_input", "ties", "rounded_layers", "in_float64", "without_preprocessing")
+    *("perturbed_weights", "ties", "rounded_layers", "in_float64", "without_preprocessing")
 }
 """Passes over copies that only a comparison sees."""
 OF_SEVERAL_PARTS = {
