@@ -112,9 +112,7 @@ CALLS: dict[str, Call] = {
     "fold_shapes": lambda path: converter.convert_model(ir(), static=True),
 }
 """For each pass with arguments of the conversion, of saving and of exporting a call that runs it."""
-OF_COMPARISONS = {
-    *("perturbed_weights", "ties", "rounded_layers", "in_float64", "without_preprocessing")
-}
+OF_COMPARISONS = {*("perturbed_weights", "ties", "rounded_layers", "in_float64", "without_preprocessing")}
 """Passes over copies that only a comparison sees."""
 OF_SEVERAL_PARTS = {
     *("computed_once", "masks_of_new_tokens", "dimension_guards", "positions_of_patches", "states_of_images")
