@@ -112,12 +112,11 @@ def _merged(runs: Sequence[Run]) -> Iterable[list[Any]]:
 
 
 def plan(items: Sequence[pytest.Item]) -> None:
-    """Form the batches of tests that are marked ``batches(Batches)``."""
+    """Form the batches of tests that are marked ``batches(Batches)``, of neighbours in whatever order these run."""
     planned: dict[Batches, dict[str, Mapping[str, Any]]] = {}
-    for item in items:
-        mark = item.get_closest_marker("batches")
-        if mark is not None:
-            spec = item.callspec  # type: ignore[attr-defined]
-            planned.setdefault(mark.args[0], {})[spec.id] = spec.params
+    marked = [item for item in items if item.get_closest_marker("batches")]
+    for item in sorted(marked, key=lambda item: [*item.callspec.indices.values()]):  # type: ignore[attr-defined]
+        batches = item.get_closest_marker("batches").args[0]
+        planned.setdefault(batches, {})[item.callspec.id] = item.callspec.params
     for batches, rows in planned.items():
         batches.plan(rows)
