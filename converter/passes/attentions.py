@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Union
 
 import numpy as np
 
 from ir_runtime.analysis.polynomials import Polynomial
 from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Dimension, Node, Output, Tensor
-from ir_runtime.operations.activation import SoftMax, SoftMax1, SoftMax8
+from ir_runtime.operations.activation import SoftMax1, SoftMax8
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.elementwise import Divide1, Multiply1
 from ir_runtime.operations.generation import ShapeOf
 from ir_runtime.operations.matmul import Einsum7, Equation, MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1
-from ir_runtime.rewriting import Builder, Match, NotMatched, Pattern, Replacement, anything, either, fail, layer, layers
+from ir_runtime.rewriting import Builder, Match, Pattern, Replacement, anything, either, fail, layer, layers
 
 from .idioms import is_real, plus, times
 from .registry import passes
@@ -132,7 +131,7 @@ def _is_of_higher_rank(x: Output, other: Output) -> bool:
     return x.shape.has_rank and x.shape.rank >= other.shape.rank
 
 
-def untransposed(builder: Builder, value: Output) -> Union[Output, NotMatched]:
+def untransposed(builder: Builder, value: Output) -> Output:
     """The value whose last two dimensions ``value`` has in the other order, without a further Transpose.
 
     A change of the other dimensions may stand behind the Transpose.
@@ -142,62 +141,61 @@ def untransposed(builder: Builder, value: Output) -> Union[Output, NotMatched]:
         return _untransposed_before_reshape(builder, value)
     order = node.inputs[1].type.constant if isinstance(node.op, Transpose1) else None
     if order is None:
-        return fail(f"layer '{node.name}' is no Transpose of a constant order")
+        raise fail(f"layer '{node.name}' is no Transpose of a constant order")
     axes = order.reshape(-1).tolist() or list(range(value.shape.rank))[::-1]
     axes[-2:] = axes[:-3:-1]
     x = node.inputs[0]
     if axes == sorted(axes):
         return x
     if value.only_user is None:
-        return fail(f"the transposed keys of '{node.name}' are also read elsewhere")
+        raise fail(f"the transposed keys of '{node.name}' are also read elsewhere")
     return layers.transpose(builder, x, builder.constant(axes))
 
 
-def _untransposed_before_reshape(builder: Builder, value: Output) -> Union[Output, NotMatched]:
+def _untransposed_before_reshape(builder: Builder, value: Output) -> Output:
     """As :func:`untransposed`, for a Reshape that keeps the last two dimensions."""
     node = value.node
     assert isinstance(node.op, Reshape1)
     (x, target), dims = node.inputs, symbolic_shapes().dims(value)
     before, shape = symbolic_shapes().dims(x), target.type.constant
     if before is None or dims is None or shape is None or min(len(before), len(dims)) < 2:
-        return fail(f"the rank or the shape of '{node.name}' is not known")
+        raise fail(f"the rank or the shape of '{node.name}' is not known")
     if before[-2:] != dims[-2:]:
-        return fail(f"layer '{node.name}' changes the last two dimensions of the keys")
+        raise fail(f"layer '{node.name}' changes the last two dimensions of the keys")
     if value.only_user is None or x.only_user is None:
-        return fail(f"the transposed keys of '{node.name}' are also read elsewhere")
+        raise fail(f"the transposed keys of '{node.name}' are also read elsewhere")
     *lead, rows, columns = shape.reshape(-1).tolist()
     taken_over = [axis for axis, size in enumerate([*lead, rows, columns]) if not size and node.op.special_zero]
     if len(before) != len(dims) and taken_over and max(taken_over) >= min(len(before), len(dims)) - 2:
-        return fail(f"layer '{node.name}' takes a dimension over from another place")
-    turned = untransposed(builder, x)
-    if isinstance(turned, NotMatched):
-        return turned
-    return builder.emit(node.op, turned, builder.constant([*lead, columns, rows], target.element_type))
+        raise fail(f"layer '{node.name}' takes a dimension over from another place")
+    return builder.emit(
+        node.op, untransposed(builder, x), builder.constant([*lead, columns, rows], target.element_type)
+    )
 
 
-def scaled_queries(builder: Builder, queries: Output, factor: Output, is_divisor: bool) -> Union[Output, NotMatched]:
+def scaled_queries(builder: Builder, queries: Output, factor: Output, is_divisor: bool) -> Output:
     """The queries times a factor for each head or row, which the scores were multiplied by."""
     lead = queries.shape.rank - factor.shape.rank if factor.shape.has_rank else -1
     if lead < 0:
-        return fail("the rank of the factor is not known, or greater than that of the queries")
+        raise fail("the rank of the factor is not known, or greater than that of the queries")
     sizes = factor.shape.dims
     if not sizes[-1].low == sizes[-1].high == 1:
-        return fail("the factor differs from key to key")
+        raise fail("the factor differs from key to key")
     for size, own in zip(sizes, queries.shape.dims[lead:]):
         if size.low != size.high or size.value not in (1, own.value if own.low == own.high else 1):
-            return fail("the factor may widen the queries")
+            raise fail("the factor may widen the queries")
     return (layers.divide if is_divisor else layers.multiply)(builder, queries, factor)
 
 
-def joined_masks(builder: Builder, masks: list[Output], rank: int) -> Union[Output, NotMatched, None]:
+def joined_masks(builder: Builder, masks: list[Output], rank: int) -> Output | None:
     """The sum of the masks, of rank 2 at least; None where there is none."""
     wide = []
     for mask in masks:
         if not mask.shape.has_rank or not 0 < mask.shape.rank <= rank:
-            return fail("the rank of a mask is not known, 0, or greater than that of the scores")
+            raise fail("the rank of a mask is not known, 0, or greater than that of the scores")
         wide.append(layers.unsqueeze(builder, mask, 0) if mask.shape.rank == 1 else mask)
     if len(wide) == 2 and not any(_covers(a, b) for a, b in (wide, wide[::-1])):
-        return fail("the sum of the masks is larger than each of them")
+        raise fail("the sum of the masks is larger than each of them")
     return layers.add(builder, *wide) if len(wide) == 2 else wide[0] if wide else None
 
 
@@ -209,35 +207,28 @@ def _covers(wide: Output, narrow: Output) -> bool:
     )
 
 
-def attended(
-    builder: Builder, match: Match, parts: tuple[Output, Output, Output], scale: Scale
-) -> Union[Output, NotMatched]:
+def attended(builder: Builder, match: Match, parts: tuple[Output, Output, Output], scale: Scale) -> Output:
     """The attention of queries, keys and values, with scale and masks of the pattern."""
     queries, keys, values = parts
     (rank, *others) = {value.shape.rank if value.shape.has_rank else 0 for value in parts}
     if others or rank < 3:
-        return fail("queries, keys and values have not one rank of 3 or more")
+        raise fail("queries, keys and values have not one rank of 3 or more")
     if keys.shape[-2].merge(values.shape[-2]) is None:
-        return fail("a mask widens the scores: there are more values than keys")
+        raise fail("a mask widens the scores: there are more values than keys")
     mask = joined_masks(builder, [match[name] for name in ("mask", "second mask") if name in match], rank)
-    if isinstance(mask, NotMatched):
-        return mask
     for name in ("factor", "divisor"):
         if name not in match:
             continue
         if not has_one_element(match[name]):
-            scaled = scaled_queries(builder, queries, match[name], name == "divisor")
-            if isinstance(scaled, NotMatched):
-                return scaled
-            queries = scaled
+            queries = scaled_queries(builder, queries, match[name], name == "divisor")
         elif not _is_of_higher_rank(queries, match[name]):
-            return fail("the scale has more dimensions than the scores, and so would the result")
+            raise fail("the scale has more dimensions than the scores, and so would the result")
         elif not may_be_scale(match[name]):
-            return fail("what scales the scores is no constant of ordinary size, and not computed from shapes")
+            raise fail("what scales the scores is no constant of ordinary size, and not computed from shapes")
         elif name == "factor":
             scale.multiply(match[name])
         elif not scale.divide(match[name]):
-            return fail("it divides by 0")
+            raise fail("it divides by 0")
     inputs = [queries, keys, values, builder.like(0, queries) if mask is None else mask, scale.emit(builder, queries)]
     return builder.emit(ScaledDotProductAttention13(), *inputs)
 
@@ -255,8 +246,8 @@ _PRODUCTS = layer(MatMul1, anything("queries", is_real), anything("keys"), name=
 _ATTENTION = layer(MatMul1, weights_of(_PRODUCTS), anything("values"), check=_plain)
 
 
-@passes.replaces("attentions")
-def attention(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("attentions", _ATTENTION)
+def attention(builder: Builder, node: Node, match: Match) -> Replacement:
     """Fuse the node sequence that exporters emit for attention into ScaledDotProductAttention.
 
         q -> Multiply(a) -> q'
@@ -273,21 +264,10 @@ def attention(builder: Builder, node: Node) -> Replacement:
     where it is the default, which depends on the shape of the queries. Where scores themselves are replaced (by Select,
     for hidden keys) or rows that are NaN, the layer has no equal, and all stays.
     """
-    if not isinstance(node.inputs[0].node.op, SoftMax):
-        return fail("input 0 is not made by SoftMax")
-    match = _ATTENTION.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
-    why = match.check_private()
-    if why is not None:
-        return why
     scale = Scale()
     queries, keys = (without_factors(match[name], scale) for name in ("queries", "keys"))
     if not match.node("products").op.transpose_b:  # type: ignore[attr-defined]
-        turned = untransposed(builder, keys)
-        if isinstance(turned, NotMatched):
-            return turned
-        keys = without_factors(turned, scale)
+        keys = without_factors(untransposed(builder, keys), scale)
     return attended(builder, match, (queries, keys, match["values"]), scale)
 
 
@@ -296,8 +276,8 @@ _WEIGHTS = weights_of(_EINSUM)
 _EINSUM_ATTENTION = either(layer(Einsum7, _WEIGHTS, anything("values")), layer(Einsum7, anything("values"), _WEIGHTS))
 
 
-@passes.replaces("einsum_attentions")
-def einsum_attention(builder: Builder, node: Node) -> Replacement:
+@passes.fuses("einsum_attentions", _EINSUM_ATTENTION)
+def einsum_attention(builder: Builder, node: Node, match: Match) -> Replacement:
     """Fuse attention that exporters emit with Einsum into ScaledDotProductAttention.
 
         q, k -> Einsum(btnh,bsnh->bnts) -> Add(mask) -> SoftMax(-1) -> s
@@ -310,14 +290,6 @@ def einsum_attention(builder: Builder, node: Node) -> Replacement:
     Keras and torchvision write this, in these and other orders of the dimensions. Scale and masks are those of
     :mod:`~.attentions`.
     """
-    if not any(isinstance(source.node.op, SoftMax) for source in node.inputs):
-        return fail("no input is made by SoftMax")
-    match = _EINSUM_ATTENTION.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
-    why = match.check_private()
-    if why is not None:
-        return why
     scores, output = _terms(match.node("products")), _terms(node)
     if node.inputs[0] is match["values"]:
         output = [output[1], output[0], output[2]]
@@ -332,8 +304,7 @@ def einsum_attention(builder: Builder, node: Node) -> Replacement:
             scale = Scale()
             q, k = (without_factors(match[name], scale) for name in names)
             parts = [_transpose(builder, part, order) for part, order in zip((q, k, match["values"]), orders)]
-            product = attended(builder, match, (parts[0], parts[1], parts[2]), scale)
-            return product if isinstance(product, NotMatched) else _transpose(builder, product, orders[3])
+            return _transpose(builder, attended(builder, match, (parts[0], parts[1], parts[2]), scale), orders[3])
     return fail("the equations are not those of attention")
 
 

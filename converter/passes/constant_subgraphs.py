@@ -125,9 +125,10 @@ class _Folding:
             read = [output for output in node.outputs if output.is_used]
             if not read:
                 continue
-            tensors = self._compute(node, read)
-            if isinstance(tensors, NotMatched):
-                self._trace.not_matched(node, tensors)
+            try:
+                tensors = self._compute(node, read)
+            except NotMatched as why:
+                self._trace.not_matched(node, why)
                 continue
             for output, tensor in zip(read, tensors):
                 constant = Builder().tensor(tensor)
@@ -137,26 +138,26 @@ class _Folding:
             self._trace.matched(node)
             self.count += 1
 
-    def _compute(self, node: Node, read: Sequence[Output]) -> list[Tensor] | NotMatched:
+    def _compute(self, node: Node, read: Sequence[Output]) -> list[Tensor]:
         """Return the values of the outputs ``read`` of a layer, or why it stays."""
         from ir_runtime.operations.quantization import FakeQuantize1  # few models come here
 
         nodes = _constant_subgraph(node)
         if not self._min_layers <= len(nodes) <= _MAX_LAYERS:
-            return fail("its constant subgraph has a single layer, or too many")
+            raise fail("its constant subgraph has a single layer, or too many")
         if any(isinstance(layer.op, FakeQuantize1) for layer in nodes):
-            return fail("they are quantized weights")
+            raise fail("they are quantized weights")
         if any(_bytes(source) > _MAX_BYTES for layer in nodes for source in layer.inputs):
-            return fail("it is computed from large constants")
+            raise fail("it is computed from large constants")
         growth = sum(map(_bytes, read)) - self._count_freed_bytes(nodes)
         if growth > (max(self._growth, 0) if self._growth_of_each is None else self._growth_of_each):
-            return fail("it is much larger than the constants that it is computed from")
+            raise fail("it is much larger than the constants that it is computed from")
         types: dict[Output, TensorType] = {}
         for member in nodes:
             inputs = [types.get(source, source.type) for source in member.inputs]
             tensors = fold(member.op, inputs, [output.type for output in member.outputs], limited=False)
             if tensors is None:
-                return fail(f"layer '{member.name}' cannot be computed during the conversion")
+                raise fail(f"layer '{member.name}' cannot be computed during the conversion")
             for output, tensor in zip(member.outputs, tensors):
                 types[output] = TensorType(output.element_type, output.shape, tensor)
         self._growth -= growth

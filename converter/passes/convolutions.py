@@ -48,8 +48,6 @@ def folded_pad(builder: Builder, node: Node) -> Replacement:
     if op.auto_pad not in ("explicit", "valid"):
         return fail("its own pads follow from the dimensions")
     added = _added_pads(pad)
-    if isinstance(added, NotMatched):
-        return added
     rank = len(op.strides)
     if len(added[0]) != rank:
         return fail("the rank of the pads is not that of the window")
@@ -65,16 +63,16 @@ def folded_pad(builder: Builder, node: Node) -> Replacement:
     return builder.emit_all(op.with_attributes(**attributes), pad.inputs[0], *node.inputs[1:])
 
 
-def _added_pads(pad: Node) -> tuple[list[int], list[int]] | NotMatched:
+def _added_pads(pad: Node) -> tuple[list[int], list[int]]:
     """The pads of the spatial dimensions."""
     before, after = (source.type.constant for source in pad.inputs[1:3])
     if pad.op.pad_mode != "constant" or before is None or after is None:  # type: ignore[attr-defined]
-        return fail("the pads are no constant, or not filled with one")
+        raise fail("the pads are no constant, or not filled with one")
     begins, ends = before.reshape(-1).tolist(), after.reshape(-1).tolist()
     if min(begins + ends) < 0:
-        return fail("pads crop")
+        raise fail("pads crop")
     if any(begins[:2] + ends[:2]):
-        return fail("pads are not of spatial dimensions alone")
+        raise fail("pads are not of spatial dimensions alone")
     return begins[2:], ends[2:]
 
 
@@ -129,8 +127,6 @@ def folded_scales(node: Node, unique: UniqueNames) -> int | NotMatched:
     numbers that are dequantised, FakeQuantize.
     """
     layers = _fold(node, unique)
-    if isinstance(layers, NotMatched):
-        return layers
     node.outputs[0].replace_by(layers[-1].outputs[0])
     return 1
 
@@ -163,30 +159,28 @@ class _Channels:
         return _Channels(self.count, len(order) - order.index(len(order) - self.from_end), len(order))
 
 
-def _fold(node: Node, unique: UniqueNames) -> list[Node] | NotMatched:
+def _fold(node: Node, unique: UniqueNames) -> list[Node]:
     """The layers from scaled weights on that compute what ``node`` does."""
     steps = [node]
     while not isinstance(_data(steps[-1]).node.op, _WEIGHTED):
         before = _data(steps[-1]).node
         if not isinstance(before.op, _STEPS):
-            return fail(f"what it scales is made by {before.op.type}, not by a layer with weights")
+            raise fail(f"what it scales is made by {before.op.type}, not by a layer with weights")
         steps.append(before)
     weighted = _data(steps[-1]).node
     for value in (weighted.outputs[0], *(step.outputs[0] for step in steps[1:])):
         if value.only_user is None:
-            return fail(f"what layer '{value.node.name}' returns is read elsewhere, too")
+            raise fail(f"what layer '{value.node.name}' returns is read elsewhere, too")
     at = 0 if weighted.inputs[1].tensor is None and isinstance(weighted.op, MatMul1) else 1
     weights = weighted.inputs[at]
     first = _channels(weighted, at)
-    if isinstance(first, NotMatched):
-        return first
     if weights.only_user is None or weighted.inputs.count(weights) != 1:
-        return fail("something else reads the weights, too")
+        raise fail("something else reads the weights, too")
     factor, shift, channels = np.ones(1), np.zeros(1), first
     for step in reversed(steps):
         followed = _follow(step, channels)
         if followed is None:
-            return fail(f"layer '{step.name}' has no constant for each output channel")
+            raise fail(f"layer '{step.name}' has no constant for each output channel")
         channels, affine = followed
         with np.errstate(all="ignore"):
             factor, shift = factor * affine[0], shift * affine[0] + affine[1]
@@ -196,7 +190,7 @@ def _fold(node: Node, unique: UniqueNames) -> list[Node] | NotMatched:
         if followed is None:
             break
         if isinstance(reader.op, _SCALES):
-            return fail("a layer behind it scales, too")
+            raise fail("a layer behind it scales, too")
         channels, reader = followed[0], reader.outputs[0].only_user
     assert weights.tensor is not None
     constants = [
@@ -204,9 +198,9 @@ def _fold(node: Node, unique: UniqueNames) -> list[Node] | NotMatched:
     ]
     tensor = scaled(weights.tensor, channel_axes(weighted, at), factor, *constants)
     if isinstance(tensor, str):
-        return fail(tensor)
+        raise fail(tensor)
     if not (np.abs(shift) <= float(finfo(weights.element_type).max)).all():
-        return fail("the scaled bias is not finite in its type")
+        raise fail("the scaled bias is not finite in its type")
     constant = make_node(Const1(value=tensor), (), unique(f"{weights.node.name}/scaled"))
     constant.origin = weights.node.origin
     inputs = [constant.outputs[0] if source is weights else source for source in weighted.inputs]
@@ -232,11 +226,11 @@ def _data(step: Node) -> Output:
     return step.inputs[1] if step.op.commutative and step.inputs[0].tensor is not None else step.inputs[0]
 
 
-def _channels(node: Node, weights: int) -> _Channels | NotMatched:
+def _channels(node: Node, weights: int) -> _Channels:
     """The output channels of a layer whose input ``weights`` is constant."""
     tensor, shape = node.inputs[weights].tensor, node.outputs[0].shape
     if tensor is None:
-        return fail("the weights are not constant")
+        raise fail("the weights are not constant")
     rank = shape.rank if shape.has_rank else None
     if not isinstance(node.op, MatMul1):
         assert rank is not None
@@ -244,9 +238,9 @@ def _channels(node: Node, weights: int) -> _Channels | NotMatched:
         return _Channels(count, rank - 1, rank)
     data = node.inputs[1 - weights].shape
     if len(tensor.shape) != 2:
-        return fail("the weights are no matrix")
+        raise fail("the weights are no matrix")
     if weights == 0 and not (data.has_rank and data.rank > 1):
-        return fail("what the weights are multiplied with is no matrix")
+        raise fail("what the weights are multiplied with is no matrix")
     return _Channels(tensor.shape[channel_axes(node, weights)[0]], 2 - weights, rank)
 
 

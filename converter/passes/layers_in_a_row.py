@@ -14,7 +14,6 @@ from ir_runtime.operations.movement import Concat1, Reshape1, Squeeze1, Squeeze1
 from ir_runtime.rewriting import (
     Builder,
     Match,
-    NotMatched,
     Pattern,
     Replacement,
     anything,
@@ -181,11 +180,7 @@ def integer_sum_in_a_row(builder: Builder, node: Node) -> Replacement:
     if not node.outputs[0].element_type.is_integral:
         return fail("it does not add integers")
     last = _summand(node)
-    if isinstance(last, NotMatched):
-        return last
     first = _summand(last[0].node)
-    if isinstance(first, NotMatched):
-        return first
     if last[0].only_user is None:
         return fail("something else reads the sum before it")
     x, element_type = first[0], node.outputs[0].element_type
@@ -199,16 +194,16 @@ def integer_sum_in_a_row(builder: Builder, node: Node) -> Replacement:
     return builder.emit(Add1(), x, constant)
 
 
-def _summand(node: Node) -> tuple[Output, Array] | NotMatched:
+def _summand(node: Node) -> tuple[Output, Array]:
     """Return the other summand and the constant, which is negative where it is subtracted."""
     if not isinstance(node.op, (Add1, Subtract1)) or node.op.auto_broadcast != "numpy":
-        return fail(f"layer '{node.name}' is no sum")
+        raise fail(f"layer '{node.name}' is no sum")
     for x, other in node.orders:
         if other.tensor is not None and other.tensor.byte_size <= _MAX_BYTES_OF_INTEGERS and x.element_type.bits >= 8:
             with np.errstate(over="ignore"):
                 values = other.tensor.array()
                 return x, values if isinstance(node.op, Add1) else np.asarray(0 - values, values.dtype)
-    return fail(f"layer '{node.name}' adds no constant")
+    raise fail(f"layer '{node.name}' adds no constant")
 
 
 _ONE = layer(Transpose1, anything("x"), constant("order"))
@@ -224,14 +219,10 @@ def transposes_in_a_row(builder: Builder, node: Node) -> Replacement:
 
     The first of two stays if something else reads it.
     """
-    match = _ONE.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
+    match = _ONE.find(node.outputs[0])
     if _moves_nothing(match["x"], match.array("order").tolist()):
         return match["x"]
-    two = _TWO.match(node.outputs[0])
-    if isinstance(two, NotMatched):
-        return two
+    two = _TWO.find(node.outputs[0])
     x, first, second = two["x"], two.array("first").tolist(), two.array("second").tolist()
     if not first and not second:
         return x

@@ -17,7 +17,6 @@ from ir_runtime.operations.reduction import ReduceL2_4, ReduceMean1, ReduceSum1
 from ir_runtime.rewriting import (
     Builder,
     Match,
-    NotMatched,
     Pattern,
     Replacement,
     anything,
@@ -116,8 +115,6 @@ def _normalize(builder: Builder, match: Match) -> Replacement:
     if not x.shape.has_rank or x.shape.rank < 3 or not x.shape[1].is_static:
         return fail("the number of channels is not known")
     number = _group_count(match)
-    if isinstance(number, NotMatched):
-        return number
     mvn, channels = match.node("normalized").op, x.shape[1].value
     assert isinstance(mvn, MVN6)
     scale, bias = (builder.constant(values, x.element_type) for values in (np.ones(channels), np.zeros(channels)))
@@ -140,21 +137,21 @@ def _followed(builder: Builder, node: Node, match: Match) -> Replacement:
     return builder.emit(match.node("made").op, x, *inputs)
 
 
-def _group_count(match: Match) -> int | NotMatched:
+def _group_count(match: Match) -> int:
     """Return the number of groups, where the layers normalize groups of channels."""
     x, groups = match["x"], match["groups"]
     group_shape, axes = match.array("shape of groups").reshape(-1).tolist(), match.array("axes").reshape(-1).tolist()
     if len(group_shape) < 3 or sorted(normalize_axes(axes, len(group_shape))) != list(range(2, len(group_shape))):
-        return fail("MVN is not over all but the first two dimensions")
+        raise fail("MVN is not over all but the first two dimensions")
     number, op = group_shape[1], groups.node.op
     assert isinstance(op, Reshape1)
     keeps_batch = (group_shape[0] == 0 and op.special_zero) or (
         group_shape[0] > 0 and x.shape[0] == Dimension(group_shape[0], group_shape[0])
     )
     if not keeps_batch or number < 1 or x.shape[1].value % number:
-        return fail("the first Reshape does not make groups of the channels")
+        raise fail("the first Reshape does not make groups of the channels")
     if symbolic_shapes().dims(match["result"]) != symbolic_shapes().dims(x):
-        return fail("the last Reshape does not return to the shape of the data")
+        raise fail("the last Reshape does not return to the shape of the data")
     return int(number)
 
 

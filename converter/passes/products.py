@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Union
-
 from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node, Output
 from ir_runtime.operations.elementwise import Binary
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Reshape1, Transpose1
 from ir_runtime.operations.quantization import FakeQuantize1
-from ir_runtime.rewriting import Builder, NotMatched, Replacement, fail
+from ir_runtime.rewriting import Builder, Replacement, fail
 
 from .registry import passes
 
@@ -32,10 +30,7 @@ def flattened_product(builder: Builder, node: Node) -> Replacement:
     may be layers that treat every number, or every column, by itself. Dimensions are those of ``x`` for whatever
     shapes.
     """
-    between = _between(node.inputs[0])
-    if isinstance(between, NotMatched):
-        return between
-    flat, steps = between
+    flat, steps = _between(node.inputs[0])
     x, width = flat.node.inputs[0], flat.shape[-1]
     dims, before = symbolic_shapes().dims(node.outputs[0]), symbolic_shapes().dims(x)
     if dims is None or before is None or len(dims) < 3:
@@ -53,21 +48,21 @@ def flattened_product(builder: Builder, node: Node) -> Replacement:
     return value
 
 
-def _between(value: Output) -> Union[tuple[Output, _Steps], NotMatched]:
+def _between(value: Output) -> tuple[Output, _Steps]:
     """Return the output of the first Reshape, and the layers between both, which nothing else reads."""
     steps: _Steps = []
     has_product = False
     while True:
         node = value.node
         if value.only_user is None and not (has_product and isinstance(node.op, Reshape1)):
-            return fail("something else reads what is between the Reshapes")
+            raise fail("something else reads what is between the Reshapes")
         if not value.shape.has_rank or value.shape.rank != 2 or not value.shape[-1].is_static:
-            return fail("what is between the Reshapes is no matrix of a known width")
+            raise fail("what is between the Reshapes is no matrix of a known width")
         if has_product and isinstance(node.op, Reshape1):
             return value, steps
         place = _place_of_rows(node)
         if place is None:
-            return fail("a layer in front does not treat every row by itself")
+            raise fail("a layer in front does not treat every row by itself")
         has_product = has_product or isinstance(node.op, MatMul1)
         steps.append((node, place))
         value = node.inputs[place]

@@ -21,7 +21,6 @@ from ir_runtime.operations.reduction import Reduction
 from ir_runtime.rewriting import (
     Builder,
     Match,
-    NotMatched,
     Replacement,
     anything,
     constant,
@@ -55,12 +54,11 @@ def mean(builder: Builder, node: Node) -> Replacement:
     if not dims or not all(dim.is_static and dim.value for dim in dims):
         return fail("how many elements are summed is not known")
     count = math.prod(dim.value for dim in dims)
-    match = divided_by(layer(ir.ReduceSum1, anything("x", is_real), constant("axes")), count).match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
+    match = divided_by(layer(ir.ReduceSum1, anything("x", is_real), constant("axes")), count).find(node.outputs[0])
     if not has_shape_of(node.outputs[0], total):
         return fail("its rank is not that of the sum")
-    return match.check_private() or builder.emit(ir.ReduceMean1(keep_dims=_keeps_dims(total)), x, axes)
+    match.check_private()
+    return builder.emit(ir.ReduceMean1(keep_dims=_keeps_dims(total)), x, axes)
 
 
 @passes.fuses("absolute_sums", _L1)

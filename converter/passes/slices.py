@@ -31,43 +31,40 @@ def slice_in_a_row(builder: Builder, node: Node) -> Replacement:
     first = node.inputs[0].node
     if not isinstance(first.op, Slice8):
         return fail(f"its input is made by {first.op.type}, not by Slice")
-    why = why_it_stays(first)
-    if why is not None:
-        return why
-    before, after = _lists(first), _lists(node)
-    assert not isinstance(before, NotMatched)
-    assert not isinstance(after, NotMatched)
-    lists = [builder.constant([*front, *back]) for front, back in zip(before, after)]
+    _check_readers(first)
+    lists = [builder.constant([*front, *back]) for front, back in zip(_lists(first), _lists(node))]
     return builder.emit(Slice8(), first.inputs[0], *lists)
 
 
-def why_it_stays(first: Node) -> NotMatched | None:
-    """The reason why not all that reads a slice can take its bounds over; None where all can."""
+def _check_readers(first: Node) -> None:
+    """Raise the reason why not all that reads a slice can take its bounds over."""
     before = _lists(first)
-    if isinstance(before, NotMatched):
-        return before
     readers = first.outputs[0].uses
     if len(readers) > _MOST_READERS:
-        return fail("too many layers read the slice before it")
+        raise fail("too many layers read the slice before it")
     for reader in readers:
-        own = _lists(reader)
-        if isinstance(own, NotMatched):
-            return own
-        if not set(own[3]).isdisjoint(before[3]):
-            return fail(f"'{reader.name}' slices an axis of the slice before it")
-    return None
+        if not set(_lists(reader)[3]).isdisjoint(before[3]):
+            raise fail(f"'{reader.name}' slices an axis of the slice before it")
 
 
-def _lists(node: Node) -> list[list[int]] | NotMatched:
+def _takes_over(first: Node) -> bool:
+    try:
+        _check_readers(first)
+    except NotMatched:
+        return False
+    return True
+
+
+def _lists(node: Node) -> list[list[int]]:
     """Starts, stops, steps and axes, these counted from the front."""
     if not isinstance(node.op, Slice8):
-        return fail(f"'{node.name}' reads the slice before it, too, and is no Slice")
+        raise fail(f"'{node.name}' reads the slice before it, too, and is no Slice")
     shape = node.inputs[0].shape
     if not shape.has_rank:
-        return fail("the rank is not known")
+        raise fail("the rank is not known")
     constants = [source.type.constant for source in node.inputs[1:]]
     if any(values is None for values in constants):
-        return fail(f"the bounds or axes of '{node.name}' are not constant")
+        raise fail(f"the bounds or axes of '{node.name}' are not constant")
     lists = [[int(value) for value in values.reshape(-1)] for values in constants if values is not None]
     axes = lists[3] if len(lists) > 3 else list(range(len(lists[0])))
     return [*lists[:3], [axis % shape.rank for axis in axes]]
@@ -108,11 +105,12 @@ def splits_from_slices(model: Model, trace: PassTrace) -> int:
 def _split_in(part: Part, trace: PassTrace) -> int:
     groups: dict[tuple[Output, int], list[_Bounds]] = defaultdict(list)
     for node in part.nodes_of((Slice8,)):
-        bounds = _bounds(node)
-        if isinstance(bounds, NotMatched):
-            trace.not_matched(node, bounds)
+        try:
+            axis, bounds = _bounds(node)
+        except NotMatched as why:
+            trace.not_matched(node, why)
         else:
-            groups[node.inputs[0], bounds[0]].append(bounds[1])
+            groups[node.inputs[0], axis].append(bounds)
     unique, count = UniqueNames(part), 0
     for (_, axis), slices in groups.items():
         data = slices[0].node.inputs[0]  # which an earlier group may have replaced
@@ -122,7 +120,7 @@ def _split_in(part: Part, trace: PassTrace) -> int:
             for each in slices:
                 trace.not_matched(each.node, fail("no other slices take the rest, and that once"))
             continue
-        if all(why_it_stays(each.node) is None for each in slices):
+        if all(_takes_over(each.node) for each in slices):
             for each in slices:
                 trace.not_matched(each.node, fail("all that reads it slices another axis, and slices here as well"))
             continue
@@ -177,20 +175,20 @@ def _split(data: Output, axis: int, lengths: list[int], first: Node, unique: Uni
     return [*constants, split]
 
 
-def _bounds(node: Node) -> tuple[int, _Bounds] | NotMatched:
+def _bounds(node: Node) -> tuple[int, _Bounds]:
     """The axis of a slice, and its bounds."""
     data = node.inputs[0]
     lists = [source.type.constant for source in node.inputs[1:]]
     if any(values is None for values in lists) or not data.shape.has_rank:
-        return fail("bounds or axes are not constant, or the rank is not known")
+        raise fail("bounds or axes are not constant, or the rank is not known")
     numbers = [values.reshape(-1).tolist() for values in lists if values is not None]
     if any(len(values) != 1 for values in numbers):
-        return fail("it is not along one axis")
+        raise fail("it is not along one axis")
     if data.shape.rank == 1 and data.element_type.is_integral:
-        return fail("it takes numbers of a list, such as a shape")
+        raise fail("it takes numbers of a list, such as a shape")
     start, stop, step = (values[0] for values in numbers[:3])
     if step != 1:
-        return fail("its step is not 1")
+        raise fail("its step is not 1")
     axis = (numbers[3][0] if len(numbers) > 3 else 0) % data.shape.rank
     begin = _Bound(start < 0, start) if start > -_END else _Bound(False, 0)
     end = _Bound(stop < 0, stop) if stop < _END else _Bound(True, 0)

@@ -172,9 +172,10 @@ class Translation:
     def decompose(self, node: Node, graph: Graph, values: Mapping[Output, Value]) -> list[Value]:
         """As :meth:`Context.decompose`."""
         builder, inner = Builder(), dict(values)
-        results = decompose(builder, node)
-        if isinstance(results, NotMatched):
-            raise UnsupportedModelError(results.reason)
+        try:
+            results = decompose(builder, node)
+        except NotMatched as why:
+            raise UnsupportedModelError(why.reason) from why
         is_within, self._is_decomposing = self._is_decomposing, True
         try:
             for emitted in builder.emitted:

@@ -4,9 +4,7 @@
     mean = layer(ReduceMean1, x, constant("axes"))
     pattern = layer(Subtract1, x, mean, name="centred")
 
-    found = pattern.match(node.outputs[0])
-    if isinstance(found, NotMatched):
-        return found                      # "input 1 of layer 'Sub_3' is made by Add, not by ReduceMean"
+    found = pattern.find(node.outputs[0])  # or "input 1 of layer 'Sub_3' is made by Add, not by ReduceMean"
     found["x"], found.array("axes"), found.node("centred")
 
 A pattern that is used twice must match the same value twice. Everything is a plain object; nothing is registered.
@@ -16,7 +14,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, Union
+from typing import Any, Union
 
 import numpy as np
 
@@ -24,14 +22,19 @@ from ir_runtime.graph import Array, Node, Operation, Output
 from ir_runtime.graph.element_types import finfo, from_dtype
 
 
-class NotMatched(NamedTuple):
+class NotMatched(Exception):
     """Why a pattern does not match, or a rule does not apply."""
 
-    reason: str
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 def fail(reason: str) -> NotMatched:
-    """Result of a pass or rule for a layer that it leaves alone: the reason, in a few words about the layer."""
+    """Result of a pass or rule for a layer that it leaves alone: the reason, in a few words about the layer.
+
+    A rule returns it; what a rule calls may raise it.
+    """
     return NotMatched(reason)
 
 
@@ -70,15 +73,14 @@ class Match:
         """The layers of the pattern without those of ``anything`` and constants; the last one first."""
         return [value.node for pattern, value in self._values.items() if isinstance(pattern, _Layer)]
 
-    def check_private(self) -> NotMatched | None:
-        """None where nothing but the match itself reads its inner values; else which one is read elsewhere."""
+    def check_private(self) -> None:
+        """Raise :class:`NotMatched` where anything but the match itself reads one of its inner values."""
         nodes = self.nodes
         for node in nodes[1:]:
             for output in node.outputs:
                 outside = next((reader for reader in output.uses if reader not in nodes), None)
                 if outside is not None:
-                    return fail(f"layer '{node.name}' inside the pattern is also read by '{outside.name}'")
-        return None
+                    raise fail(f"layer '{node.name}' inside the pattern is also read by '{outside.name}'")
 
     def _note(self, reason: str) -> None:
         """Keep the reason of the attempt that got furthest: the most telling one."""
@@ -98,6 +100,13 @@ class Pattern(abc.ABC):
         for _ in self._ways(value, result, f"layer '{value.node.name}'"):
             return result
         return result._why
+
+    def find(self, value: Output) -> Match:
+        """As :meth:`match`, for a rule that needs the layers: raises :class:`NotMatched`."""
+        found = self.match(value)
+        if isinstance(found, NotMatched):
+            raise found
+        return found
 
     def _ways(self, value: Output, match: Match, where: str) -> Iterator[None]:
         """Yield for each way in which ``value`` matches, which ``match`` holds until the next one."""

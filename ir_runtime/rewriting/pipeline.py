@@ -23,7 +23,7 @@ from ir_runtime.records import record
 from .builder import Builder
 from .checks import Checks
 from .contracts import EXACT, Contract
-from .matching import Match, NotMatched, Pattern
+from .matching import Match, Pattern
 from .replace_layers import Edit, Replace, Replacement, edit_layers, replace_layers
 from .trace import PassTrace, Trace
 
@@ -210,10 +210,9 @@ class Pipeline:
 
         def register(fuse: Fuse) -> Fuse:
             def replace(builder: Builder, node: Node) -> Replacement:
-                match = pattern.match(node.outputs[0])
-                if isinstance(match, NotMatched):
-                    return match
-                return match.check_private() or fuse(builder, node, match)
+                match = pattern.find(node.outputs[0])
+                match.check_private()
+                return fuse(builder, node, match)
 
             replace.__module__, replace.__doc__ = fuse.__module__, fuse.__doc__
             self.replaces(name)(replace)

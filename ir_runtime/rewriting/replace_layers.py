@@ -10,7 +10,7 @@ from ir_runtime.records import record
 
 from .builder import Builder
 from .fused_names import note_fused
-from .matching import NotMatched
+from .matching import NotMatched, fail
 from .trace import PassTrace
 from .unique_names import UniqueNames
 
@@ -45,7 +45,10 @@ def edit_layers(model: Model, operations: tuple[type[Operation], ...], edit: Edi
         for node in part.nodes_of(operations):
             if not node.is_in_graph:
                 continue
-            changes = edit(node, unique)
+            try:
+                changes = edit(node, unique)
+            except NotMatched as why:
+                changes = fail(why.reason)
             if isinstance(changes, NotMatched):
                 trace.not_matched(node, changes)
             else:
@@ -85,7 +88,10 @@ def _replace_in(part: Part, nodes: Sequence[Node], replace: Replace, trace: Pass
         if not node.is_in_graph:
             continue
         builder.begin(node)
-        replacement = replace(builder, node)
+        try:
+            replacement = replace(builder, node)
+        except NotMatched as why:
+            replacement = fail(why.reason)  # without the frames, which hold the graph
         if isinstance(replacement, NotMatched):
             builder.cancel()
             if trace is not None:

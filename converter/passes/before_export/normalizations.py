@@ -11,7 +11,6 @@ from ir_runtime.operations.reduction import ReduceMean1
 from ir_runtime.rewriting import (
     Builder,
     Match,
-    NotMatched,
     Replacement,
     anything,
     constant,
@@ -35,18 +34,16 @@ def shifted_layer(builder: Builder, node: Node) -> Replacement:
 
     x -> MVN -> Multiply(scale) -> Add(bias)       becomes       x -> LayerNormalization(scale, bias)
     """
-    return _fuse_layer(builder, node, _SHIFTED_LAYER.match(node.outputs[0]))
+    return _fuse_layer(builder, node, _SHIFTED_LAYER.find(node.outputs[0]))
 
 
 @before_export.replaces("layer_normalizations")
 def scaled_layer(builder: Builder, node: Node) -> Replacement:
     """Replace the product by LayerNormalization with a scale."""
-    return _fuse_layer(builder, node, _SCALED_LAYER.match(node.outputs[0]))
+    return _fuse_layer(builder, node, _SCALED_LAYER.find(node.outputs[0]))
 
 
-def _fuse_layer(builder: Builder, node: Node, match: Match | NotMatched) -> Replacement:
-    if isinstance(match, NotMatched):
-        return match
+def _fuse_layer(builder: Builder, node: Node, match: Match) -> Replacement:
     if not may_use(17):
         return fail("LayerNormalization needs opset 17")
     op, (source, axes) = match.node("mvn").op, match.node("mvn").inputs
@@ -101,9 +98,7 @@ def scaled_root(builder: Builder, node: Node) -> Replacement:
 
     x -> Power(2) -> ReduceMean(-1) -> Add(epsilon) -> Sqrt -> r;  x, r -> Divide -> Multiply(scale)
     """
-    match = _SCALED_ROOT.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
+    match = _SCALED_ROOT.find(node.outputs[0])
     reason = _mismatch(node, match)
     source, scale = match["x"], match["scale"]
     if reason is not None or not scale.shape.is_static:
@@ -117,9 +112,7 @@ def scaled_root(builder: Builder, node: Node) -> Replacement:
 @before_export.replaces("rms_normalizations")
 def unscaled_root(builder: Builder, node: Node) -> Replacement:
     """Replace the quotient by RMSNormalization with a scale of ones."""
-    match = _NORMALIZED.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
+    match = _NORMALIZED.find(node.outputs[0])
     reason = _mismatch(node, match)
     if reason is not None:
         return fail(reason)

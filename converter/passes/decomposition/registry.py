@@ -13,7 +13,7 @@ from typing import Union
 from ir_runtime.graph import Model, Node, Operation, Output
 from ir_runtime.graph.invariants import PASSES
 from ir_runtime.registry import Registry
-from ir_runtime.rewriting import Builder, NotMatched, PassTrace, fail, graph_pass
+from ir_runtime.rewriting import Builder, PassTrace, fail, graph_pass
 from ir_runtime.rewriting.contracts import FUSED
 from ir_runtime.rewriting.expressions import Expression, NotExpressible
 from ir_runtime.rewriting.replace_layers import replace_layers
@@ -33,16 +33,16 @@ def decomposes(*operations: type[Operation]) -> Callable[[Decompose], Decompose]
     return DECOMPOSITIONS.of(operations)
 
 
-def decompose(builder: Builder, node: Node) -> list[Output] | NotMatched:
+def decompose(builder: Builder, node: Node) -> list[Output]:
     """Emit what replaces a layer of an operation that can be decomposed."""
     function = DECOMPOSITIONS[type(node.op)]
     for value, name in zip(node.inputs, list(inspect.signature(function).parameters)[1:]):
         if not value.shape.has_rank:
-            return fail(f"the number of dimensions of the input '{name}' must be known")
+            raise fail(f"the number of dimensions of the input '{name}' must be known")
     try:
         result = function(node.op, *(Expression(builder, value) for value in node.inputs))
     except NotExpressible as error:
-        return fail(str(error))
+        raise fail(str(error)) from error
     return [output.value for output in ([result] if isinstance(result, Expression) else result)]
 
 

@@ -20,7 +20,7 @@ from ir_runtime.graph import Model, Node, Output
 from ir_runtime.graph.invariants import STATES
 from ir_runtime.operations.activation import SoftMax8
 from ir_runtime.operations.elementwise import Add1, IsNaN10, Maximum1, Select1
-from ir_runtime.rewriting import Builder, NotMatched, Replacement, anything, fail, graph_pass, layer, number
+from ir_runtime.rewriting import Builder, Replacement, anything, fail, graph_pass, layer, number
 from ir_runtime.rewriting.replace_layers import replace_layers
 
 _SHARES = layer(SoftMax8, layer(Add1, anything("scores"), anything("mask")), name="shares")
@@ -34,9 +34,7 @@ def replace_guards(model: Model) -> int:
 
 
 def _without_guard(builder: Builder, node: Node) -> Replacement:
-    match = _PATTERN.match(node.outputs[0])
-    if isinstance(match, NotMatched):
-        return match
+    match = _PATTERN.find(node.outputs[0])
     scores, mask = match["scores"], match["mask"]
     if mask.shape.has_rank and scores.shape.has_rank and mask.shape.rank > scores.shape.rank:
         return fail("the mask has more dimensions than the scores")

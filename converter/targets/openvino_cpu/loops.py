@@ -415,9 +415,7 @@ def gated_delta_net_loops(builder: Builder, node: Node) -> Replacement:
     https://github.com/openvinotoolkit/openvino/blob/master/src/common/transformations/src/transformations/common_optimizations/fuse_gated_delta_net.cpp
     """
     assert isinstance(node.op, Loop5)
-    wrong = _not_gated_delta_rule(node, node.op.bodies[0])
-    if wrong is not None:
-        return wrong
+    _check_gated_delta_rule(node, node.op.bodies[0])
     query = node.inputs[_QUERY]
     if not isinstance(_SCALED_BY_ROOT.match(query), NotMatched):
         return fail(f"the query '{query.node.name}' is scaled as the plug-in expects it")
@@ -426,23 +424,21 @@ def gated_delta_net_loops(builder: Builder, node: Node) -> Replacement:
     return builder.emit_all(node.op, *inputs)
 
 
-def _not_gated_delta_rule(node: Node, sub: SubGraph) -> NotMatched | None:
-    """Return why a Loop is not that of the gated delta rule over all steps, from the first to the last.
+def _check_gated_delta_rule(node: Node, sub: SubGraph) -> None:
+    """Raise why a Loop is not that of the gated delta rule over all steps, from the first to the last.
 
     The plug-in's pass looks at the body alone, so that what it replaces has to be checked here.
     """
     parameters, results = sub.body.parameters, sub.body.results
     if len(parameters) != 8 or len(results) != 3:
-        return fail("the body has another number of parameters or results")
-    match = _BODY.match(results[2].inputs[0])
-    if isinstance(match, NotMatched):
-        return match
+        raise fail("the body has another number of parameters or results")
+    match = _BODY.find(results[2].inputs[0])
     if match["after"] is not results[1].inputs[0]:
-        return fail("the body's second result is not the next state")
+        raise fail("the body's second result is not the next state")
     places = {match[name].node: name for name in ("step", *_SLICED, *_STATES)}
     roles = [places.get(parameter) for parameter in parameters]
     if None in roles or len(places) != 8:
-        return fail("the body reads other values than one slice of each input")
+        raise fail("the body reads other values than one slice of each input")
     expected = {
         InputMap(None, roles.index("step")),
         *(InputMap(port, roles.index(name), axis=2) for name, port in _SLICED.items()),
@@ -451,14 +447,13 @@ def _not_gated_delta_rule(node: Node, sub: SubGraph) -> NotMatched | None:
     edges = {(1, roles.index("state")), (2, roles.index("outputs"))}
     outputs = {OutputMap(None, 0), OutputMap(0, 2), OutputMap(1, 1)}
     if not (set(sub.inputs) == expected and set(sub.outputs) == outputs and set(sub.back_edges) == edges):
-        return fail("its inputs are read in another order, or its outputs are not the last states")
+        raise fail("its inputs are read in another order, or its outputs are not the last states")
     count, length = node.inputs[0].type.constant, node.inputs[_QUERY].shape[2]
     if count is not None and not (length.is_static and int(count.reshape(-1)[0]) == length.value):
-        return fail(f"it makes {count} of {length} steps")
+        raise fail(f"it makes {count} of {length} steps")
     conditions = (node.inputs[1].type.constant, results[0].inputs[0].type.constant)
     if not all(condition is not None and condition.all() for condition in conditions):
-        return fail("a condition may end it early")
-    return None
+        raise fail("a condition may end it early")
 
 
 def _scaled_by_root(builder: Builder, scaled: Output) -> Output:

@@ -116,15 +116,13 @@ def scales_of_compressed_weights(builder: Builder, node: Node) -> Replacement:
     place = 1 if isinstance(node.op, MatMul1) else 0
     inputs = list(node.inputs)
     weights = _weights_of(inputs[place])
-    if isinstance(weights, NotMatched):
-        return weights
     if _are_read_by_product(node, weights) if isinstance(node.op, MatMul1) else _are_of_rows(weights):
         return fail("the plug-in reads scales and zero points of these shapes correctly")
     inputs[place] = builder.emit(opaque_identity(inputs[place].element_type), inputs[place], inputs[place])
     return builder.emit(node.op, *inputs)
 
 
-def _weights_of(value: Output) -> _Weights | NotMatched:
+def _weights_of(value: Output) -> _Weights:
     """Follow ``value`` back over changes of its type and shape to constant weights of at most 8 bits."""
     node, changes = value.node, list[Node]()
     while isinstance(node.op, (Convert1, Reshape1, Transpose1)):
@@ -143,7 +141,7 @@ def _weights_of(value: Output) -> _Weights | NotMatched:
         is_transposed = sum(isinstance(change.op, Transpose1) for change in changes) % 2 == 1
         is_reshaped = any(isinstance(change.op, Reshape1) for change in changes)
         return _Weights(stored.shape.static(), shapes, is_reshaped, is_transposed)
-    return fail(f"input '{value.node.name}' is not made of compressed weights")
+    raise fail(f"input '{value.node.name}' is not made of compressed weights")
 
 
 def _are_of_rows(weights: _Weights) -> bool:
