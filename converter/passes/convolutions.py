@@ -53,9 +53,10 @@ def folded_pad(builder: Builder, node: Node) -> Replacement:
         return fail("the rank of the pads is not that of the window")
     own = (op.pads_begin, op.pads_end) if op.auto_pad == "explicit" else ((0,) * rank, (0,) * rank)
     fill = np.zeros(1) if len(pad.inputs) < 4 else pad.inputs[3].type.constant
-    why = _pools(op, own, added, fill, node) if isinstance(op, Pooling) else _convolves(fill)
-    if why is not None:
-        return fail(why)
+    if isinstance(op, Pooling):
+        _check_pooling(op, own, added, fill, node)
+    else:
+        _check_zeros(fill)
     begins, ends = ([a + b for a, b in zip(mine, more)] for mine, more in zip(own, added))
     attributes: dict[str, object] = {"pads_begin": begins, "pads_end": ends, "auto_pad": "explicit"}
     if isinstance(op, AvgPool):
@@ -76,34 +77,35 @@ def _added_pads(pad: Node) -> tuple[list[int], list[int]]:
     return begins[2:], ends[2:]
 
 
-def _convolves(fill: Array | None) -> str | None:
-    return None if fill is not None and fill.size == 1 and not fill.any() else "the pads are not filled with 0"
+def _check_zeros(fill: Array | None) -> None:
+    if fill is None or fill.size != 1 or fill.any():
+        raise fail("the pads are not filled with 0")
 
 
-def _pools(
+def _check_pooling(
     op: Pooling,
     own: Sequence[Sequence[int]],
     added: Sequence[Sequence[int]],
     fill: Array | None,
     node: Node,
-) -> str | None:
-    """Why pads cannot become those of a pooling, whose windows all have to hold data."""
+) -> None:
+    """Raise why pads cannot become those of a pooling, whose windows all have to hold data."""
     dilations = getattr(op, "dilations", ()) or (1,) * len(op.kernel)
     if op.rounding_type != "floor":
-        return "windows that begin in the pads count otherwise"
+        raise fail("windows that begin in the pads count otherwise")
     if any(d != 1 for d in dilations):
-        return "windows have gaps"
+        raise fail("windows have gaps")
     if any(a + b >= size for sides in zip(own, added) for a, b, size in zip(*sides, op.kernel)):
-        return "a window could lie in the pads alone"
+        raise fail("a window could lie in the pads alone")
     if isinstance(op, AvgPool):
         if op.exclude_pad and any(any(side) for side in own):
-            return "its own pads do not count"
-        return _convolves(fill)
+            raise fail("its own pads do not count")
+        _check_zeros(fill)
+        return
     if fill is None or fill.size != 1 or not np.isneginf(fill.astype(np.float64)).all():
-        return "the pads are not filled with the least number"
+        raise fail("the pads are not filled with the least number")
     if isinstance(op, IndexedMaxPool) and node.outputs[1].uses:
-        return "indices count the pads, too"
-    return None
+        raise fail("indices count the pads, too")
 
 
 _WEIGHTED = (Convolution1, GroupConvolution1, ConvolutionBackpropData1, GroupConvolutionBackpropData1, MatMul1)

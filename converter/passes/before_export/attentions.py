@@ -267,9 +267,7 @@ def of_rows_without_keys(builder: Builder, node: Node) -> Replacement:
     mask = guarded_mask(attention.inputs[3], is_seen)
     if mask is None or not is_zero(zero):
         return fail("the mask does not show all keys to the rows that become zero")
-    reason = _mismatch(attention, mask)
-    if reason is not None:
-        return fail(reason)
+    _check(attention, mask)
     mask = exact_mask(builder, mask, attended.element_type, hidden_rows_are_zero=True)
     return _fuse(builder, node, attention, mask)
 
@@ -281,9 +279,9 @@ def attention(builder: Builder, node: Node) -> Replacement:
     mask = node.inputs[3] if len(node.inputs) > 3 else None
     if mask is not None and (node.op.causal or is_no_mask(mask.type)):
         mask = None
-    reason = "Attention has no sink" if len(node.inputs) > 5 else _mismatch(node, mask)
-    if reason is not None:
-        return fail(reason)
+    if len(node.inputs) > 5:
+        return fail("Attention has no sink")
+    _check(node, mask)
     exact = None if mask is None else exact_mask(builder, mask, node.outputs[0].element_type)
     return _fuse(builder, node, node, exact)
 
@@ -333,29 +331,28 @@ def _grouped_sources(node: Node) -> tuple[Output, Output]:
     return key, value
 
 
-def _mismatch(node: Node, mask: Output | None) -> str | None:
-    """Return why onnxruntime's Attention does not take these types and shapes; None if it does.
+def _check(node: Node, mask: Output | None) -> None:
+    """Raise why onnxruntime's Attention does not take these types and shapes.
 
-    There is one batch, the heads of the query share those of the key in groups, and nothing is empty.
+    Where it does, there is one batch, the heads of the query share those of the key in groups, and nothing is empty.
     """
     if not may_use(23):
-        return "Attention needs opset 23"
+        raise fail("Attention needs opset 23")
     query, sources = node.inputs[0], _grouped_sources(node)
     shapes = [source.shape for source in (query, *sources)]
     if query.element_type not in _TYPES or not all(shape.has_rank and shape.rank == 4 for shape in shapes):
-        return "its data is not of four dimensions, or of another type"
+        raise fail("its data is not of four dimensions, or of another type")
     if any(size.is_static and size.value == 0 for shape in shapes for size in shape.dims):
-        return "a dimension is 0"
+        raise fail("a dimension is 0")
     if not all(shape[1].is_static for shape in shapes):
-        return "the number of heads is not known"
+        raise fail("the number of heads is not known")
     heads, groups, of_values = (shape[1].value for shape in shapes)
     if groups != of_values or heads % groups:
-        return "the heads of the query do not share those of the keys in groups"
+        raise fail("the heads of the query do not share those of the keys in groups")
     if len({shape[0].value if shape[0].is_static else -1 for shape in shapes}) > 1:
-        return "the batches differ, or are not known"
+        raise fail("the batches differ, or are not known")
     if mask is not None and not is_broadcast_to_scores(mask, query, sources[0]):
-        return "the mask does not have the dimensions of the scores"
-    return None
+        raise fail("the mask does not have the dimensions of the scores")
 
 
 _CACHED_TYPES = (element_types.f32, element_types.f16)

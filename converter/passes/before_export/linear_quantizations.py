@@ -11,7 +11,7 @@ import numpy as np
 from ir_runtime.graph import Array, ElementType, Node, Output, PartialShape, element_types
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Add1, Convert1, Divide1, Round5, Subtract1
-from ir_runtime.rewriting import Builder, Replacement, fail
+from ir_runtime.rewriting import Builder, Replacement, anything, either, fail, layer
 
 from .operators import emit_operator, may_use
 from .registry import before_export
@@ -22,29 +22,24 @@ _HALF = 19
 """The first opset that quantizes float16."""
 
 
+def _to_even(value: Output) -> str | None:
+    return None if value.node.op.mode == "half_to_even" else "rounds otherwise"  # type: ignore[attr-defined]
+
+
+_ROUNDED = layer(Round5, layer(Divide1, anything("x"), anything("scale")), check=_to_even)
+_QUANTIZED = layer(Convert1, layer(Clamp1, either(layer(Add1, _ROUNDED, anything("zero")), _ROUNDED), name="clamp"))
 _OTHER = fail("its layers are not those of a quantization to codes that the opset has")
 
 
 @before_export.replaces("quantize_linear")
 def quantize_linear(builder: Builder, node: Node) -> Replacement:
     """Replace the Convert to codes by QuantizeLinear."""
-    codes = node.outputs[0].element_type
-    clamp = node.inputs[0].node
-    if not isinstance(clamp.op, Clamp1) or not _has_opset(codes, clamp.outputs[0].element_type):
+    match, codes = _QUANTIZED.find(node.outputs[0]), node.outputs[0].element_type
+    clamp, zero = match.node("clamp").op, match["zero"] if "zero" in match else None  # noqa: SIM401
+    assert isinstance(clamp, Clamp1)
+    if not _has_opset(codes, match["clamp"].element_type) or (clamp.min, clamp.max) != codes.limits:
         return _OTHER
-    low, high = codes.limits
-    rounded, zero = clamp.inputs[0], None
-    if isinstance(rounded.node.op, Add1):
-        rounded, zero = rounded.node.inputs
-        zero, rounded = (rounded, zero) if isinstance(zero.node.op, Round5) else (zero, rounded)
-    steps = rounded.node
-    if (clamp.op.min, clamp.op.max) != (low, high) or not isinstance(steps.op, Round5):
-        return _OTHER
-    quotient = steps.inputs[0].node
-    if steps.op.mode != "half_to_even" or not isinstance(quotient.op, Divide1):
-        return _OTHER
-    x, scale = quotient.inputs
-    return _fuse(builder, node, "QuantizeLinear", x, scale, zero, codes)
+    return _fuse(builder, node, "QuantizeLinear", match["x"], match["scale"], zero, codes)
 
 
 @before_export.replaces("dequantize_linear")

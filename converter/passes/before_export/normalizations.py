@@ -99,10 +99,10 @@ def scaled_root(builder: Builder, node: Node) -> Replacement:
     x -> Power(2) -> ReduceMean(-1) -> Add(epsilon) -> Sqrt -> r;  x, r -> Divide -> Multiply(scale)
     """
     match = _SCALED_ROOT.find(node.outputs[0])
-    reason = _mismatch(node, match)
+    _check(node, match)
     source, scale = match["x"], match["scale"]
-    if reason is not None or not scale.shape.is_static:
-        return fail(reason or "the shape of the scale is not known")
+    if not scale.shape.is_static:
+        return fail("the shape of the scale is not known")
     width, sizes = source.shape[-1].value, list(scale.shape.static())
     if sizes[-1:] != [width] or any(size != 1 for size in sizes[:-1]) or len(sizes) > source.shape.rank:
         return fail("the scale is not of the last dimension")
@@ -113,9 +113,7 @@ def scaled_root(builder: Builder, node: Node) -> Replacement:
 def unscaled_root(builder: Builder, node: Node) -> Replacement:
     """Replace the quotient by RMSNormalization with a scale of ones."""
     match = _NORMALIZED.find(node.outputs[0])
-    reason = _mismatch(node, match)
-    if reason is not None:
-        return fail(reason)
+    _check(node, match)
     ones = builder.constant(np.ones(match["x"].shape[-1].value), match["x"].element_type)
     return _fuse_root(builder, node, match, ones)
 
@@ -126,21 +124,20 @@ def _fuse_root(builder: Builder, node: Node, match: Match, scale: Output) -> Rep
     return emit_operator(builder, "RMSNormalization", inputs, node.outputs, axis=-1, epsilon=epsilon)
 
 
-def _mismatch(node: Node, match: Match) -> str | None:
-    """Return None if the mean is over the last dimension alone, whose size is known, and keeps it.
+def _check(node: Node, match: Match) -> None:
+    """Raise the reason unless the mean is over the last dimension alone, whose size is known, and keeps it.
 
     The result has the dimensions of the data: constants of more dimensions, such as an epsilon, would add some.
     """
     source, mean = match["x"], match.node("mean").op
     assert isinstance(mean, ReduceMean1)
     if not may_use(23):
-        return "RMSNormalization needs opset 23"
+        raise fail("RMSNormalization needs opset 23")
     if not source.shape.has_rank or not source.shape.rank or not source.element_type.is_real:
-        return "the data has no rank or no floats"
+        raise fail("the data has no rank or no floats")
     axes = [int(axis) % source.shape.rank for axis in match.array("axes").reshape(-1)]
     if axes != [source.shape.rank - 1] or not mean.keep_dims or not source.shape[-1].is_static:
-        return "the mean is not over the last dimension, of a known size, which it keeps"
+        raise fail("the mean is not over the last dimension, of a known size, which it keeps")
     shape = node.outputs[0].shape
     if match.array("epsilon").size != 1 or not shape.has_rank or shape.rank != source.shape.rank:
-        return "the epsilon is not one number, or the result has other dimensions"
-    return None
+        raise fail("the epsilon is not one number, or the result has other dimensions")
