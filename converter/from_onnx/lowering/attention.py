@@ -21,8 +21,7 @@ def swap(ctx: Context, x: Output) -> Output:
 
 def split_heads(ctx: Context, x: Output, count: int, name: str) -> Output:
     """``[b, s, n h]`` as ``[b, n, s, h]``."""
-    if ctx.rank(x, name) != 3:
-        raise ctx.invalid(f"{name} must have 3 dimensions, but has the shape {x.shape}")
+    ctx.rank(x, name, 3)
     width = x.shape[2]
     if count < 1 or (width.is_static and width.value % count):
         raise ctx.invalid(f"{name} of the shape {x.shape} cannot be split into {count} heads")

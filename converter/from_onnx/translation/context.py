@@ -144,11 +144,15 @@ class Context(Builder):
         """
         return self.graphs.declared_type(output)
 
-    def rank(self, output: Output, what: str) -> int:
-        """The number of dimensions; unsupported where it is only known at run time."""
+    def rank(self, output: Output, what: str, *allowed: int, least: int = 0) -> int:
+        """The number of dimensions: one that is ``allowed``. Unsupported where it is only known at run time."""
         if not output.shape.has_rank:
             raise UnsupportedModelError(f"the rank of {what} must be known while converting, but is not")
-        return output.shape.rank
+        rank = output.shape.rank
+        if rank < least or (allowed and rank not in allowed):
+            expected = " or ".join(map(str, allowed)) or f"at least {least}"
+            raise InvalidModelError(f"{what} must have {expected} dimensions, but has the shape {output.shape}")
+        return rank
 
     def tolerate(self, message: str) -> None:
         """Accept a node that breaks its schema but has only one possible meaning; ``message`` becomes a warning."""

@@ -147,7 +147,7 @@ ROWS += [
     *(row for length in range(5) for row in block(label="short", **texts(2, length, 2), ngram_size=each(1, 2, 4))),
     *block(**texts(1, 4, 2), ngram_size=0, refused="ngram_size must be positive"),
     *(row for name in ("ids", "scores") for values in [texts(1, 4, 2)] for row in block(
-        **{**values, name: values[name][0]}, ngram_size=2, refused="must have 2 dimensions, but has 1")),
+        **{**values, name: values[name][0]}, ngram_size=2, refused="must have 2 dimensions")),
     *(row for case in range(12) for row in detector(**tokens(case), also=SIZES)),
     *(row for start in (0, 2, 6) for equal in (0, 1, 3, 9) for row in detector(label="guess", **guessed(start, equal))),
     *detector(**tokens(1), min_ngram_size=3, max_ngram_size=2, refused="in order"),

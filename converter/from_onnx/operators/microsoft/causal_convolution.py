@@ -69,8 +69,7 @@ def causal_convolution(
         raise ctx.invalid(f"dilation must be positive, but is {dilation}")
     if ctx.rank(x, "the input") != 3:
         raise ctx.unsupported(f"the input must have 3 dimensions, but has the shape {x.shape}")
-    if ctx.rank(weight, "the weights") != 3:
-        raise ctx.invalid(f"the weights must have 3 dimensions, but have the shape {weight.shape}")
+    ctx.rank(weight, "the weights", 3)
     taps = weight.shape[2]
     if not taps.is_static:
         raise ctx.unsupported("the number of the kernel's taps must be known while converting, but is not")

@@ -54,9 +54,7 @@ def mixture_of_experts(
     """
     if use_sparse_mixer:
         raise ctx.unsupported("the sparse mixer is not supported")
-    rank = ctx.rank(x, "the input")
-    if rank not in (2, 3):
-        raise ctx.invalid(f"the input must have 2 or 3 dimensions, but has the shape {x.shape}")
+    rank = ctx.rank(x, "the input", 2, 3)
     flat = concat_lists(ctx, [ctx.constant([1, -1]), dim_of(ctx, x, rank - 1)])
     tokens = ctx.emit(movement.Reshape1(special_zero=False), x, flat)
     inner = _linear(ctx, tokens, fc1_experts_weights, fc1_experts_bias)

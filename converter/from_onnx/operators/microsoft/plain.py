@@ -69,8 +69,7 @@ def cdist(ctx: Context, a: Expression, b: Expression, *, metric: str = "sqeuclid
     if metric not in ("sqeuclidean", "euclidean"):
         raise ctx.unsupported(f"the metric '{metric}' is not supported")
     for name, value in (("A", a), ("B", b)):
-        if ctx.rank(value.value, name) != 2:
-            raise ctx.invalid(f"{name} must be a matrix, but has the shape {value.value.shape}")
+        ctx.rank(value.value, name, 2)
     apart = a.unsqueeze(1) - b.unsqueeze(0)
     total = (apart * apart).sum(2)
     return total if metric == "sqeuclidean" else total.sqrt()

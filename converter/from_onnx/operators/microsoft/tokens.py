@@ -104,8 +104,7 @@ def ngram_repeat_block(ctx: Context, input_ids: Expression, scores: Expression, 
     if ngram_size < 1:
         raise ctx.invalid(f"ngram_size must be positive, but is {ngram_size}")
     for value, name in ((input_ids, "input_ids"), (scores, "scores")):
-        if ctx.rank(value.value, name) != 2:
-            raise ctx.invalid(f"{name} must have 2 dimensions, but has {value.rank}")
+        ctx.rank(value.value, name, 2)
     places = _find_repeated(input_ids, scores.size(1), ngram_size)
     blocked = scores.of(-np.inf).broadcast(*places.sizes())
     return scores.pad([0, 0], [0, 1]).scatter(places, blocked, 1).cut(1, 0, -1)
@@ -177,8 +176,7 @@ def ngram_hash_mapping(
     A hash is the exclusive or of the ids of an n-gram times their multipliers, modulo the size of the head's
     vocabulary.
     """
-    if ctx.rank(input_ids.value, "input_ids") != 2:
-        raise ctx.invalid(f"input_ids must have 2 dimensions, but has {input_ids.rank}")
+    ctx.rank(input_ids.value, "input_ids", 2)
     mapping = _Mapping(
         ctx, multipliers, vocab_sizes, head_offsets, eos_token_id, pad_id, max_ngram_size, n_head_per_ngram
     )
@@ -210,8 +208,7 @@ def packed_ngram_hash_mapping(
     """Hashes ``[t, heads]`` of packed tokens ``[t]``; and ids and segments of the next call."""
     if state_update_capacity:
         raise ctx.unsupported("states after each of the first tokens (state_update_capacity) are not supported")
-    if ctx.rank(input_ids.value, "input_ids") != 1:
-        raise ctx.invalid(f"input_ids must have 1 dimension, but has {input_ids.rank}")
+    ctx.rank(input_ids.value, "input_ids", 1)
     rows = Rows.of(ctx, input_ids, cumulative_sequence_length, None)
     mapping = _Mapping(
         ctx, multipliers, vocab_sizes, head_offsets, eos_token_id, pad_id, max_ngram_size, n_head_per_ngram

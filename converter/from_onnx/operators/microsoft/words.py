@@ -82,10 +82,8 @@ def max_pool_with_mask(
     if kernel_shape is None:
         raise ctx.invalid("the attribute kernel_shape is required, but missing")
     rank = len(kernel_shape)
-    if ctx.rank(x.value, "the input") != rank + 2 or ctx.rank(m.value, "the mask") != rank + 2:
-        raise ctx.invalid(
-            f"the input and the mask must have {rank + 2} dimensions, but are {x.value.shape} and {m.value.shape}"
-        )
+    for value, name in ((x, "the input"), (m, "the mask")):
+        ctx.rank(value.value, name, rank + 2)
     if any(not dimension.is_static or dimension.value != 1 for dimension in list(m.value.shape)[:2]):
         raise ctx.unsupported(
             f"the mask must be [1, 1, ...], but is {m.value.shape}: onnxruntime reads others at shifted places"
@@ -131,8 +129,7 @@ def dynamic_time_warping(ctx: Context, input: Expression) -> Expression:
     Rows and columns of its elements, ``[2, steps]``; a step goes to the next row, to the next column, or to both. Of
     ways that cost the same it is the one that onnxruntime takes, which need not be the cheapest then.
     """
-    if ctx.rank(input.value, "the costs") not in (2, 3):
-        raise ctx.invalid(f"the costs must have 2 or 3 dimensions, but are {input.value.shape}")
+    ctx.rank(input.value, "the costs", 2, 3)
     costs = input.reshape(*input.sizes()[-2:])
     rows, columns = costs.sizes()
     # A diagonal depends on the two before it: sums of the elements (i, number - i), with infinity in front.

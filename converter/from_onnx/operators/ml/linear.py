@@ -70,9 +70,7 @@ def binarizer(ctx: Context, x: Expression, *, threshold: float = 0.0) -> Express
 @onnx_op("Normalizer", domain=ML, versions=(1,))
 def normalizer(ctx: Context, x: Expression, *, norm: Literal["MAX", "L1", "L2"] = "MAX") -> Expression:
     """Each row divided by its greatest element, its sum of magnitudes, or the root of its sum of squares."""
-    rank = ctx.rank(x.value, "the input")
-    if rank not in (1, 2):
-        raise ctx.invalid(f"the input must be a list or a matrix, but has the shape {x.value.shape}")
+    rank = ctx.rank(x.value, "the input", 1, 2)
     reductions = {"MAX": reduction.ReduceMax1, "L1": reduction.ReduceL1_4, "L2": reduction.ReduceL2_4}
     wide = real(x)
     size = wide.emit(reductions[norm](keep_dims=True), wide.of([rank - 1], "i64"))

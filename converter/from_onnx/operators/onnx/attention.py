@@ -139,9 +139,7 @@ class _Visibility:
 
 def _given_mask(ctx: Context, mask: Output, keys: Output) -> _Visibility:
     """The node's mask. From version 24 on it may be narrower than the keys: those behind its end are not seen."""
-    rank = ctx.rank(mask, "attn_mask")
-    if not 1 <= rank <= 4:
-        raise ctx.invalid(f"attn_mask must have 1 to 4 dimensions, but has the shape {mask.shape}")
+    rank = ctx.rank(mask, "attn_mask", 1, 2, 3, 4)
     is_boolean = mask.element_type is element_types.boolean
     if not is_boolean:
         mask = in_type(ctx, mask, keys.element_type)

@@ -51,8 +51,7 @@ def parametric_softplus(ctx: Context, x: Output, *, alpha: float | None = None, 
 
 
 def _image(ctx: Context, x: Output) -> None:
-    if ctx.rank(x, "the images") != 4:
-        raise ctx.invalid(f"images must have the shape [n, c, h, w], but have {x.shape}")
+    ctx.rank(x, "the images", 4)
 
 
 @onnx_op("ImageScaler", versions=(1,))

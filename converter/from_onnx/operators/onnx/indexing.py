@@ -198,9 +198,7 @@ def trilu(ctx: Context, data: Output, k: Output | None = None, *, upper: int = 1
 
     ``k`` shifts the diagonal, which belongs to the triangle, up (positive) or down.
     """
-    rank = ctx.rank(data, "the data")
-    if rank < 2:
-        raise ctx.invalid(f"the data must have at least 2 dimensions, but have the shape {data.shape}")
+    rank = ctx.rank(data, "the data", least=2)
     rows = arange(ctx, dim_of(ctx, data, rank - 2))
     columns = arange(ctx, dim_of(ctx, data, rank - 1))
     diagonal = ctx.constant(0) if k is None else as_scalar(ctx, as_i64(ctx, k), "k")

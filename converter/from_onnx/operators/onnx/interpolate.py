@@ -621,6 +621,5 @@ def upsample_image(
     ctx: Context, x: Output, *, height_scale: float, width_scale: float, mode: _Mode = "nearest"
 ) -> Output:
     """Images ``[N, C, H, W]`` enlarged."""
-    if ctx.rank(x, "the data") != 4:
-        raise ctx.invalid(f"needs images of four dimensions, but got {x.shape}")
+    ctx.rank(x, "the data", 4)
     return _scale(ctx, x, ctx.constant([1, 1, height_scale, width_scale], "f32"), mode)

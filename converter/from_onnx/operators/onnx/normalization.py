@@ -40,14 +40,6 @@ def _by_channel(ctx: Context, values: Output, rank: int) -> Output:
     return ctx.emit(movement.Unsqueeze1(), values, ctx.constant(np.arange(1, rank - 1)))
 
 
-def _rank(ctx: Context, x: Output, least: int) -> int:
-    """The number of dimensions; invalid where there are fewer than ``least``."""
-    rank = ctx.rank(x, "the input")
-    if rank < least:
-        raise ctx.invalid(f"the input must have at least {least} dimensions, but is {x.shape}")
-    return rank
-
-
 def _unflatten(ctx: Context, flat: Output, x: Output) -> Output:
     """What was computed with all dimensions behind the channels as one, in the shape of ``x`` again."""
     return ctx.emit(movement.Reshape1(special_zero=False), flat, shape_of(ctx, x))
@@ -98,7 +90,7 @@ def _training(
     if not x.shape.has_rank:
         normalized, *running = _training(ctx, reshape(ctx, x, [0, 0, -1]), parameters, epsilon, momentum)
         return _unflatten(ctx, normalized, x), running[0], running[1]
-    rank = _rank(ctx, x, 2)
+    rank = ctx.rank(x, "the input", least=2)
     wide, (scale, bias, running_mean, running_variance) = _in_one_type(ctx, x, parameters)
     element_type = _wide(wide.element_type)
     data = in_type(ctx, wide, element_type)
@@ -183,7 +175,7 @@ def instance_normalization(ctx: Context, x: Output, scale: Output, bias: Output,
         return _unflatten(
             ctx, instance_normalization(ctx, reshape(ctx, x, [0, 0, -1]), scale, bias, epsilon=epsilon), x
         )
-    rank = _rank(ctx, x, 3)
+    rank = ctx.rank(x, "the input", least=3)
     for name, values in (("scale", scale), ("B", bias)):
         if values.shape.has_rank and (values.shape.rank != 1 or x.shape[1].merge(values.shape[0]) is None):
             raise ctx.invalid(f"{name} must have one value a channel of {x.shape}, but has the shape {values.shape}")
@@ -199,7 +191,7 @@ def _group(ctx: Context, x: Output, num_groups: int, epsilon: float, scale: Outp
 
 
 def _check_groups(ctx: Context, x: Output, num_groups: int) -> None:
-    _rank(ctx, x, 2)
+    ctx.rank(x, "the input", least=2)
     declared = ctx.declared(x).shape
     if num_groups < 1 or (declared[1].is_static and declared[1].value % num_groups):
         raise ctx.invalid(f"num_groups must divide the channels of {declared}, but is {num_groups}")
@@ -300,7 +292,7 @@ def mean_variance_normalization_1(
 
     ONNX does not define the axes of this experimental version; they are those of version 9, as in onnxruntime.
     """
-    rank = _rank(ctx, x, 3)
+    rank = ctx.rank(x, "the input", least=3)
     axes = ctx.constant([axis for axis in range(rank) if across_channels or axis != 1])
     if not normalize_variance:
         return layers.subtract(ctx, x, _mean(ctx, x, axes))
@@ -321,7 +313,7 @@ def mean_variance_normalization(ctx: Context, x: Output, *, axes: Sequence[int] 
 @onnx_op("LRN", versions=(1, 13))
 def lrn(ctx: Context, x: Output, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Output:
     """x / (bias + alpha / size * s)^beta with s, the sum of squares of ``size`` neighbouring channels."""
-    _rank(ctx, x, 2)
+    ctx.rank(x, "the input", least=2)
     if size < 1:
         raise ctx.invalid(f"size must be positive, but is {size}")
     if size % 2 == 0:

@@ -316,10 +316,8 @@ def max_unpool(
 
     ``output_shape`` adds zeros behind that whole.
     """
-    rank = ctx.rank(x, "the data")
+    rank = ctx.rank(x, "the data", least=3)
     spatial = rank - 2
-    if spatial < 1:
-        raise ctx.invalid(f"the data must have at least 3 dimensions, but the shape is {x.shape}")
     kernel = _listed(ctx, "kernel_shape", kernel_shape, spatial, 1, 1)
     steps = _listed(ctx, "strides", strides, spatial, 1, 1)
     cuts = _listed(ctx, "pads", pads, 2 * spatial, 0, 0)
@@ -369,8 +367,7 @@ def col2im(
     spatial = count.value
     if not block_shape.shape.element_count().contains(spatial):
         raise ctx.invalid(f"block_shape of the shape {block_shape.shape} does not fit an image of {spatial} dimensions")
-    if ctx.rank(data, "the data") != 3:
-        raise ctx.invalid(f"the data must have 3 dimensions, but the shape is {data.shape}")
+    ctx.rank(data, "the data", 3)
     element_type = data.element_type
     if element_type in (element_types.boolean, element_types.string):
         raise ctx.unsupported(f"sums of elements of type {element_type} are not defined")

@@ -70,16 +70,8 @@ def _cut(ctx: Context, x: Output, start: Half, stop: Half | None, step: int = 1)
 
 def half_of(ctx: Context, cache: Output) -> Half:
     """Return the number of angles per position in onnxruntime's cache."""
-    if ctx.rank(cache, "cos_cache") != 2:
-        raise ctx.invalid(f"cos_cache must have two dimensions, but is {cache.shape}")
+    ctx.rank(cache, "cos_cache", 2)
     return cache.shape[1].value if cache.shape[1].is_static else dim_of(ctx, cache, 1)
-
-
-def _rank_of_heads(ctx: Context, x: Output) -> int:
-    rank = ctx.rank(x, "the input")
-    if rank not in (3, 4):
-        raise ctx.invalid(f"the input must have 3 or 4 dimensions, but has the shape {x.shape}")
-    return rank
 
 
 def _rotated_heads(
@@ -103,7 +95,7 @@ def _rotated_heads(
         raise ctx.unsupported("the attribute scale, which onnxruntime's CPU kernel ignores, is not supported")
     if is_packed_batching:
         raise ctx.unsupported("packed batches are not supported")
-    rank = _rank_of_heads(ctx, x)
+    rank = ctx.rank(x, "the input", 3, 4)
     if rotary_embedding_dim and not num_heads and rank == 3:
         raise ctx.invalid("rotary_embedding_dim needs num_heads")
     if rotary_embedding_dim and isinstance(half, int) and rotary_embedding_dim != 2 * half:
@@ -133,7 +125,7 @@ def rotary_embedding(
 
     ``position_ids`` are ``[b, s]``, or one number, the first position.
     """
-    places, sequence_at = position_ids, 1 if _rank_of_heads(ctx, x) == 3 else 2
+    places, sequence_at = position_ids, 1 if ctx.rank(x, "the input", 3, 4) == 3 else 2
     if ctx.rank(position_ids, "position_ids") == 1:
         numbers = in_type(ctx, arange(ctx, dim_of(ctx, x, sequence_at)), position_ids.element_type)
         places = add(ctx, numbers, position_ids)
@@ -205,9 +197,7 @@ def rotary_embedding_23(
     The caches hold one row for each position if ``position_ids`` ``[b, s]`` are given, else they are
     ``[b, s, angles]``.
     """
-    rank = ctx.rank(x, "the input")
-    if rank not in (3, 4):
-        raise ctx.invalid(f"the input must have 3 or 4 dimensions, but has the shape {x.shape}")
+    rank = ctx.rank(x, "the input", 3, 4)
     heads = num_heads or 0
     if rank == 3 and heads < 1:
         raise ctx.invalid("num_heads is required where the input has 3 dimensions")

@@ -48,9 +48,7 @@ def dft_20(
     if axis is None or constant is not None:
         return _dft(ctx, data, dft_length, -2 if constant is None else int(constant), bool(inverse), bool(onesided))
     # The dimensions before the axis become one, and so do those behind it.
-    rank = ctx.rank(data, "the data")
-    if rank < 2:
-        raise ctx.invalid(f"the data must have at least 2 dimensions, but the shape is {data.shape}")
+    rank = ctx.rank(data, "the data", least=2)
     data, parts = _with_parts(ctx, data, bool(onesided) and not inverse)
     at = as_list(ctx, normalized_positions(ctx, as_i64(ctx, axis), ctx.constant(rank)))
     places, shape = ctx.constant(list(range(rank))), shape_of(ctx, data)
@@ -88,9 +86,7 @@ def _with_parts(ctx: Context, data: Output, real: bool) -> tuple[Output, int]:
 
 
 def _dft(ctx: Context, data: Output, length: Output | None, axis: int, inverse: bool, onesided: bool) -> Output:
-    rank = ctx.rank(data, "the data")
-    if rank < 2:
-        raise ctx.invalid(f"the data must have at least 2 dimensions, but the shape is {data.shape}")
+    rank = ctx.rank(data, "the data", least=2)
     last = ctx.declared(data).shape[-1]
     if axis >= 0 and last.low > 2:
         ctx.tolerate(f"real data need a last dimension of 1, but have the shape {ctx.declared(data).shape}")
@@ -145,10 +141,8 @@ def stft(
 
     Files in use have real signals as ``[batch, length]``, too, and onnxruntime takes them.
     """
-    if ctx.rank(data, "the signals") == 2:
+    if ctx.rank(data, "the signals", 2, 3) == 2:
         data = layers.unsqueeze(ctx, data, 2)
-    if data.shape.rank != 3:
-        raise ctx.invalid(f"the signals must have 2 or 3 dimensions, but the shape is {data.shape}")
     data, parts = _with_parts(ctx, data, bool(onesided))
     element_type = data.element_type
     if element_type in (element_types.f16, element_types.bf16):

@@ -184,8 +184,7 @@ def deformable_convolution(
 
 def _image_dimensions(ctx: Context, x: Output, name: str) -> Output:
     """Height and width of ``[n, c, h, w]``."""
-    if ctx.rank(x, name) != 4:
-        raise ctx.invalid(f"{name} must have 4 dimensions, but has the shape {x.shape}")
+    ctx.rank(x, name, 4)
     return dimension_list(ctx, x, 2, 3)
 
 

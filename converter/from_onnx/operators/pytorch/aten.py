@@ -71,9 +71,7 @@ onnx_op("ATen", domain=ATEN, versions=(1,))(aten)
 @onnx_op("adaptive_avg_pool2d", domain=ATEN, versions=(1,))
 def adaptive_average_pool(ctx: Context, x: Output, output_size: Output) -> Output:
     """Images ``[n, c, h, w]`` or ``[c, h, w]`` brought to a height and a width, or to one number for both."""
-    rank = ctx.rank(x, "the images")
-    if rank not in (3, 4):
-        raise ctx.invalid(f"images must have three or four dimensions, but have the shape {x.shape}")
+    rank = ctx.rank(x, "the images", 3, 4)
     target = as_i64(ctx, as_list(ctx, output_size))
     count = target.shape.element_count()
     if count.contains(1) and count.is_static:
