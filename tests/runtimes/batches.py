@@ -115,7 +115,7 @@ def plan(items: Sequence[pytest.Item]) -> None:
     """Form the batches of tests that are marked ``batches(Batches)``, of neighbours in whatever order these run."""
     planned: dict[Batches, dict[str, Mapping[str, Any]]] = {}
     marked = [item for item in items if item.get_closest_marker("batches")]
-    for item in sorted(marked, key=lambda item: [*item.callspec.indices.values()]):  # type: ignore[attr-defined]
+    for item in sorted(marked, key=lambda item: [item.location[1], *item.callspec.indices.values()]):  # type: ignore[attr-defined]
         batches = item.get_closest_marker("batches").args[0]
         planned.setdefault(batches, {})[item.callspec.id] = item.callspec.params
     for batches, rows in planned.items():
