@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 
 import converter
 import ir_runtime
+from converter.editing.edits import EDITS
 from converter.folders.inputs import add_input, give_output_rank, take_input
 from converter.passes.preprocessing.description import Preprocess
 from ir_runtime import InternalError, Model
@@ -28,6 +30,7 @@ from ir_runtime.graph.operation import TensorType
 from ir_runtime.graph.shapes import PartialShape
 from ir_runtime.rewriting.checks import GRAPH_PASSES, graph_pass
 from ir_runtime.rewriting.type_updates import infer_stale
+from tests.converter.editing.models import W, classifier
 from tests.converter.optimization.models import floats, parse
 
 
@@ -58,11 +61,20 @@ def ir() -> Model:
 
 
 Call = Callable[[Path], object]
-EDITS: dict[str, dict[str, Any]] = {
-    "cut": {"cut": "c:y"}, "add_output": {"add_output": "c"}, "insert_after": {"insert_after": {"y": "Neg()"}},
-    "replace_weight": {"replace_weight": {"w": np.ones((64, 3, 3, 3), np.float32)}}, "strip": {"strip": "names"},
-    "rename": {"rename": {"x": "pixels"}}, "metadata": {"metadata": {"author": "me"}}, "set_dim": {"set_dim": "x:0=2"},
-}  # fmt: skip
+WORDS = {"metadata": "author=me", "replace_weight": {"head_weight": 2 * W.T}}
+WORDS |= {  # of an edit the first recipe that has it alone, and is a text
+    option.replace("-", "_"): words
+    for option, words in reversed(
+        re.findall(r'\| `onnx2ir edit model.onnx --(\S+) "?(\S+?)"? -o', Path("docs/editing.md").read_text())
+    )
+    if ".npy" not in words
+}
+
+
+def edited(name: str) -> Call:
+    return lambda path: converter.edit(converter.convert_model(classifier()), **{name: WORDS[name]})
+
+
 CALLS: dict[str, Call] = {
     **dict.fromkeys(("stateful", "compute_in_float32", "rows_without_keys"), lambda path: stateful_model()),
     "stateless": lambda path: converter.make_stateless(stateful_model()),
@@ -104,8 +116,7 @@ CALLS: dict[str, Call] = {
     "input_of_pipeline": lambda path: take_input(ir(), "x", element_types.u8, PartialShape([1, 3, 8, 8])),
     "unread_input_of_pipeline": lambda path: add_input(ir(), "z", element_types.u8, PartialShape([1])),
     "output_of_pipeline": lambda path: give_output_rank(ir(), "y", 5),
-    **{name: lambda path, options=options: converter.edit(ir(), **options) for name, options in EDITS.items()},
-    "remove_output": lambda path: converter.edit(converter.convert_model(cache_model()), remove_output="y"),
+    **{name: edited(name) for name in EDITS.keys() & WORDS.keys()},
     "merge": lambda path: converter.edit(
         ir(), merge=converter.convert_model(parse("g (float[] x) => (z) { z = Relu(x) }")), connect={"y": "x"}
     ),

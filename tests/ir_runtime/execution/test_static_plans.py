@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections import namedtuple
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,16 +25,7 @@ from tests.ir_runtime.execution.kernel_checks import (
     same,
 )
 
-
-class Planned(NamedTuple):
-    name: str
-    group: str
-    make: Callable[..., Any]
-    inputs: Sequence[Array]
-    tolerance: float
-    fallbacks: Sequence[str]
-
-
+Planned = namedtuple("Planned", "name group make inputs tolerance fallbacks")
 GRAPHS: list[Planned] = []
 
 
