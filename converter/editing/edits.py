@@ -118,7 +118,7 @@ class Editable(ABC):
         """Take over what another model has besides its graph; names that both have get a prefix in the other one."""
 
     @abstractmethod
-    def joined(self, values: Iterable[Output]) -> None:
+    def infer_again(self, values: Iterable[Output]) -> None:
         """Infer the types of what follows from values anew."""
 
     @abstractmethod
@@ -316,7 +316,7 @@ def merge(model: Editable, source: Any, pairs: Mapping[str, str]) -> None:
     graph.results = (*(node for node in graph.results if node not in fed.values()), *results)
     graph.sinks, graph.parameters = (*graph.sinks, *sinks), (*graph.parameters, *parameters)
     added.parameters, added.results, added.sinks = (), (), ()
-    model.joined(result.inputs[0] for result in fed.values())
+    model.infer_again(result.inputs[0] for result in fed.values())
 
 
 def _of_each(edit: Callable[..., None], option: str) -> Callable[[Editable, EditOptions], None]:

@@ -139,7 +139,7 @@ class EditedIr(Editable):
         for node in other.graph.nodes():
             node.name = unique(node.name)
 
-    def joined(self, values: Iterable[Output]) -> None:
+    def infer_again(self, values: Iterable[Output]) -> None:
         """Types are inferred after each pass."""
 
     def strip(self, parts: Collection[str]) -> None:

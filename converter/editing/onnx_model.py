@@ -128,9 +128,9 @@ class EditedOnnx(OnnxModel, Editable):
         number = types[value.names[0]].type.tensor_type.elem_type if value.names[0] in types else 0
         return element_type_of(number) if number else None
 
-    def _infer_again(self, changed: Iterable[Output]) -> None:
+    def infer_again(self, values: Iterable[Output]) -> None:
         """Infer the types of outputs that follow from changed values anew; declared inner types of these are gone."""
-        affected = dependents(self.graph, changed)
+        affected = dependents(self.graph, values)
         for node in self.graph.nodes():
             stale = {index for index, output in enumerate(node.outputs) if output in affected}
             if stale & operator_of(node).infos.keys():
@@ -242,7 +242,7 @@ class EditedOnnx(OnnxModel, Editable):
         value.names = [other] if is_computed else value.names
         if operator.domain not in self._opsets():
             self.header.opset_import.add(domain=operator.domain, version=1)
-        self._infer_again([result])
+        self.infer_again([result])
 
     def _weight(self, tensor: Tensor, name: str) -> Output:
         return _node(constant_operator(tensor, self.tensor_data), (), name, name).outputs[0]
@@ -255,7 +255,7 @@ class EditedOnnx(OnnxModel, Editable):
         check_axis(parameter.end_names[0], axis, len(dims))
         _set(dims[axis], size)
         _declare(parameter, value)
-        self._infer_again(parameter.outputs)
+        self.infer_again(parameter.outputs)
 
     def set_named(self, name: str, size: int | str | None) -> None:
         present = {dim.dim_param for _, _, value in self._declared() for dim in value.type.tensor_type.shape.dim} - {""}
@@ -273,7 +273,7 @@ class EditedOnnx(OnnxModel, Editable):
             if index < 0 and node.outputs and value != before:
                 changed += node.outputs
         if not isinstance(size, str):
-            self._infer_again(changed)
+            self.infer_again(changed)
 
     def _declared(self) -> Iterator[tuple[Node, int, onnx.ValueInfoProto]]:
         for node in self.graph.nodes():
@@ -347,10 +347,6 @@ class EditedOnnx(OnnxModel, Editable):
                     f"merge: the models have the opsets {opsets[domain]} and {version} of {domain or 'ai.onnx'}: "
                     f"bring both to one, such as with 'onnx2ir optimize MODEL --opset {newest}'"
                 )
-
-    def joined(self, values: Iterable[Output]) -> None:
-        """Infer the types of what follows from values."""
-        self._infer_again(values)
 
     # --- properties ---
 
