@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -155,18 +156,15 @@ class Context:
         ``has_body`` keep their types, which are those of the body's inputs.
         """
 
-        def names_of(types: Mapping[str, ElementType]) -> dict[str, str | None]:
-            return {variable: spelling(bound_type) for variable, bound_type in {**types, **changed_types}.items()}
+        def names_of(types: Mapping[str, ElementType]) -> dict[str, str]:
+            return {variable: spelling(bound_type) or "" for variable, bound_type in {**types, **changed_types}.items()}
 
         def is_allowed(types: Mapping[str, ElementType], of: schema_table.Schema) -> bool:
-            names = names_of(types)
-            return all(name is not None and name in of.allowed[variable] for variable, name in names.items())
+            return all(name in of.allowed[variable] for variable, name in names_of(types).items())
 
         def is_known(types: Mapping[str, ElementType], of: schema_table.Schema) -> bool:
-            if not is_allowed(types, of):
-                return False
-            names = {key: name for key, name in names_of(types).items() if name is not None}
-            return has_body or has_kernel(of.name, of.domain, of.since_version, names)
+            has = has_body or has_kernel(of.name, of.domain, of.since_version, names_of(types))
+            return has and is_allowed(types, of)
 
         if not bound or is_known(bound, schema):
             return {}
@@ -175,15 +173,11 @@ class Context:
             is_later = since > self.opset and other.allowed.keys() >= bound.keys()
             if is_later and is_known(bound, other) and self.at_least(since):
                 return {}
-        options: list[dict[str, ElementType]] = [] if schema.name == "Cast" or has_body else [{}]
-        for variable, element_type in bound.items():
-            wider = [element_type, *(element_types.element_type(name) for name in _WIDER.get(element_type.name, ()))]
-            options = [{**chosen, variable: wider_type} for chosen in options for wider_type in wider]
-        for chosen in options:
+        wider = [[held, *map(element_types.element_type, _WIDER.get(held.name, ()))] for held in bound.values()]
+        for types in () if schema.name == "Cast" or has_body else itertools.product(*wider):
+            chosen = dict(zip(bound, types))
             if is_known(chosen, schema):
-                return {
-                    variable: type_name for variable, type_name in chosen.items() if type_name is not bound[variable]
-                }
+                return {variable: held for variable, held in chosen.items() if held is not bound[variable]}
         operator = f"{schema.name} of opset {self.opset}"
         if not has_body and is_allowed(bound, schema):
             type_names = " and ".join(
