@@ -52,12 +52,12 @@ def convert_one(job: Job) -> Row:
     from ir_runtime.boundary import boundary
     from ir_runtime.errors import InternalError, ModelError
 
-    row = Row(job.name, job.model, job.xml, REFUSED)
-    work = _Work(job, row)
+    work = _Work(job)
     with timed() as times:
         try:
             work.convert()
-            work.verify()
+            if job.settings.verify:
+                work.verify()
             work.write_record([text for _, text in times.warnings])
         except Exception as cause:  # the row is the place where a fault of this package is seen
             lacks_memory = _is_lack_of_memory(cause)
@@ -75,9 +75,9 @@ def convert_one(job: Job) -> Row:
 class _Work:
     """The steps of one model, and the row so far."""
 
-    def __init__(self, job: Job, row: Row) -> None:
+    def __init__(self, job: Job) -> None:
         self.job = job
-        self.row = row
+        self.row = Row(job.name, job.model, job.xml, REFUSED)
         self._read: list[Path] = []
 
     def convert(self) -> None:
@@ -105,27 +105,20 @@ class _Work:
         )
 
     def verify(self) -> None:
-        settings = self.job.settings
-        if not settings.verify:
-            return
         started = time.perf_counter()
         from converter.equivalence.verdict.steps import StepsReport
         from converter.options.verification import VerificationOptions
 
-        self._work.checking = VerificationOptions(seed=settings.seed)
+        self._work.checking = VerificationOptions(seed=self.job.settings.seed)
         report = self._work.run("verify").report
         assert report is not None
-        unproven: tuple[str, ...]
-        if isinstance(report, StepsReport):
-            compared, unproven = [step.comparison for step in report.steps], ()
-        else:
-            compared, unproven = list(report.outputs), report.unproven
+        compared = [step.comparison for step in report.steps] if isinstance(report, StepsReport) else report.outputs
         self.row = replace(
             self.row,
             verdict=VERIFIED if report.passed else UNPROVEN if report.verdict == UNPROVEN else DIFFERS,
             reason="" if report.passed else report.reason,
             oracle=report.oracle,
-            unproven=unproven,
+            unproven=() if isinstance(report, StepsReport) else report.unproven,
             max_absolute=max((comparison.max_absolute for comparison in compared), default=0.0),
             max_relative=max((comparison.max_relative for comparison in compared), default=0.0),
             verify_seconds=time.perf_counter() - started,
