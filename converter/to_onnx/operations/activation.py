@@ -42,7 +42,10 @@ def mish(ctx: Context, op: Operation, x: Value) -> Value:
     return ctx.emit("Mul", x, ctx.emit("Tanh", ctx.emit("Softplus", x)))
 
 
-def _gelu(ctx: Context, x: Value, mode: str) -> Value:
+@ir_op(ir.Gelu2, ir.Gelu7)
+def gelu(ctx: Context, op: Operation, x: Value) -> Value:
+    """Gelu; before opset 20 by Erf or Tanh, or as onnxruntime's own operator"""
+    mode = getattr(op, "approximation_mode", "ERF")
     if ctx.at_least(20):
         return ctx.emit("Gelu", x, approximate="none" if mode == "ERF" else "tanh")
     has_dimensions = x.shape.has_rank and x.shape.rank > 0  # which FastGelu requires
@@ -57,18 +60,6 @@ def _gelu(ctx: Context, x: Value, mode: str) -> Value:
         inner = ctx.emit("Add", x, ctx.emit("Mul", ctx.like(0.044715, x), cube))
         part = ctx.emit("Tanh", ctx.emit("Mul", ctx.like(math.sqrt(2 / math.pi), x), inner))
     return ctx.emit("Mul", half, ctx.emit("Add", ctx.like(1, x), part))
-
-
-@ir_op(ir.Gelu2)
-def gelu_2(ctx: Context, op: Operation, x: Value) -> Value:
-    """Gelu; before opset 20 by Erf"""
-    return _gelu(ctx, x, "ERF")
-
-
-@ir_op(ir.Gelu7)
-def gelu(ctx: Context, op: ir.Gelu7, x: Value) -> Value:
-    """Gelu; before opset 20 by Erf or Tanh, or as onnxruntime's own operator"""
-    return _gelu(ctx, x, op.approximation_mode)
 
 
 @ir_op(ir.Clamp1)

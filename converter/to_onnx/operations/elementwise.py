@@ -132,10 +132,7 @@ def _of_bits(ctx: Context, element_type: ElementType, bits: Value) -> Value:
 @ir_op(ir.BitwiseLeftShift15)
 def left_shift(ctx: Context, op: ir.Binary, a: Value, b: Value) -> Value:
     """BitShift of the bits as an unsigned type"""
-    element_type = a.element_type
-    unsigned = (
-        element_types.element_type(f"u{element_type.bits}") if element_type.category == "signed" else element_type
-    )
+    unsigned = element_types.element_type(f"u{a.element_type.bits}")
     return ctx.emit("BitShift", ctx.cast(a, unsigned), ctx.cast(b, unsigned), direction="LEFT")
 
 

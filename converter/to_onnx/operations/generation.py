@@ -51,21 +51,17 @@ def range_(ctx: Context, op: Range1 | Range4, start: Value, stop: Value, step: V
 @ir_op(CumSum3)
 def cum_sum(ctx: Context, op: CumSum3, x: Value, axis: Value) -> Value:
     """CumSum"""
-    at = scalar(ctx, axis if axis.element_type in (element_types.i32, element_types.i64) else _int64(ctx, axis))
-    return ctx.emit("CumSum", x, at, exclusive=int(op.exclusive) or None, reverse=int(op.reverse) or None)
-
-
-def _int64(ctx: Context, value: Value) -> Value:
-    return ctx.cast(value, element_types.i64)
+    at = axis if axis.element_type is element_types.i32 else ctx.cast(axis, element_types.i64)
+    return ctx.emit("CumSum", x, scalar(ctx, at), exclusive=int(op.exclusive) or None, reverse=int(op.reverse) or None)
 
 
 @ir_op(Eye9)
 def eye(ctx: Context, op: Eye9, rows: Value, columns: Value, diagonal: Value, batch: Value | None = None) -> Value:
     """Equal of the column's number and the row's plus the diagonal, and Expand to the batch"""
     zero, step_one = ctx.constant(0), ctx.constant(1)
-    counts = [reshape(ctx, _int64(ctx, count), []) for count in (rows, columns)]
+    counts = [reshape(ctx, ctx.cast(count, element_types.i64), []) for count in (rows, columns)]
     down, across = (ctx.emit("Range", zero, count, step_one) for count in counts)
-    shifted = ctx.emit("Add", down, reshape(ctx, _int64(ctx, diagonal), [1]))
+    shifted = ctx.emit("Add", down, reshape(ctx, ctx.cast(diagonal, element_types.i64), [1]))
     eye_matrix = ctx.cast(ctx.emit("Equal", ctx.emit("Unsqueeze", shifted, ctx.constant([1])), across), op.output_type)
     if batch is None or known_list(ctx, batch) == []:
         return eye_matrix

@@ -60,17 +60,11 @@ def gather(ctx: Context, op: _Gather, x: Value, indices: Value, axis: Value) -> 
 writes("GatherElements", ir.GatherElements6, axis="axis")
 
 
-@ir_op(ir.GatherND8)
-def gather_nd(ctx: Context, op: ir.GatherND8, x: Value, indices: Value) -> Value:
-    """GatherND"""
-    return ctx.emit("GatherND", x, ctx.cast(indices, element_types.i64), batch_dims=op.batch_dims)
-
-
-@ir_op(ir.GatherND5)
-def gather_nd_5(ctx: Context, op: ir.GatherND5, x: Value, indices: Value) -> Value:
-    """GatherND, with the batch dimensions of the output as one"""
+@ir_op(ir.GatherND5, ir.GatherND8)
+def gather_nd(ctx: Context, op: ir.GatherND5 | ir.GatherND8, x: Value, indices: Value) -> Value:
+    """GatherND; of the first revision with the batch dimensions of the output as one"""
     gathered = ctx.emit("GatherND", x, ctx.cast(indices, element_types.i64), batch_dims=op.batch_dims)
-    if op.batch_dims < 2:
+    if isinstance(op, ir.GatherND8) or op.batch_dims < 2:
         return gathered
     tail = ctx.emit("Slice", ctx.emit("Shape", gathered), ctx.constant([op.batch_dims]), ctx.constant([1 << 30]))
     return ctx.emit("Reshape", gathered, concat(ctx, [ctx.constant([-1]), tail], 0))

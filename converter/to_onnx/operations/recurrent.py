@@ -21,9 +21,9 @@ from converter.to_onnx.layers import (
 from ir_runtime.graph import element_types
 from ir_runtime.operations import recurrent as ir
 
-_Recurrent = Union[
-    ir.GRUCell3, ir.GRUSequence5, ir.LSTMCell1, ir.LSTMCell4, ir.LSTMSequence5, ir.RNNCell1, ir.RNNSequence5
-]
+_Sequence = Union[ir.GRUSequence5, ir.LSTMSequence5, ir.RNNSequence5]
+_Cell = Union[ir.GRUCell3, ir.LSTMCell1, ir.LSTMCell4, ir.RNNCell1]
+_Recurrent = Union[_Sequence, _Cell]
 
 # The names in ONNX, and the defaults of alpha and beta in the IR; None where the function has no such parameter.
 _ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
@@ -137,9 +137,7 @@ def _emit(
 
 
 @ir_op(ir.GRUSequence5, ir.LSTMSequence5, ir.RNNSequence5)
-def sequence(
-    ctx: Context, op: ir.GRUSequence5 | ir.LSTMSequence5 | ir.RNNSequence5, x: Value, *rest: Value
-) -> list[Value]:
+def sequence(ctx: Context, op: _Sequence, x: Value, *rest: Value) -> list[Value]:
     """LSTM, GRU or RNN"""
     count = len(rest) - 4
     states, lengths, weights = rest[:count], rest[count], rest[count + 1 :]
@@ -164,9 +162,7 @@ def sequence(
 
 
 @ir_op(ir.GRUCell3, ir.LSTMCell1, ir.LSTMCell4, ir.RNNCell1)
-def cell(
-    ctx: Context, op: ir.GRUCell3 | ir.LSTMCell1 | ir.LSTMCell4 | ir.RNNCell1, x: Value, *rest: Value
-) -> list[Value]:
+def cell(ctx: Context, op: _Cell, x: Value, *rest: Value) -> list[Value]:
     """LSTM, GRU or RNN over one step"""
     states, weights = rest[: op.states], list(rest[op.states : op.states + 3])
     if len(weights) < 3:
