@@ -36,6 +36,9 @@ from .shapes import INFINITY, PartialShape
 from .tensor import Tensor
 from .value_ranges import Bounds, Range, corners, hull
 
+Kind = TypeVar("Kind", bound="Operation")
+ClassOf = type[Kind]
+
 if TYPE_CHECKING:
     from typing_extensions import Self, dataclass_transform
 
@@ -255,7 +258,11 @@ class Operation:
 
     def with_attributes(self, **changed: Any) -> Self:
         """The same operation with some attributes changed."""
-        return type(self)(**{**{name: getattr(self, name) for name in self.declared}, **changed})
+        return self.as_operation(type(self), **changed)
+
+    def as_operation(self, cls: ClassOf[Kind], **changed: Any) -> Kind:
+        """An operation of another class, whose attributes this one has, with some of them changed."""
+        return cls(**{**{name: getattr(self, name) for name in cls.declared}, **changed})
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{self._label()} cannot be changed: '{name}' was given when it was made")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Union
 
 import numpy as np
@@ -35,9 +36,7 @@ def prior_grid_generator(
     for place, (stride, size) in enumerate(zip((op.stride_y, op.stride_x), used)):
         step = stride if stride else image.size(place + 2).as_type("f32") / size.as_type("f32")
         middles.append((positions(size).as_type("f32") + 0.5) * step)
-    down, across = (
-        value.unsqueeze(*axes).broadcast(*used, 1, 1) for value, axes in zip(middles, ([1, 2, 3], [0, 2, 3]))
-    )
+    down, across = _of_cells(middles, used)
     boxes = concat([across, down, across, down], 3) + priors.as_type("f32")
     flat = boxes.as_type(priors.element_type).reshape(-1, 4)
     if op.h or op.w:
@@ -171,13 +170,16 @@ def _by_place(values: Expression, width: int) -> Expression:
     return split.transpose(0, 3, 4, 1, 2).reshape(images, -1, width)
 
 
+def _of_cells(places: Sequence[Expression], sizes: Sequence[Expression]) -> Sequence[Expression]:
+    """Rows and columns of all cells, each ``[h, w, 1, 1]``."""
+    return [value.unsqueeze(*axes).broadcast(*sizes, 1, 1) for value, axes in zip(places, ([1, 2, 3], [0, 2, 3]))]
+
+
 def _grid(op: Union[Proposal1, Proposal4], anchors: np.ndarray, scores: Expression) -> Expression:
     """The anchors around each place ``[1, h w a, 4]``."""
     sizes = scores.sizes()[2:]
     steps = [positions(size).as_type("f32") * op.feat_stride for size in sizes]
-    rows, columns = (
-        value.unsqueeze(*axes).broadcast(*sizes, 1, 1) for value, axes in zip(steps, ([1, 2, 3], [0, 2, 3]))
-    )
+    rows, columns = _of_cells(steps, sizes)
     first, second = (rows, columns) if op.is_tensorflow else (columns, rows)
     return (concat([first, second, first, second], -1) + anchors).reshape(1, -1, 4)
 

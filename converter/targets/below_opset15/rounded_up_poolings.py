@@ -15,7 +15,7 @@ from converter.targets.registry import below_opset15
 from ir_runtime.graph import Node
 from ir_runtime.operations.elementwise import Divide1
 from ir_runtime.operations.padding import Pad
-from ir_runtime.operations.pooling import AvgPool1, AvgPool14, AvgPool16, MaxPool8, MaxPool14, Pooling
+from ir_runtime.operations.pooling import AvgPool1, AvgPool14, AvgPool16, MaxPool8, MaxPool14
 from ir_runtime.operations.slicing import Slice8
 from ir_runtime.rewriting import Builder, Replacement, fail, layers
 from ir_runtime.rewriting.shape_layers import as_list, dim_of
@@ -34,7 +34,8 @@ def rounded_up_poolings(builder: Builder, node: Node) -> Replacement:
     if torch and isinstance(op, AvgPool14) and isinstance(data.node.op, Pad):
         # The plug-in would move the padding into the pooling, and then count elements past the padding, too.
         data = builder.emit(opaque_identity(data.element_type), data, data)
-    pooled = builder.emit_all(_older(op, "ceil" if torch else op.rounding_type), data)
+    older = AvgPool1 if isinstance(op, AvgPool14) else MaxPool8
+    pooled = builder.emit_all(op.as_operation(older, rounding_type="ceil" if torch else op.rounding_type), data)
     dilations = op.dilations if isinstance(op, MaxPool14) else [1] * len(op.kernel)
     windows = zip(op.kernel, op.strides, dilations, op.pads_begin, op.pads_end)
     for axis, (kernel, stride, dilation, begin, end) in enumerate(windows, 2):
@@ -44,27 +45,3 @@ def rounded_up_poolings(builder: Builder, node: Node) -> Replacement:
             bounds = [builder.constant([0]), count, builder.constant([1]), builder.constant([axis])]
             pooled = [builder.emit(Slice8(), value, *bounds) for value in pooled]
     return pooled
-
-
-def _older(op: AvgPool14 | MaxPool14, rounding: str) -> Pooling:
-    if isinstance(op, AvgPool14):
-        return AvgPool1(
-            strides=op.strides,
-            pads_begin=op.pads_begin,
-            pads_end=op.pads_end,
-            kernel=op.kernel,
-            auto_pad=op.auto_pad,
-            exclude_pad=op.exclude_pad,
-            rounding_type=rounding,
-        )
-    return MaxPool8(
-        strides=op.strides,
-        pads_begin=op.pads_begin,
-        pads_end=op.pads_end,
-        kernel=op.kernel,
-        auto_pad=op.auto_pad,
-        dilations=op.dilations,
-        index_element_type=op.index_element_type,
-        axis=op.axis,
-        rounding_type=rounding,
-    )

@@ -163,10 +163,7 @@ def padded_pointwise_convolutions(builder: Builder, node: Node) -> Replacement:
     # A dynamic dimension of the kernel may be 1.
     if not all(dimension.contains(1) for dimension in weights.shape.dims[2:]):
         return fail("the kernel has several elements")
-    grouped = GroupConvolution1(
-        strides=op.strides, pads_begin=op.pads_begin, pads_end=op.pads_end, dilations=op.dilations, auto_pad=op.auto_pad
-    )
-    return builder.emit(grouped, data, _of_one_group(builder, weights))
+    return builder.emit(op.as_operation(GroupConvolution1), data, _of_one_group(builder, weights))
 
 
 def _of_one_group(builder: Builder, weights: Output) -> Output:

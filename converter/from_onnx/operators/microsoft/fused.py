@@ -58,9 +58,9 @@ def fused_mat_mul(
     return y if alpha == 1 else layers.multiply(ctx, y, ctx.like(alpha, y))
 
 
-def activated(ctx: Context, x: Output, name: str | None, parameters: Sequence[float]) -> Output:
+def activated(ctx: Context, x: Output, name: str | None, parameters: Sequence[float | None]) -> Output:
     """The activation that a fused operator names; ``parameters`` are its attributes in ONNX's order."""
-    values = list(parameters)
+    values = [value for value in parameters if value is not None]
     if not name:
         return x
     if name == "Relu":
@@ -97,8 +97,7 @@ def fused_gemm(
 ) -> Output:
     """A Gemm and an activation of its result."""
     y = gemm(ctx, a, b, c, **attributes)
-    parameters = [value for value in (activation_alpha, activation_beta, activation_gamma) if value is not None]
-    return activated(ctx, y, activation, parameters)
+    return activated(ctx, y, activation, (activation_alpha, activation_beta, activation_gamma))
 
 
 @onnx_op("FusedConv", domain=MICROSOFT, versions=(1,))

@@ -90,8 +90,7 @@ def fused_mat_mul_activation(
     if activation == "Softmax":
         axis = -1 if activation_axis is None else activation_axis
         return ctx.emit(ir.SoftMax8(axis=normalize_axis(axis, ctx.rank(y, "the product"))), y)
-    parameters = [value for value in (activation_alpha, activation_beta, activation_gamma) if value is not None]
-    return activated(ctx, y, activation, parameters)
+    return activated(ctx, y, activation, (activation_alpha, activation_beta, activation_gamma))
 
 
 @_onnx_op("BiasSoftmax", versions=(1,))

@@ -41,7 +41,7 @@ class _Geometry:
         return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations)]
 
 
-def _listed(ctx: Context, name: str, values: Sequence[int] | None, count: int, default: int, least: int) -> list[int]:
+def listed(ctx: Context, name: str, values: Sequence[int] | None, count: int, default: int, least: int) -> list[int]:
     entries = [default] * count if not values else list(values)
     if len(entries) != count or min(entries, default=least) < least:
         raise ctx.invalid(f"{name} must be {count} numbers from {least} on, but is {entries}")
@@ -71,22 +71,22 @@ def _geometry(
         raise ctx.invalid(f"the data need at least one spatial dimension, but the weights are {w.shape}")
     if x.shape.has_rank and x.shape.rank != shape.rank:
         raise ctx.invalid(f"the data must have {shape.rank} dimensions like the weights {w.shape}, but are {x.shape}")
-    kernel = _listed(ctx, "kernel_shape", kernel_shape, rank, 1, 1) if kernel_shape else None
+    kernel = listed(ctx, "kernel_shape", kernel_shape, rank, 1, 1) if kernel_shape else None
     if w.shape.has_rank:
         dimensions = w.shape.dims[2:]
         if kernel is not None and not all(d.contains(k) for d, k in zip(dimensions, kernel)):
             raise ctx.invalid(f"kernel_shape is {kernel}, but the weights have the shape {w.shape}")
         if kernel is None and all(d.is_static for d in dimensions):
             kernel = [d.value for d in dimensions]
-    all_pads = _listed(ctx, "pads", pads, 2 * rank, 0, -(2**62))
+    all_pads = listed(ctx, "pads", pads, 2 * rank, 0, -(2**62))
     if min(all_pads) < 0:
         raise ctx.unsupported(f"pads must not be negative, but are {all_pads}")
     if auto_pad != "NOTSET":
         all_pads = [0] * (2 * rank)
     return _Geometry(
         kernel,
-        _listed(ctx, "strides", strides, rank, 1, 1),
-        _listed(ctx, "dilations", dilations, rank, 1, 1),
+        listed(ctx, "strides", strides, rank, 1, 1),
+        listed(ctx, "dilations", dilations, rank, 1, 1),
         all_pads[:rank],
         all_pads[rank:],
         auto_pad,
@@ -179,12 +179,12 @@ def conv_transpose(
     _check_group(ctx, group)
     if x.shape.has_rank and w.shape.has_rank and w.shape[0].merge(x.shape[1]) is None:
         raise ctx.invalid(f"weights of the shape {w.shape} do not fit data of the shape {x.shape}")
-    extra = _listed(ctx, "output_padding", output_padding, geometry.rank, 0, 0)
+    extra = listed(ctx, "output_padding", output_padding, geometry.rank, 0, 0)
     output_dimensions = None
     if output_shape:
         # Some exporters write batch and channels in front of the spatial dimensions.
         spatial = list(output_shape)[2:] if len(output_shape) == geometry.rank + 2 else output_shape
-        output_dimensions = _listed(ctx, "output_shape", spatial, geometry.rank, 1, 1)
+        output_dimensions = listed(ctx, "output_shape", spatial, geometry.rank, 1, 1)
     weights = w if group == 1 else _group(ctx, w, group, geometry.rank + 2)
     y = _transpose(ctx, x, weights, geometry, group, extra, output_dimensions)
     return _with_bias(ctx, y, b, geometry.rank)

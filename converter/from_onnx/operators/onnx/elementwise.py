@@ -314,22 +314,23 @@ def where(ctx: Context, condition: Output, x: Output, y: Output) -> Output:
     return layers.select(ctx, condition, x, y)
 
 
-def _clamp(ctx: Context, x: Output, low: Output | None, high: Output | None) -> Output:
+@onnx_op("Clip", versions=(11, 12, 13))
+def clip(ctx: Context, x: Output, min: Output | None = None, max: Output | None = None) -> Output:
     """Min(max, Max(x, min)), so that ``max`` wins where they contradict; a missing one is the type's limit."""
     element_type = x.element_type
-    for name, bound in (("min", low), ("max", high)):
+    for name, bound in (("min", min), ("max", max)):
         if bound is not None and bound.shape.has_rank and bound.shape.element_count().low > 1:
             raise ctx.invalid(f"{name} must be a scalar, but has the shape {bound.shape}")
     if element_type.is_real:
-        constants = [None if bound is None else bound.type.constant for bound in (low, high)]
-        if all(bound is None or values is not None for bound, values in zip((low, high), constants)):
+        constants = [None if bound is None else bound.type.constant for bound in (min, max)]
+        if all(bound is None or values is not None for bound, values in zip((min, max), constants)):
             greatest = float(finfo(element_type).max)
             ends = zip(constants, (-greatest, greatest))
             least, most = (end if values is None else float(values.reshape(-1)[0]) for values, end in ends)
-            return ctx.emit(activation.Clamp1(min=min(least, most), max=most), x)
-    if low is not None:
-        x = layers.maximum(ctx, x, as_scalar(ctx, low, "min"))
-    return x if high is None else layers.minimum(ctx, x, as_scalar(ctx, high, "max"))
+            return ctx.emit(activation.Clamp1(min=least if least < most else most, max=most), x)
+    if min is not None:
+        x = layers.maximum(ctx, x, as_scalar(ctx, min, "min"))
+    return x if max is None else layers.minimum(ctx, x, as_scalar(ctx, max, "max"))
 
 
 @onnx_op("Clip", versions=(1,))
@@ -348,9 +349,3 @@ def clip_6(
 ) -> Output:
     """The bounds are attributes."""
     return ctx.emit(activation.Clamp1(min=min if min < max else max, max=max), x)
-
-
-@onnx_op("Clip", versions=(11, 12, 13))
-def clip(ctx: Context, x: Output, min: Output | None = None, max: Output | None = None) -> Output:
-    """The bounds are inputs."""
-    return _clamp(ctx, x, min, max)

@@ -20,6 +20,7 @@ from converter.from_onnx.lowering.windows import (
     spatial_dimensions,
     windows_dynamic,
 )
+from converter.from_onnx.operators.onnx.convolution import listed
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from ir_runtime.graph import Output, element_types
 from ir_runtime.operations import (
@@ -294,13 +295,6 @@ def global_lp_pool_2(ctx: Context, x: Output, *, p: int = 2) -> Output:
     return global_lp_pool_1(ctx, x, p=p)
 
 
-def _listed(ctx: Context, name: str, values: Sequence[int] | None, count: int, default: int, least: int) -> list[int]:
-    entries = [default] * count if not values else list(values)
-    if len(entries) != count or min(entries) < least:
-        raise ctx.invalid(f"{name} must be {count} numbers from {least} on, but is {entries}")
-    return entries
-
-
 @onnx_op("MaxUnpool", versions=(9, 11, 22))
 def max_unpool(
     ctx: Context,
@@ -318,9 +312,9 @@ def max_unpool(
     """
     rank = ctx.rank(x, "the data", least=3)
     spatial = rank - 2
-    kernel = _listed(ctx, "kernel_shape", kernel_shape, spatial, 1, 1)
-    steps = _listed(ctx, "strides", strides, spatial, 1, 1)
-    cuts = _listed(ctx, "pads", pads, 2 * spatial, 0, 0)
+    kernel = listed(ctx, "kernel_shape", kernel_shape, spatial, 1, 1)
+    steps = listed(ctx, "strides", strides, spatial, 1, 1)
+    cuts = listed(ctx, "pads", pads, 2 * spatial, 0, 0)
     sizes = []
     for i in range(spatial):
         # Multiplied by adding: OpenVINO fuses a product and a sum of integers into a wrong one.
@@ -371,9 +365,9 @@ def col2im(
     element_type = data.element_type
     if element_type in (element_types.boolean, element_types.string):
         raise ctx.unsupported(f"sums of elements of type {element_type} are not defined")
-    steps = _listed(ctx, "strides", strides, spatial, 1, 1)
-    gaps = _listed(ctx, "dilations", dilations, spatial, 1, 1)
-    cuts = _listed(ctx, "pads", pads, 2 * spatial, 0, 0)
+    steps = listed(ctx, "strides", strides, spatial, 1, 1)
+    gaps = listed(ctx, "dilations", dilations, spatial, 1, 1)
+    cuts = listed(ctx, "pads", pads, 2 * spatial, 0, 0)
     image, block = as_i64(ctx, image_shape), as_i64(ctx, block_shape)
     if spatial > 2:
         return _many_dimensions(ctx, data, image, block, steps, gaps, cuts)

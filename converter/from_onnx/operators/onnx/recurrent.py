@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from converter.from_onnx.operators.onnx.activation import thresholded_relu
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from ir_runtime.graph import InputMap, Node, Operation, Output, OutputMap, SubGraph
 from ir_runtime.operations import (
@@ -81,11 +82,6 @@ def _leaky_relu(ctx: Context, x: Output, a: float, b: float) -> Output:
     return layers.select(ctx, negative, layers.multiply(ctx, x, ctx.like(a, x)), x)
 
 
-def _thresholded_relu(ctx: Context, x: Output, a: float, b: float) -> Output:
-    above = layers.greater(ctx, x, ctx.like(a, x))
-    return layers.select(ctx, above, x, ctx.like(0, x))
-
-
 def _scaled_tanh(ctx: Context, x: Output, a: float, b: float) -> Output:
     inner = ctx.emit(elementwise.Tanh1(), layers.multiply(ctx, x, ctx.like(b, x)))
     return layers.multiply(ctx, inner, ctx.like(a, x))
@@ -99,7 +95,7 @@ _ACTIVATIONS = {
     "softsign": _ActivationType(_single(activation.SoftSign9)),
     "elu": _ActivationType(lambda ctx, x, a, b: ctx.emit(activation.Elu1(alpha=a), x), 1, 1.0),
     "leakyrelu": _ActivationType(_leaky_relu, 1, 0.01),
-    "thresholdedrelu": _ActivationType(_thresholded_relu, 1, 1.0),
+    "thresholdedrelu": _ActivationType(lambda ctx, x, a, b: thresholded_relu(ctx, x, alpha=a), 1, 1.0),
     "affine": _ActivationType(_affine, 2, 1.0, 0.0),
     "hardsigmoid": _ActivationType(_hard_sigmoid, 2, 0.2, 0.5),
     "scaledtanh": _ActivationType(_scaled_tanh, 2, 1.0, 1.0),
