@@ -416,8 +416,9 @@ class LayerComparison:
         comparison = compare(name, expected, actual, strict)
         if comparison.passed:
             return comparison
+        spread = Spread(part, self._right, self.run, self.rounded)
         if expected.dtype.kind in "iu" and expected.shape == actual.shape and expected.dtype == actual.dtype:
-            near = Spread(part, self._right, self.run, self.rounded).neighbours(output, plain)
+            near = spread.neighbours(output, plain)
             ties = self._around_ties(output, part)
             for bounds in filter(None, (near, ties)):
                 if all(np.array_equal(side, np.clip(side, *bounds)) for side in (expected, actual)):
@@ -425,8 +426,7 @@ class LayerComparison:
                     return replace(comparison, passed=True, reason="")
         if comparison.max_ulps is None:
             return comparison
-        spread = Spread(part, self._right, self.run, self.rounded).of(output, plain)
-        wide = Tolerance(strict.relative, strict.absolute, strict.of_largest, spread)
+        wide = replace(strict, rounding=spread.of(output, plain))
         comparison = compare(name, expected, actual, wide)
         if comparison.passed or expected.dtype != np.float32:
             return comparison

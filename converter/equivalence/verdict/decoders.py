@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,11 +44,12 @@ def caches_of(reference: OnnxReference, model: Model) -> list[Cache]:
     """The caches that both sides have; raises :class:`VerificationError` where a variable has no counterpart."""
     caches = []
     inputs, outputs = list(reference.graph.inputs), list(reference.graph.outputs)
+    pairs = pair_variables(inputs, outputs)
     for node in model.nodes():
         if not isinstance(node.op, (ReadValue3, ReadValue6)):
             continue
         name = node.op.variable_id
-        pair = next(((past, name[len(past) :]) for past in inputs if _is_joined(name, past, outputs)), None)
+        pair = pairs.get(name)
         if pair is None:
             raise VerificationError(
                 f"the variable '{name}' of the IR must be called as an input and an output of the ONNX model, one "
@@ -61,8 +62,9 @@ def caches_of(reference: OnnxReference, model: Model) -> list[Cache]:
     return caches
 
 
-def _is_joined(name: str, past: str, outputs: Sequence[str]) -> bool:
-    return name.startswith(past) and name[len(past) :] in outputs
+def pair_variables(inputs: Iterable[str], outputs: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return an input and an output for each name of a variable that would hold both: one behind the other."""
+    return {start + end: (start, end) for start in inputs for end in outputs}
 
 
 class OnnxDecoder:
@@ -135,7 +137,7 @@ class IrDecoder:
         needed = [n.end_names[0] for n in model.parameters if {*n.end_names}.isdisjoint((*_OF_LANGUAGE_MODELS, BEAMS))]
         if needed:
             raise VerificationError(f"steps need a language model, but the IR has the inputs {', '.join(needed)}")
-        self._engine = session_in(engine, model, path, device=device, config=config)
+        self.engine = session_in(engine, model, path, device=device, config=config)
         self._output = output
 
     def __call__(self, tokens: Array, mask: Array, beams: Sequence[int] | None = None) -> Array:
@@ -144,7 +146,7 @@ class IrDecoder:
         rows = range(len(tokens)) if beams is None else beams
         feeds_by_name = {TOKENS: tokens, MASK: mask, POSITIONS: places, BEAMS: np.array(rows, np.int32)}
         try:
-            results = self._engine.run({name: value for name, value in feeds_by_name.items() if name in self._inputs})
+            results = self.engine.run({name: value for name, value in feeds_by_name.items() if name in self._inputs})
         except VerificationError:
             raise
         except ModelError as error:
@@ -152,15 +154,6 @@ class IrDecoder:
         if self._output not in results:
             raise VerificationError(f"the IR has no output '{self._output}'; its outputs are {', '.join(results)}")
         return results[self._output]
-
-    @property
-    def name(self) -> str:
-        """The engine of the IR."""
-        return self._engine.name
-
-    def reset(self) -> None:
-        """Reset the state."""
-        self._engine.reset()
 
 
 def _places(mask: Array, count: int) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -166,33 +167,26 @@ def verify_steps(
         if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or number < least:
             raise VerificationError(f"{name} must be a whole number of {least} or more, but is {shown(number)}")
     chosen = VerificationOptions(rtol=rtol, atol=atol, engine=engine, device=device, config=config)
-    rtol, atol = chosen.rtol, chosen.atol
-    running = {"engine": chosen.engine, **chosen.running}
     stored = None if isinstance(ir, Model) else ir
     with stage("read"):
         model = ir if isinstance(ir, Model) else read_model(ir)
         reference = OnnxReference(onnx_model)
     caches = caches_of(reference, model)
     onnx_side = OnnxDecoder(reference, caches)
-    ir_side = _WithRounding(model, running, stored, onnx_side)
-    length = _prompt_length(model)
+    ir_side = _WithRounding(model, chosen, stored, onnx_side)
+    runs = partial(_Runs, onnx_side, ir_side, chosen, seed, _prompt_length(model))
     done: list[Step] = []
     layer, problem, is_rounding = None, "", False
     with stage("steps"):
-        for step, feeds in _Runs(onnx_side, ir_side, (rtol, atol), seed, length).all(steps):
+        for step, feeds in runs().all(steps):
             done.append(step)
-            if (
-                not step.comparison.passed
-                and len([failed_step for failed_step in done if not failed_step.comparison.passed]) == 1
-            ):
+            if not step.comparison.passed and all(other.comparison.passed for other in done[:-1]):
                 with stage("layers"), silent():
-                    layer, problem, is_rounding = _first_layer(
-                        onnx_model, model, feeds, rtol=rtol, atol=atol, **running
-                    )
+                    layer, problem, is_rounding = _first_layer(onnx_model, model, feeds, chosen)
     if is_rounding:
         with stage("rounding"):
             ir_side.add_rounding(model, onnx_model)
-            done = [step for step, _ in _Runs(onnx_side, ir_side, (rtol, atol), seed, length).all(steps)]
+            done = [step for step, _ in runs().all(steps)]
     derivation, _ = check_derivation(model, onnx_model, {})
     inform("contracts: %s", contracts_text(contracts_of(model)))
     names = reference.name, ir_side.name
@@ -243,15 +237,15 @@ class _WithRounding:
     """
 
     def __init__(
-        self, model: Model, running: Mapping[str, Any], path: str | os.PathLike[str] | None, onnx_side: OnnxDecoder
+        self, model: Model, chosen: VerificationOptions, path: str | os.PathLike[str] | None, onnx_side: OnnxDecoder
     ) -> None:
-        self._decoder = IrDecoder(model, path, onnx_side.output, **running)
+        self._decoder = IrDecoder(model, path, onnx_side.output, engine=chosen.engine, **chosen.running)
         is_rounded = bool(RoundedWeights.of(model)) and not onnx_side.is_narrow
         copies = [perturbed_model(model, seed) for seed in range(RUNS if is_rounded else 0)]
         self._copies = [IrDecoder(copy, None, onnx_side.output) for copy in copies]
         self._exact: list[IrDecoder] = []
         self._output = onnx_side.output
-        self.name = self._decoder.name
+        self.name = self._decoder.engine.name
 
     def add_rounding(self, model: Model, source: ModelSource) -> None:
         """Measure what rounding does, too."""
@@ -266,7 +260,7 @@ class _WithRounding:
 
     def reset(self) -> None:
         for decoder in (self._decoder, *self._copies, *self._exact):
-            decoder.reset()
+            decoder.engine.reset()
 
     def __call__(self, tokens: Array, mask: Array, beams: Sequence[int] | None = None) -> _Logits:
         logits = self._decoder(tokens, mask, beams)
@@ -283,11 +277,11 @@ class _Runs:
         self,
         onnx_side: OnnxDecoder,
         ir_side: _WithRounding,
-        tolerances: tuple[float | None, float | None],
+        chosen: VerificationOptions,
         seed: int,
         length: int,
     ) -> None:
-        self._onnx, self._ir, self._tolerances = onnx_side, ir_side, tolerances
+        self._onnx, self._ir, self._chosen = onnx_side, ir_side, chosen
         self._random = np.random.default_rng(seed)
         self._length = length
         self._vocabulary = self._onnx(np.zeros((1, 1), np.int64)).shape[-1]
@@ -389,13 +383,13 @@ class _Runs:
         return Step(run, number, tokens.shape[1], row, self._compare(expected, actual, rounding))
 
     def _compare(self, expected: Array, actual: Array, rounding: float) -> Comparison:
-        choose = chosen_by(*self._tolerances, _PRECISIONS.get(expected.dtype.name, ""))
+        choose = chosen_by(self._chosen.rtol, self._chosen.atol, _PRECISIONS.get(expected.dtype.name, ""))
         allowed = replace(choose(expected), rounding=rounding)
         return compare(self._onnx.output, expected, actual.astype(expected.dtype), allowed)
 
 
 def _first_layer(
-    onnx_model: ModelSource, model: Model, feeds: Feeds, **options: Any
+    onnx_model: ModelSource, model: Model, feeds: Feeds, chosen: VerificationOptions
 ) -> tuple[LayerDifference | None, str, bool]:
     """The first layer that is wrong in a step, with the caches of the ONNX model; or why none is named.
 
@@ -412,7 +406,8 @@ def _first_layer(
             keys = next(value.shape[1] for name, value in feeds.items() if name == "attention_mask")
             places = np.arange(keys - feeds["input_ids"].shape[1], keys, dtype=element_types[POSITIONS].dtype)
             inputs_in_types[POSITIONS] = places[None]
-        report = verify(onnx_model, plain, inputs=inputs_in_types, layers=True, weights=False, **options)
+        options = replace(chosen, inputs=inputs_in_types, layers=True, weights=False)
+        report = verify(onnx_model, plain, options=options)
     except ModelError as error:
         return None, str(error), False
     layer = report.first_fault or report.first_divergence

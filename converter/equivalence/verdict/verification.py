@@ -18,6 +18,7 @@ from converter.equivalence.reference.engines import Engine, engine_for
 from converter.equivalence.reference.names_by_order import with_reference_names, with_reference_names_of_ports
 from converter.equivalence.reference.onnx_engine import is_onnx, onnx_engine
 from converter.equivalence.reference.references import OnnxReference, Reference, reference_for
+from converter.equivalence.verdict.decoders import pair_variables
 from converter.equivalence.verdict.findings import Findings
 from converter.equivalence.verdict.report import Report
 from converter.equivalence.verdict.statement import Statement, files_of, statement_of, write_statement
@@ -222,7 +223,7 @@ def _states_of(
     available = {*frozen, *(name for node in model.parameters for name in node.end_names)}
     missing = [name for name in reference.required_inputs(outputs) if name not in available]
     variables = {getattr(node.op, "variable_id", "") for node in model.sinks} if missing else set()
-    pairs = {start + end: (start, end) for start in missing for end in reference.output_names}
+    pairs = pair_variables(missing, list(reference.output_names))
     return {name: pairs[name] for name in variables & pairs.keys()}
 
 

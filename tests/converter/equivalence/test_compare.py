@@ -16,13 +16,10 @@ import pytest
 import converter
 import ir_runtime
 from benchmarks.injected_faults import faults
+from converter.equivalence import DerivationCheck, LayerDifference, Report, WeightAccount
 from converter.equivalence.comparison.compare import Errors, Tolerance, compare, errors_of
 from converter.equivalence.comparison.exact import ExactModel
-from converter.equivalence.comparison.layers import LayerDifference
-from converter.equivalence.derivation.rederivation import DerivationCheck
 from converter.equivalence.reference import ort_values
-from converter.equivalence.verdict.report import Report
-from converter.equivalence.weights.accounting import WeightAccount
 from converter.equivalence.weights.scaled_weights import find_unscaled
 from converter.passes.derivation import Derivation
 from ir_runtime.execution.wide_floats import in_float64
