@@ -19,6 +19,7 @@ from converter.onnx_file.graph import (
     INPUT,
     NODE,
     OUTPUT,
+    GraphReader,
     OnnxGraph,
     OnnxOperator,
     copied,
@@ -29,6 +30,7 @@ from converter.onnx_file.graph import (
     value_info,
 )
 from converter.onnx_file.model import OnnxModel, constant_operator, store
+from converter.onnx_file.node_order import all_graphs
 from converter.onnx_file.reader import ModelSource
 from converter.onnx_file.skeleton import place_of, tensors_in
 from converter.onnx_file.types import element_type_of
@@ -351,21 +353,16 @@ class EditedOnnx(OnnxModel, Editable):
     # --- properties ---
 
     def strip(self, parts: Collection[str]) -> None:
-        fields = [field for name, field in (("docs", "doc_string"), ("metadata", "metadata_props")) if name in parts]
-        graphs = [self.graph, *self.functions]
-        if fields:
-            _clear(self.header, fields)
-        for part in (part for graph in graphs for part in graph.parts()) if fields else ():
-            assert isinstance(part.model, OnnxGraph)
-            _strip(part.model, fields, onnx.GraphProto if part.model not in self.functions else onnx.FunctionProto)
-            for node in part.nodes:
-                node.op = _stripped(operator_of(node), fields)
+        message, info = self.message(), self.graph.runtime_info
+        fields = {"docs": "doc_string", "metadata": "metadata_props"}
+        _clear(message, [field for name, field in fields.items() if name in parts])
+        for root in (message.graph, *message.functions) if "names" in parts else ():
+            for node in (node for graph in all_graphs(root) for node in graph.node):
+                node.ClearField("name")
+        self.take_graphs(message, GraphReader(self.data_of, self._opsets(), {}))
+        self.graph.runtime_info = info
         if "names" in parts:
             self._strip_names()
-            for node in (node for graph in graphs for part in graph.parts() for node in part.nodes):
-                node.op = operator_of(node).replace(
-                    label="", rest=_cleared(onnx.NodeProto, operator_of(node).rest, ["name"])
-                )
 
     def _strip_names(self) -> None:
         """Number the tensors that are neither inputs nor outputs, those of bodies last."""
@@ -473,29 +470,6 @@ def _set(dim: Any, value: int | str | None) -> None:
         dim.dim_param = value
     elif value is not None:
         dim.dim_value = value
-
-
-def _stripped(operator: OnnxOperator, fields: Sequence[str]) -> OnnxOperator:
-    """Return an operator whose messages have none of these fields."""
-    declared = {index: (position, copied(value)) for index, (position, value) in operator.infos.items()}
-    entries = [copied(entry) for entry in operator.entries]
-    proto = operator.proto if operator.proto is None else copied(operator.proto)
-    for message in (*(value for _, value in declared.values()), *entries, *([] if proto is None else [proto])):
-        _clear(message, fields)
-    rest = _cleared(onnx.NodeProto, operator.rest, fields)
-    return operator.replace(infos=declared, entries=entries, proto=proto, rest=rest)
-
-
-def _strip(graph: OnnxGraph, fields: Sequence[str], message: Any) -> None:
-    graph.rest = _cleared(message, graph.rest, fields)
-    for value in (*(value for _, value in graph.stray), *(annotation for annotation, _ in graph.annotations)):
-        _clear(value, fields)
-
-
-def _cleared(message: Any, data: bytes, fields: Sequence[str]) -> bytes:
-    parsed = message.FromString(data)
-    _clear(parsed, fields)
-    return parsed.SerializeToString(deterministic=True)
 
 
 def _clear(message: Any, fields: Sequence[str]) -> None:

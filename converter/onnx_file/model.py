@@ -59,9 +59,14 @@ class OnnxModel:
         opsets = model_opsets(file)
         shown = {(normalize_domain(entry.domain), entry.name): entry for entry in self.header.functions}
         reader = GraphReader(self.data_of, opsets, shown if is_shown else {})
-        self.graph: OnnxGraph = reader.graph(self.header.graph)
+        self.take_graphs(self.header, reader)
         self.graph.runtime_info = model_info(file, opsets)
-        self.functions: list[OnnxGraph] = [reader.function(entry) for entry in self.header.functions]
+
+    def take_graphs(self, message: onnx.ModelProto, reader: GraphReader) -> None:
+        """Let graph and functions be those of a message; what remains of it is the header."""
+        self.graph: OnnxGraph = reader.graph(message.graph)
+        self.functions: list[OnnxGraph] = [reader.function(entry) for entry in message.functions]
+        self.header = message
         for field in ("graph", "functions"):
             self.header.ClearField(field)
 
