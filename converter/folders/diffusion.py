@@ -7,8 +7,7 @@ from typing import Any
 
 from converter.errors import ConversionError, UnsupportedModelError
 from converter.folders.inputs import take_input
-from converter.folders.parts import check_inputs, convert_part
-from converter.folders.pipeline import Part, Pipeline, TokenizerFiles
+from converter.folders.pipeline import Part, Pipeline, TokenizerFiles, check_inputs, convert_part
 from converter.folders.source import CONFIGURATION, MODEL, ModelFiles, SourceFolder, read_json
 from converter.onnx_file.reader import OnnxFile
 from converter.options.conversion import ConversionOptions

@@ -18,7 +18,7 @@ import numpy as np
 
 from converter.conversion.convert import MakeStates
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.folders.parts import convert_part, graph_names
+from converter.folders.pipeline import convert_part, graph_names
 from converter.folders.source import ModelFiles
 from converter.onnx_file.reader import OnnxFile
 from converter.options.conversion import ConversionOptions

@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.folders.source import CONFIGURATION, GENERATION, MODEL, SEARCH, TOKENS, read_json
+from converter.folders.source import CONFIGURATION, GENAI_SETTINGS, GENERATION, MODEL, SEARCH, TOKENS, read_json
 from converter.options.conversion import options_from, takes
 from converter.options.export import ExportOptions, ExternalData
 from converter.to_onnx.export import export_graph
@@ -22,8 +22,6 @@ from ir_runtime import read_model
 from ir_runtime.boundary import boundary
 from ir_runtime.records import record
 
-SETTINGS = "genai_config.json"
-"""The file that onnxruntime-genai reads first."""
 _FILE = "model.onnx"
 _NUMBER = "%d"
 _LEFT_OUT = {".xml", ".bin"}
@@ -87,11 +85,11 @@ def export_folder(
     write_onnx(exported, target / _FILE, external_data)
     files = []
     for file in sorted(source.iterdir()):
-        if file.is_file() and file.suffix.lower() not in _LEFT_OUT and file.name != SETTINGS:
+        if file.is_file() and file.suffix.lower() not in _LEFT_OUT and file.name != GENAI_SETTINGS:
             shutil.copyfile(file, target / file.name)
             files.append(target / file.name)
-    (target / SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-    return ExportedLanguageModel(target / _FILE, target / SETTINGS, tuple(files))
+    (target / GENAI_SETTINGS).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    return ExportedLanguageModel(target / _FILE, target / GENAI_SETTINGS, tuple(files))
 
 
 def _dimensions(name: str) -> Sequence[str]:

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.folders.parts import graph_names
-from converter.folders.pipeline import OPENVINO, Pipeline
+from converter.folders.pipeline import OPENVINO, Pipeline, graph_names
 from converter.folders.source import PREPROCESSOR
 from converter.onnx_file.reader import OnnxFile
 from converter.options.conversion import ConversionOptions

@@ -7,8 +7,7 @@ from dataclasses import replace
 from converter.conversion.convert import convert
 from converter.errors import ConversionError, UnsupportedModelError
 from converter.folders.encoder_decoders import BRANCH, EncoderDecoder, convert_decoder
-from converter.folders.parts import convert_part, graph_names
-from converter.folders.pipeline import OPENVINO, Part, Pipeline, TokenizerFiles
+from converter.folders.pipeline import OPENVINO, Part, Pipeline, TokenizerFiles, convert_part, graph_names
 from converter.folders.source import CONFIGURATION, GENERATION, MODEL, SourceFolder
 from converter.onnx_file.reader import OnnxFile
 from converter.options.conversion import ConversionOptions

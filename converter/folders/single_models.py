@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from converter.errors import ConversionError, UnsupportedModelError
-from converter.folders.parts import check_inputs, convert_part
-from converter.folders.pipeline import OPENVINO, Part, Pipeline, TokenizerFiles
+from converter.folders.pipeline import OPENVINO, Part, Pipeline, TokenizerFiles, check_inputs, convert_part
 from converter.folders.source import MODEL, SourceFolder, read_json, read_json_list
 from converter.onnx_file.messages import GraphProto, ValueInfoProto
 from converter.onnx_file.reader import OnnxFile

@@ -14,8 +14,7 @@ import numpy as np
 from converter.errors import UnsupportedModelError
 from converter.folders.encoder_decoders import EncoderDecoder, convert_decoder
 from converter.folders.inputs import give_output_rank
-from converter.folders.parts import convert_part, graph_names
-from converter.folders.pipeline import Part, Pipeline, TokenizerFiles
+from converter.folders.pipeline import Part, Pipeline, TokenizerFiles, convert_part, graph_names
 from converter.folders.source import CONFIGURATION, SourceFolder
 from converter.onnx_file.reader import OnnxFile
 from converter.options.conversion import ConversionOptions

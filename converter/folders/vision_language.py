@@ -17,9 +17,8 @@ from converter.errors import ConversionError, UnsupportedModelError
 from converter.folders.deepstack import take_states_of_images
 from converter.folders.inputs import add_input, give_output_rank, without_features
 from converter.folders.language import convert_language_model
-from converter.folders.parts import check_inputs, convert_part, graph_names
 from converter.folders.patches import GRIDS, PATCHES, STATES, Embedded, pass_on, take_embeddings, take_positions
-from converter.folders.pipeline import Part, Pipeline, TokenizerFiles
+from converter.folders.pipeline import Part, Pipeline, TokenizerFiles, check_inputs, convert_part, graph_names
 from converter.folders.source import CONFIGURATION, GENAI_SETTINGS, GENERATION, PREPROCESSOR, PROCESSOR, SourceFolder
 from converter.onnx_file.reader import OnnxFile
 from converter.options.conversion import ConversionOptions
