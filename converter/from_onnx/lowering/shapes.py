@@ -1,7 +1,8 @@
-"""Lists and axes as ONNX's operators take them: held against the schema, of the length that the file declares."""
+"""Lists and axes as ONNX's operators take them: held against the schema, of the declared length; axes moved."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import overload
 
 import numpy as np
@@ -95,3 +96,16 @@ def known_axes(ctx: Context, axes: Output | None, subject: str = "axes") -> list
     """The values of a list of axes; None where it is left out. Unsupported where they are computed."""
     axes = given_list(ctx, axes, subject)
     return None if axes is None else [int(axis) for axis in ctx.known(axes, subject).reshape(-1)]
+
+
+def move_axis(ctx: Context, x: Output, source: int, target: int) -> Output:
+    """Move the axis ``source`` of a tensor to ``target``; the others keep their order."""
+    rank = ctx.rank(x, "the data")
+    order = list(range(rank))
+    order.insert(target % rank, order.pop(source % rank))
+    return layers.transpose(ctx, x, ctx.constant(order))
+
+
+def channels_first(ctx: Context, x: Output, translate: Callable[[Output], Output]) -> Output:
+    """Apply ``translate``, which maps ``[n, c, ...]`` to the same layout, to ``[n, ..., c]``, and keep that layout."""
+    return move_axis(ctx, translate(move_axis(ctx, x, -1, 1)), 1, -1)

@@ -6,8 +6,9 @@ from ir_runtime.rewriting.pipeline import Entry
 
 # fmt: off
 ORDER = [
-    Entry("bitwise_shifts", ["BitwiseLeftShift15", "BitwiseRightShift15"], ["target"],
+    Entry("bitwise_shifts", ["BitwiseLeftShift15", "BitwiseRightShift15"], ["target"], module="rules",
           reason="free: no other rule emits shifts"),
-    Entry("rounded_up_poolings", ["AvgPool14", "MaxPool14"], ["target"], reason="free: no other rule emits poolings"),
+    Entry("rounded_up_poolings", ["AvgPool14", "MaxPool14"], ["target"], module="rules",
+          reason="free: no other rule emits poolings"),
 ]
 # fmt: on

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from converter.from_onnx.lowering.axis_order import channels_first, move_axis
+from converter.from_onnx.lowering.shapes import channels_first, move_axis
 from converter.from_onnx.operators.onnx.convolution import conv, conv_transpose
 from converter.from_onnx.operators.onnx.generation import range_11
 from converter.from_onnx.operators.onnx.geometry import grid_sample_16

@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from converter.from_onnx.lowering.axis_order import channels_first
-from converter.from_onnx.lowering.shapes import as_scalar
+from converter.from_onnx.lowering.shapes import as_scalar, channels_first
 from converter.from_onnx.operators.microsoft.attention import self_attention, thirds
 from converter.from_onnx.operators.microsoft.fused import embed_layer_normalization
 from converter.from_onnx.operators.onnx.activation import leaky_relu
