@@ -333,7 +333,8 @@ def mat_mul_integer(
     b_zero_point: Output | None = None,
 ) -> Output:
     """The i32 product of 8-bit matrices less their zero points (one number, or one a row or column)."""
-    a_zero_point = None if a_zero_point is None else column(ctx, a_zero_point)
+    if a_zero_point is not None and a_zero_point.shape.has_rank and a_zero_point.shape.rank == 1:
+        a_zero_point = layers.unsqueeze(ctx, a_zero_point, 1)
     left, right = less_zero(ctx, a, a_zero_point, _I32), less_zero(ctx, b, b_zero_point, _I32)
     return ctx.emit(matmul.MatMul1(), left, right)
 
@@ -349,6 +350,8 @@ def conv_integer(
     **attributes: Any,
 ) -> Output:
     """The i32 convolution of 8-bit data and weights less their zero points; padding adds nothing."""
-    w_zero_point = None if w_zero_point is None else _along(ctx, w_zero_point, 0, ctx.rank(w, "the weights"))
+    if w_zero_point is not None and w_zero_point.shape.has_rank and w_zero_point.shape.rank == 1:
+        per_filter = ctx.constant([-1] + [1] * (ctx.rank(w, "the weights") - 1))
+        w_zero_point = ctx.emit(movement.Reshape1(special_zero=False), w_zero_point, per_filter)
     data, weights = less_zero(ctx, x, x_zero_point, _I32), less_zero(ctx, w, w_zero_point, _I32)
     return conv(ctx, data, weights, **attributes)
