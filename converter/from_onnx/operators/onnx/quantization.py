@@ -54,9 +54,8 @@ def _fit(ctx: Context, value: Output, x: Output, axis: int, block_size: int) -> 
 
 def _along(ctx: Context, value: Output, axis: int, rank: int) -> Output:
     """A list as a tensor of ``rank`` dimensions, along ``axis``; a single number as a scalar."""
-    if not value.shape.has_rank or value.shape.rank == 0 or value.shape[0].high == 1:
-        return as_scalar(ctx, value, "a scale or zero point")
-    target = [-1 if place == axis else 1 for place in range(rank)]
+    is_number = not value.shape.has_rank or value.shape.rank == 0 or value.shape[0].high == 1
+    target = [] if is_number else [-1 if place == axis else 1 for place in range(rank)]
     return ctx.emit(movement.Reshape1(special_zero=False), value, ctx.constant(target))
 
 
