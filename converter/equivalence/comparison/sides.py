@@ -53,7 +53,7 @@ class Sides:
     """A reference and an IR, ready to run.
 
     With ``default_tolerance`` ``tolerance`` is not the caller's. ``frozen`` are the values of inputs that the
-    conversion made constant, ``wanted`` the outputs that it was asked for: None for those of the model. ``notes``
+    conversion made constant, ``requested_outputs`` those that it was asked for: None for those of the model. ``notes``
     collects what a reader of the report must know.
     """
 
