@@ -107,8 +107,7 @@ def _resize(
         resized = ctx.emit("Resize", x, None, _full(ctx, x, target, chosen, rank, scales=True), **attributes)
     if resized.element_type is element_type:
         return resized
-    low, high = (ctx.constant(float(limit), element_types.f32) for limit in element_type.limits)
-    return ctx.cast(ctx.emit("Clip", ctx.emit("Round", resized), low, high), element_type)
+    return ctx.cast(_rounded(ctx, resized, element_type), element_type)
 
 
 def scaled(dimension: Dimension, scale: np.float32) -> Dimension:
