@@ -484,15 +484,18 @@ def ordered_operators(graph: Model) -> list[Node]:
 
 
 def _node_message(node: Node, name_of: Callable[[Output], str]) -> onnx.NodeProto:
+    return operator_message(operator_of(node), list(map(name_of, node.inputs)), list(map(name_of, node.outputs)))
+
+
+def operator_message(operator: OnnxOperator, inputs: Sequence[str], outputs: Sequence[str]) -> onnx.NodeProto:
     """Return the message of a node; behind the inputs that it lists are those of its bodies."""
-    operator, inputs = operator_of(node), list(map(name_of, node.inputs))
     message = onnx.NodeProto.FromString(operator.rest)
     for field in ("op_type", "domain"):
         _set(message, field, getattr(operator, field))
     _set(message, "name", operator.label)
     names = iter(inputs)
     message.input.extend(next(names) if is_here else "" for is_here in operator.slots)
-    message.output.extend(map(name_of, node.outputs))
+    message.output.extend(outputs)
     graphs = iter(operator.subgraphs)
     for entry, count in zip(operator.entries, operator.bodies):
         attribute = message.attribute.add()
