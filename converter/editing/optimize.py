@@ -19,15 +19,7 @@ from typing import Any
 import onnx
 
 from converter.conversion.convert import Conversion, convert
-from converter.editing.float16 import (
-    ASKED_FOR,
-    ends_of_codes,
-    excepted_nodes,
-    float32_nodes,
-    halve_ends,
-    has_float32,
-    why_float32,
-)
+from converter.editing import float16
 from converter.editing.naming import as_in_file
 from converter.editing.source import Source
 from converter.errors import ConversionError, InternalError, UnsupportedModelError
@@ -224,10 +216,10 @@ def _repeat(best: Optimization, options: OptimizationOptions) -> Optimization:
 
 def _convert_to_half(best: Optimization, options: OptimizationOptions, unknown: set[str]) -> Optimization:
     """Return the optimized model in float16; ``unknown`` are names of ``fp16_except`` without a node in the file."""
-    if not has_float32(Source(best.model)):
+    if not float16.has_float32(Source(best.model)):
         raise ConversionError("fp16 is asked for, but the model has no tensors of float32")
     if options.fp16_io:
-        halve_ends(best.model.graph)
+        float16.halve_ends(best.model.graph)
     search = _Search(Source(best.model), options, in_half=True)
     result = search.result()
     if missing := sorted(unknown - search.excepted):
@@ -267,7 +259,7 @@ class _Search:
         self.excepted: set[str] = set()
         """The names and operators of ``fp16_except`` that nodes of the source have."""
         if names := options.excepted():
-            self.reasons, self.excepted = excepted_nodes(source, names)
+            self.reasons, self.excepted = float16.excepted_nodes(source, names)
         self._operators: dict[int, tuple[OnnxOperator, list[str]]] = {}
         self._bodies: dict[int, list[Optimization]] = {}
         """The optimized bodies of nodes that stay, by place."""
@@ -301,14 +293,14 @@ class _Search:
         The function is called after the assembly, which names the nodes.
         """
         conversion = self._conversion(best.kept)
-        ends = ends_of_codes(self.source)
+        ends = float16.ends_of_codes(self.source)
         refused: dict[str, str] = {}
         reasons_of_kept: dict[str, str] = {}
         for index in best.kept & self.all_places:
             reason = (
                 self.reasons[index]
-                if self.reasons.get(index) == ASKED_FOR
-                else why_float32(self.source, index, opset, ends)
+                if self.reasons.get(index) == float16.ASKED_FOR
+                else float16.why_float32(self.source, index, opset, ends)
             )
             if reason:
                 name = node_name(self.source.nodes[index])
@@ -557,7 +549,7 @@ def _origins_of_written(graph: Model, around: str) -> Iterator[str]:
 
 
 def _float32(graph: Model, reasons: Mapping[str, str], opset: int, of_kept: Mapping[str, str]) -> dict[str, str]:
-    return {**of_kept, **dict(float32_nodes(graph, reasons, opset))}
+    return {**of_kept, **dict(float16.float32_nodes(graph, reasons, opset))}
 
 
 def _fusions_of_float64(model: Model) -> set[str]:

@@ -18,29 +18,12 @@ from typing import Any, NamedTuple, TypeVar, Union
 import numpy as np
 
 from converter.errors import InvalidModelError
-
-from .messages import (
-    BYTES,
-    BYTES_LIST,
-    DOUBLES,
-    FLOAT,
-    FLOATS,
-    INT,
-    INTS,
-    MESSAGES,
-    RAW,
-    SPANS,
-    TEXT,
-    TEXTS,
-    UINTS,
-    Field,
-    Message,
-)
+from converter.onnx_file import messages
 
 Buffer = Union[memoryview, bytes]
 Read = Callable[[int, int], bytes]
 """Gives bytes of a file: the arguments are the first position and the count."""
-M = TypeVar("M", bound=Message)
+M = TypeVar("M", bound=messages.Message)
 
 _WINDOW = 1 << 16
 _LEAST_AHEAD = 1 << 12
@@ -48,7 +31,7 @@ _LEAST_AHEAD = 1 << 12
 _SMALLEST_SPAN = 1 << 10
 """Raw data of at least this size stays in the file."""
 _MAX_DEPTH = 200
-_TYPE_CODES = {INTS: "q", UINTS: "Q", FLOATS: "f", DOUBLES: "d"}
+_TYPE_CODES = {messages.INTS: "q", messages.UINTS: "Q", messages.FLOATS: "f", messages.DOUBLES: "d"}
 _MAX_BYTES_FOR_LOOP = 64
 """Packed numbers of up to this many bytes are read in a loop, which is faster than arrays for them."""
 
@@ -87,7 +70,7 @@ def field_spans(data: memoryview, start: int, end: int, numbers: Iterable[int]) 
     Raises :class:`InvalidModelError` where the bytes are not a protobuf message.
     """
     spans: list[FieldSpan] = []
-    fields = {number << 3 | 2: Field(SPANS, "spans", None) for number in numbers}
+    fields = {number << 3 | 2: messages.Field(messages.SPANS, "spans", None) for number in numbers}
     _Parser(lambda start, count: b"").fields(fields, {"spans": spans}, data, start, end, 0, True)
     return spans
 
@@ -108,7 +91,7 @@ class _Parser:
                 raise InvalidModelError(f"the file is truncated: it ends before byte {position + count}")
         return index
 
-    def walk(self, message: Message, position: int, end: int, depth: int) -> None:
+    def walk(self, message: messages.Message, position: int, end: int, depth: int) -> None:
         """Read the fields between two places of the file into ``message``, window by window."""
         while position < end:
             index = self._at(position, end)
@@ -120,7 +103,7 @@ class _Parser:
                 continue
             position = self._larger(message, position, end, depth)
 
-    def _larger(self, message: Message, position: int, end: int, depth: int) -> int:
+    def _larger(self, message: messages.Message, position: int, end: int, depth: int) -> int:
         """Read one field that is larger than the window; returns where the next one begins."""
         index = self._at(position, end)
         try:
@@ -139,7 +122,7 @@ class _Parser:
             if following - position > _WINDOW:
                 self.walk(_inner(message.__dict__, field), payload, following, deeper(depth))
                 return following
-        elif field.wire_type == RAW:
+        elif field.wire_type == messages.RAW:
             message.__dict__[field.name] = b""
             message.__dict__["raw_span"] = (payload, length)
             return following
@@ -149,7 +132,7 @@ class _Parser:
 
     def fields(
         self,
-        fields: Mapping[int, Field],
+        fields: Mapping[int, messages.Field],
         values: dict[str, Any],
         data: Buffer,
         position: int,
@@ -186,23 +169,23 @@ class _Parser:
                             inner = _inner(values, field)
                             below = deeper(depth)
                             self.fields(inner.fields, inner.__dict__, data, position, after, below, True)
-                        elif field_type == TEXTS:
+                        elif field_type == messages.TEXTS:
                             text = _text(data[position:after])
                             if name in values:
                                 values[name].append(text)
                             else:
                                 values[name] = [text]
-                        elif field_type == TEXT:
+                        elif field_type == messages.TEXT:
                             values[name] = _text(data[position:after])
-                        elif field_type == BYTES:
+                        elif field_type == messages.BYTES:
                             values[name] = data[position:after]
-                        elif field_type == RAW:
+                        elif field_type == messages.RAW:
                             large = length >= _SMALLEST_SPAN
                             values[name] = b"" if large else data[position:after]
                             values["raw_span"] = (self._base + position, length) if large else (0, 0)
-                        elif field_type == BYTES_LIST:
+                        elif field_type == messages.BYTES_LIST:
                             values.setdefault(name, []).append(data[position:after])
-                        elif field_type == SPANS:
+                        elif field_type == messages.SPANS:
                             values[name].append(FieldSpan(tag >> 3, start, position, after))
                         else:
                             _packed(_numbers(values, field), field_type, data, position, after)
@@ -216,9 +199,9 @@ class _Parser:
                         break
                     field = fields.get(tag)
                     if field is not None:
-                        if field.wire_type == INT:
+                        if field.wire_type == messages.INT:
                             values[field.name] = value - (1 << 64) if value >> 63 else value
-                        elif field.wire_type == INTS:
+                        elif field.wire_type == messages.INTS:
                             _numbers(values, field).append(value - (1 << 64) if value >> 63 else value)
                         else:
                             _numbers(values, field).append(value)
@@ -229,7 +212,7 @@ class _Parser:
                     field = fields.get(tag)
                     if field is not None:
                         (number,) = struct.unpack("<d" if wire_type == 1 else "<f", data[position:after])
-                        if field.wire_type == FLOAT:
+                        if field.wire_type == messages.FLOAT:
                             values[field.name] = number
                         else:
                             _numbers(values, field).append(number)
@@ -259,11 +242,11 @@ def deeper(depth: int) -> int:
     return depth + 1
 
 
-def _inner(values: dict[str, Any], field: Field) -> Message:
+def _inner(values: dict[str, Any], field: messages.Field) -> messages.Message:
     """The message to read a field into: a new one for repeated fields, else the one that is there already."""
     field_type, name, held = field
     assert held is not None
-    if field_type == MESSAGES:
+    if field_type == messages.MESSAGES:
         value = held()
         if name in values:
             values[name].append(value)
@@ -275,7 +258,7 @@ def _inner(values: dict[str, Any], field: Field) -> Message:
     return values[name]
 
 
-def _numbers(values: dict[str, Any], field: Field) -> array[Any]:
+def _numbers(values: dict[str, Any], field: messages.Field) -> array[Any]:
     values_of_field: array[Any] | None = values.get(field.name)
     if values_of_field is None:
         values_of_field = values[field.name] = array(_TYPE_CODES[field.wire_type])
@@ -304,7 +287,7 @@ def _varint(data: Buffer, position: int) -> tuple[int, int]:
 
 def _packed(numbers: array[Any], field_type: int, data: Buffer, position: int, end: int) -> None:
     """Append the packed numbers between two places."""
-    if field_type in (FLOATS, DOUBLES):
+    if field_type in (messages.FLOATS, messages.DOUBLES):
         if (end - position) % numbers.itemsize:
             raise InvalidModelError(f"the file is corrupt: {end - position} bytes are no row of numbers")
         numbers_read = array(numbers.typecode, data[position:end])
@@ -316,7 +299,7 @@ def _packed(numbers: array[Any], field_type: int, data: Buffer, position: int, e
     else:
         while position < end:
             value, position = _varint(data, position)
-            numbers.append(value - (1 << 64) if field_type == INTS and value >> 63 else value)
+            numbers.append(value - (1 << 64) if field_type == messages.INTS and value >> 63 else value)
         if position > end:
             raise InvalidModelError("the file is corrupt: a row of numbers does not end with the last of them")
 

@@ -8,16 +8,7 @@ import numpy as np
 
 from ir_runtime.analysis.shared_shapes import symbolic_shapes
 from ir_runtime.graph import Node, Output
-from ir_runtime.operations.elementwise import (
-    Add1,
-    Divide1,
-    LogicalAnd1,
-    LogicalOr1,
-    Multiply1,
-    Negative1,
-    Power1,
-    Subtract1,
-)
+from ir_runtime.operations import elementwise
 from ir_runtime.operations.indexing import Gather
 from ir_runtime.operations.movement import Broadcast, Concat1, Reshape1, Squeeze1, Tile1, Unsqueeze1
 from ir_runtime.operations.padding import Pad
@@ -32,7 +23,7 @@ _END = 2**31 - 1
 
 def _negative(node: Node) -> Output | None:
     before = node.inputs[0].node
-    return before.inputs[0] if isinstance(before.op, Negative1) else None
+    return before.inputs[0] if isinstance(before.op, elementwise.Negative1) else None
 
 
 def _slice(node: Node) -> Output | None:
@@ -107,7 +98,7 @@ def _if_same_shape(node: Node) -> Output | None:
 _IDLE: dict[type, Callable[[Node], Output | None]] = {
     Concat1: lambda node: node.inputs[0] if len(node.inputs) == 1 else None,
     Gather: _gather,
-    Negative1: _negative,
+    elementwise.Negative1: _negative,
     Slice8: _slice,
     Reshape1: _if_same_shape,
     Squeeze1: _squeeze,
@@ -138,13 +129,13 @@ def idle_layer(builder: Builder, node: Node) -> Replacement:
 
 
 _NEUTRAL = {
-    Add1: 0,
-    Subtract1: 0,
-    Multiply1: 1,
-    Divide1: 1,
-    Power1: 1,
-    LogicalAnd1: True,
-    LogicalOr1: False,
+    elementwise.Add1: 0,
+    elementwise.Subtract1: 0,
+    elementwise.Multiply1: 1,
+    elementwise.Divide1: 1,
+    elementwise.Power1: 1,
+    elementwise.LogicalAnd1: True,
+    elementwise.LogicalOr1: False,
 }
 _MAX_BYTES = 1 << 16
 """Larger constants are not read: they are weights."""

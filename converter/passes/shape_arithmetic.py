@@ -24,19 +24,13 @@ from ir_runtime.analysis.symbolic_inference import reshaped
 from ir_runtime.errors import ContradictionError, InferenceError
 from ir_runtime.graph import ElementType, Model, Node, Output, Part
 from ir_runtime.graph.operation import BOUNDS_LIMIT
+from ir_runtime.operations import scatter
 from ir_runtime.operations.elementwise import Arithmetic, Convert1
 from ir_runtime.operations.generation import ShapeOf, ShapeOf3
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.operations.movement import Concat1, Reshape1, Unsqueeze1
 from ir_runtime.operations.padding import Pad
 from ir_runtime.operations.reduction import ReduceProd1
-from ir_runtime.operations.scatter import (
-    ScatterElementsUpdate3,
-    ScatterElementsUpdate12,
-    ScatterNDUpdate4,
-    ScatterNDUpdate15,
-    ScatterUpdate3,
-)
 from ir_runtime.operations.slicing import Slice8, Split1, VariadicSplit1
 from ir_runtime.rewriting import Builder, PassTrace, UniqueNames
 from ir_runtime.rewriting.type_updates import infer_node
@@ -44,8 +38,8 @@ from ir_runtime.rewriting.type_updates import infer_node
 from .registry import passes
 
 _CALCULATED = (
-    *(Arithmetic, ReduceProd1, Split1, VariadicSplit1, Pad, ScatterUpdate3, ScatterNDUpdate4),
-    *(ScatterElementsUpdate3, ScatterElementsUpdate12, ScatterNDUpdate15),
+    *(Arithmetic, ReduceProd1, Split1, VariadicSplit1, Pad, scatter.ScatterUpdate3, scatter.ScatterNDUpdate4),
+    *(scatter.ScatterElementsUpdate3, scatter.ScatterElementsUpdate12, scatter.ScatterNDUpdate15),
 )
 """Operations whose lists are read as they are: other ways to their elements are no shorter."""
 _END = 2**63 - 1

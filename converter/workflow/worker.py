@@ -17,18 +17,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from converter.workflow import rows
 from converter.workflow.jobs import Job
-from converter.workflow.rows import (
-    CONVERTED,
-    DIFFERS,
-    FAULT,
-    NOT_COMPARED,
-    OUT_OF_MEMORY,
-    REFUSED,
-    UNPROVEN,
-    VERIFIED,
-    Row,
-)
 
 
 def main() -> None:
@@ -45,7 +35,7 @@ def main() -> None:
     os._exit(0)  # nothing is left to tidy up
 
 
-def convert_one(job: Job) -> Row:
+def convert_one(job: Job) -> rows.Row:
     """Convert, save and compare a model in this process. Every error becomes the row's."""
     from converter.errors import VerificationError
     from converter.stages import timed
@@ -63,11 +53,11 @@ def convert_one(job: Job) -> Row:
             lacks_memory = _is_lack_of_memory(cause)
             fault = MemoryError() if lacks_memory and isinstance(cause, ImportError) else cause
             error = boundary("the work", error=ModelError).expected(fault)
-            verdict = FAULT if isinstance(error, InternalError) else REFUSED
+            verdict = rows.FAULT if isinstance(error, InternalError) else rows.REFUSED
             if isinstance(error, VerificationError):
-                verdict = NOT_COMPARED
+                verdict = rows.NOT_COMPARED
             if lacks_memory:
-                verdict = OUT_OF_MEMORY
+                verdict = rows.OUT_OF_MEMORY
             work.row = replace(work.row, verdict=verdict, reason=str(error))
     return replace(work.row, messages=tuple(text for _, text in times.warnings))
 
@@ -77,7 +67,7 @@ class _Work:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.row = Row(job.name, job.model, job.xml, REFUSED)
+        self.row = rows.Row(job.name, job.model, job.xml, rows.REFUSED)
         self._read: list[Path] = []
 
     def convert(self) -> None:
@@ -96,7 +86,7 @@ class _Work:
         self._read = [*files, *map(Path, settings.options.extensions)]
         self.row = replace(
             self.row,
-            verdict=CONVERTED,
+            verdict=rows.CONVERTED,
             layers=len(stored.nodes()),
             model_bytes=sum(path.stat().st_size for path in files),
             xml_bytes=xml.stat().st_size,
@@ -115,7 +105,11 @@ class _Work:
         compared = [step.comparison for step in report.steps] if isinstance(report, StepsReport) else report.outputs
         self.row = replace(
             self.row,
-            verdict=VERIFIED if report.passed else UNPROVEN if report.verdict == UNPROVEN else DIFFERS,
+            verdict=rows.VERIFIED
+            if report.passed
+            else rows.UNPROVEN
+            if report.verdict == rows.UNPROVEN
+            else rows.DIFFERS,
             reason="" if report.passed else report.reason,
             oracle=report.oracle,
             unproven=() if isinstance(report, StepsReport) else report.unproven,

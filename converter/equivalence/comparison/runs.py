@@ -13,20 +13,12 @@ import numpy as np
 from converter.equivalence.comparison.compare import compare
 from converter.equivalence.comparison.evidence import convincing, faint, scaled
 from converter.equivalence.comparison.sides import Run, Sides
+from converter.equivalence.inputs import input_values
 from converter.equivalence.inputs import stress as stress_values
 from converter.equivalence.inputs.arrays import random_inputs
 from converter.equivalence.inputs.cost import Cost, types_for_shapes
 from converter.equivalence.inputs.dimensions import ShapeCandidates, Shapes, has_dynamic_dimensions
 from converter.equivalence.inputs.grids import Grid, grids
-from converter.equivalence.inputs.input_values import (
-    MASK,
-    Values,
-    fitting,
-    parse_values,
-    totals_of,
-    values_of,
-    whole_numbers,
-)
 from converter.equivalence.inputs.required_dimensions import with_required_dimensions
 from converter.equivalence.inputs.required_values import RequiredValues
 from converter.equivalence.reference.deviations import is_known_refusal
@@ -42,7 +34,7 @@ _MOST_JUDGED = 4
 _MANY_ELEMENTS = 1 << 22
 """Shapes of inputs with more elements are tried last where the cost of a run does not follow from them."""
 _SHAPES_OF_GRIDS = 2
-ValuesOf = Mapping[str, Union[str, Values]]
+ValuesOf = Mapping[str, Union[str, input_values.Values]]
 
 
 @record
@@ -61,7 +53,7 @@ class Runs:
         self.sides = sides
         self._graph = None if sides.onnx is None else sides.onnx.graph
         self.runs: list[Run] = []
-        self._values: dict[str, Values] = {}
+        self._values: dict[str, input_values.Values] = {}
         self._chosen: set[str] = set()
         """The inputs whose values the caller chose."""
         self._grid: Grid | None = None
@@ -73,12 +65,12 @@ class Runs:
 
         Raises :class:`VerificationError` for an unknown input or unknown values.
         """
-        by_graph = {} if self._graph is None else values_of(self._graph)
+        by_graph = {} if self._graph is None else input_values.values_of(self._graph)
         self._values = {
             port: by_graph[name]
             for position, (port, name) in enumerate(self.sides.names.items())
             # What is cast to real numbers is a mask, unless it chooses rows, too.
-            if name in by_graph and not (by_graph[name] is MASK and position in self._required.positions)
+            if name in by_graph and not (by_graph[name] is input_values.MASK and position in self._required.positions)
         }
         self._values.update(self.sides.processing.values(self.sides.ports))
         by_name = by_names(self.sides.ports, self.sides.names)
@@ -87,7 +79,7 @@ class Runs:
                 raise VerificationError(
                     f"values are given for '{name}', but the IR's inputs are {list(self.sides.names)}"
                 )
-            self._values[by_name[name]] = parse_values(value) if isinstance(value, str) else value
+            self._values[by_name[name]] = input_values.parse_values(value) if isinstance(value, str) else value
             self._chosen.add(by_name[name])
 
     def random(self, seed: int, samples: int, declared: Mapping[str, PartialShape], batch: int | None) -> None:
@@ -124,7 +116,7 @@ class Runs:
 
     def _other_inputs(self, ports: Sequence[Port], seed: int, shapes: Shapes) -> Iterator[tuple[str, dict[str, Array]]]:
         """Other seeds, larger numbers, larger images, both."""
-        fixed = [*self._chosen, *(name for name, values in self._values.items() if values is MASK)]
+        fixed = [*self._chosen, *(name for name, values in self._values.items() if values is input_values.MASK)]
         for number in range(seed, seed + _MORE_SEEDS):
             yield f"random, seed {number}", self._random(number, shapes)
         candidates = self._candidates(ports)
@@ -157,12 +149,14 @@ class Runs:
         values.update((name, self._values[name]) for name in self._chosen)
         return random_inputs(self.sides.ports, seed, values, shapes)
 
-    def _fitting(self, shapes: Shapes) -> dict[str, Values]:
+    def _fitting(self, shapes: Shapes) -> dict[str, input_values.Values]:
         """Values for the inputs of which layers require something in ``shapes``, such as indices."""
         types = self._types_in(shapes) if self._required.positions else None
         required = {} if types is None else self._required.of(types)
-        values = {self.sides.ports[position].name: fitting(of_input) for position, of_input in required.items()}
-        totals = {} if self._graph is None else totals_of(self._graph)
+        values = {
+            self.sides.ports[position].name: input_values.fitting(of_input) for position, of_input in required.items()
+        }
+        totals = {} if self._graph is None else input_values.totals_of(self._graph)
         types = types or (self._types_in(shapes) if totals else None) or {}
         shapes_by_name = {name: of_value.shape for value, of_value in types.items() for name in value.names}
         for port, name in self.sides.names.items():
@@ -170,7 +164,7 @@ class Runs:
             sizes = [shapes_by_name[tensor][axis] for tensor, axis in added if tensor in shapes_by_name]
             if sizes and len(sizes) == len(added) and all(dimension.is_static for dimension in sizes):
                 total = number + sum(dimension.value for dimension in sizes)
-                values[port] = whole_numbers(total, total)
+                values[port] = input_values.whole_numbers(total, total)
         return values
 
     def _types_in(self, shapes: Shapes) -> Mapping[Output, TensorType] | None:
@@ -281,7 +275,7 @@ class Runs:
         """Shapes to try, with the dimensions that weights determine; without these if ``plain``."""
         if self._graph is None:
             return None
-        masks = {name for name, values in self._values.items() if values is MASK}
+        masks = {name for name, values in self._values.items() if values is input_values.MASK}
         if not plain and has_dynamic_dimensions(ports):
             names = {port.name for port in ports}
             required = with_required_dimensions(self.sides.model, self.sides.ports)

@@ -21,18 +21,9 @@ from converter.equivalence.comparison.parts import between
 from converter.equivalence.comparison.rounded_weights import RoundedWeights
 from converter.equivalence.derivation.rederivation import DIFFERENT, INAPPLICABLE, DerivationCheck
 from converter.equivalence.reference.reference_model import MOVING, ReferenceModel, read_by, written_by
+from converter.equivalence.weights import stored_values
 from converter.equivalence.weights.known_values import KnownValues
 from converter.equivalence.weights.scaled_weights import channel_axes_of, find_unscaled
-from converter.equivalence.weights.stored_values import (
-    ValueSum,
-    bits_of,
-    converted,
-    count_missing,
-    form_of,
-    largest_gap,
-    layouts,
-    value_sum,
-)
 from converter.onnx_file.graph import operator_of
 from converter.passes.channel_factors import SCALED
 from converter.passes.derivation import Derivation
@@ -116,7 +107,7 @@ class _WeightChecks:
         self._read = read_by(needed).union(outputs)
         self._after = self._first_named(needed)
         self._held: dict[Output, list[Node]] = {}
-        self._by_sum: dict[Output, dict[ValueSum, list[Node]]] = {}
+        self._by_sum: dict[Output, dict[stored_values.ValueSum, list[Node]]] = {}
         self.matched: set[Node] = set()
         """The constants that hold tensors of the file, and the scales and zero points beside them."""
         self._is_repeated = derivation.state != INAPPLICABLE
@@ -179,7 +170,7 @@ class _WeightChecks:
         """The check of a tensor that a constant holds, as it is or compressed; None where it does not."""
         held = node.op.data
         assert held is not None
-        form = form_of(tensor, held)
+        form = stored_values.form_of(tensor, held)
         if form is None:
             return self._compressed(name, tensor, node)
         self.matched.add(node)
@@ -214,11 +205,11 @@ class _WeightChecks:
                 continue
             if _is_list(tensor) or self._is_computed(node):
                 continue
-            nearest = converted(tensor, held)
+            nearest = stored_values.converted(tensor, held)
             # Zeros say nothing: they stay zeros, whatever the others are multiplied by.
             count = 0 if nearest is None else np.count_nonzero(nearest) or nearest.size
             most = min(max(1.0, _MOST_MISSING_SHARE * count), (1 - _SAME_SHARE) * count)
-            if nearest is not None and count_missing(nearest, held.array()) <= most:
+            if nearest is not None and stored_values.count_missing(nearest, held.array()) <= most:
                 return _check_changed(name, node, nearest, held.array())
         return None
 
@@ -235,7 +226,9 @@ class _WeightChecks:
             if not axes or not (held.element_type.is_real and tensor.element_type.is_real):
                 continue
             actual = held.array()
-            masks = [find_unscaled(layout, actual, axes) for layout in layouts(tensor.array(), actual.shape)]
+            masks = [
+                find_unscaled(layout, actual, axes) for layout in stored_values.layouts(tensor.array(), actual.shape)
+            ]
             mask = min(masks, key=np.count_nonzero)
             wrong = np.count_nonzero(mask)
             if wrong > _MOST_MISSING_SHARE * held.size:
@@ -280,7 +273,7 @@ class _WeightChecks:
     def _groups(self, name: str, tensor: Tensor) -> Iterator[list[Node]]:
         outputs = self._after.get(name, ())
         if any(len(self._held_by(output)) > _MOST_TO_COMPARE for output in outputs):
-            expected_sum = value_sum(tensor)
+            expected_sum = stored_values.value_sum(tensor)
             for output in outputs:
                 if output not in self._by_sum:
                     self._by_sum[output] = _by_sum(self._held_by(output))
@@ -328,7 +321,9 @@ class _WeightChecks:
         if value.size != tensor.size or not tensor.element_type.is_real:
             return None
         step = np.maximum(np.abs(next_value.astype(np.float64) - value), np.finfo(np.float32).tiny)
-        gaps = [np.abs(layout.astype(np.float64) - value) for layout in layouts(tensor.array(), value.shape)]
+        gaps = [
+            np.abs(layout.astype(np.float64) - value) for layout in stored_values.layouts(tensor.array(), value.shape)
+        ]
         gap = max(gaps, key=lambda gap: float(np.mean(gap <= _LARGEST_STEP * step)))
         if np.mean(gap <= _LARGEST_STEP * step) < _SAME_SHARE:
             return None
@@ -363,11 +358,11 @@ def _recorded_in(model: Model) -> Mapping[str, Computed] | None:
     return derivation.weights if derivation.steps and derivation.steps[0].source == "onnx" else None
 
 
-def _by_sum(nodes: Sequence[Node]) -> dict[ValueSum, list[Node]]:
-    nodes_by_sum: dict[ValueSum, list[Node]] = {}
+def _by_sum(nodes: Sequence[Node]) -> dict[stored_values.ValueSum, list[Node]]:
+    nodes_by_sum: dict[stored_values.ValueSum, list[Node]] = {}
     for node in nodes:
         if node.op.data is not None:
-            nodes_by_sum.setdefault(value_sum(node.op.data), []).append(node)
+            nodes_by_sum.setdefault(stored_values.value_sum(node.op.data), []).append(node)
     return nodes_by_sum
 
 
@@ -378,16 +373,17 @@ def _is_list(tensor: Tensor) -> bool:
 
 def _check_changed(name: str, node: Node, tensor: Array, actual: Array) -> WeightCheck:
     expected = min(
-        layouts(tensor, actual.shape), key=lambda layout: int(np.count_nonzero(bits_of(layout) != bits_of(actual)))
+        stored_values.layouts(tensor, actual.shape),
+        key=lambda layout: int(np.count_nonzero(stored_values.bits_of(layout) != stored_values.bits_of(actual))),
     )
     expected, actual = expected.reshape(-1), actual.reshape(-1)
-    unequal = bits_of(expected) != bits_of(actual)
+    unequal = stored_values.bits_of(expected) != stored_values.bits_of(actual)
     if np.mean(unequal) > 1 - _SAME_SHARE:
-        missing = count_missing(expected, actual)
+        missing = stored_values.count_missing(expected, actual)
         reason = f"{missing} of {expected.size} values are not among those of the constant, whatever their order"
         return WeightCheck(name, "changed", (node.name,), "in another order", 0.0, reason)
     first = int(np.argmax(unequal))
-    error = largest_gap(expected[unequal], actual[unequal])
+    error = stored_values.largest_gap(expected[unequal], actual[unequal])
     reason = (
         f"{int(unequal.sum())} of {expected.size} values differ, the first at {first}: "
         f"{actual[first]} instead of {expected[first]}"

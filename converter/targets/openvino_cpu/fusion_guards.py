@@ -9,21 +9,10 @@ import numpy as np
 from converter.targets.registry import openvino_cpu
 from ir_runtime.graph import INFINITY, Array, Node, Output, PartialShape, element_types
 from ir_runtime.graph.element_types import finfo
+from ir_runtime.operations import elementwise
 from ir_runtime.operations.activation import Clamp1, PReLU1, ReLU1, Sigmoid1, SoftMax
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.convolution import Convolution1, GroupConvolution1
-from ir_runtime.operations.elementwise import (
-    Add1,
-    Binary,
-    Bitwise,
-    Divide1,
-    Maximum1,
-    Minimum1,
-    Multiply1,
-    Negative1,
-    Subtract1,
-    Unary,
-)
 from ir_runtime.operations.interpolate import Interpolate11
 from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.operations.movement import Concat1, Reshape1, Transpose1, Unsqueeze1
@@ -42,10 +31,10 @@ _OF_CHANNELS = (BatchNormInference1, BatchNormInference5)
 """Operations with a constant for each channel, which never broadcast their data."""
 _BY_CHANNEL = (PReLU1, *_OF_CHANNELS)
 """Operations whose constants lie along dimension 1, whatever their shapes."""
-_FUSED = (Binary, Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
+_FUSED = (elementwise.Binary, elementwise.Unary, Clamp1, FakeQuantize1, *_BY_CHANNEL)
 
 
-_LIMITS = (Maximum1, Minimum1)
+_LIMITS = (elementwise.Maximum1, elementwise.Minimum1)
 _PADDED = (Convolution1, GroupConvolution1, AvgPool)
 
 
@@ -114,7 +103,7 @@ def _goes_wrong(node: Node, reader: Node) -> bool:
     if isinstance(node.op, Interpolate11):
         rank = node.outputs[0].shape.rank if node.outputs[0].shape.has_rank else 0
         return _resizes_channels(node) and any(_varies(follower, rank - 1) for follower in after)
-    in_integers = node.outputs[0].element_type.is_integral and not isinstance(reader.op, Bitwise)
+    in_integers = node.outputs[0].element_type.is_integral and not isinstance(reader.op, elementwise.Bitwise)
     if in_integers and not all(is_small(follower.outputs[0]) for follower in after):
         return True
     shape = node.outputs[0].shape
@@ -218,7 +207,7 @@ def _reduces_the_middle(node: Node) -> bool:
 
 def _divides_float64(node: Node) -> bool:
     """True for a quotient of float64, which the plug-in does not change to a product as it does others."""
-    return isinstance(node.op, Divide1) and node.outputs[0].element_type is element_types.f64
+    return isinstance(node.op, elementwise.Divide1) and node.outputs[0].element_type is element_types.f64
 
 
 def _looks_like_keeping(node: Node, reader: Node) -> bool:
@@ -286,7 +275,7 @@ def _is_attention(node: Node) -> bool:
         if not isinstance(shares.op, SoftMax):
             return False
         scores = shares.inputs[0].node
-        while isinstance(scores.op, Binary):  # a scale or an attention mask
+        while isinstance(scores.op, elementwise.Binary):  # a scale or an attention mask
             scores = scores.inputs[0].node
         return not (isinstance(scores.op, MatMul1) and isinstance(scores.inputs[0].node.op, Transpose1))
     return isinstance(attended.op, ScaledDotProductAttention13) and not isinstance(
@@ -329,13 +318,13 @@ def sum_that_rounds(builder: Builder, node: Node) -> Replacement:
 
 def _summand(node: Node) -> tuple[Output, Array] | None:
     """The other summand and the constant, which is negative where it is subtracted."""
-    if not isinstance(node.op, (Add1, Subtract1)) or not node.outputs[0].element_type.is_real:
+    if not isinstance(node.op, (elementwise.Add1, elementwise.Subtract1)) or not node.outputs[0].element_type.is_real:
         return None
     for x, other in node.orders:
         values = other.type.constant
         if values is not None and 0 < values.size <= _MOST_ELEMENTS and x.type.constant is None:
             wide = values.astype(np.float64)
-            return x, wide if isinstance(node.op, Add1) else -wide
+            return x, wide if isinstance(node.op, elementwise.Add1) else -wide
     return None
 
 
@@ -360,7 +349,7 @@ def uneven_rotation(builder: Builder, node: Node) -> Replacement:
     widths = {shape[node.op.axis].high if shape.has_rank else INFINITY for shape in shapes}
     if len(widths) < 2 or INFINITY in widths:
         return fail("the parts are not known to be of unequal width")
-    if not any(isinstance(reader.op, Multiply1) for reader in node.outputs[0].uses):
+    if not any(isinstance(reader.op, elementwise.Multiply1) for reader in node.outputs[0].uses):
         return fail("nothing multiplies the result")
     joined = builder.emit(node.op, *node.inputs)
     return builder.emit(opaque_identity(joined.element_type), joined, joined)
@@ -369,9 +358,9 @@ def uneven_rotation(builder: Builder, node: Node) -> Replacement:
 def _is_scaled(value: Output) -> bool:
     """True for the negative part, also where it is a product with -1."""
     node = value.node
-    if isinstance(node.op, Negative1):
+    if isinstance(node.op, elementwise.Negative1):
         return True
-    if not isinstance(node.op, Multiply1):
+    if not isinstance(node.op, elementwise.Multiply1):
         return False
     factors = [source.type.constant for source in node.inputs]
     return any(factor is not None and factor.size == 1 and factor.reshape(-1)[0] == -1 for factor in factors)
@@ -414,13 +403,13 @@ def _fused_wrongly(node: Node) -> Iterator[tuple[Output, Sequence[Node]]]:
 
 
 def _negates(node: Node) -> bool:
-    return isinstance(node.op, Negative1)
+    return isinstance(node.op, elementwise.Negative1)
 
 
 def _is_scaled_wrongly(node: Node) -> bool:
     product = node.inputs[0]
     if isinstance(node.op, Sigmoid1):
-        return isinstance(product.node.op, Multiply1) and any(
+        return isinstance(product.node.op, elementwise.Multiply1) and any(
             _is_wrong_beta(beta, x, node) for x, beta in product.node.orders
         )
     if _constant_factor(product.node) is None:
@@ -433,7 +422,7 @@ def _is_scaled_wrongly(node: Node) -> bool:
 
 def _constant_factor(node: Node) -> Output | None:
     """The constant of a product or a quotient with one."""
-    if not isinstance(node.op, (Multiply1, Divide1)):
+    if not isinstance(node.op, (elementwise.Multiply1, elementwise.Divide1)):
         return None
     constants = [source for source in node.inputs if source.type.constant is not None or source.tensor is not None]
     return constants[0] if len(constants) == 1 else None
@@ -442,7 +431,7 @@ def _constant_factor(node: Node) -> Output | None:
 def _is_wrong_beta(beta: Output, x: Output, sigmoid: Node) -> bool:
     """True if ``x`` times the sigmoid of the product of both looks like a Swish with ``beta``, which is no scalar."""
     readers = sigmoid.outputs[0].uses
-    if not any(isinstance(reader.op, Multiply1) and x in reader.inputs for reader in readers):
+    if not any(isinstance(reader.op, elementwise.Multiply1) and x in reader.inputs for reader in readers):
         return False
     if beta.tensor is None:
         return not (beta.shape.has_rank and beta.shape.rank == 0)

@@ -11,17 +11,8 @@ from ir_runtime.operations.movement import Broadcast3, Reshape1, Tile1
 from ir_runtime.operations.padding import Pad12
 from ir_runtime.operations.scatter import ScatterUpdate3
 from ir_runtime.operations.signal import IRDFT9
-from ir_runtime.rewriting import Builder, Replacement, fail, layers
+from ir_runtime.rewriting import Builder, Replacement, fail, layers, shape_layers
 from ir_runtime.rewriting.layers import concat, in_type
-from ir_runtime.rewriting.shape_layers import (
-    as_i64,
-    concat_lists,
-    dim_of,
-    element_count,
-    normalized_positions,
-    rank_of,
-    shape_of,
-)
 
 
 @openvino_cpu.replaces("dft_of_short_signals", seen_in=("2023.3", "2024.6", "2025.4", "2026.4"))
@@ -44,21 +35,21 @@ def dft_of_short_signals(builder: Builder, node: Node) -> Replacement:
         return fail("it has no single constant axis, or the rank is dynamic")
     parts = isinstance(node.op, IRDFT9)  # complex numbers: the last dimension has their two parts
     axis = int(constant.reshape(-1)[0]) % (data.shape.rank - parts)
-    size_value = as_i64(builder, size)
+    size_value = shape_layers.as_i64(builder, size)
     if parts:
         half = layers.divide(builder, size_value, builder.constant([2]))
         size_value = layers.add(builder, half, builder.constant([1]))
     least = size_value.type.constant
     if least is not None and data.shape[axis].low >= int(least.reshape(-1)[0]):
         return fail("the signal is known to be long enough")
-    missing = layers.subtract(builder, size_value, dim_of(builder, data, axis))
+    missing = layers.subtract(builder, size_value, shape_layers.dim_of(builder, data, axis))
     missing = layers.maximum(builder, missing, builder.constant([0]))
     rank = data.shape.rank
     counts = (axis, rank - axis - 1)
     before, behind = ([builder.constant([0] * count)] if count else [] for count in counts)
     ends = [*before, missing, *behind]
     begins = builder.constant([0] * rank)
-    filled = builder.emit(Pad12(), data, begins, concat_lists(builder, ends), builder.like(0, data))
+    filled = builder.emit(Pad12(), data, begins, shape_layers.concat_lists(builder, ends), builder.like(0, data))
     return builder.emit(node.op, filled, axes, size)
 
 
@@ -120,7 +111,7 @@ def _keeps_dims(node: Node) -> bool:
 
 
 def _or_nan(builder: Builder, mean: Output, data: Output, axes: Output) -> Output:
-    count = layers.in_type(builder, element_count(builder, data, axes), data.element_type)
+    count = layers.in_type(builder, shape_layers.element_count(builder, data, axes), data.element_type)
     return layers.add(builder, mean, layers.divide(builder, builder.like(0, data), count))
 
 
@@ -128,7 +119,9 @@ def _of_any_number(builder: Builder, op: reduction.Reduction, data: Output, axes
     """Reduce a new first dimension of 1, too."""
     axes = layers.in_type(builder, axes, element_types.i64)
     scalar_one = builder.constant([1])
-    more = layers.add(builder, normalized_positions(builder, axes, rank_of(builder, data)), scalar_one)
+    more = layers.add(
+        builder, shape_layers.normalized_positions(builder, axes, shape_layers.rank_of(builder, data)), scalar_one
+    )
     more = builder.emit(movement.Concat1(axis=0), builder.constant([0]), more)
     longer = builder.emit(op, layers.unsqueeze(builder, data, 0), more)
     return layers.squeeze(builder, longer, builder.constant([0])) if op.keep_dims else longer
@@ -151,7 +144,7 @@ def pad_value_at_run_time(builder: Builder, node: Node) -> Replacement:
     )
     # A conversion, because a comparison would be fused with Select, which then rounds integers to float32.
     unit = builder.constant(1, element_types.i32)
-    ones = builder.emit(Broadcast3(mode="numpy"), unit, shape_of(builder, data))
+    ones = builder.emit(Broadcast3(mode="numpy"), unit, shape_layers.shape_of(builder, data))
     mask = builder.emit(node.op, ones, before, after, builder.like(0, ones))
     element_type = data.element_type
     choices = [
@@ -175,7 +168,9 @@ def slice_axes_at_run_time(builder: Builder, node: Node) -> Replacement:
     if len(parts) < 4 or parts[3].type.constant is not None or not data.shape.has_rank:
         return fail("the axes are left out or constant, or the rank is dynamic")
     rank, element_type = data.shape.rank, parts[0].element_type
-    places = normalized_positions(builder, as_i64(builder, parts.pop()), builder.constant(rank))
+    places = shape_layers.normalized_positions(
+        builder, shape_layers.as_i64(builder, parts.pop()), builder.constant(rank)
+    )
     end = np.iinfo(element_type.dtype).max
     spread = [
         builder.emit(
@@ -240,7 +235,7 @@ def tile_dynamic_dimensions(builder: Builder, node: Node) -> Replacement:
             "every dimension is static, or only one is repeated, and not beside a single channel"
         )
     if not times.all():
-        final = layers.multiply(builder, repeats, shape_of(builder, data))
+        final = layers.multiply(builder, repeats, shape_layers.shape_of(builder, data))
         return builder.emit(Broadcast3(mode="numpy"), builder.like(_nothing(data), data), final)
     return _in_steps(builder, data, np.flatnonzero(times != 1).tolist(), repeats, times)
 
@@ -266,7 +261,7 @@ def _in_steps(builder: Builder, data: Output, axes: list[int], repeats: Output, 
 
 def _repeat(builder: Builder, data: Output, axes: list[int], repeats: Output, values: Array | None) -> Output:
     rank = data.shape.rank
-    shape = shape_of(builder, data)
+    shape = shape_layers.shape_of(builder, data)
     if values is None:
         pieces = [_entry(builder, repeats, axis) if axis in axes else builder.constant([1]) for axis in range(rank)]
         some = concat(builder, 0, *pieces)

@@ -8,20 +8,8 @@ from typing import Union
 
 import numpy as np
 
-from converter.to_onnx import Context, Graph, Value, ir_op
+from converter.to_onnx import Context, Graph, Value, ir_op, layers
 from converter.to_onnx.graph import input_value
-from converter.to_onnx.layers import (
-    INT64_MAX,
-    INT64_MIN,
-    concat,
-    dimension,
-    known_number,
-    reshape,
-    reshape_exactly,
-    scalar,
-    squeeze,
-    transpose,
-)
 from ir_runtime.graph import ElementType, InputMap, Node, Output, OutputMap, PartialShape, TensorType, element_types
 from ir_runtime.operations.control_flow import If8, Loop5, TensorIterator1
 from ir_runtime.operations.elementwise import Maximum1
@@ -52,7 +40,7 @@ def if_(ctx: Context, op: If8, condition: Value, *inputs: Value) -> list[Value]:
         branches.append(graph)
     return ctx.emit_many(
         "If",
-        scalar(ctx, ctx.cast(condition, element_types.boolean)),
+        layers.scalar(ctx, ctx.cast(condition, element_types.boolean)),
         count=len(ctx.node.outputs),
         types=[output.element_type for output in ctx.node.outputs],
         then_branch=branches[0],
@@ -76,16 +64,16 @@ def _unfed(ctx: Context, parameters: Sequence[Node], fed: object) -> dict[Node, 
 @ir_op(Loop5)
 def loop(ctx: Context, op: Loop5, trips: Value, condition: Value, *inputs: Value) -> list[Value]:
     """Loop"""
-    number = known_number(ctx, trips)
+    number = layers.known_number(ctx, trips)
     count: Value | None = None
     if number is None or number >= 0:
         limited = _limited_source(ctx.node.inputs[0])
-        count = scalar(ctx, ctx.cast(trips if limited is None else ctx.value(limited), element_types.i64))
+        count = layers.scalar(ctx, ctx.cast(trips if limited is None else ctx.value(limited), element_types.i64))
         if number is None and limited is None:
             endless = ctx.emit("Less", count, ctx.constant(0))
-            count = ctx.emit("Where", endless, ctx.constant(INT64_MAX), count)
-    begins = scalar(ctx, ctx.cast(condition, element_types.boolean))
-    holds = known_number(ctx, condition)
+            count = ctx.emit("Where", endless, ctx.constant(layers.INT64_MAX), count)
+    begins = layers.scalar(ctx, ctx.cast(condition, element_types.boolean))
+    holds = layers.known_number(ctx, condition)
     return _loop(ctx, op, (trips, condition, *inputs), count, None if holds else begins, op.condition())
 
 
@@ -125,7 +113,7 @@ class _LoopBody:
     def as_parameter(self, scalar_value: Value, parameter: Output) -> Value:
         """The scalar, as a list where the parameter that stands for it is one."""
         is_list = parameter.shape.has_rank and parameter.shape.rank
-        return reshape(self.ctx, scalar_value, [1]) if is_list else scalar_value
+        return layers.reshape(self.ctx, scalar_value, [1]) if is_list else scalar_value
 
 
 def _loop(
@@ -175,7 +163,7 @@ def _loop(
             start = ctx.constant(np.zeros(dims), element_type)
             body.carry(f"{ctx.node.name}/last_{result}", element_type, PartialShape.dynamic(), start, result)
     stacked = [_piece(body.ctx, inside, sources[entry.result], entry) for entry in joined]
-    next_condition = body.ctx.constant(True) if marked is None else scalar(body.ctx, results[marked])
+    next_condition = body.ctx.constant(True) if marked is None else layers.scalar(body.ctx, results[marked])
     body.graph.outputs = [next_condition, *(results[state.result] for state in body.states), *stacked]
     trips = functools.reduce(lambda least, limit: ctx.emit("Min", least, limit), limits) if limits else None
     if marked is None and trips is None:
@@ -202,7 +190,7 @@ def _loop(
 def _ends(ctx: Context, source: Value, entry: InputMap) -> tuple[Value, Value]:
     """The first and the last border of the slices, as lists of one int64; the end of the data counts as -1."""
     assert entry.axis is not None
-    size = dimension(ctx, source, entry.axis)
+    size = layers.dimension(ctx, source, entry.axis)
     return (_border(ctx, size, entry.start), _border(ctx, size, entry.end))
 
 
@@ -215,14 +203,14 @@ def _slice_count(ctx: Context, source: Value, entry: InputMap) -> Value:
     low, high = (end, start) if entry.stride < 0 else (start, end)
     length = ctx.emit("Sub", high, low)
     step = abs(entry.stride)
-    return reshape(ctx, ctx.emit("Div", length, ctx.constant([step])) if step != 1 else length, [])
+    return layers.reshape(ctx, ctx.emit("Div", length, ctx.constant([step])) if step != 1 else length, [])
 
 
 def _cut(ctx: Context, source: Value, entry: InputMap, iteration: Value) -> Value:
     """The slice of an iteration."""
     assert entry.axis is not None
     start, _ = _ends(ctx, source, entry)
-    offset = ctx.emit("Mul", reshape(ctx, iteration, [1]), ctx.constant([entry.stride]))
+    offset = ctx.emit("Mul", layers.reshape(ctx, iteration, [1]), ctx.constant([entry.stride]))
     begin = ctx.emit("Add", start, offset)
     size = ctx.constant([entry.part_size])
     if entry.stride < 0:
@@ -263,7 +251,7 @@ def _piece(ctx: Context, values: Mapping[Output, Value], result: Output, entry: 
     assert entry.axis is not None
     dims = list(result.shape.dims)
     del dims[entry.axis]
-    piece = squeeze(ctx, values[result], [entry.axis])
+    piece = layers.squeeze(ctx, values[result], [entry.axis])
     piece.type = TensorType(
         piece.element_type, PartialShape(dims)
     )  # what tells the shape where there are no iterations
@@ -280,12 +268,12 @@ def _join(ctx: Context, stacked: Value, entry: OutputMap, shape: PartialShape) -
     if not shape.has_rank:
         ctx.fail("the rank of what the iterations return must be known")
     if entry.stride < 0:
-        bounds = (ctx.constant([-1]), ctx.constant([INT64_MIN]), ctx.constant([0]), ctx.constant([-1]))
+        bounds = (ctx.constant([-1]), ctx.constant([layers.INT64_MIN]), ctx.constant([0]), ctx.constant([-1]))
         stacked = ctx.emit("Slice", stacked, *bounds)
     rank, axis = shape.rank, entry.axis
     if entry.part_size == 1 and _is_one(shape, axis):
         # One element of the new dimension for each iteration.
-        return transpose(ctx, stacked, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
+        return layers.transpose(ctx, stacked, [*range(1, axis + 1), 0, *range(axis + 1, rank)])
     order = [*range(1, axis + 1), 0, *range(axis + 1, rank + 1)]
     moved = ctx.emit("Transpose", stacked, perm=order) if axis else stacked
     # The number of iterations and the parts along the axis become one dimension. Without iterations only what is
@@ -296,7 +284,7 @@ def _join(ctx: Context, stacked: Value, entry: OutputMap, shape: PartialShape) -
         for index, extent in enumerate(shape.dims)
     ]
     parts[axis] = ctx.emit("Mul", _entry(ctx, before, axis), _entry(ctx, before, axis + 1))
-    return reshape_exactly(ctx, moved, concat(ctx, parts, 0), rank)
+    return layers.reshape_exactly(ctx, moved, layers.concat(ctx, parts, 0), rank)
 
 
 def _entry(ctx: Context, numbers: Value, index: int) -> Value:

@@ -12,20 +12,7 @@ from typing import Union
 import numpy as np
 
 from converter.onnx_file.types import onnx_number
-from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.layers import (
-    as_list,
-    concat,
-    int64_list,
-    known_list,
-    known_number,
-    reshape,
-    scalar,
-    shape_list,
-    size_from,
-    size_of,
-    unsqueeze,
-)
+from converter.to_onnx import Context, Value, ir_op, layers
 from converter.to_onnx.registry import writes
 from ir_runtime.graph import ElementType, element_types
 from ir_runtime.operations.generation import CumSum3, Eye9, Range1, Range4, ShapeOf1, ShapeOf3
@@ -44,7 +31,7 @@ def range_(ctx: Context, op: Range1 | Range4, start: Value, stop: Value, step: V
         work = element_types.f32
     else:
         work = element_types.i32 if result_types == {element_types.i32} else element_types.i64
-    bounds = [scalar(ctx, ctx.cast(bound, work)) for bound in (start, stop, step)]
+    bounds = [layers.scalar(ctx, ctx.cast(bound, work)) for bound in (start, stop, step)]
     return ctx.emit("Range", *bounds)
 
 
@@ -52,20 +39,24 @@ def range_(ctx: Context, op: Range1 | Range4, start: Value, stop: Value, step: V
 def cum_sum(ctx: Context, op: CumSum3, x: Value, axis: Value) -> Value:
     """CumSum"""
     at = axis if axis.element_type is element_types.i32 else ctx.cast(axis, element_types.i64)
-    return ctx.emit("CumSum", x, scalar(ctx, at), exclusive=int(op.exclusive) or None, reverse=int(op.reverse) or None)
+    return ctx.emit(
+        "CumSum", x, layers.scalar(ctx, at), exclusive=int(op.exclusive) or None, reverse=int(op.reverse) or None
+    )
 
 
 @ir_op(Eye9)
 def eye(ctx: Context, op: Eye9, rows: Value, columns: Value, diagonal: Value, batch: Value | None = None) -> Value:
     """Equal of the column's number and the row's plus the diagonal, and Expand to the batch"""
     zero, step_one = ctx.constant(0), ctx.constant(1)
-    counts = [reshape(ctx, ctx.cast(count, element_types.i64), []) for count in (rows, columns)]
+    counts = [layers.reshape(ctx, ctx.cast(count, element_types.i64), []) for count in (rows, columns)]
     down, across = (ctx.emit("Range", zero, count, step_one) for count in counts)
-    shifted = ctx.emit("Add", down, reshape(ctx, ctx.cast(diagonal, element_types.i64), [1]))
+    shifted = ctx.emit("Add", down, layers.reshape(ctx, ctx.cast(diagonal, element_types.i64), [1]))
     eye_matrix = ctx.cast(ctx.emit("Equal", ctx.emit("Unsqueeze", shifted, ctx.constant([1])), across), op.output_type)
-    if batch is None or known_list(ctx, batch) == []:
+    if batch is None or layers.known_list(ctx, batch) == []:
         return eye_matrix
-    return ctx.emit("Expand", eye_matrix, concat(ctx, [int64_list(ctx, batch), ctx.emit("Shape", eye_matrix)], 0))
+    return ctx.emit(
+        "Expand", eye_matrix, layers.concat(ctx, [layers.int64_list(ctx, batch), ctx.emit("Shape", eye_matrix)], 0)
+    )
 
 
 _Random = Union[RandomUniform8, Multinomial13]
@@ -107,25 +98,25 @@ def _uniform(
 @ir_op(RandomUniform8)
 def random_uniform(ctx: Context, op: RandomUniform8, shape: Value, low: Value, high: Value) -> Value:
     """RandomUniformLike; whole numbers by Floor"""
-    element_type, shape = op.output_type, int64_list(ctx, shape)
+    element_type, shape = op.output_type, layers.int64_list(ctx, shape)
     if element_type.is_integral:
-        span = ctx.cast(ctx.emit("Sub", scalar(ctx, high), scalar(ctx, low)), element_types.f64)
+        span = ctx.cast(ctx.emit("Sub", layers.scalar(ctx, high), layers.scalar(ctx, low)), element_types.f64)
         steps = ctx.emit("Floor", ctx.emit("Mul", _uniform(ctx, op, shape, element_types.f64), span))
-        return ctx.emit("Add", ctx.cast(steps, element_type), scalar(ctx, low))
+        return ctx.emit("Add", ctx.cast(steps, element_type), layers.scalar(ctx, low))
     work = element_types.f64 if element_type is element_types.f64 else element_types.f32
-    bounds = known_number(ctx, low), known_number(ctx, high)
+    bounds = layers.known_number(ctx, low), layers.known_number(ctx, high)
     if bounds[0] is not None and bounds[1] is not None:
         return _uniform(ctx, op, shape, work, bounds[0], bounds[1])
-    start, end = (scalar(ctx, ctx.cast(bound, work)) for bound in (low, high))
+    start, end = (layers.scalar(ctx, ctx.cast(bound, work)) for bound in (low, high))
     return ctx.emit("Add", ctx.emit("Mul", _uniform(ctx, op, shape, work), ctx.emit("Sub", end, start)), start)
 
 
 @ir_op(Multinomial13)
 def multinomial(ctx: Context, op: Multinomial13, weights: Value, count: Value) -> Value:
     """Multinomial; without replacement TopK of the logarithms with Gumbel noise, one random number each"""
-    samples = size_from(ctx, count)
+    samples = layers.size_from(ctx, count)
     if not op.with_replacement:
-        return _greatest(ctx, op, _logarithms(ctx, op, weights), as_list(ctx, samples))
+        return _greatest(ctx, op, _logarithms(ctx, op, weights), layers.as_list(ctx, samples))
     if isinstance(samples, int):
         number = element_types.i32 if op.convert_type is element_types.i32 else element_types.i64
         return ctx.emit(
@@ -141,9 +132,9 @@ def multinomial(ctx: Context, op: Multinomial13, weights: Value, count: Value) -
         weights = ctx.emit("Exp", ctx.emit("LogSoftmax", weights, axis=-1))
     sums = ctx.emit("CumSum", ctx.cast(weights, element_types.f32), ctx.constant(1))
     whole = ctx.emit("Slice", sums, ctx.constant([-1]), ctx.constant([1 << 30]), ctx.constant([1]))
-    shape = shape_list(ctx, [size_of(ctx, weights, 0), samples])
+    shape = layers.shape_list(ctx, [layers.size_of(ctx, weights, 0), samples])
     drawn = ctx.emit("Mul", _uniform(ctx, op, shape, element_types.f32), whole)
-    is_before = ctx.emit("LessOrEqual", unsqueeze(ctx, sums, [1]), unsqueeze(ctx, drawn, [2]))
+    is_before = ctx.emit("LessOrEqual", layers.unsqueeze(ctx, sums, [1]), layers.unsqueeze(ctx, drawn, [2]))
     return ctx.emit("ReduceSum", ctx.cast(is_before, element_types.i64), ctx.constant([2]), keepdims=0)
 
 

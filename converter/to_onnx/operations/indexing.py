@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from typing import Union
 
-from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.layers import (
-    concat,
-    int64_list,
-    known_list,
-    list_of,
-    rank_of,
-    reshape,
-    scalar,
-    squeeze,
-    transpose,
-    unsqueeze,
-)
+from converter.to_onnx import Context, Value, ir_op, layers
 from converter.to_onnx.parts_of_lists import pair_of, part_of_shape
 from converter.to_onnx.registry import writes
 from ir_runtime.graph import Output, element_types
@@ -37,20 +25,20 @@ def gather(ctx: Context, op: _Gather, x: Value, indices: Value, axis: Value) -> 
     sizes = part_of_shape(ctx)
     if sizes is not None:
         return sizes
-    at = list_of(ctx, axis, "the axis")
+    at = layers.list_of(ctx, axis, "the axis")
     batch = getattr(op, "batch_dims", 0)
     if batch:
-        batch = batch % rank_of(ctx, indices, "the indices")
+        batch = batch % layers.rank_of(ctx, indices, "the indices")
     if not batch:
         return ctx.emit("Gather", x, indices, axis=at[0])
-    rank, count = rank_of(ctx, x, "the data"), rank_of(ctx, indices, "the indices")
+    rank, count = layers.rank_of(ctx, x, "the data"), layers.rank_of(ctx, indices, "the indices")
     index = at[0] % rank
     # The axis comes directly behind the shared dimensions, and what stood between them behind the indices.
-    moved = transpose(ctx, x, [*range(batch), index, *[i for i in range(batch, rank) if i != index]])
-    places = unsqueeze(ctx, ctx.cast(indices, element_types.i64), [-1])
+    moved = layers.transpose(ctx, x, [*range(batch), index, *[i for i in range(batch, rank) if i != index]])
+    places = layers.unsqueeze(ctx, ctx.cast(indices, element_types.i64), [-1])
     gathered = ctx.emit("GatherND", moved, places, batch_dims=batch)
     between = list(range(count, count + index - batch))
-    return transpose(
+    return layers.transpose(
         ctx,
         gathered,
         [*range(batch), *between, *range(batch, count), *range(count + index - batch, rank + count - 1 - batch)],
@@ -67,7 +55,7 @@ def gather_nd(ctx: Context, op: ir.GatherND5 | ir.GatherND8, x: Value, indices: 
     if isinstance(op, ir.GatherND8) or op.batch_dims < 2:
         return gathered
     tail = ctx.emit("Slice", ctx.emit("Shape", gathered), ctx.constant([op.batch_dims]), ctx.constant([1 << 30]))
-    return ctx.emit("Reshape", gathered, concat(ctx, [ctx.constant([-1]), tail], 0))
+    return ctx.emit("Reshape", gathered, layers.concat(ctx, [ctx.constant([-1]), tail], 0))
 
 
 def _before_wrap(index: Output, size: Output) -> Output | None:
@@ -82,23 +70,27 @@ def one_hot(ctx: Context, op: ir.OneHot1 | ir.OneHot16, indices: Value, depth: V
     ignores_negative = getattr(op, "negative_indices_mode", "ignore_negative") == "ignore_negative"
     before = _before_wrap(*ctx.node.inputs[:2]) if ignores_negative else None
     indices = ctx.cast(indices if before is None else ctx.value(before), element_types.i64)
-    depth = scalar(ctx, ctx.cast(depth, element_types.i64))
+    depth = layers.scalar(ctx, ctx.cast(depth, element_types.i64))
     bounds = indices.type.known_bounds
     may_be_negative = bounds is None or bool((bounds.lower < 0).any())
     if may_be_negative and ignores_negative and before is None:
         indices = ctx.emit("Where", ctx.emit("Less", indices, ctx.constant(0)), depth, indices)
     pair = pair_of(ctx.node.inputs[3], ctx.node.inputs[2])
-    values = concat(ctx, [reshape(ctx, off, [1]), reshape(ctx, on, [1])], 0) if pair is None else ctx.value(pair)
+    values = (
+        layers.concat(ctx, [layers.reshape(ctx, off, [1]), layers.reshape(ctx, on, [1])], 0)
+        if pair is None
+        else ctx.value(pair)
+    )
     if ctx.node.inputs[0].shape.has_rank and ctx.node.inputs[0].shape.rank == 0:  # onnx's inference takes no scalars
-        return squeeze(ctx, ctx.emit("OneHot", unsqueeze(ctx, indices, [0]), depth, values, axis=-1), [0])
+        return layers.squeeze(ctx, ctx.emit("OneHot", layers.unsqueeze(ctx, indices, [0]), depth, values, axis=-1), [0])
     return ctx.emit("OneHot", indices, depth, values, axis=op.axis)
 
 
 @ir_op(ir.NonZero3)
 def non_zero(ctx: Context, op: ir.NonZero3, x: Value) -> Value:
     """NonZero; of a scalar as a list"""
-    if rank_of(ctx, x, "the data") == 0:
-        x = unsqueeze(ctx, x, [0])
+    if layers.rank_of(ctx, x, "the data") == 0:
+        x = layers.unsqueeze(ctx, x, [0])
     return ctx.emit("NonZero", x)
 
 
@@ -106,9 +98,9 @@ def non_zero(ctx: Context, op: ir.NonZero3, x: Value) -> Value:
 def top_k(ctx: Context, op: TopK11, x: Value, k: Value) -> list[Value]:
     """TopK; sorted by index with a second TopK of the indices; ArgMax or ArgMin where the first index alone is read"""
     uses = [output.is_used for output in ctx.node.outputs]  # nothing is used of a layer that is in no model yet
-    if known_list(ctx, k) == [1] and uses == [False, True]:
+    if layers.known_list(ctx, k) == [1] and uses == [False, True]:
         return [x, ctx.emit("ArgMax" if op.mode == "max" else "ArgMin", x, axis=op.axis, keepdims=1)]
-    count = reshape(ctx, int64_list(ctx, k), [1])
+    count = layers.reshape(ctx, layers.int64_list(ctx, k), [1])
     largest = int(op.mode == "max")
     best, indices = ctx.emit_many("TopK", x, count, count=2, axis=op.axis, largest=largest, sorted=1)
     if op.sort == "index":
@@ -120,5 +112,5 @@ def top_k(ctx: Context, op: TopK11, x: Value, k: Value) -> list[Value]:
 @ir_op(Unique10)
 def unique(ctx: Context, op: Unique10, x: Value, axis: Value | None = None) -> list[Value]:
     """Unique"""
-    at = None if axis is None else list_of(ctx, axis, "the axis")[0]
+    at = None if axis is None else layers.list_of(ctx, axis, "the axis")[0]
     return ctx.emit_many("Unique", x, count=4, axis=at, sorted=int(op.sorted))

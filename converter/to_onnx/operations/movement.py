@@ -3,21 +3,7 @@
 from __future__ import annotations
 
 from converter.onnx_file.graph import operator_of
-from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.layers import (
-    INT64_MIN,
-    concat,
-    int64_list,
-    known_axes,
-    known_list,
-    list_of,
-    rank_of,
-    reshape,
-    reshape_exactly,
-    scalar,
-    squeeze,
-    unsqueeze,
-)
+from converter.to_onnx import Context, Value, ir_op, layers
 from converter.to_onnx.layers import transpose as turned
 from converter.to_onnx.parts_of_lists import halves_of
 from converter.to_onnx.registry import write_inline, writes
@@ -32,22 +18,22 @@ from ir_runtime.operations.reordering import Reverse1, ReverseSequence1, Roll7
 @ir_op(ir.Reshape1)
 def reshape_(ctx: Context, op: ir.Reshape1, x: Value, shape: Value) -> Value:
     """Reshape; where a 0 is a dimension of 0 with allowzero=1 (opset 14), or of data that have such dimensions, too"""
-    numbers = known_list(ctx, shape)
+    numbers = layers.known_list(ctx, shape)
     if numbers is not None:
         static = ctx.node.outputs[0].shape
         is_empty = static.is_static and 0 in static.static()
         if not is_empty and (op.special_zero or 0 not in numbers):
-            return reshape(ctx, x, numbers)
+            return layers.reshape(ctx, x, numbers)
         if is_empty:  # of nothing, -1 and 0 tell nothing
-            return reshape_exactly(ctx, x, ctx.constant(list(static.static())), len(static.static()))
+            return layers.reshape_exactly(ctx, x, ctx.constant(list(static.static())), len(static.static()))
     bounds = shape.type.known_bounds
     is_positive = bounds is not None and bool((bounds.lower > 0).all())
-    target = ctx.constant(numbers) if numbers is not None else int64_list(ctx, shape)
+    target = ctx.constant(numbers) if numbers is not None else layers.int64_list(ctx, shape)
     if op.special_zero or is_positive:
         return ctx.emit("Reshape", x, target)
     count = shape.shape.element_count()
     if count.is_static and not ctx.at_least(14) and not _keeps_zeros(ctx):
-        return reshape_exactly(ctx, x, target, count.value)
+        return layers.reshape_exactly(ctx, x, target, count.value)
     if not count.is_static:
         ctx.opsets.require(14, "a Reshape whose 0 is a dimension of 0 and whose rank is unknown")
     return ctx.emit("Reshape", x, target, allowzero=1 if ctx.at_least(14) else None)
@@ -67,21 +53,21 @@ def _keeps_zeros(ctx: Context) -> bool:
 @ir_op(ir.Transpose1)
 def transpose(ctx: Context, op: ir.Transpose1, x: Value, order: Value) -> Value:
     """Transpose, whose order must be known"""
-    numbers = list_of(ctx, order, "the order of the dimensions")
+    numbers = layers.list_of(ctx, order, "the order of the dimensions")
     return turned(ctx, x, numbers) if numbers else ctx.emit("Transpose", x)
 
 
 @ir_op(ir.Squeeze1, ir.Squeeze15)
 def squeeze_(ctx: Context, op: ir.Squeeze1, x: Value, axes: Value | None = None) -> Value:
     """Squeeze; without axes of all dimensions that are 1"""
-    numbers = None if axes is None else known_list(ctx, axes)
+    numbers = None if axes is None else layers.known_list(ctx, axes)
     if getattr(op, "allow_axis_skip", False) and axes is not None:
-        rank = rank_of(ctx, x)
+        rank = layers.rank_of(ctx, x)
         dims = x.shape.dims
-        chosen = known_axes(ctx, axes, rank)
+        chosen = layers.known_axes(ctx, axes, rank)
         if chosen is None or any(dims[axis].contains(1) and not dims[axis].is_static for axis in chosen):
             ctx.fail("with allow_axis_skip the axes, and whether their dimensions are 1, must be known")
-        return squeeze(ctx, x, [axis for axis in chosen if dims[axis].is_static and dims[axis].value == 1])
+        return layers.squeeze(ctx, x, [axis for axis in chosen if dims[axis].is_static and dims[axis].value == 1])
     if axes is None or numbers == []:
         return ctx.emit("Squeeze", x)
     before = operator_of(x.node)
@@ -90,15 +76,15 @@ def squeeze_(ctx: Context, op: ir.Squeeze1, x: Value, axes: Value | None = None)
         is_same = x.shape.has_rank and numbers[0] % x.shape.rank == axis % x.shape.rank
         if len(numbers) == 1 and is_same and len(ctx.node.inputs[0].uses) == 1:
             return ctx.emit(before.type, source, axis=axis, keepdims=0)
-    return ctx.emit("Squeeze", x, int64_list(ctx, axes))
+    return ctx.emit("Squeeze", x, layers.int64_list(ctx, axes))
 
 
 @ir_op(ir.Unsqueeze1)
 def unsqueeze_(ctx: Context, op: ir.Unsqueeze1, x: Value, axes: Value) -> Value:
     """Unsqueeze"""
-    if known_list(ctx, axes) == []:
+    if layers.known_list(ctx, axes) == []:
         return x
-    return ctx.emit("Unsqueeze", x, int64_list(ctx, axes))
+    return ctx.emit("Unsqueeze", x, layers.int64_list(ctx, axes))
 
 
 writes("Concat", ir.Concat1, axis="axis")
@@ -109,32 +95,32 @@ def broadcast(ctx: Context, op: ir.Broadcast3, x: Value, shape: Value, axes: Val
     """Expand; in the mode explicit the dimensions are moved to their axes first"""
     if op.mode == "explicit":
         assert axes is not None
-        placed, target = known_list(ctx, axes), shape.shape
+        placed, target = layers.known_list(ctx, axes), shape.shape
         if placed is None or not target.is_static:
             ctx.fail("in the mode explicit the axes and the rank of the target must be known")
         rank = target.element_count().value
-        x = unsqueeze(ctx, x, [axis for axis in range(rank) if axis not in placed])
-    return ctx.emit("Expand", x, int64_list(ctx, shape))
+        x = layers.unsqueeze(ctx, x, [axis for axis in range(rank) if axis not in placed])
+    return ctx.emit("Expand", x, layers.int64_list(ctx, shape))
 
 
 @ir_op(ir.Tile1)
 def tile(ctx: Context, op: ir.Tile1, x: Value, repeats: Value) -> Value:
     """Tile; the shorter of shape and repeats is filled up with ones in front"""
-    rank = rank_of(ctx, x, "the data")
+    rank = layers.rank_of(ctx, x, "the data")
     count = repeats.shape.element_count()
     if not repeats.shape.has_rank or not count.is_static:
         ctx.fail("the number of repeats must be known")
-    times = int64_list(ctx, repeats)
+    times = layers.int64_list(ctx, repeats)
     if count.value < rank:
         ones = ctx.constant([1] * (rank - count.value), element_types.i64)
-        times = concat(ctx, [ones, times], 0)
-    return ctx.emit("Tile", unsqueeze(ctx, x, list(range(count.value - rank))), times)
+        times = layers.concat(ctx, [ones, times], 0)
+    return ctx.emit("Tile", layers.unsqueeze(ctx, x, list(range(count.value - rank))), times)
 
 
 @ir_op(Reverse1)
 def reverse(ctx: Context, op: Reverse1, x: Value, axes: Value) -> Value:
     """Slice with steps of -1"""
-    numbers = known_list(ctx, axes)
+    numbers = layers.known_list(ctx, axes)
     if numbers is None and op.mode == "mask":
         ctx.fail("the mask of the axes must be known")
     if numbers is not None:
@@ -146,17 +132,17 @@ def reverse(ctx: Context, op: Reverse1, x: Value, axes: Value) -> Value:
         size = axes.shape.element_count()
         if not size.is_static:
             ctx.fail("the number of axes must be known")
-        at, count = int64_list(ctx, axes), size.value
-    first, last, step = ([number] * count for number in (-1, INT64_MIN, -1))
+        at, count = layers.int64_list(ctx, axes), size.value
+    first, last, step = ([number] * count for number in (-1, layers.INT64_MIN, -1))
     return ctx.emit("Slice", x, ctx.constant(first), ctx.constant(last), at, ctx.constant(step))
 
 
 @ir_op(ReverseSequence1)
 def reverse_sequence(ctx: Context, op: ReverseSequence1, x: Value, lengths: Value) -> Value:
     """ReverseSequence, whose axes are the first two"""
-    rank = rank_of(ctx, x, "the data")
+    rank = layers.rank_of(ctx, x, "the data")
     batch, time = op.batch_axis % rank, op.seq_axis % rank
-    counts = int64_list(ctx, lengths)
+    counts = layers.int64_list(ctx, lengths)
     if {batch, time} == {0, 1}:
         return ctx.emit("ReverseSequence", x, counts, batch_axis=batch, time_axis=time)
     order = [batch, time, *[i for i in range(rank) if i not in (batch, time)]]
@@ -172,25 +158,25 @@ def pad(ctx: Context, op: Pad1, x: Value, begins: Value, ends: Value, value: Val
     """Pad; for the mode symmetric, Gather by indices that turn back at the edges"""
     if op.pad_mode == "symmetric":
         return ctx.decompose()[0]
-    pads_per_end = known_list(ctx, begins), known_list(ctx, ends)
+    pads_per_end = layers.known_list(ctx, begins), layers.known_list(ctx, ends)
     if pads_per_end[0] is not None and pads_per_end[1] is not None:
         if not any([*pads_per_end[0], *pads_per_end[1]]):
             return x
         pads = ctx.constant([*pads_per_end[0], *pads_per_end[1]])
-    elif (whole := halves_of(ctx.node.inputs[1], ctx.node.inputs[2], rank_of(ctx, x, "the data"))) is not None:
-        pads = int64_list(ctx, ctx.value(whole))
+    elif (whole := halves_of(ctx.node.inputs[1], ctx.node.inputs[2], layers.rank_of(ctx, x, "the data"))) is not None:
+        pads = layers.int64_list(ctx, ctx.value(whole))
     else:
-        pads = concat(ctx, [int64_list(ctx, begins), int64_list(ctx, ends)], 0)
+        pads = layers.concat(ctx, [layers.int64_list(ctx, begins), layers.int64_list(ctx, ends)], 0)
     if op.pad_mode == "constant":
         filled = value is not None and ctx.constant_values(value) is not None and not ctx.constant_values(value).any()  # type: ignore[union-attr]
-        return ctx.emit("Pad", x, pads, None if filled or value is None else scalar(ctx, value))
+        return ctx.emit("Pad", x, pads, None if filled or value is None else layers.scalar(ctx, value))
     return ctx.emit("Pad", x, pads, mode=op.pad_mode)
 
 
 @ir_op(DepthToSpace1)
 def depth_to_space(ctx: Context, op: DepthToSpace1, x: Value) -> Value:
     """DepthToSpace for images, else Reshape and Transpose"""
-    rank, block = rank_of(ctx, x, "the data"), op.block_size
+    rank, block = layers.rank_of(ctx, x, "the data"), op.block_size
     if rank == 4:
         mode = "DCR" if op.mode == "blocks_first" else "CRD"
         return ctx.emit("DepthToSpace", x, blocksize=block, mode=mode)
@@ -200,7 +186,7 @@ def depth_to_space(ctx: Context, op: DepthToSpace1, x: Value) -> Value:
 @ir_op(SpaceToDepth1)
 def space_to_depth(ctx: Context, op: SpaceToDepth1, x: Value) -> Value:
     """SpaceToDepth for images with the blocks first, else Reshape and Transpose"""
-    rank, block = rank_of(ctx, x, "the data"), op.block_size
+    rank, block = layers.rank_of(ctx, x, "the data"), op.block_size
     if rank == 4 and op.mode == "blocks_first":
         return ctx.emit("SpaceToDepth", x, blocksize=block)
     return ctx.decompose()[0]
@@ -213,16 +199,16 @@ _HELD_BY_FLOAT32 = (element_types.f32, element_types.f16, element_types.bf16)
 @ir_op(Col2Im15)
 def col2im(ctx: Context, op: Col2Im15, x: Value, image: Value, block: Value) -> Value:
     """Col2Im; ScatterElements of types that onnxruntime's Col2Im would round"""
-    is_known = known_list(ctx, image) is not None and known_list(ctx, block) is not None
+    is_known = layers.known_list(ctx, image) is not None and layers.known_list(ctx, block) is not None
     if x.element_type not in _HELD_BY_FLOAT32 or (is_known and not ctx.at_least(18)):
         return ctx.decompose()[0]
-    is_single = rank_of(ctx, x, "the data") == 2
+    is_single = layers.rank_of(ctx, x, "the data") == 2
     image_of_columns = ctx.emit(
         "Col2Im",
-        unsqueeze(ctx, x, [0]) if is_single else x,
+        layers.unsqueeze(ctx, x, [0]) if is_single else x,
         *(ctx.cast(dimensions_input, element_types.i64) for dimensions_input in (image, block)),
         strides=list(op.strides),
         dilations=list(op.dilations),
         pads=[*op.pads_begin, *op.pads_end],
     )
-    return squeeze(ctx, image_of_columns, [0]) if is_single else image_of_columns
+    return layers.squeeze(ctx, image_of_columns, [0]) if is_single else image_of_columns

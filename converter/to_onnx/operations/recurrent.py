@@ -7,17 +7,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from converter.to_onnx import Context, Value, ir_op
-from converter.to_onnx.layers import (
-    concat,
-    int64_list,
-    known_list,
-    split_equally,
-    squeeze,
-    transpose,
-    unsqueeze,
-    with_shape,
-)
+from converter.to_onnx import Context, Value, ir_op, layers
 from ir_runtime.graph import element_types
 from ir_runtime.operations import recurrent as ir
 
@@ -75,7 +65,7 @@ def _rows(ctx: Context, weights: Value, order: Sequence[int], count: int) -> Val
         return ctx.constant(
             np.concatenate([np.split(constant, count, 1)[part] for part in order], 1), weights.element_type
         )
-    parts = split_equally(ctx, weights, count, 1)
+    parts = layers.split_equally(ctx, weights, count, 1)
     return ctx.emit("Concat", *[parts[part] for part in order], axis=1)
 
 
@@ -87,8 +77,8 @@ def _zeros(ctx: Context, like: Value) -> Value:
 
 def _gru_biases(ctx: Context, op: ir.GRUCell3 | ir.GRUSequence5, biases: Value) -> Value:
     if not op.linear_before_reset:
-        return concat(ctx, [biases, _zeros(ctx, biases)], 1)
-    z, r, new, recurrent = split_equally(ctx, biases, 4, 1)
+        return layers.concat(ctx, [biases, _zeros(ctx, biases)], 1)
+    z, r, new, recurrent = layers.split_equally(ctx, biases, 4, 1)
     return ctx.emit("Concat", z, r, new, _zeros(ctx, z), _zeros(ctx, r), recurrent, axis=1)
 
 
@@ -114,13 +104,13 @@ def _emit(
         name, b = "GRU", _gru_biases(ctx, op, b)
         attributes["linear_before_reset"] = int(op.linear_before_reset) or None
     elif isinstance(op, (ir.RNNCell1, ir.RNNSequence5)):
-        name, b = "RNN", concat(ctx, [b, _zeros(ctx, b)], 1)
+        name, b = "RNN", layers.concat(ctx, [b, _zeros(ctx, b)], 1)
     else:
         name = "LSTM"
         own = getattr(op, "weights_format", "fico")
         order = [own.index(gate) for gate in _ONNX_GATES]
         w, r, b = (_rows(ctx, weight, order, 4) for weight in (w, r, b))
-        b = concat(ctx, [b, _zeros(ctx, b)], 1)
+        b = layers.concat(ctx, [b, _zeros(ctx, b)], 1)
     return ctx.emit_many(
         name,
         x,
@@ -141,24 +131,27 @@ def sequence(ctx: Context, op: _Sequence, x: Value, *rest: Value) -> list[Value]
     """LSTM, GRU or RNN"""
     count = len(rest) - 4
     states, lengths, weights = rest[:count], rest[count], rest[count + 1 :]
-    constant_lengths, steps = known_list(ctx, lengths), x.shape[1] if x.shape.has_rank else None
+    constant_lengths, steps = layers.known_list(ctx, lengths), x.shape[1] if x.shape.has_rank else None
     is_whole = (
         constant_lengths is not None
         and steps is not None
         and steps.is_static
         and set(constant_lengths) == {steps.value}
     )
-    lengths_input = None if is_whole else ctx.cast(int64_list(ctx, lengths), element_types.i32)
+    lengths_input = None if is_whole else ctx.cast(layers.int64_list(ctx, lengths), element_types.i32)
     outputs = _emit(
         ctx,
         op,
-        transpose(ctx, x, [1, 0, 2]),
-        [transpose(ctx, state, [1, 0, 2]) for state in states],
+        layers.transpose(ctx, x, [1, 0, 2]),
+        [layers.transpose(ctx, state, [1, 0, 2]) for state in states],
         lengths_input,
         weights,
         op.direction,
     )
-    return [transpose(ctx, outputs[0], [2, 1, 0, 3]), *[transpose(ctx, state, [1, 0, 2]) for state in outputs[1:]]]
+    return [
+        layers.transpose(ctx, outputs[0], [2, 1, 0, 3]),
+        *[layers.transpose(ctx, state, [1, 0, 2]) for state in outputs[1:]],
+    ]
 
 
 @ir_op(ir.GRUCell3, ir.LSTMCell1, ir.LSTMCell4, ir.RNNCell1)
@@ -173,13 +166,13 @@ def cell(ctx: Context, op: _Cell, x: Value, *rest: Value) -> list[Value]:
     outputs = _emit(
         ctx,
         op,
-        unsqueeze(ctx, x, [0]),
-        [unsqueeze(ctx, state, [0]) for state in states],
+        layers.unsqueeze(ctx, x, [0]),
+        [layers.unsqueeze(ctx, state, [0]) for state in states],
         None,
         [_with_direction(ctx, weight) for weight in weights],
         "forward",
     )
-    return [squeeze(ctx, state, [0]) for state in outputs[1:]]
+    return [layers.squeeze(ctx, state, [0]) for state in outputs[1:]]
 
 
 def _with_direction(ctx: Context, value: Value) -> Value:
@@ -187,4 +180,4 @@ def _with_direction(ctx: Context, value: Value) -> Value:
     constant = ctx.constant_values(value)
     if constant is not None:
         return ctx.constant(constant[None], value.element_type)
-    return with_shape(unsqueeze(ctx, value, [0]), [1, *value.shape.dims])
+    return layers.with_shape(layers.unsqueeze(ctx, value, [0]), [1, *value.shape.dims])

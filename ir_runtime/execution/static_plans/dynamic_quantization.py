@@ -12,17 +12,8 @@ import numpy as np
 
 from ir_runtime.execution.kernels import Site
 from ir_runtime.graph import Array, Node, Output
+from ir_runtime.operations import elementwise
 from ir_runtime.operations.activation import Clamp1
-from ir_runtime.operations.elementwise import (
-    Add1,
-    Divide1,
-    Equal1,
-    Maximum1,
-    Minimum1,
-    Round5,
-    Select1,
-    Subtract1,
-)
 from ir_runtime.operations.reduction import ReduceMax1, ReduceMin1
 from ir_runtime.rewriting.matching import Match, NotMatched, Pattern, anything, constant, layer, number
 
@@ -37,21 +28,21 @@ def _rounded(value: Pattern) -> Pattern:
         mode = output.node.op.mode  # type: ignore[attr-defined]
         return None if mode == "half_to_even" else f"rounds {mode}"
 
-    return layer(Round5, value, check=check)
+    return layer(elementwise.Round5, value, check=check)
 
 
 def _pattern() -> Pattern:
     """The levels less the zero point, as float32; ``scale`` is read by other layers, too."""
     x = anything("x")
-    highest = layer(Maximum1, layer(ReduceMax1, x, constant()), number(0))
-    lowest = layer(Minimum1, layer(ReduceMin1, x, constant()), number(0))
-    span = layer(Subtract1, highest, lowest)
-    is_empty = layer(Equal1, span, number(0))
-    scale = layer(Select1, is_empty, number(1), layer(Divide1, span, number(255)), name="scale")
-    below = layer(Divide1, layer(Subtract1, number(0), lowest), scale)
+    highest = layer(elementwise.Maximum1, layer(ReduceMax1, x, constant()), number(0))
+    lowest = layer(elementwise.Minimum1, layer(ReduceMin1, x, constant()), number(0))
+    span = layer(elementwise.Subtract1, highest, lowest)
+    is_empty = layer(elementwise.Equal1, span, number(0))
+    scale = layer(elementwise.Select1, is_empty, number(1), layer(elementwise.Divide1, span, number(255)), name="scale")
+    below = layer(elementwise.Divide1, layer(elementwise.Subtract1, number(0), lowest), scale)
     zero_point = layer(Clamp1, _rounded(below), name="zero point")
-    level = layer(Add1, _rounded(layer(Divide1, x, scale)), zero_point)
-    return layer(Subtract1, layer(Clamp1, level, name="levels"), zero_point)
+    level = layer(elementwise.Add1, _rounded(layer(elementwise.Divide1, x, scale)), zero_point)
+    return layer(elementwise.Subtract1, layer(Clamp1, level, name="levels"), zero_point)
 
 
 _PATTERN = _pattern()
@@ -59,7 +50,7 @@ _PATTERN = _pattern()
 
 def dynamic_quantization(node: Node, site: Site, position: Mapping[Node, int]) -> Match | None:
     """The layers that end in ``node``, where nothing else reads their inner values but the scale, and that later."""
-    match = _PATTERN.match(node.outputs[0]) if isinstance(node.op, Subtract1) else None
+    match = _PATTERN.match(node.outputs[0]) if isinstance(node.op, elementwise.Subtract1) else None
     if match is None or isinstance(match, NotMatched):
         return None
     scale, inside = match["scale"], set(match.nodes)

@@ -9,23 +9,14 @@ from functools import partial
 import numpy as np
 
 from ir_runtime.graph import Array, Node, Output, normalize_axis
-from ir_runtime.operations.movement import (
-    Broadcast1,
-    Broadcast3,
-    Concat1,
-    Reshape1,
-    Squeeze1,
-    Squeeze15,
-    Transpose1,
-    Unsqueeze1,
-)
+from ir_runtime.operations import movement
 from ir_runtime.operations.slicing import Slice8, Split1, StridedSlice1, VariadicSplit1
 from ir_runtime.rewriting.constant_folding import as_tuple
 
 from .binding import Binding, Call, binder
 
 
-@binder(Transpose1, Slice8, Split1, StridedSlice1, VariadicSplit1, Broadcast1, Broadcast3)
+@binder(movement.Transpose1, Slice8, Split1, StridedSlice1, VariadicSplit1, movement.Broadcast1, movement.Broadcast3)
 def view(node: Node, b: Binding) -> list[Call] | None:
     """A view, where ``evaluate`` returns a view of its input for any values."""
     return [] if _is_view(node, b) else None
@@ -49,7 +40,7 @@ def _shares(array: Array, source: Array) -> bool:
     return not array.flags.owndata and np.may_share_memory(array, source)
 
 
-@binder(Reshape1, Squeeze1, Squeeze15, Unsqueeze1)
+@binder(movement.Reshape1, movement.Squeeze1, movement.Squeeze15, movement.Unsqueeze1)
 def reshape(node: Node, b: Binding) -> list[Call] | None:
     """A view, or one copy: in the order in memory that the data had, where the new axes have one."""
     x = b.array(node.inputs[0])
@@ -92,7 +83,7 @@ def _kept_order(x: Array, shape: Sequence[int]) -> tuple[int, ...] | None:
     return tuple([position for _, position in sorted(steps, key=lambda layout: -layout[0])])
 
 
-@binder(Concat1)
+@binder(movement.Concat1)
 def concat(node: Node, b: Binding) -> list[Call] | None:
     """Copies of the inputs that were not computed directly into the output."""
     output = node.outputs[0]

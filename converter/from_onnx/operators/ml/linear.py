@@ -11,14 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from converter.from_onnx.lowering.label_scores import (
-    chosen,
-    greatest,
-    no_strings,
-    real,
-    refuse_probit_of_two_labels,
-    transformed,
-)
+from converter.from_onnx.lowering import label_scores
 from converter.from_onnx.translation import Context, onnx_op
 from converter.onnx_file.domains import ML
 from converter.onnx_file.messages import TensorProto
@@ -52,7 +45,7 @@ def _row(ctx: Context, x: Expression, values: Sequence[float], name: str) -> Exp
 @onnx_op("Scaler", domain=ML, versions=(1,))
 def scaler(ctx: Context, x: Expression, *, offset: Real = None, scale: Real = None) -> Expression:
     """(x - offset) scale."""
-    scaled = real(x)
+    scaled = label_scores.real(x)
     if offset:
         scaled = scaled - _row(ctx, scaled, offset, "offset")
     if scale:
@@ -72,7 +65,7 @@ def normalizer(ctx: Context, x: Expression, *, norm: Literal["MAX", "L1", "L2"] 
     """Each row divided by its greatest element, its sum of magnitudes, or the root of its sum of squares."""
     rank = ctx.rank(x.value, "the input", 1, 2)
     reductions = {"MAX": reduction.ReduceMax1, "L1": reduction.ReduceL1_4, "L2": reduction.ReduceL2_4}
-    wide = real(x)
+    wide = label_scores.real(x)
     size = wide.emit(reductions[norm](keep_dims=True), wide.of([rank - 1], "i64"))
     return (wide / where(size.equal(0), size.of(1), size)).as_type("f32")
 
@@ -136,7 +129,7 @@ def one_hot_encoder(
     zeros: int = 1,
 ) -> Expression:
     """A further dimension that has 1 at the category, and 0 elsewhere."""
-    no_strings(ctx, cats_strings=cats_strings)
+    label_scores.no_strings(ctx, cats_strings=cats_strings)
     if not cats_int64s:
         raise ctx.invalid("cats_int64s is missing")
     if not zeros:
@@ -205,7 +198,7 @@ def label_encoder(
     values_tensor: TensorProto | None = None,
 ) -> Expression:
     """Each number's value in a table."""
-    no_strings(ctx, keys_strings=keys_strings, values_strings=values_strings)
+    label_scores.no_strings(ctx, keys_strings=keys_strings, values_strings=values_strings)
     keys = _listed(ctx, "keys", keys_floats, keys_int64s, keys_tensor)
     values = _listed(ctx, "values", values_floats, values_int64s, values_tensor)
     if default_tensor is not None:
@@ -244,7 +237,7 @@ def linear_regressor(
     targets: int = 1,
 ) -> Expression:
     """Linear functions of the features."""
-    return transformed(ctx, _linear(ctx, x, coefficients or (), intercepts, targets), post_transform)
+    return label_scores.transformed(ctx, _linear(ctx, x, coefficients or (), intercepts, targets), post_transform)
 
 
 @onnx_op("LinearClassifier", domain=ML, versions=(1,))
@@ -263,19 +256,19 @@ def linear_classifier(
 
     With a single score for two labels the second one is chosen where it is positive.
     """
-    no_strings(ctx, classlabels_strings=classlabels_strings)
+    label_scores.no_strings(ctx, classlabels_strings=classlabels_strings)
     labels = list(classlabels_ints or ())
     count = len(intercepts) if intercepts else len(labels)
     scores = _linear(ctx, x, coefficients, intercepts, count)
     if count > 1:
         if len(labels) != count:
             raise ctx.invalid(f"there are {len(labels)} labels for {count} scores")
-        return greatest(scores, labels), transformed(ctx, scores, post_transform)
+        return label_scores.greatest(scores, labels), label_scores.transformed(ctx, scores, post_transform)
     if len(labels) != 2:
         raise ctx.unsupported(f"{len(labels)} labels for a single score are not supported")
-    refuse_probit_of_two_labels(ctx, post_transform)
-    positive = chosen(scores.greater(0), labels)
+    label_scores.refuse_probit_of_two_labels(ctx, post_transform)
+    positive = label_scores.chosen(scores.greater(0), labels)
     # onnxruntime turns a single score into a probability, or leaves it.
     keeps_scores = post_transform in ("NONE", "SOFTMAX", "SOFTMAX_ZERO")
-    result = scores if keeps_scores else transformed(ctx, scores, post_transform)
+    result = scores if keeps_scores else label_scores.transformed(ctx, scores, post_transform)
     return positive, concat([1 - result, result], 1)

@@ -13,14 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from converter.from_onnx.lowering.label_scores import (
-    chosen,
-    greatest,
-    no_strings,
-    real,
-    refuse_probit_of_two_labels,
-    transformed,
-)
+from converter.from_onnx.lowering import label_scores
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import ML
 from converter.onnx_file.messages import TensorProto
@@ -109,7 +102,7 @@ def _next(x: Expression, forest: _Forest, place: Expression, *, is_first: bool) 
 
 def _scores(ctx: Context, x: Expression, forest: _Forest, weights: Array, has: Array, aggregate: str) -> Expression:
     """``[n, c]`` of the leaves' weights ``[nodes, c]``; ``has`` marks the weights that the model gives."""
-    wide = real(x.unsqueeze(0) if ctx.rank(x.value, "the input") == 1 else x)
+    wide = label_scores.real(x.unsqueeze(0) if ctx.rank(x.value, "the input") == 1 else x)
     leaves = _leaves(ctx, wide, forest)
     beyond = float(np.finfo(np.float32).max) * (-1 if aggregate == "MAX" else 1)
     is_extreme = aggregate in ("MIN", "MAX")
@@ -223,14 +216,14 @@ def _of_two(
     """
     above = score.greater(0.5 if is_share else 0.0)
     if column == 1:
-        class_scores = transformed(ctx, concat([score * 0, score], 1), transform)
+        class_scores = label_scores.transformed(ctx, concat([score * 0, score], 1), transform)
     else:
-        refuse_probit_of_two_labels(ctx, transform)
+        label_scores.refuse_probit_of_two_labels(ctx, transform)
         single = transform == "LOGISTIC"
         class_scores = concat([1 - score if is_share and not single else -score, score], 1)
         if single:
-            class_scores = transformed(ctx, class_scores, transform)
-    return chosen(above, labels), class_scores.as_type("f32")
+            class_scores = label_scores.transformed(ctx, class_scores, transform)
+    return label_scores.chosen(above, labels), class_scores.as_type("f32")
 
 
 @onnx_op(
@@ -263,7 +256,7 @@ def tree_ensemble_regressor(
     table, has = _weights(ctx, place, (target_treeids, target_nodeids, target_ids), weights, n_targets or 1)
     scores = _scores(ctx, x, forest, table, has, aggregate_function)
     base = _numbers(ctx, base_values, base_values_as_tensor)
-    return transformed(ctx, _plus(ctx, scores, base), post_transform).as_type("f32")
+    return label_scores.transformed(ctx, _plus(ctx, scores, base), post_transform).as_type("f32")
 
 
 @onnx_op(
@@ -291,7 +284,7 @@ def tree_ensemble_classifier(
     **nodes: Any,
 ) -> tuple[Expression, Expression]:
     """The label of the class with the greatest sum, and the sums."""
-    no_strings(ctx, classlabels_strings=classlabels_strings)
+    label_scores.no_strings(ctx, classlabels_strings=classlabels_strings)
     labels, targets = list(classlabels_int64s or ()), class_ids or ()
     forest, place = _listed_forest(ctx, **nodes)
     weights = _numbers(ctx, class_weights, class_weights_as_tensor)
@@ -304,7 +297,7 @@ def tree_ensemble_classifier(
         scores = _plus(ctx, _scores(ctx, x, forest, table[:, [column]], has[:, [column]], "SUM"), base)
         return _of_two(ctx, scores, labels, column, weights is None or bool((weights >= 0).all()), post_transform)
     scores = _plus(ctx, _scores(ctx, x, forest, table, has, "SUM"), base)
-    return greatest(scores, labels), transformed(ctx, scores, post_transform).as_type("f32")
+    return label_scores.greatest(scores, labels), label_scores.transformed(ctx, scores, post_transform).as_type("f32")
 
 
 # --- the tables of version 5 ---
@@ -381,7 +374,7 @@ def tree_ensemble(
         more = len(forest.mode) - len(table)
         table, has = (np.concatenate([part, np.zeros((more, targets), part.dtype)]) for part in (table, has))
     scores = _scores(ctx, x, forest, table, has, _AGGREGATES[aggregate_function])
-    return transformed(ctx, scores, _TRANSFORMS[post_transform]).as_type(x.element_type)
+    return label_scores.transformed(ctx, scores, _TRANSFORMS[post_transform]).as_type(x.element_type)
 
 
 def _without_sets(ctx: Context, forest: _Forest, members: Array) -> _Forest:

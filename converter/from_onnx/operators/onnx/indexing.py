@@ -10,16 +10,7 @@ from converter.from_onnx.lowering.shapes import as_scalar
 from converter.from_onnx.translation import Context, onnx_op
 from ir_runtime.graph import Output, element_types, normalize_axis
 from ir_runtime.operations import elementwise, indexing, movement, scatter, slicing, sorting
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.shape_layers import (
-    arange,
-    as_i64,
-    as_list,
-    dim_of,
-    dimension_list,
-    normalized_positions,
-    shape_of,
-)
+from ir_runtime.rewriting import layers, shape_layers
 
 
 @onnx_op("Gather", versions=(1, 11, 13))
@@ -46,7 +37,7 @@ def gather_elements(ctx: Context, data: Output, indices: Output, *, axis: int = 
         free = [0 if other in differing else 1 for other in range(rank)]
         cut = slicing.StridedSlice1(begin_mask=free, end_mask=free)
         zeros, ones = ctx.constant(np.zeros(rank, np.int64)), ctx.constant(np.ones(rank, np.int64))
-        data = ctx.emit(cut, data, zeros, shape_of(ctx, indices), ones)
+        data = ctx.emit(cut, data, zeros, shape_layers.shape_of(ctx, indices), ones)
     return ctx.emit(indexing.GatherElements6(axis=at), data, indices)
 
 
@@ -121,16 +112,18 @@ def tensor_scatter(
     at = normalize_axis(axis, rank)
     if at == 0:
         raise ctx.invalid("axis must not be 0, which is the batch")
-    steps = arange(ctx, dim_of(ctx, update, at))
+    steps = shape_layers.arange(ctx, shape_layers.dim_of(ctx, update, at))
     places = ctx.emit(movement.Reshape1(special_zero=False), steps, ctx.constant(_column(rank, at)))
     if write_indices is not None:
         starts = ctx.emit(
-            movement.Reshape1(special_zero=False), as_i64(ctx, write_indices), ctx.constant(_column(rank, 0))
+            movement.Reshape1(special_zero=False),
+            shape_layers.as_i64(ctx, write_indices),
+            ctx.constant(_column(rank, 0)),
         )
         places = layers.add(ctx, starts, places)
     if mode == "circular":
-        places = ctx.emit(elementwise.FloorMod1(), places, dim_of(ctx, past_cache, at))
-    places = ctx.emit(movement.Broadcast3(mode="numpy"), places, shape_of(ctx, update))
+        places = ctx.emit(elementwise.FloorMod1(), places, shape_layers.dim_of(ctx, past_cache, at))
+    places = ctx.emit(movement.Broadcast3(mode="numpy"), places, shape_layers.shape_of(ctx, update))
     return ctx.emit(scatter.ScatterElementsUpdate3(), past_cache, places, update, ctx.constant(at))
 
 
@@ -150,10 +143,10 @@ def one_hot(ctx: Context, indices: Output, depth: Output, values: Output, *, axi
     """
     rank = ctx.rank(indices, "the indices")
     at = normalize_axis(axis, rank + 1)
-    count = as_scalar(ctx, as_i64(ctx, depth), "the depth")
-    places = as_i64(ctx, indices)
+    count = as_scalar(ctx, shape_layers.as_i64(ctx, depth), "the depth")
+    places = shape_layers.as_i64(ctx, indices)
     if ctx.version >= 11:
-        places = normalized_positions(ctx, places, count)
+        places = shape_layers.normalized_positions(ctx, places, count)
     off, on = (layers.gather(ctx, values, ctx.constant(i), ctx.constant(0)) for i in (0, 1))
     return ctx.emit(indexing.OneHot1(axis=at), places, count, on, off)
 
@@ -176,19 +169,19 @@ def compress(ctx: Context, data: Output, condition: Output, *, axis: int | None 
     Elements of a computed condition beyond the data select nothing, as in onnxruntime. Where the condition is no list,
     as in what paddle2onnx writes for masked_select, its elements count in their order, as there.
     """
-    condition = as_list(ctx, condition) if condition.shape.has_rank else condition
+    condition = shape_layers.as_list(ctx, condition) if condition.shape.has_rank else condition
     at = 0
     if axis is None:
-        data = as_list(ctx, data)
+        data = shape_layers.as_list(ctx, data)
     else:
         at = normalize_axis(axis, ctx.rank(data, "the data"))
     constant = condition.type.constant
     if constant is not None:
         chosen = ctx.constant(np.flatnonzero(constant))
     else:
-        size = dimension_list(ctx, data, at)
+        size = shape_layers.dimension_list(ctx, data, at)
         within = ctx.emit(slicing.Slice8(), condition, ctx.constant([0]), size, ctx.constant([1]))
-        chosen = as_list(ctx, ctx.emit(indexing.NonZero3(output_type=element_types.i64), within))
+        chosen = shape_layers.as_list(ctx, ctx.emit(indexing.NonZero3(output_type=element_types.i64), within))
     return layers.gather(ctx, data, chosen, ctx.constant(at))
 
 
@@ -199,9 +192,9 @@ def trilu(ctx: Context, data: Output, k: Output | None = None, *, upper: int = 1
     ``k`` shifts the diagonal, which belongs to the triangle, up (positive) or down.
     """
     rank = ctx.rank(data, "the data", least=2)
-    rows = arange(ctx, dim_of(ctx, data, rank - 2))
-    columns = arange(ctx, dim_of(ctx, data, rank - 1))
-    diagonal = ctx.constant(0) if k is None else as_scalar(ctx, as_i64(ctx, k), "k")
+    rows = shape_layers.arange(ctx, shape_layers.dim_of(ctx, data, rank - 2))
+    columns = shape_layers.arange(ctx, shape_layers.dim_of(ctx, data, rank - 1))
+    diagonal = ctx.constant(0) if k is None else as_scalar(ctx, shape_layers.as_i64(ctx, k), "k")
     start = layers.unsqueeze(ctx, rows, 1)
     if diagonal.type.constant != 0:
         start = layers.add(ctx, start, diagonal)
@@ -229,7 +222,7 @@ def top_k(ctx: Context, data: Output, k: Output, *, axis: int = -1, largest: int
 
 def _top_k(ctx: Context, data: Output, k: Output, axis: int, largest: bool) -> list[Output]:
     at = normalize_axis(axis, ctx.rank(data, "the data"))
-    count = as_i64(ctx, as_scalar(ctx, k, "k"))
+    count = shape_layers.as_i64(ctx, as_scalar(ctx, k, "k"))
     mode = "max" if largest else "min"
     op = sorting.TopK11(axis=at, mode=mode, sort="value", index_element_type=element_types.i64, stable=True)
     return ctx.emit_all(op, data, count)

@@ -18,17 +18,7 @@ from converter.from_onnx.translation import Context, onnx_form, onnx_op
 from ir_runtime.graph import Dimension, Output, normalize_axis
 from ir_runtime.operations import blocks, movement, reduction, slicing
 from ir_runtime.operations.indexing import Gather8
-from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.shape_layers import (
-    as_i64,
-    as_list,
-    concat_lists,
-    dimension_list,
-    of_length,
-    part_of,
-    product,
-    shape_of,
-)
+from ir_runtime.rewriting import layers, shape_layers
 
 _LATEST = (21, 23, 24, 25)
 """Versions in which operators that only move data were given more types, and nothing else."""
@@ -66,7 +56,7 @@ def flatten(ctx: Context, data: Output, *, axis: int = 1) -> Output:
     if not -rank <= axis <= rank:
         raise ctx.invalid(f"axis {axis} lies outside [{-rank}, {rank}] for the data {data.shape}")
     at = axis + rank if axis < 0 else axis
-    sides = [product(ctx, data, range(at)), product(ctx, data, range(at, rank))]
+    sides = [shape_layers.product(ctx, data, range(at)), shape_layers.product(ctx, data, range(at, rank))]
     behind = sides[1].type.constant
     keep = at == 1 and sides[0].type.constant is None and (behind is None or bool(behind.all()))
     if keep:
@@ -80,7 +70,7 @@ def flatten(ctx: Context, data: Output, *, axis: int = 1) -> Output:
         if sides[side].type.constant is None and all(data.shape[axis].low for axis in other):
             sides[side] = ctx.constant([-1])
             break
-    return ctx.emit(movement.Reshape1(special_zero=keep), data, concat_lists(ctx, sides))
+    return ctx.emit(movement.Reshape1(special_zero=keep), data, shape_layers.concat_lists(ctx, sides))
 
 
 def _dynamic_dimensions(data: Output, axes: Iterable[int]) -> int:
@@ -88,14 +78,14 @@ def _dynamic_dimensions(data: Output, axes: Iterable[int]) -> int:
 
 
 def _flatten_any_rank(ctx: Context, data: Output, axis: int) -> Output:
-    shape = shape_of(ctx, data)
+    shape = shape_layers.shape_of(ctx, data)
     zero = ctx.constant([0])
     ends = np.iinfo(np.int64)
     parts = [
         ctx.emit(reduction.ReduceProd1(keep_dims=True), part, zero)
-        for part in (part_of(ctx, shape, 0, axis), part_of(ctx, shape, axis, ends.max))
+        for part in (shape_layers.part_of(ctx, shape, 0, axis), shape_layers.part_of(ctx, shape, axis, ends.max))
     ]
-    return ctx.emit(movement.Reshape1(special_zero=False), data, concat_lists(ctx, parts))
+    return ctx.emit(movement.Reshape1(special_zero=False), data, shape_layers.concat_lists(ctx, parts))
 
 
 @onnx_op("Transpose", versions=(1, 13, *_LATEST))
@@ -134,7 +124,7 @@ def squeeze_13(ctx: Context, data: Output, axes: Output | None = None) -> Output
     if ctx.declared(axes).shape.element_count().high == 0:
         ctx.graphs.keep_dimensions()
         return _squeeze_all(ctx, data)
-    return drop_dimensions(ctx, data, as_list(ctx, axes))
+    return drop_dimensions(ctx, data, shape_layers.as_list(ctx, axes))
 
 
 def _squeeze_all(ctx: Context, data: Output) -> Output:
@@ -142,7 +132,7 @@ def _squeeze_all(ctx: Context, data: Output) -> Output:
         return layers.squeeze(ctx, data)
     ones = [i for i, d in enumerate(data.shape) if d == Dimension(1, 1)]
     if not ones:
-        return ctx.emit(movement.Reshape1(special_zero=False), data, shape_of(ctx, data))
+        return ctx.emit(movement.Reshape1(special_zero=False), data, shape_layers.shape_of(ctx, data))
     return layers.squeeze(ctx, data, ctx.constant(ones))
 
 
@@ -159,7 +149,7 @@ def unsqueeze_13(ctx: Context, data: Output, axes: Output) -> Output:
     if axes.shape.element_count().high == 0:
         return data
     if axes.type.constant is None:
-        return insert_dimensions(ctx, data, as_list(ctx, axes))
+        return insert_dimensions(ctx, data, shape_layers.as_list(ctx, axes))
     return ctx.emit(movement.Unsqueeze1(), data, axes)
 
 
@@ -260,7 +250,7 @@ def _uneven(length: int, count: int) -> list[int]:
 
 def _split_unevenly(ctx: Context, data: Output, count: int, axis: int) -> list[Output]:
     """Parts of ceil(n / count) elements for a dynamic length n; the last parts may be shorter or empty."""
-    whole = dimension_list(ctx, data, axis)
+    whole = shape_layers.dimension_list(ctx, data, axis)
     raised = layers.add(ctx, whole, ctx.constant([count - 1]))
     each = layers.truncated_quotient(ctx, raised, ctx.constant([count]))
     before = layers.multiply(ctx, each, ctx.constant(np.arange(count)))
@@ -272,7 +262,7 @@ def _split_unevenly(ctx: Context, data: Output, count: int, axis: int) -> list[O
 def _split_dynamic(ctx: Context, data: Output, lengths: Output, count: int, axis: int) -> list[Output]:
     if lengths.shape.element_count() != Dimension(count, count):
         # The layer has an output for each length: a list of another length must be refused.
-        lengths = of_length(ctx, lengths, count)
+        lengths = shape_layers.of_length(ctx, lengths, count)
     return ctx.emit_all(slicing.VariadicSplit1(), data, ctx.constant(axis), lengths)
 
 
@@ -289,11 +279,11 @@ def expand(ctx: Context, data: Output, shape: Output) -> Output:
 @onnx_op("Tile", versions=(1,))
 def tile_1(ctx: Context, data: Output, tiles: Output, axis: Output) -> Output:
     """The data ``tiles`` times along one axis."""
-    times = as_i64(ctx, as_scalar(ctx, tiles, "tiles"))
+    times = shape_layers.as_i64(ctx, as_scalar(ctx, tiles, "tiles"))
     at = int(ctx.known(axis, "the axis").reshape(-1)[0])
     rank = ctx.rank(data, "the data")
     repeats = [times if i == normalize_axis(at, rank) else ctx.constant([1]) for i in range(rank)]
-    return ctx.emit(movement.Tile1(), data, concat_lists(ctx, repeats))
+    return ctx.emit(movement.Tile1(), data, shape_layers.concat_lists(ctx, repeats))
 
 
 @onnx_op("Tile", versions=(6, 13))
@@ -345,13 +335,13 @@ def _block_mode(ctx: Context, data: Output, blocksize: int, mode: str) -> str:
 @onnx_op("Shape", versions=(15, 19, 21, 23, 24, 25))
 def shape(ctx: Context, data: Output, *, start: int = 0, end: int | None = None) -> Output:
     """The dimensions of the data from ``start`` up to, but without, ``end``; both are clipped to the rank."""
-    dimensions = shape_of(ctx, data)
+    dimensions = shape_layers.shape_of(ctx, data)
     if start == 0 and end is None:
         return dimensions
     places = list(range(data.shape.rank)[start:end]) if data.shape.has_rank else []
     if places:
         return ctx.emit(Gather8(), dimensions, ctx.constant(places), ctx.constant(0))
-    return part_of(ctx, dimensions, start, np.iinfo(np.int64).max if end is None else end)
+    return shape_layers.part_of(ctx, dimensions, start, np.iinfo(np.int64).max if end is None else end)
 
 
 @onnx_op("Size", versions=(1, 13, 19, 21, 23, 24, 25))
@@ -359,4 +349,4 @@ def size(ctx: Context, data: Output) -> Output:
     """The number of elements, a scalar."""
     # The length of the flattened data is exact also in an engine that multiplies dimensions in float32.
     flat = ctx.emit(movement.Reshape1(special_zero=False), data, ctx.constant([-1]))
-    return as_scalar(ctx, shape_of(ctx, flat), "the number of elements")
+    return as_scalar(ctx, shape_layers.shape_of(ctx, flat), "the number of elements")

@@ -10,19 +10,9 @@ from converter.onnx_file.types import element_type_of
 from ir_runtime.graph import Output, element_types, normalize_axis
 from ir_runtime.operations import generation, movement, padding, signal
 from ir_runtime.operations.slicing import Slice8
-from ir_runtime.rewriting import layers
+from ir_runtime.rewriting import layers, shape_layers
 from ir_runtime.rewriting.expressions import Expression, positions, where
 from ir_runtime.rewriting.layers import in_type, reshape
-from ir_runtime.rewriting.shape_layers import (
-    arange,
-    as_i64,
-    as_list,
-    concat_lists,
-    dim_of,
-    normalized_positions,
-    part_of,
-    shape_of,
-)
 
 
 @onnx_op("DFT", versions=(17,))
@@ -50,20 +40,22 @@ def dft_20(
     # The dimensions before the axis become one, and so do those behind it.
     rank = ctx.rank(data, "the data", least=2)
     data, parts = _with_parts(ctx, data, bool(onesided) and not inverse)
-    at = as_list(ctx, normalized_positions(ctx, as_i64(ctx, axis), ctx.constant(rank)))
-    places, shape = ctx.constant(list(range(rank))), shape_of(ctx, data)
+    at = shape_layers.as_list(
+        ctx, shape_layers.normalized_positions(ctx, shape_layers.as_i64(ctx, axis), ctx.constant(rank))
+    )
+    places, shape = ctx.constant(list(range(rank))), shape_layers.shape_of(ctx, data)
     ahead = layers.select(ctx, layers.less(ctx, places, at), shape, ctx.constant(1))
     before = ctx.constant([1])
     for i in range(rank - 1):
-        before = layers.multiply(ctx, before, part_of(ctx, ahead, i, i + 1))
+        before = layers.multiply(ctx, before, shape_layers.part_of(ctx, ahead, i, i + 1))
     along = layers.gather(ctx, shape, at, ctx.constant(0))
-    four = concat_lists(ctx, [before, along, ctx.constant([-1, parts])])
+    four = shape_layers.concat_lists(ctx, [before, along, ctx.constant([-1, parts])])
     folded = ctx.emit(movement.Reshape1(special_zero=False), data, four)
     transformed = _dft(ctx, folded, dft_length, 1, bool(inverse), bool(onesided))
     is_axis = layers.equal(ctx, places, at)
-    target = layers.select(ctx, is_axis, dim_of(ctx, transformed, 1), shape)
-    last = dim_of(ctx, transformed, 3)
-    target = concat_lists(ctx, [part_of(ctx, target, 0, rank - 1), last])
+    target = layers.select(ctx, is_axis, shape_layers.dim_of(ctx, transformed, 1), shape)
+    last = shape_layers.dim_of(ctx, transformed, 3)
+    target = shape_layers.concat_lists(ctx, [shape_layers.part_of(ctx, target, 0, rank - 1), last])
     return ctx.emit(movement.Reshape1(special_zero=False), transformed, target)
 
 
@@ -97,7 +89,11 @@ def _dft(ctx: Context, data: Output, length: Output | None, axis: int, inverse: 
     element_type = data.element_type
     if element_type in (element_types.f16, element_types.bf16):
         data = in_type(ctx, data, element_types.f32)
-    size = None if length is None else as_i64(ctx, as_list(ctx, as_scalar(ctx, length, "dft_length")))
+    size = (
+        None
+        if length is None
+        else shape_layers.as_i64(ctx, shape_layers.as_list(ctx, as_scalar(ctx, length, "dft_length")))
+    )
     data, parts = _with_parts(ctx, data, onesided and not inverse)
     spectrum = _transform(ctx, data, parts, size, at, inverse, onesided)
     return spectrum if element_type.is_dynamic else in_type(ctx, spectrum, element_type)
@@ -147,7 +143,7 @@ def stft(
     element_type = data.element_type
     if element_type in (element_types.f16, element_types.bf16):
         data = in_type(ctx, data, element_types.f32)
-    step = as_i64(ctx, as_scalar(ctx, frame_step, "frame_step"))
+    step = shape_layers.as_i64(ctx, as_scalar(ctx, frame_step, "frame_step"))
     size = _frame_size(ctx, data, window, frame_length)
     weights = _window(ctx, data, window, size)
     if onesided and parts == 1:
@@ -157,11 +153,11 @@ def stft(
         raise ctx.invalid("a one-sided transform wants real signals, but the last dimension is 2")
     else:
         # Frames may overlap: [batch, frames, size, 2].
-        stop = layers.add(ctx, layers.subtract(ctx, dim_of(ctx, data, 1), size), ctx.constant(1))
+        stop = layers.add(ctx, layers.subtract(ctx, shape_layers.dim_of(ctx, data, 1), size), ctx.constant(1))
         starts = ctx.emit(generation.Range4(output_type=element_types.i64), ctx.constant(0), stop, step)
-        places = layers.add(ctx, layers.unsqueeze(ctx, starts, 1), arange(ctx, size))
+        places = layers.add(ctx, layers.unsqueeze(ctx, starts, 1), shape_layers.arange(ctx, size))
         frames = layers.gather(ctx, data, places, ctx.constant(1))
-        shape = concat_lists(ctx, [size, ctx.constant(1)])
+        shape = shape_layers.concat_lists(ctx, [size, ctx.constant(1)])
         scale = ctx.emit(movement.Reshape1(special_zero=False), weights, shape)
         framed = layers.multiply(ctx, frames, scale)
         transformed = _transform(ctx, framed, parts, None, 2, inverse=False, onesided=False)
@@ -171,17 +167,17 @@ def stft(
 def _frame_size(ctx: Context, data: Output, window: Output | None, frame_length: Output | None) -> Output:
     """The length of a frame, a scalar: as given, or that of the window, or the whole signal."""
     if frame_length is not None:
-        size = as_i64(ctx, as_scalar(ctx, frame_length, "frame_length"))
+        size = shape_layers.as_i64(ctx, as_scalar(ctx, frame_length, "frame_length"))
         constant = size.type.constant
         if window is not None and constant is not None and not window.shape.element_count().contains(int(constant)):
             raise ctx.invalid(f"the window has the shape {window.shape}, but frame_length is {int(constant)}")
         return size
-    return dim_of(ctx, data, 1) if window is None else dim_of(ctx, window, 0)
+    return shape_layers.dim_of(ctx, data, 1) if window is None else shape_layers.dim_of(ctx, window, 0)
 
 
 def _window(ctx: Context, data: Output, window: Output | None, size: Output) -> Output:
     if window is None:
-        return ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(1, data), as_list(ctx, size))
+        return ctx.emit(movement.Broadcast3(mode="numpy"), ctx.like(1, data), shape_layers.as_list(ctx, size))
     if window.shape.has_rank and window.shape.rank != 1:
         raise ctx.invalid(f"the window must be a list, but has the shape {window.shape}")
     return window if data.element_type.is_dynamic else in_type(ctx, window, data.element_type)
