@@ -20,20 +20,6 @@ from ir_runtime.graph import Node, Operation, Output, normalize_axis
 from ir_runtime.operations import activation as ir
 from ir_runtime.operations import elementwise
 from ir_runtime.operations.activation import Clamp1, Gelu7, LogSoftmax5, PReLU1, ReLU1, SoftMax8
-from ir_runtime.operations.elementwise import (
-    Abs1,
-    Add1,
-    Divide1,
-    Erf1,
-    Exp1,
-    Log1,
-    Maximum1,
-    Minimum1,
-    Multiply1,
-    Power1,
-    Subtract1,
-    Tanh1,
-)
 from ir_runtime.operations.reduction import ReduceMax1, ReduceSum1
 from ir_runtime.rewriting import Builder, Match, Pattern, Replacement, anything, constant, either, fail, layer, number
 
@@ -94,9 +80,13 @@ def _register(name: str, pattern: Pattern, op: type[Operation]) -> None:
 _register("swishes", _of(_swish), ir.Swish4)
 _register("hswishes", _of(_hswish), ir.HSwish4)
 _register("hsigmoids", _of(_hsigmoid), ir.HSigmoid5)
-_register("softpluses", _of(lambda x: layer(Log1, plus(layer(Exp1, x), number(1)))), ir.SoftPlus4)
-_register("mishes", _of(lambda x: times(x, layer(Tanh1, layer(ir.SoftPlus4, x)))), ir.Mish4)
-_register("softsigns", _of(lambda x: layer(Divide1, x, plus(layer(Abs1, x), number(1)))), ir.SoftSign9)
+_register(
+    "softpluses", _of(lambda x: layer(elementwise.Log1, plus(layer(elementwise.Exp1, x), number(1)))), ir.SoftPlus4
+)
+_register("mishes", _of(lambda x: times(x, layer(elementwise.Tanh1, layer(ir.SoftPlus4, x)))), ir.Mish4)
+_register(
+    "softsigns", _of(lambda x: layer(elementwise.Divide1, x, plus(layer(elementwise.Abs1, x), number(1)))), ir.SoftSign9
+)
 
 
 @passes.replaces("clamps")
@@ -133,7 +123,7 @@ def _limits(node: Node) -> tuple[Output, float, float] | None:
         return node.inputs[0], op.min, op.max
     if isinstance(op, ReLU1):
         return node.inputs[0], 0.0, math.inf
-    if not isinstance(op, (Minimum1, Maximum1)):
+    if not isinstance(op, (elementwise.Minimum1, elementwise.Maximum1)):
         return None
     for x, other in node.orders:
         constant = other.type.constant
@@ -141,7 +131,7 @@ def _limits(node: Node) -> tuple[Output, float, float] | None:
             limit = float(constant.reshape(-1)[0])
             if math.isnan(limit):
                 return None
-            return (x, -math.inf, limit) if isinstance(op, Minimum1) else (x, limit, math.inf)
+            return (x, -math.inf, limit) if isinstance(op, elementwise.Minimum1) else (x, limit, math.inf)
     return None
 
 
@@ -156,19 +146,19 @@ def _half_product(x: Pattern, total: Pattern) -> Pattern:
 
 def _exact() -> Pattern:
     x = anything("x", is_real)
-    return _half_product(x, plus(layer(Erf1, divided_by(x, math.sqrt(2)), name="erf"), number(1)))
+    return _half_product(x, plus(layer(elementwise.Erf1, divided_by(x, math.sqrt(2)), name="erf"), number(1)))
 
 
 def _approximate() -> Pattern:
     x = anything("x", is_real)
-    square = either(times(x, x), layer(Power1, x, number(2)))
-    cube = either(layer(Power1, x, number(3)), times(x, square))
+    square = either(times(x, x), layer(elementwise.Power1, x, number(2)))
+    cube = either(layer(elementwise.Power1, x, number(3)), times(x, square))
     small = either(times(square, number(_CUBIC)), times(x, times(x, number(_CUBIC))))
     polynomial = plus(x, either(times(cube, number(_CUBIC)), times(x, small)))
     # x (1 + c x^2), as Keras and Bloom have it
     grown = plus(number(1), small)
     inner = either(times(either(polynomial, times(x, grown)), number(_SLOPE)), times(times(x, number(_SLOPE)), grown))
-    return _half_product(x, plus(layer(Tanh1, inner), number(1)))
+    return _half_product(x, plus(layer(elementwise.Tanh1, inner), number(1)))
 
 
 _GELU = either(_exact(), _approximate())
@@ -249,7 +239,7 @@ def prelu(builder: Builder, node: Node, match: Match) -> Replacement:
 
 def _powers(shifted: Pattern) -> tuple[Pattern, Pattern]:
     """e to the shifted values, and their sum."""
-    powers = layer(Exp1, shifted)
+    powers = layer(elementwise.Exp1, shifted)
     return powers, layer(ReduceSum1, powers, constant("axis of the sum"), check=keeps_dims)
 
 
@@ -259,19 +249,19 @@ def _greatest(x: Pattern) -> Pattern:
 
 def _softmax() -> Pattern:
     x = anything("x", is_real)
-    powers, total = _powers(layer(Subtract1, x, _greatest(x)))
-    reciprocal = either(layer(Divide1, number(1), total), layer(Power1, total, number(-1)))
-    return either(layer(Divide1, powers, total), times(powers, reciprocal))
+    powers, total = _powers(layer(elementwise.Subtract1, x, _greatest(x)))
+    reciprocal = either(layer(elementwise.Divide1, number(1), total), layer(elementwise.Power1, total, number(-1)))
+    return either(layer(elementwise.Divide1, powers, total), times(powers, reciprocal))
 
 
 def _log_softmax() -> Pattern:
     x = anything("x", is_real)
     greatest = _greatest(x)
-    shifted = layer(Subtract1, x, greatest)
-    logarithm = layer(Log1, _powers(shifted)[1])
+    shifted = layer(elementwise.Subtract1, x, greatest)
+    logarithm = layer(elementwise.Log1, _powers(shifted)[1])
     return either(
-        layer(Subtract1, shifted, logarithm),
-        layer(Subtract1, x, layer(Add1, greatest, logarithm)),
+        layer(elementwise.Subtract1, shifted, logarithm),
+        layer(elementwise.Subtract1, x, layer(elementwise.Add1, greatest, logarithm)),
     )
 
 
@@ -295,9 +285,9 @@ def softmax(builder: Builder, node: Node, match: Match) -> Replacement:
     logarithm of a SoftMax stays, as it is minus infinity where LogSoftmax is less than -104. So does x less its
     ReduceLogSumExp: for an infinite x that leaves minus infinity, and LogSoftmax NaN.
     """
-    is_logarithm = isinstance(node.op, Subtract1)
+    is_logarithm = isinstance(node.op, elementwise.Subtract1)
     x = match["x"]
-    if isinstance(node.op, Multiply1) and not has_shape_of(node.outputs[0], x):
+    if isinstance(node.op, elementwise.Multiply1) and not has_shape_of(node.outputs[0], x):
         return fail("its rank is not that of the input")
     first, second = (match.array(name).reshape(-1).tolist() for name in ("axis", "axis of the sum"))
     if len(first) != 1 or len(second) != 1:
