@@ -37,7 +37,7 @@ def diff(state: State, first: Path, second: Path, everything: bool, report: Path
       onnx2ir diff before.xml after.xml --json
       onnx2ir diff before.xml after.xml --report diff.html
     """
-    from converter.equivalence.derivation.file_difference import compare_files
+    from converter.equivalence.derivation.rederivation import compare_files
     from ir_runtime.files.whole_files import check_writable
 
     if as_json:

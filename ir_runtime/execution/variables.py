@@ -17,7 +17,7 @@ from ir_runtime.records import record
 
 from ..errors import ExecutionError, ModelError, UnsupportedError
 from ..graph import Array, ElementType, Model, Node, Output, PartialShape, element_types, make_node
-from ..graph.copies import copy_nodes
+from ..graph.node import copy_nodes
 from ..graph.operation import TensorType
 from ..operations.inputs_outputs import Assign, Parameter1, ReadValue, Result1
 from .calls import Calls, owned_by_caller

@@ -10,8 +10,7 @@ from ..boundary import boundary
 from ..displayed import Displayed
 from ..errors import ModelError
 from ..records import record
-from .copies import copy_nodes
-from .node import Edits, Node, Origin, Output, RuntimeInfo, enter_graph, leave_graph
+from .node import Edits, Node, Origin, Output, RuntimeInfo, copy_nodes, enter_graph, leave_graph
 from .operation import Operation
 from .pickling import flattened, rebuilt
 from .reshaping import infer_again, types_for

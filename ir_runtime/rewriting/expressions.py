@@ -36,8 +36,8 @@ from ir_runtime.operations.control_flow import Loop5
 from ir_runtime.operations.inputs_outputs import Const1
 
 from . import layers, shape_layers
-from .bodies import body_of, parameters_of
 from .builder import Builder
+from .submodel import body_of, parameters_of
 
 Method = Callable[["Expression", "Operand"], "Expression"]
 

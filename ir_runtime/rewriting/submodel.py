@@ -1,12 +1,12 @@
-"""Extraction of a part of a model as a model of its own."""
+"""Parts of a model as models of their own, and bodies of Loop, TensorIterator and If that are emitted."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from ..graph import Model, Node, Output, make_node
-from ..graph.copies import copy_node
-from ..graph.operation import TensorType
+from ..graph import Model, Node, Output, PartialShape, TensorType, make_node
+from ..graph.element_types import ElementType
+from ..graph.node import copy_node
 from ..operations.inputs_outputs import Parameter1, Result1
 
 
@@ -51,3 +51,21 @@ def _find_required_layers(inputs: Mapping[Output, str], outputs: Mapping[Output,
             required.add(node)
             pending.extend(source for source in node.inputs if source not in inputs)
     return required
+
+
+def parameter(element_type: ElementType, shape: PartialShape, name: str = "") -> Node:
+    """Return an input of a body, or of a model."""
+    return make_node(Parameter1(shape=shape, element_type=element_type), (), name)
+
+
+def parameters_of(types: Iterable[TensorType]) -> list[Node]:
+    """Return an input for each of these types."""
+    return [parameter(type.element_type, type.shape) for type in types]
+
+
+def body_of(parameters: Sequence[Node], results: Iterable[Output]) -> Model:
+    """Return a body, whose layers are called by type and number: nothing else gives them a name."""
+    body = Model("body", parameters, [make_node(Result1(), [value]) for value in results])
+    for number, node in enumerate(body.nodes()):
+        node.name = f"{node.op.type}_{number}"
+    return body

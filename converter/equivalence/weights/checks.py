@@ -23,7 +23,6 @@ from converter.equivalence.derivation.rederivation import DIFFERENT, INAPPLICABL
 from converter.equivalence.reference.reference_model import MOVING, ReferenceModel, read_by, written_by
 from converter.equivalence.weights import stored_values
 from converter.equivalence.weights.known_values import KnownValues
-from converter.equivalence.weights.scaled_weights import channel_axes_of, find_unscaled
 from converter.onnx_file.graph import operator_of
 from converter.passes.channel_factors import SCALED
 from converter.passes.derivation import Derivation
@@ -32,6 +31,7 @@ from ir_runtime.execution.plan import layer_runner
 from ir_runtime.graph import Array, Node, Output, Tensor
 from ir_runtime.graph.model_difference import LayerChange
 from ir_runtime.graph.provenance import Computed
+from ir_runtime.operations.matmul import MatMul1
 from ir_runtime.records import record
 from ir_runtime.rewriting.constant_folding import as_tuple
 
@@ -389,3 +389,50 @@ def _check_changed(name: str, node: Node, tensor: Array, actual: Array) -> Weigh
         f"{actual[first]} instead of {expected[first]}"
     )
     return WeightCheck(name, "changed", (node.name,), "", error, reason)
+
+
+_MIN_SIZE = 4
+"""Channels of fewer weights have nearly any factor."""
+_SLACK = 1 + 2.0**-10
+"""Where a weight was rounded twice, to float32 and then to float16, it is that much further away."""
+
+
+def channel_axes_of(reader: Node, value: Output) -> tuple[int, ...]:
+    """The axes of weights that make an output channel of what reads them; none where they are no weights."""
+    if isinstance(reader.op, MatMul1):
+        if len(value.shape) != 2 or reader.inputs.count(value) != 1:
+            return ()
+        is_right = reader.inputs[1] is value
+        return (1 - reader.op.transpose_b,) if is_right else (0 + reader.op.transpose_a,)
+    axes: tuple[int, ...] = getattr(reader.op, "channel_axes", ())
+    return axes if len(reader.inputs) > 1 and reader.inputs[1] is value else ()
+
+
+def find_unscaled(expected: Array, actual: Array, axes: tuple[int, ...]) -> Array:
+    """Return the mask of the values that are not those of ``expected`` times the factor of their channel.
+
+    Both have the same shape, of which ``axes`` make the channels. Small channels have no factor: each value counts.
+    """
+    order = [*axes, *(axis for axis in range(actual.ndim) if axis not in axes)]
+    count = int(np.prod([actual.shape[axis] for axis in axes]))
+    channels, held = (values.transpose(order).reshape(count, -1) for values in (expected, actual))
+    if held.shape[1] < _MIN_SIZE:
+        return np.ones(actual.shape, bool)
+    wrong = np.array([_find_outliers(channel, stored) for channel, stored in zip(channels, held)])
+    return wrong.reshape([actual.shape[axis] for axis in order]).transpose(np.argsort(order))
+
+
+def _find_outliers(channel: Array, held: Array) -> Array:
+    """Return the mask of the values without the factor that most of the others have."""
+    wide, value = channel.astype(np.float64), held.astype(np.float64)
+    is_zero = wide == 0
+    with np.errstate(all="ignore"):
+        half = np.spacing(np.abs(held)).astype(np.float64) / 2 * _SLACK
+        low, high = np.sort([(value - half) / wide, (value + half) / wide], axis=0)
+    low[is_zero], high[is_zero] = -np.inf, np.inf
+    # The factor that lies in most of the ranges: where they begin one more holds, where they end one less.
+    bounds = np.concatenate([low, high])
+    steps = np.repeat([1, -1], len(low))
+    order = np.lexsort((-steps, bounds))
+    factor = bounds[order][np.argmax(np.cumsum(steps[order]))]
+    return np.where(is_zero, value != 0, ~((low <= factor) & (factor <= high)))

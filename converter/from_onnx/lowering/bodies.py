@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from converter.from_onnx.translation.context import Context
 from ir_runtime.graph import InputMap, Node, Output, OutputMap, PartialShape, SubGraph, element_types
 from ir_runtime.operations import control_flow
-from ir_runtime.rewriting.bodies import body_of, parameter
 from ir_runtime.rewriting.shape_layers import dim_of
+from ir_runtime.rewriting.submodel import body_of, parameter
 
 
 def for_each_slice(

@@ -21,7 +21,6 @@ from ir_runtime.records import record
 
 from .context import Body, Boundary, Context, unchanged
 from .declared_types import DeclaredTypes
-from .naming import name_layers, note_origin
 from .readers_in_branches import DifferentRanks, take_readers_along
 from .reading import Reading, early, read_node
 from .registry import counts_before_function, domain_of_operator, find_schema, opset_of_operator
@@ -37,7 +36,7 @@ from .validation import (
     operator_problems,
     problem_of,
 )
-from .values import Value, tensor_of
+from .values import Value, name_layers, note_origin, tensor_of
 
 _MAX_NESTING = 60
 

@@ -7,11 +7,13 @@ nothing. The IR has none of them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Union
 
 from converter.errors import UnsupportedModelError
-from ir_runtime.graph import ElementType, Output, element_types
+from ir_runtime.graph import ElementType, Origin, Output, element_types
 from ir_runtime.records import record
+from ir_runtime.rewriting import Builder, UniqueNames
 
 
 @record
@@ -63,3 +65,21 @@ def tensor_of(value: Value, subject: str) -> Output:
     if not isinstance(value, Output):
         raise UnsupportedModelError(f"{subject} is {kind_of(value)}, and the IR carries nothing but tensors")
     return value
+
+
+def name_layers(builder: Builder, unique: UniqueNames, name: str, outputs: Sequence[Value | None]) -> None:
+    """Give the layer of the first output the node's name, the others that name and their type."""
+    mine = set(builder.emitted)
+    main = next((o.node for o in outputs if isinstance(o, Output) and o.node in mine), None)
+    if main is not None:
+        main.name = unique(name)
+    for node in builder.emitted:
+        if not node.name:
+            node.name = unique(f"{name}/{node.op.type}")
+
+
+def note_origin(builder: Builder, name: str, op_type: str) -> None:
+    """Give the layers the ONNX node that they were made from, where an inner translation has not given them one."""
+    origin = Origin(name, op_type)
+    for layer in builder.emitted:
+        layer.origin = layer.origin or origin

@@ -12,8 +12,7 @@ from ir_runtime.operations.activation import SoftMax8
 from ir_runtime.operations.attention import ScaledDotProductAttention13
 from ir_runtime.operations.convolution import BinaryConvolution1, Convolution1
 from ir_runtime.operations.error_function import END, MIDDLE, OUTER, ErfInv17
-from ir_runtime.operations.linear_algebra import Inverse14
-from ir_runtime.operations.matmul import GroupedMatMul17
+from ir_runtime.operations.matmul import GroupedMatMul17, Inverse14
 from ir_runtime.rewriting.expressions import Expression, concat, loop, positions, where
 
 from .registry import decomposes

@@ -31,8 +31,8 @@ from ir_runtime.operations.control_flow import If8
 from ir_runtime.operations.elementwise import NotEqual1
 from ir_runtime.operations.sorting import TopK11
 from ir_runtime.rewriting import Builder, Replacement, fail
-from ir_runtime.rewriting.bodies import body_of, parameters_of
 from ir_runtime.rewriting.expressions import Expression, concat, positions
+from ir_runtime.rewriting.submodel import body_of, parameters_of
 
 _FEWEST = 16
 """The least k; routers of experts choose fewer."""

@@ -20,7 +20,7 @@ from converter.equivalence import DerivationCheck, LayerDifference, Report, Weig
 from converter.equivalence.comparison.compare import Errors, Tolerance, compare, errors_of
 from converter.equivalence.comparison.exact import ExactModel
 from converter.equivalence.reference import ort_values
-from converter.equivalence.weights.scaled_weights import find_unscaled
+from converter.equivalence.weights.checks import find_unscaled
 from converter.passes.derivation import Derivation
 from ir_runtime.execution.wide_floats import in_float64
 from ir_runtime.graph.model import Model

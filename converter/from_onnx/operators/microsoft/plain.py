@@ -19,7 +19,7 @@ from converter.from_onnx.operators.onnx.slicing import pad as onnx_pad
 from converter.from_onnx.translation import Context, attributes_of, onnx_op
 from converter.onnx_file.domains import MICROSOFT
 from ir_runtime.graph import Output, normalize_axis
-from ir_runtime.operations import linear_algebra, movement, normalization
+from ir_runtime.operations import matmul, movement, normalization
 from ir_runtime.operations.activation import Swish4
 from ir_runtime.rewriting import layers
 from ir_runtime.rewriting.expressions import Expression, concat, positions, where
@@ -54,7 +54,7 @@ def expand_dims(ctx: Context, x: Output, axis: Output) -> Output:
 @onnx_op("Inverse", domain=MICROSOFT, versions=(1,))
 def inverse(ctx: Context, x: Output) -> Output:
     """The inverse of each of the square matrices ``[..., M, M]``."""
-    return ctx.emit(linear_algebra.Inverse14(adjoint=False), x)
+    return ctx.emit(matmul.Inverse14(adjoint=False), x)
 
 
 @onnx_op("BiasAdd", domain=MICROSOFT, versions=(1,))

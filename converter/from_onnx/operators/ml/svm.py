@@ -20,8 +20,8 @@ from ir_runtime.graph import Array, InputMap, OutputMap, SubGraph
 from ir_runtime.operations import control_flow, elementwise, reduction
 from ir_runtime.operations.indexing import Gather8
 from ir_runtime.records import record
-from ir_runtime.rewriting.bodies import body_of, parameter
 from ir_runtime.rewriting.expressions import Expression, concat, where
+from ir_runtime.rewriting.submodel import body_of, parameter
 
 _LEAST = 1e-7
 """Probabilities of pairs are limited to this distance from 0 and 1."""

@@ -16,10 +16,10 @@ from ir_runtime.operations import (
     reordering,
     scatter,
 )
-from ir_runtime.rewriting.bodies import body_of, parameter
 from ir_runtime.rewriting.expressions import Expression, where
 from ir_runtime.rewriting.layers import in_type
 from ir_runtime.rewriting.shape_layers import as_i64, dim_of, normalized_positions, shape_of
+from ir_runtime.rewriting.submodel import body_of, parameter
 
 
 @onnx_op("Range", versions=(11,))

@@ -35,10 +35,10 @@ from ir_runtime.operations import (
 )
 from ir_runtime.records import record
 from ir_runtime.rewriting import layers
-from ir_runtime.rewriting.bodies import body_of
-from ir_runtime.rewriting.bodies import parameter as new_parameter
 from ir_runtime.rewriting.layers import add, multiply, reshape
 from ir_runtime.rewriting.shape_layers import arange, as_i64, concat_lists, dim_of, dimension_list
+from ir_runtime.rewriting.submodel import body_of
+from ir_runtime.rewriting.submodel import parameter as new_parameter
 
 from .quantization import dequantize, dynamic_quantize
 
