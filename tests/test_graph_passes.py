@@ -116,7 +116,7 @@ CALLS: dict[str, Call] = {
     "input_of_pipeline": lambda path: take_input(ir(), "x", element_types.u8, PartialShape([1, 3, 8, 8])),
     "unread_input_of_pipeline": lambda path: add_input(ir(), "z", element_types.u8, PartialShape([1])),
     "output_of_pipeline": lambda path: give_output_rank(ir(), "y", 5),
-    **{name: edited(name) for name in EDITS.keys() & WORDS.keys()},
+    **{name: edited(name) for name in EDITS if name in WORDS},
     "merge": lambda path: converter.edit(
         ir(), merge=converter.convert_model(parse("g (float[] x) => (z) { z = Relu(x) }")), connect={"y": "x"}
     ),
