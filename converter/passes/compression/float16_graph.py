@@ -13,7 +13,7 @@ from ir_runtime.graph.invariants import PRECISION
 from ir_runtime.graph.operation import Operation
 from ir_runtime.operations.activation import Clamp1
 from ir_runtime.operations.elementwise import Add1, Comparison, Convert1, Maximum1, Minimum1, Select1, Subtract1
-from ir_runtime.operations.inputs_outputs import Const1
+from ir_runtime.operations.inputs_outputs import Const1, Result1
 from ir_runtime.operations.movement import Concat1
 from ir_runtime.rewriting import UniqueNames, graph_pass
 
@@ -76,7 +76,9 @@ def compute_in_half(
     Returns the layers that stay in float32, by name, and why.
     """
     reasons: dict[str, str] = {}
-    for part in reversed(list(model.all_models())):
+    # Bodies of ONNX operators that stay are models of their own.
+    models = [part for part in model.all_models() if all(isinstance(node.op, Result1) for node in part.results)]
+    for part in reversed(models):
         halving = _Halving(part, refused, quantized_layers(part, not half_scales, quantized))
         halving.run()
         reasons.update(halving.reasons)

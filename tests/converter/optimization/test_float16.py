@@ -125,6 +125,10 @@ ROWS: dict[str, Row] = {
        for names, stay in (("Softmax", "last"), ("last", "last"), ("last, MatMul", "first second last"))},
     "a list of nodes that are asked to stay": Row(
         PERCEPTRON, LAYERS, {"act": ASKED, "last": ASKED}, options={"fp16_except": ["last", "act"]}),
+    "an If that stays": Row(
+        """g (float[2,3] x, bool c) => (float y) { n = Neg (x) y = If (c) <then_branch = t () => (float[2,3] a) {
+        a = Neg (n) }, else_branch = e () => (float[6] b) { b = Reshape (n, s) }> }""", {"s": np.array([6])},
+        {"y": "If of opset 17 takes no float16"}, [{"c": np.array(True)}, {"c": np.array(False)}]),
     # What computes with such numbers stays in float32; what only chooses among values takes the largest number.
     "numbers beyond the largest": Row(
         BEYOND, {"large": np.float32([1e6, 1e6, 2, 3]), "small": np.float32([1e-6, 1e-6, 1, 1])}, {"scaled": LARGE},
