@@ -34,7 +34,7 @@ def next_token(session: Session, tokens: list[int], length: int) -> int:
 
 def main(folder: str, prompt: str, count: int = 32) -> str:
     """The text that the model finds the likeliest, word by word."""
-    source = SourceFolder.open(folder)
+    source = SourceFolder.open(Path(folder))
     tokenizer = Tokenizer.from_file(str(source.path / "tokenizer.json"))
     session = compile_model(converter.convert_model(source.decoder.path, stateful=True)).session()
     step = tokenizer.encode(prompt).ids
