@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 from xml.etree import ElementTree as ET
 from xml.parsers import expat
 
-indent, tostring, SubElement = ET.indent, ET.tostring, ET.SubElement
+indent, SubElement, XMLSyntaxError = ET.indent, ET.SubElement, SyntaxError
 
 
-class XMLSyntaxError(SyntaxError):
-    pass
+def tostring(element: ET.Element, encoding: str) -> bytes:
+    return ET.tostring(element, encoding).replace(b" />", b"/>")
 
 
 class _Element(ET.Element):
@@ -18,6 +19,8 @@ class _Element(ET.Element):
 
     def __bool__(self) -> bool:
         return True
+
+    __copy__ = deepcopy
 
     def makeelement(self, tag: str, attrib: dict[str, str]) -> _Element:
         return _Element(tag, attrib)
