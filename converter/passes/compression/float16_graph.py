@@ -63,7 +63,7 @@ def compute_in_half(
     half_scales: bool = True,
     quantized: Collection[str] = (),
 ) -> dict[str, str]:
-    """Convert the float32 layers of ``model`` and its bodies to float16, in place.
+    """Convert the float32 layers of ``model`` and its bodies, if they are of IR layers, to float16, in place.
 
     Inputs and outputs, those of bodies included, keep their types. Values computed from positions, lengths and masks
     alone stay in float32 until they meet the data, as float16 does not represent all integers beyond 2048. Layers stay
@@ -76,7 +76,6 @@ def compute_in_half(
     Returns the layers that stay in float32, by name, and why.
     """
     reasons: dict[str, str] = {}
-    # Bodies of ONNX operators that stay are models of their own.
     models = [part for part in model.all_models() if all(isinstance(node.op, Result1) for node in part.results)]
     for part in reversed(models):
         halving = _Halving(part, refused, quantized_layers(part, not half_scales, quantized))

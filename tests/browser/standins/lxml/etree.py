@@ -16,11 +16,10 @@ def tostring(element: ET.Element, encoding: str) -> bytes:
 
 class _Element(ET.Element):
     sourceline: int | None = None
+    __copy__ = deepcopy
 
     def __bool__(self) -> bool:
         return True
-
-    __copy__ = deepcopy
 
     def makeelement(self, tag: str, attrib: dict[str, str]) -> _Element:
         return _Element(tag, attrib)
